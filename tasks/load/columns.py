@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import Any, get_args
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank
+from answerkey.tasks.load.plain import as_json, as_list
 
 KEYS: tuple[Key, ...] = get_args(Key)
 
@@ -74,7 +73,7 @@ def complete(
     columns = dict.fromkeys(name for record in records for name in record)
     paths: dict[Key, str] = dict(given)
     for key, path in [*given.items(), *(("slice", path) for path in slices if path not in elsewhere)]:
-        if records and all(lookup(record, path) is _MISSING for record in records):
+        if records and not any(is_there(record, path) for record in records):
             raise UserError(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
     guessed = _recognised(paths, columns, settled)
     return ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
@@ -160,7 +159,7 @@ def with_other_columns(records: Iterable[Mapping[str, Any]], paths: Collection[s
     """
     names, wanted = set[str](), set(paths)
     for record in records:
-        if found := {path for path in wanted if value(record, path) is not None}:
+        if found := {path for path in wanted if is_there(record, path, but_null=True)}:
             wanted -= found
         elif record.keys() <= names:
             continue
@@ -175,6 +174,9 @@ def lookup(record: Mapping[str, Any], path: str) -> Any:
 
     Texts on the way that hold JSON are read as JSON, and the rest of a path can be one name with dots in it.
     Returns a private marker where nothing is there; use `value` for None instead.
+
+    Raises:
+        ValueError: such a text has an object that has a key twice.
     """
     if path in record:
         return record[path]
@@ -182,7 +184,7 @@ def lookup(record: Mapping[str, Any], path: str) -> Any:
     here: Any = record
     for place, step in enumerate(way):
         if isinstance(here, str):
-            here = _json_or_text(here)
+            here = as_json(here)
         if isinstance(here, Mapping) and step in here:
             here = here[step]
         elif isinstance(here, Mapping) and (rest := ".".join(way[place:])) in here:
@@ -199,8 +201,21 @@ def steps(path: str) -> list[str]:
     return [step for step in re.split(r"[.\[\]]+", path.removeprefix("$")) if step]
 
 
+def is_there(record: Mapping[str, Any], path: str, *, but_null: bool = False) -> bool:
+    """Whether anything is at a path, also if it cannot be read."""
+    try:
+        found = lookup(record, path)
+    except ValueError:
+        return True
+    return found is not _MISSING and not (but_null and found is None)
+
+
 def value(record: Mapping[str, Any], path: str | None) -> Any:
-    """The value at a path, None where there is none."""
+    """The value at a path, None where there is none.
+
+    Raises:
+        ValueError: as `lookup`.
+    """
     found = _MISSING if path is None else lookup(record, path)
     return None if found is _MISSING else found
 
@@ -236,7 +251,9 @@ def repeat_of(text: str | None) -> str:
     >>> repeat_of("2.0"), repeat_of(" "), repeat_of("run b")
     ('2', '1', 'run b')
     """
-    text = (text or "").strip()
+    if text is None:
+        return "1"
+    text = text.strip()
     number = re.fullmatch(r"0*([0-9]{1,9})(\.0*)?", text)
     return number[1] if number else text or "1"
 
@@ -245,10 +262,10 @@ def as_texts(found: Any) -> list[str]:
     """A list, a JSON or Python list in a text, or a single text, as texts. Nulls in it are dropped.
 
     Raises:
-        ValueError: an item is not a text.
+        ValueError: an item is not a text, or an object in it has a key twice.
     """
     if isinstance(found, str) and found.lstrip().startswith("["):
-        found = _list_or_text(found)
+        found = as_list(found)
     items = found if isinstance(found, (list, tuple)) else [found]
     return [text for item in items if (text := as_text(item)) is not None]
 
@@ -259,6 +276,8 @@ def context_of(record: Mapping[str, Any], columns: ColumnMap) -> tuple[str, ...]
     Raises:
         ValueError: as `texts_at`, where the user named the column.
     """
+    if "context" not in columns.paths:
+        return ()
     try:
         return tuple(text for text in texts_at(record, columns.paths, "context") if not is_blank(text))
     except ValueError:
@@ -305,22 +324,3 @@ def clean(text: str | None) -> str | None:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _list_or_text(text: str) -> Any:
-    parsed = _json_or_text(text)
-    if isinstance(parsed, list):
-        return parsed
-    try:
-        # pandas writes lists into CSV files the way Python prints them.
-        parsed = ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return text
-    return parsed if isinstance(parsed, list) else text

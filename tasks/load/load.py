@@ -388,14 +388,14 @@ class Stager:
             "question": question,
             "answer": answer,
             "missing_because": missing,
-            "finish_reason": clean(text_at(record, paths, "finish_reason")),
-            "repeat": repeat_of(clean(text_at(record, paths, "repeat"))),
+            "finish_reason": clean(text_at(record, paths, "finish_reason")) if "finish_reason" in paths else None,
+            "repeat": repeat_of(clean(text_at(record, paths, "repeat"))) if "repeat" in paths else "1",
             "references": reference.references,
             "facts": reference.facts,
             "context": context,
             "incorrect_references": wrong,
             "cluster": reference.cluster,
-            "label": clean(text_at(record, paths, "label")),
+            "label": clean(text_at(record, paths, "label")) if "label" in paths else None,
             "correct": None,
             "slices": self._slices(record, reference),
             # An answer that is not there is no blank one: it has no measurement, and takes none from another release.
@@ -420,6 +420,8 @@ class Stager:
         return self.known.get(own.sample_id) or replace(own, references=(), facts=(), incorrect_references=())
 
     def _slices(self, record: Mapping[str, Any], reference: Reference) -> list[tuple[str, str]]:
+        if not self.columns.slices:
+            return []
         known = dict(reference.slices)
         found = []
         for path in self.columns.slices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import codecs
 import gzip
 import itertools
@@ -331,6 +332,54 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 JSON = json.JSONDecoder(object_pairs_hook=_object)
 """Python would take the last of two values, and drop the other without a word."""
+
+
+def as_json(text: str) -> Any:
+    """What a text says as JSON; where it is none, the text.
+
+    Raises:
+        KeyTwice: an object in it has a key twice.
+
+    >>> as_json("[1, 2]"), as_json("[1] and [2]")
+    ([1, 2], '[1] and [2]')
+    """
+    try:
+        return JSON.decode(text)
+    except KeyTwice:
+        # A text that only begins like JSON is none.
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        raise
+    except (ValueError, RecursionError):
+        return text
+
+
+def as_list(text: str) -> Any:
+    """The list that a text holds as JSON, or as Python prints it; where it is none, the text.
+
+    Raises:
+        KeyTwice: an object in it has a key twice.
+
+    >>> as_list("['a', None]"), as_list("[sic]")
+    (['a', None], '[sic]')
+    """
+    found = as_json(text)
+    if isinstance(found, list):
+        return found
+    try:
+        # pandas writes lists into CSV files the way Python prints them.
+        tree = ast.parse(text.lstrip(), mode="eval")
+        found = ast.literal_eval(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Dict):
+                _object([(str(ast.literal_eval(key)), None) for key in node.keys if key])
+    except KeyTwice:
+        raise
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return found if isinstance(found, list) else text
 
 
 def _ending_of(text: str) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +32,7 @@ from answerkey.tasks.load.load import (
     stage_rows,
     stager_of,
 )
-from answerkey.tasks.load.plain import JSON_LINES, PARQUET, kind_of
+from answerkey.tasks.load.plain import CSV, JSON_LINES, PARQUET, kind_of
 from answerkey.tasks.load.references import ReferenceStager, ReferenceTable, looked_up, stage_references
 from answerkey.tasks.load.remote import S3, URL, first_line, object_size
 from answerkey.tasks.load.sources import (
@@ -40,6 +41,7 @@ from answerkey.tasks.load.sources import (
     among_others,
     files_of,
     local,
+    parsed_csv,
     read_lines,
     read_parquet,
 )
@@ -50,6 +52,7 @@ from answerkey.tasks.warehouse.store import parquet_writer
 from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
 LARGE_BYTES = 32 * 2**20
@@ -65,13 +68,16 @@ class RowRange:
     """Rows of a file of a source, as a file of their own in the store: `name`.
 
     They come after `before` lines or rows of the same file, and after `before_file` rows of other files.
-    `file` is what the source calls the file, if there are others.
+    `file` is what the source calls the file, if there are others. Rows of a CSV that cannot be read, whose numbers are
+    `skipping`, are not in it but in a last file of their own, which is `rejected`.
     """
 
     name: str
     before: int
     before_file: int
     file: str | None
+    skipping: tuple[int, ...] = ()
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +126,14 @@ class CutReferences:
 def shard_bytes(given: str, most: int) -> int:
     """Bytes of a shard if answers or references are cut into `most` shards at the most; 0 where they stay in one piece.
 
-    They are cut where they are large, of JSON Lines or Parquet, in files or in S3.
+    They are cut where they are large, of JSON Lines, CSV or Parquet, in files or in S3.
     """
     files = files_of(given) or [given]
     readable = all(not URL.match(one) or (S3.match(one) and os.environ.get("AWS_ACCESS_KEY_ID")) for one in files)
     if not readable:
         return 0
     # Each file becomes a shard at least.
-    if len(files) > most or not all(kind_of(file) in (*JSON_LINES, *PARQUET) for file in files):
+    if len(files) > most or not all(kind_of(file) in (*JSON_LINES, *CSV, *PARQUET) for file in files):
         return 0
     try:
         sizes = [object_size(file) if URL.match(file) else Path(file).stat().st_size for file in files]
@@ -268,12 +274,28 @@ def _append(home: Home, name: str, writer: pq.ParquetWriter) -> int:
 
 def _rows(home: Home, rows: RowRange) -> Iterator[Raw]:
     with home.store.local(rows.name) as file:
-        read = read_lines(file, rows.before) if _is_lines(file) else read_parquet(file, file.parent, rows.before)
+        if _is_lines(file):
+            read = read_lines(file, rows.before)
+        elif rows.rejected:
+            read = _rejected_rows(file)
+        else:
+            read = read_parquet(file, file.parent, rows.before, frozenset(rows.skipping))
         yield from read if rows.file is None else among_others(read, rows.file, rows.before_file)
 
 
 def _is_lines(file: Path) -> bool:
     return file.suffix.lower() in JSON_LINES
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Rows of one file: what writes them to a path, how many are before them, and the number of the last of them."""
+
+    before: int
+    last: int
+    write: Callable[[Path], object]
+    skipping: tuple[int, ...] = ()
+    rejected: bool = False
 
 
 def _ranges(given: str, encoding: str, home: Home, out: Path, contents: Contents, size: int) -> Iterator[RowRange]:
@@ -282,24 +304,24 @@ def _ranges(given: str, encoding: str, home: Home, out: Path, contents: Contents
     for file in files or [given]:
         before_file = last
         with local(file, out, contents, encoding) as here:
-            ranges = _line_ranges(here, size) if _is_lines(here) else _parquet_ranges(here, size, out)
-            for before, last_row, write in ranges:
-                last = before_file + last_row
-                name = home.shared_name(out / f"{next(number)}-rows{here.suffix.lower()}")
+            lines, table = _is_lines(here), here.suffix.lower() in CSV
+            cut_up = _line_ranges(here, size) if lines else (_csv_ranges if table else _parquet_ranges)(here, size, out)
+            for one in cut_up:
+                last = max(last, before_file + one.last)
+                name = home.shared_name(out / f"{next(number)}-rows{'.parquet' if table else here.suffix.lower()}")
                 with home.store.whole(name) as target:
-                    write(target)
-                yield RowRange(name, before, before_file, file if files else None)
+                    one.write(target)
+                yield RowRange(name, one.before, before_file, file if files else None, one.skipping, one.rejected)
 
 
-def _line_ranges(file: Path, size: int) -> Iterator[tuple[int, int, Callable[[Path], object]]]:
-    """Ranges of lines: how many are before it, the number of its last row, and what writes it to a path."""
+def _line_ranges(file: Path, size: int) -> Iterator[_Range]:
     before = last = 0
     with file.open("rb") as lines:
         while content := lines.read(size) + lines.readline():
             n = content.count(b"\n") + (not content.endswith(b"\n"))
             # A line without anything is no row.
             last = max(last, before + n - _blank_at_end(content))
-            yield before, last, partial(_write_bytes, content)
+            yield _Range(before, last, partial(_write_bytes, content))
             before += n
 
 
@@ -322,8 +344,55 @@ def _blank_at_end(content: bytes) -> int:
     return n
 
 
-def _parquet_ranges(file: Path, size: int, work: Path) -> Iterator[tuple[int, int, Callable[[Path], object]]]:
-    """As `_line_ranges`, of the rows of a Parquet file. Only the row groups that a range needs are read for it."""
+def _csv_ranges(file: Path, size: int, work: Path) -> Iterator[_Range]:
+    """Ranges of the rows of a CSV, as Parquet: where one begins cannot be seen without reading all before it."""
+    with parsed_csv(file, work) as (connection, rejected):
+        [(n_rows,)] = connection.execute("SELECT count(*) FROM parsed").fetchall()
+        numbers, before = [raw.row for raw in rejected], 0
+        step = max(n_rows * size // file.stat().st_size, 1)
+        for batch in connection.execute("SELECT * FROM parsed").to_arrow_reader(step):
+            last = before + batch.num_rows
+            # Each row that is none makes the numbers of those behind it greater.
+            while last < (behind := before + batch.num_rows + len(_between(numbers, before, last))):
+                last = behind
+            yield _Range(before, last, partial(_write_batch, batch), _between(numbers, before, last))
+            before = last
+        if rejected:
+            yield _Range(0, max(numbers), partial(_write_rejected, rejected), rejected=True)
+
+
+def _between(numbers: Sequence[int], before: int, last: int) -> tuple[int, ...]:
+    """Those of sorted numbers that come after `before`, up to `last`.
+
+    >>> _between([1, 4, 5, 9], 1, 5)
+    (4, 5)
+    """
+    return tuple(numbers[bisect_right(numbers, before) : bisect_right(numbers, last)])
+
+
+def _write_batch(batch: pa.RecordBatch, target: Path) -> None:
+    with parquet_writer(target, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def _write_rejected(rejected: Sequence[Raw], target: Path) -> None:
+    import pyarrow as pa
+
+    schema = pa.schema([("row", pa.int64()), ("error", pa.string()), ("text", pa.string())])
+    rows = [{"row": raw.row, "error": raw.error, "text": raw.text} for raw in rejected]
+    with parquet_writer(target, schema) as writer:
+        writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+
+
+def _rejected_rows(file: Path) -> Iterator[Raw]:
+    import pyarrow.parquet as pq
+
+    for one in pq.read_table(file).to_pylist():
+        yield Raw(one["row"], None, one["error"], one["text"])
+
+
+def _parquet_ranges(file: Path, size: int, work: Path) -> Iterator[_Range]:
+    """Ranges of the rows of a Parquet file. Only the row groups that a range needs are read for it."""
     import duckdb
 
     source = {"file": one_file(file)}
@@ -333,12 +402,12 @@ def _parquet_ranges(file: Path, size: int, work: Path) -> Iterator[tuple[int, in
             [(has_file_row_number,)] = connection.execute(_SQL["has_file_row_number"], source).fetchall()
             if has_file_row_number:
                 # DuckDB cannot number the rows of a file that has a column of this name.
-                yield 0, n_rows, partial(write_parquet, connection, _SQL["all_rows"], parameters=source)
+                yield _Range(0, n_rows, partial(write_parquet, connection, _SQL["all_rows"], parameters=source))
                 return
             step = max(n_rows * size // file.stat().st_size, 1)
             for first in range(0, n_rows, step):
                 end = min(first + step, n_rows)
                 about = {**source, "first": first, "end": end}
-                yield first, end, partial(write_parquet, connection, _SQL["rows"], parameters=about)
+                yield _Range(first, end, partial(write_parquet, connection, _SQL["rows"], parameters=about))
         except duckdb.Error as error:
             raise UserError(f"{file}: {first_line(error)}") from error

@@ -365,8 +365,8 @@ def _read_parquet(file: Path, work: Path) -> Iterator[Raw]:
     return read_parquet(file, work)
 
 
-def read_parquet(file: Path, work: Path, before: int = 0) -> Iterator[Raw]:
-    """The rows of a Parquet file, after `before` rows of the same file that are kept elsewhere.
+def read_parquet(file: Path, work: Path, before: int = 0, skipping: Collection[int] = ()) -> Iterator[Raw]:
+    """The rows of a Parquet file, after `before` rows of the same file, and without those of some numbers, elsewhere.
 
     Raises:
         UserError: it is not a Parquet file.
@@ -375,7 +375,7 @@ def read_parquet(file: Path, work: Path, before: int = 0) -> Iterator[Raw]:
 
     with scratch(work) as connection:
         try:
-            yield from _rows(connection, "SELECT * FROM read_parquet(?)", [one_file(file)], before=before)
+            yield from _rows(connection, "SELECT * FROM read_parquet(?)", [one_file(file)], skipping, before)
         except duckdb.Error as error:
             raise UserError(f"{file}: {first_line(error)}") from error
 
@@ -390,18 +390,28 @@ def _read_workbook(file: Path, _work: Path, sheet: str = "") -> Iterator[Raw]:
 
 
 def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
+    with parsed_csv(file, work) as (connection, rejected):
+        yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
+        yield from rejected
+
+
+@contextmanager
+def parsed_csv(file: Path, work: Path) -> Iterator[tuple[Any, list[Raw]]]:
+    """A session with the rows of a CSV as the table `parsed`; and those that are none, which come after all others.
+
+    All of them are read first: only then are the rejected ones known, which the others are numbered around.
+
+    Raises:
+        UserError: it is no CSV, or columns share a name.
+    """
     import duckdb
 
     query = "read_csv(?, all_varchar = true, header = true, store_rejects = true, max_line_size = 16777216)"
     with scratch(work) as connection:
         try:
-            # All of it first: only then are the rejected rows known, which the others are numbered around.
-            source = one_file(file)
-            connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [source])
+            connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [one_file(file)])
             _check_names(connection, file)
-            rejected = _rejected(connection)
-            yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
-            yield from rejected
+            yield connection, _rejected(connection)
         except duckdb.Error as error:
             raise UserError(f"{file}: {first_line(error)}") from error
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _SQL = statements(__name__)
 _BATCH_BYTES = 32 * 2**20
 _MAX_BATCH_ROWS = 50_000
+_WINDOW_ROWS = 250_000  # whose numbers are sorted at once
 _REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
 _WHY_CHARS = 200
 _MAX_RELEASES = 100  # more are usually a wrong mapping, and one line each would drown the report
@@ -114,8 +115,7 @@ def validate(
         contract: the thresholds.
         measures: Parquet file of `gather_measures`, where the staged rows were measured before.
 
-    The accepted rows keep their order, with `correct` filled from `label`. Data of any kind are a result,
-    never an exception.
+    The accepted rows keep their order, with `correct` filled from `label`. Data of any kind are a result, no exception.
 
     Raises:
         RuntimeError: a check could not be run.
@@ -181,6 +181,11 @@ class _Broken:
     count: int = 0
     rows: list[Place] = field(default_factory=list)
     details: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def occurs(self) -> bool:
+        """Whether any row breaks the rule."""
+        return bool(len(self.numbers) or (self.positions is not None and len(self.positions)))
 
 
 def _breaking(
@@ -389,7 +394,7 @@ def _stays(staged: str, db: duckdb.DuckDBPyConnection, broken: Sequence[_Broken]
     """Whether every row is accepted as it is: nothing puts one into quarantine, and there is no label to understand."""
     import pyarrow.parquet as pq
 
-    if any(len(one.numbers) or (one.positions is not None and len(one.positions)) for one in broken if one.rule.reason):
+    if any(one.occurs for one in broken if one.rule.reason):
         return False
     [(labelled,)] = db.execute("SELECT count(*) > 0 FROM frame WHERE label_value >= 0").fetchall()
     return not labelled and bool(pq.read_schema(staged).equals(staged_schema()))
@@ -408,7 +413,10 @@ def _split(
     """
     import numpy as np
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
+    if good is None and not any(one.occurs for one in broken):
+        return int(pq.read_metadata(staged).num_rows)
     measured, n_rows = _Measured(db), 0
     rules = [one.rule for one in broken if one.rule.reason]
     for batch in _batches(staged, None if good else _PLACE):
@@ -434,19 +442,30 @@ def _split(
 
 
 class _Measured:
-    """The numbers of the staged rows in the order of the file, as many at a time as are asked for."""
+    """The numbers of the staged rows in the order of the file, as many at a time as are asked for.
+
+    They are sorted by windows: a sort of all of them needs more memory the more rows there are.
+    """
 
     def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
-        self._batches = db.execute(_SQL["frame"]).to_arrow_reader(_MAX_BATCH_ROWS)
-        self._rest = self._batches.schema.empty_table()
+        self._db, self._end = db, 0
+        self._rest = self._window()
 
     def next(self, n: int) -> pa.Table:
+        """The next `n` rows."""
         import pyarrow as pa
 
         while self._rest.num_rows < n:
-            self._rest = pa.concat_tables([self._rest, pa.Table.from_batches([next(self._batches)])])
+            more = self._window()
+            if not more.num_rows:
+                raise RuntimeError(f"of {n:,} rows only {self._rest.num_rows:,} were measured")
+            self._rest = pa.concat_tables([self._rest, more])
         rows, self._rest = self._rest.slice(0, n), self._rest.slice(n)
         return rows
+
+    def _window(self) -> pa.Table:
+        first, self._end = self._end, self._end + _WINDOW_ROWS
+        return self._db.execute(_SQL["window"], {"first": first, "end": self._end}).to_arrow_table()
 
 
 def _bits(marks: pa.Table, batch: pa.RecordBatch, broken: Sequence[_Broken], start: int) -> npt.NDArray[np.int64]:
@@ -454,8 +473,7 @@ def _bits(marks: pa.Table, batch: pa.RecordBatch, broken: Sequence[_Broken], sta
     breaks any rule is counted."""
     import numpy as np
 
-    bits = np.zeros(marks.num_rows, dtype=np.int64)
-    bit = 0
+    bits, bit = np.zeros(marks.num_rows, dtype=np.int64), 0
     for one in broken:
         if one.positions is None:
             column = marks[one.rule.column].to_numpy() if len(one.numbers) else np.empty(0)

@@ -4,8 +4,8 @@ SELECT release, count(*) FROM read_parquet($quarantine)
 WHERE release IS NOT NULL AND release NOT IN (SELECT DISTINCT release FROM read_parquet($accepted))
 GROUP BY release ORDER BY release
 
--- name: frame
-FROM frame ORDER BY position
+-- name: window
+FROM frame WHERE position >= $first AND position < $end ORDER BY position
 
 -- name: releases
 FROM releases

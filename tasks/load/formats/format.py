@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from answerkey.tasks.load.columns import usual_names
+from answerkey.tasks.load.plain import as_json
 
 Record = Mapping[str, Any]
 Row = dict[str, Any]
@@ -111,13 +111,14 @@ def decoded(cell: Any) -> Any:
 
     >>> decoded('"A hexagon"'), decoded('["6", "six"]'), decoded("12"), decoded('"so" he said')
     ('A hexagon', ['6', 'six'], '12', '"so" he said')
+
+    Raises:
+        KeyTwice: an object in it has a key twice.
     """
     if not isinstance(cell, str) or (text := cell.strip())[:1] not in ("{", "[", '"'):
         return cell
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return cell
+    found = as_json(text)
+    return cell if found is text else found
 
 
 def content(message: Any) -> Any:

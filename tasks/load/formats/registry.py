@@ -40,6 +40,7 @@ from answerkey.tasks.load.formats.opik import OPIK
 from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
 from answerkey.tasks.load.formats.ragas import RAGAS
 from answerkey.tasks.load.formats.squad import SQUAD
+from answerkey.tasks.load.plain import KeyTwice
 from answerkey.tasks.load.sources import Raw, called, item_row
 
 
@@ -98,7 +99,10 @@ class Reading:
     def _made(self, raw: Raw, record: Record) -> Iterator[Raw]:
         if self.convert is None:
             for one in _items(raw, record) if raw.document else [raw]:
-                yield replace(one, record=self._decoded(one.record)) if self.cells and one.record else one
+                try:
+                    yield replace(one, record=self._decoded(one.record)) if self.cells and one.record else one
+                except KeyTwice as error:
+                    yield self._refused(one, one.record, error)
             return
         try:
             for made in self.convert(record):
@@ -166,21 +170,38 @@ def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any
         name: answer_in for name in usual_names("answer")
     }
     for name in records[0] if records else ():
-        found = [decoded(cell) for one in records if (cell := one.get(name)) not in (None, "")]
+        cells = [cell for one in records if (cell := one.get(name)) not in (None, "")]
+        found = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
         if found and name in chats and all(is_chat(one) or (has(one, "messages") and len(one) == 1) for one in found):
             yield name, chats[name]
-        texts = [one.get(name) for one in records if one.get(name) not in (None, "")]
-        if len(texts) > 1 and all(isinstance(one, str) and one[:1] == '"' and decoded(one) != one for one in texts):
+        if len(cells) > 1 and all(isinstance(one, str) and one[:1] == '"' and decoded(one) != one for one in cells):
             yield name, decoded
 
 
 def _fit(format: Format, records: Sequence[Record]) -> Convert | None:
     """How a format reads these records: as they are, or as a document with one list of them."""
-    if convert := format.recognise(records):
+    if convert := _recognised(format, records):
         return convert
     inner = items(_list_in(records[0]))[:_LOOK_AHEAD] if len(records) == 1 else []
-    convert = format.recognise(inner) if inner else None
+    convert = _recognised(format, inner) if inner else None
     return partial(_each, convert) if convert else None
+
+
+def _recognised(format: Format, records: Sequence[Record]) -> Convert | None:
+    try:
+        return format.recognise(records)
+    except KeyTwice:
+        # The rows of such cells are refused where they are read; the others say what the file is.
+        sound = [one for one in records if not _has_key_twice(format.recognise, [one])]
+        return format.recognise(sound) if sound else None
+
+
+def _has_key_twice(read: Callable[[Any], object], what: Any) -> bool:
+    try:
+        read(what)
+    except KeyTwice:
+        return True
+    return False
 
 
 def _each(convert: Convert, document: Record) -> Iterator[Row | Unreadable]:

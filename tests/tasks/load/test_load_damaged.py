@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,12 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, name: str) -> Non
     said = str(error.value)
     assert said.startswith(str(file)) and message in said and "\n" not in said, said
     assert str(tmp_path / "staged") not in said and file.read_bytes() == before
+
+
+def test_the_documentation_has_a_row_for_each() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/data.md").read_text()
+    said = dict(re.findall(r"^\| ([^|`]+) \| `(.*)` \|$", page, re.MULTILINE))
+    assert [name for name, (_, _, message) in DAMAGED.items() if message not in said.get(name, "")] == []
 
 
 def _eval(file: Path) -> bytes:

@@ -88,6 +88,28 @@ def test_a_parquet_file_with_a_column_file_row_number_is_one_range(tmp_path: Pat
     assert_same(Source(str(file), slices=("File_Row_Number",)), tmp_path, 100, 1)
 
 
+BROKEN = {3, 4, 50, 51, 4_001, 9_999, 10_010}
+"""Rows of a CSV that have too many columns, by their numbers."""
+
+
+@pytest.mark.parametrize(("size", "n_shards"), [(60_000, 8), (10**9, 2)])
+def test_rows_of_a_csv_keep_their_numbers_around_those_that_are_none(tmp_path: Path, size: int, n_shards: int) -> None:
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    lines = [
+        f'q{n},"It is, says ""he"",\n{n}",{n},{n % 7}' + ",more" * (n in BROKEN) for n in range(1, 10_011)
+    ]  # fmt: skip
+    lines = [line.replace("\n", " ") if n % 5 else line for n, line in enumerate(lines)]
+    (folder / "a.csv").write_text("\n".join(["id,answer,reference,rowid", *lines]))
+    source = Source(str(folder / "a.csv"), slices=("rowid",))
+    assert_same(source, tmp_path, size, n_shards)
+    (folder / "b.jsonl").write_text(LINES)
+    references = tmp_path / "questions.csv"
+    references.write_text("id,reference\n" + "".join(f"q{n},x {n}\n" for n in range(10_011)))
+    source = Source(str(folder), str(references), release="r", dataset="d")
+    assert_same(source, tmp_path / "several", size, n_shards + 1, of_references=size)
+
+
 def test_the_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
     folder = tmp_path / "answers"
     for n, tail in enumerate(["", "\n \n\n", "nothing\n\n"]):
@@ -154,7 +176,8 @@ def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table.write_text("id,answer,reference\n" + "1,2,3\n" * 1_000)
     assert shard_bytes(str(lines), 40) == 1_000
     assert shard_bytes(str(lines), 10) == len(LINES) // 10
-    assert shard_bytes(str(table), 40) == 0
+    assert shard_bytes(str(table), 40) == 1_000
+    assert shard_bytes(str(table.rename(tmp_path / "a.json")), 40) == 0
     assert shard_bytes("https://host/a.jsonl", 40) == 0
     assert shard_bytes(str(tmp_path / "nothing.jsonl"), 40) == 0
     (tmp_path / "empty.jsonl").touch()

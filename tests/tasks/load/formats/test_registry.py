@@ -1,12 +1,15 @@
 """Which format a file has is seen from its first rows; what two formats read differently is not guessed."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.frame import Key
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, FORMATS, recognise
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.load.sources import Raw
@@ -100,3 +103,51 @@ def test_plain_rows_are_no_format() -> None:
     rows = [{"id": 1, "question": "q", "answer": "a", "references": ["r"], "release": "one"}]
     assert recognise(rows, "answers.jsonl") == AS_IT_STANDS
     assert list(FORMATS)[-1] == "plain"
+
+
+TWICE = "an object has the key 'a' twice; keep one of them"
+CHAT = """[{"content": "q", "role": "user"}, {"content": "x", "role": "assistant"%s}]"""
+CELLS: dict[str, tuple[dict[str, str], tuple[str, str], dict[Key, str], str]] = {
+    "mapped": ({"meta": '{"a": "1"%s}'}, ("", ', "a": "2"'), {"label": "meta.a"}, f"label (meta.a) {TWICE}"),
+    "JSON": ({"reference": '["x", {"a": "1"%s}]'}, ("", ', "a": "1"'), {}, f"references (reference) {TWICE}"),
+    "Python": ({"reference": "['x', {'a': '1'%s}]"}, ("", ", 'a': '2'"), {}, f"references (reference) {TWICE}"),
+    "chat": ({"question": CHAT}, (', "a": 1', ', "a": 1, "a": 2'), {}, TWICE),
+    "ragas": ({"user_input": CHAT, "reference": "x"}, (', "a": 1', ', "a": 1, "a": 2'), {}, TWICE),
+}
+"""Cells of a row, what stands at the %s of sound ones and of others, what is mapped, and why the others are refused."""
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+@pytest.mark.parametrize("name", CELLS)
+def test_a_key_twice_in_a_cell_refuses_its_row(tmp_path: Path, name: str, kind: str) -> None:
+    cells, ends, mapped, reason = CELLS[name]
+    plain = {} if name == "ragas" else {"answer": "x", "reference": "x"}
+    rows = [
+        {"id": str(n), **plain, **{column: cell.replace("%s", ends[n in (0, 2)]) for column, cell in cells.items()}}
+        for n in range(4)
+    ]
+    file = tmp_path / f"t.{kind}"
+    table([[*rows[0]], *([*row.values()] for row in rows)], file)
+    loaded = load(Source(str(file), release="r", paths=mapped), tmp_path / "work")
+    refused = [(row["row"], row["reason"]) for row in rows_of(loaded.rejects)]
+    assert (refused, loaded.n_rows) == ([(1, reason), (3, reason)], 4)
+
+
+def table(rows: list[list[str]], file: Path) -> None:
+    if file.suffix == ".csv":
+        with file.open("w", newline="") as out:
+            csv.writer(out).writerows(rows)
+        return
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    for row in rows:
+        book.active.append(row)
+    book.save(file)
+
+
+def test_a_text_that_only_begins_like_json_is_a_text(tmp_path: Path) -> None:
+    text = '[{"a": 1, "a": 2}] is what it said'
+    file = tmp_path / "t.csv"
+    table([["id", "answer", "reference"], ["1", text, text]], file)
+    [row] = rows_of(load(Source(str(file), release="r"), tmp_path / "work").staged)
+    assert (row["answer"], row["references"]) == (text, [text])
