@@ -46,6 +46,7 @@ def backup(home: Home, folder: Path) -> BackedUp:
         )
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to back up")
+    home.warehouse.finish_removal()
     with new_folder(home, folder) as unfinished:
         WarehouseFile(home.place).copy_to(unfinished / FILE)
         calls = _copy_ledger(home.place / LEDGER, unfinished / LEDGER)

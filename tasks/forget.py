@@ -21,22 +21,27 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import COLUMNS
 from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
+from answerkey.metrics_core.llm.sqlite_owners import is_held
+from answerkey.tasks.maintenance import PROCESS
 from answerkey.tasks.publish.artifacts import FOLDER as PAGES
 from answerkey.tasks.publish.artifacts import file_name
 from answerkey.tasks.releases.provenance import answers_name
 from answerkey.tasks.releases.register import FOLDER as REGISTERED
 from answerkey.tasks.reports.aggregate import summarise_again
-from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.reports.report import read_report
 from answerkey.tasks.warehouse.content import PARTS, seal, seal_reports, seal_thinned
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.warehouse import OLD_COPIES
 
 if TYPE_CHECKING:
     import duckdb
 
 _SQL = statements(__name__)
 _BUSY_S = 600.0
-"""A run whose files nobody has written to for so long is taken to be dead."""
+"""A run that nobody can be asked about, and whose files have not been written to for so long, is taken to be dead."""
+_LONGEST_ELSEWHERE = timedelta(days=1)
+"""The same since the start of a run that another machine has not ended. A batch of a model takes a day at most."""
 _LONG = 20
 """Characters from which a text is looked for within other texts; a shorter one stands in too many by chance."""
 
@@ -76,15 +81,16 @@ def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", rea
         raise UserError("forget: name a sample, a release, or both for one answer")
     kind = "answer" if sample and release else "sample" if sample else "release"
     about = {"dataset": dataset, "sample": sample, "release": release}
-    _check_idle(home)
-    reports: list[str] = []
-    with home.warehouse.writing() as warehouse:
+    finished = home.warehouse.finish_removal()
+    with home.warehouse.writing(removing=True) as warehouse:
+        _check_idle(warehouse, home)
         before = _counts(warehouse)
         warehouse.execute(_SQL["gone"], about)
         whole = {**about, "whole_sample": kind == "sample"}
         [(known,)] = warehouse.execute(_SQL["known"], whole).fetchall()
         if not known:
-            raise UserError(f"{dataset}: there is no such {kind} in {home}")
+            also = "; the removal that was stopped before it had rewritten the files is done now" if finished else ""
+            raise UserError(f"{dataset}: there is no such {kind} in {home}{also}")
         texts = [text for (text,) in warehouse.execute(_SQL["texts"], _only(whole, "texts")).fetchall()]
         reports = [report_id for (report_id,) in warehouse.execute(_SQL["reports"]).fetchall()]
         files = _forget_registered(warehouse, about)
@@ -101,8 +107,10 @@ def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", rea
         files += _files_of(home, dataset, release)
         # Before the commit: whoever was stopped here finds it once more, and removes the rest.
         calls = _remove(home, requests, texts, files)
-    changed = _again(home, [] if kind == "release" else reports, sample)
-    return _record(home, kind, reason, before, calls, len(files), changed)
+        changed = _again(warehouse, home, [] if kind == "release" else reports, sample)
+        done = _record(warehouse, kind, reason, before, calls, len(files), changed)
+    home.warehouse.rewrite()
+    return done
 
 
 def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
@@ -114,9 +122,9 @@ def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
     Raises:
         UserError: a run is at work.
     """
-    _check_idle(home)
     moment = datetime.now(UTC) - timedelta(days=days)
-    with home.warehouse.writing() as warehouse:
+    with home.warehouse.writing(removing=True) as warehouse:
+        _check_idle(warehouse, home)
         before = _counts(warehouse)
         reports = [one for (one,) in warehouse.execute(_SQL["old_reports"], {"before": moment}).fetchall()]
         warehouse.execute(_SQL["scores"], {"reports": reports, "sample": ""})
@@ -130,7 +138,9 @@ def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
         files = [name for name in (_page_of(home, report_id) for report_id in reports) if home.store.exists(name)]
         files += _old_tables(home) if reports or runs else []
         calls = _remove(home, requests, [], files)
-    return _record(home, "age", reason, before, calls, len(files), [])
+        done = _record(warehouse, "age", reason, before, calls, len(files), [])
+    home.warehouse.rewrite()
+    return done
 
 
 def _only(given: Mapping[str, Any], statement: str) -> dict[str, Any]:
@@ -138,15 +148,27 @@ def _only(given: Mapping[str, Any], statement: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if re.search(rf"\${name}\b", _SQL[statement])}
 
 
-def _check_idle(home: Home) -> None:
-    """Raise UserError if a run is at work: it would bring back what is removed."""
-    with home.warehouse.reading() as warehouse:
-        running = [run_id for (run_id,) in warehouse.execute(_SQL["running"]).fetchall()]
-    for run_id in running:
-        folder = home.scratch / run_id
-        files = [folder, *folder.rglob("*")] if folder.is_dir() else []
-        if any(time.time() - file.stat().st_mtime < _BUSY_S for file in files):
+def _check_idle(warehouse: duckdb.DuckDBPyConnection, home: Home) -> None:
+    """Raise UserError if a run is at work: it would bring back what is removed. None can begin while this session is.
+
+    A process of this machine holds a lock while it works, also while it only waits, for a batch of a model, say. Of one
+    on another machine nothing is known but when it began.
+    """
+    for run_id, started in warehouse.execute(_SQL["running"]).fetchall():
+        held = is_held(home.scratch / run_id / PROCESS)
+        if held:
             raise UserError(f"{home}: the run {run_id} is at work; wait for its end")
+        if held is None and _may_be_at_work(home, run_id, started):
+            where = ", or was killed on another machine less than a day after its start" if home.shared else ""
+            raise UserError(f"{home}: the run {run_id} is at work{where}; wait for its end")
+
+
+def _may_be_at_work(home: Home, run_id: str, started: datetime) -> bool:
+    if home.shared:
+        return datetime.now(UTC) - started < _LONGEST_ELSEWHERE
+    folder = home.scratch / run_id
+    files = [folder, *folder.rglob("*")] if folder.is_dir() else []
+    return any(time.time() - file.stat().st_mtime < _BUSY_S for file in files)
 
 
 def _counts(warehouse: duckdb.DuckDBPyConnection) -> dict[str, int]:
@@ -170,34 +192,32 @@ def _forget_registered(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str,
     return [f"{REGISTERED}/{name}" for name in sorted(names)]
 
 
-def _again(home: Home, report_ids: Sequence[str], sample: str) -> list[str]:
+def _again(warehouse: duckdb.DuckDBPyConnection, home: Home, report_ids: Sequence[str], sample: str) -> list[str]:
     """Compute reports again from the scores that are left, and let them say so; return their ids."""
-    reports = read_reports(home, report_ids)
     day = datetime.now(UTC).date().isoformat()
-    with home.warehouse.writing() as warehouse:
-        for report in reports:
-            key = {"dataset": report.dataset, "release": report.release, "answers_version": report.answers_version}
-            [(n_rows, n_questions)] = warehouse.execute(_SQL["counts"], key).fetchall()
-            said = f"answers were removed on {day}: the numbers are those of the {n_rows:,} others"
-            if not report.is_readable:
-                said = f"answers were removed on {day}, which the numbers still contain: its metrics are not installed"
-            content = {**_without(report.manifest, sample), "n_rows": n_rows}
-            content |= {"n_questions": n_questions} if "n_questions" in content else {}
-            text = json.dumps(content, ensure_ascii=False)
-            message = "; ".join(filter(None, (report.message, said)))
-            about = {"said": f"answers were removed on {day}: these numbers are with them"}
-            warehouse.execute(_SQL["warn"], {**about, "report_id": report.report_id})
-            compared = warehouse.execute(_SQL["compared"], {"report_id": report.report_id}).fetchall()
-            seal(warehouse, {"comparisons": [part for (part,) in compared]})
-            warehouse.execute(_SQL["set_report"], {"manifest": text, "message": message, "report_id": report.report_id})
+    for report in [read_report(warehouse, one, home) for one in report_ids]:
+        key = {"dataset": report.dataset, "release": report.release, "answers_version": report.answers_version}
+        [(n_rows, n_questions)] = warehouse.execute(_SQL["counts"], key).fetchall()
+        said = f"answers were removed on {day}: the numbers are those of the {n_rows:,} others"
+        if not report.is_readable:
+            said = f"answers were removed on {day}, which the numbers still contain: its metrics are not installed"
+        content = {**_without(report.manifest, sample), "n_rows": n_rows}
+        content |= {"n_questions": n_questions} if "n_questions" in content else {}
+        text = json.dumps(content, ensure_ascii=False)
+        message = "; ".join(filter(None, (report.message, said)))
+        about = {"said": f"answers were removed on {day}: these numbers are with them"}
+        warehouse.execute(_SQL["warn"], {**about, "report_id": report.report_id})
+        compared = warehouse.execute(_SQL["compared"], {"report_id": report.report_id}).fetchall()
+        seal(warehouse, {"comparisons": [part for (part,) in compared]})
+        warehouse.execute(_SQL["set_report"], {"manifest": text, "message": message, "report_id": report.report_id})
     # As they are now.
-    readable = [one for one in read_reports(home, report_ids) if one.is_readable and one.n_total]
-    with home.warehouse.writing() as warehouse:
-        ids = {"reports": [one.report_id for one in readable]}
-        warehouse.execute(_SQL["passes"], ids)
-        warehouse.execute(_SQL["forget_aggregates"], {"reports": list(report_ids)})
-        for _, group in groupby(readable, key=lambda one: one.made_with):
-            summarise_again(warehouse, list(group))
+    reports = [read_report(warehouse, one, home) for one in report_ids]
+    readable = [one for one in reports if one.is_readable and one.n_total]
+    ids = {"reports": [one.report_id for one in readable]}
+    warehouse.execute(_SQL["passes"], ids)
+    warehouse.execute(_SQL["forget_aggregates"], {"reports": list(report_ids)})
+    for _, group in groupby(readable, key=lambda one: one.made_with):
+        summarise_again(warehouse, list(group))
     return [one.report_id for one in readable]
 
 
@@ -218,16 +238,19 @@ def _files_of(home: Home, dataset: str, release: str) -> list[str]:
     names = [file.name for file in home.store.files(f"{PAGES}/{file_name(dataset)}")]
     generated = answers_name(dataset, release).rpartition("/")[0] if release else f"answers/{dataset}"
     names += [file.name for file in home.store.files(generated)]
-    names += [file.name for file in home.store.files("parts")]
+    # What killed runs put into the store for their workers is in the scratch folder too, but for a lake.
+    for work in ("parts", "runs") if home.shared else ("parts",):
+        names += [file.name for file in home.store.files(work)]
     for folder in home.scratch.iterdir() if home.scratch.is_dir() else ():
-        shutil.rmtree(folder, ignore_errors=True)
+        # A run that begins just now has nothing but its lock.
+        if not is_held(folder / PROCESS):
+            shutil.rmtree(folder, ignore_errors=True)
     return names + _old_tables(home)
 
 
 def _old_tables(home: Home) -> list[str]:
     """The copies that migrations left of the tables as they were."""
-    place = home.place
-    return [file.name for file in place.glob("answerkey.version-*.duckdb*")] if isinstance(place, Path) else []
+    return [file.name for file in home.place.glob(OLD_COPIES)] if isinstance(home.place, Path) else []
 
 
 def _remove(home: Home, requests: Sequence[str], texts: Sequence[str], files: Sequence[str]) -> int:
@@ -269,7 +292,7 @@ def _quotes(said: str, heads: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _record(
-    home: Home,
+    warehouse: duckdb.DuckDBPyConnection,
     kind: str,
     reason: str,
     before: Mapping[str, int],
@@ -277,22 +300,19 @@ def _record(
     files: int,
     reports: Sequence[str],
 ) -> Removed:
-    """Write down that something was removed, hash what is left, and rewrite the file of the tables."""
-    with home.warehouse.writing() as warehouse:
-        rows = {table: n - now for table, now in _counts(warehouse).items() if (n := before[table]) > now}
-        about = {
-            "kind": kind, "reason": reason or None, "tables": list(rows), "counts": list(rows.values()),
-            "n_calls": calls, "n_files": files, "reports": list(reports),
-        }  # fmt: skip
-        warehouse.execute(_SQL["add_removal"], about)
-        [(removal,)] = warehouse.execute("SELECT max(removal) FROM removals").fetchall()
-        for table in rows:
-            seal_thinned(warehouse, table)
-        seal(warehouse, {"removals": [str(removal)]})
-        parts = warehouse.execute("SELECT concat_ws('/', dataset, version) FROM datasets").fetchall()
-        seal(warehouse, {"datasets": [part for (part,) in parts]})
-        # The samples that they are about may be of other reports too.
-        seal_reports(warehouse, [one for (one,) in warehouse.execute("SELECT report_id FROM reports").fetchall()])
-    home.warehouse.rewrite()
-    home.warehouse.publish()
+    """Write down that something was removed, and hash what is left."""
+    rows = {table: n - now for table, now in _counts(warehouse).items() if (n := before[table]) > now}
+    about = {
+        "kind": kind, "reason": reason or None, "tables": list(rows), "counts": list(rows.values()),
+        "n_calls": calls, "n_files": files, "reports": list(reports),
+    }  # fmt: skip
+    warehouse.execute(_SQL["add_removal"], about)
+    [(removal,)] = warehouse.execute("SELECT max(removal) FROM removals").fetchall()
+    for table in rows:
+        seal_thinned(warehouse, table)
+    seal(warehouse, {"removals": [str(removal)]})
+    parts = warehouse.execute("SELECT concat_ws('/', dataset, version) FROM datasets").fetchall()
+    seal(warehouse, {"datasets": [part for (part,) in parts]})
+    # The samples that they are about may be of other reports too.
+    seal_reports(warehouse, [one for (one,) in warehouse.execute("SELECT report_id FROM reports").fetchall()])
     return Removed(removal, rows, calls, files, tuple(reports))

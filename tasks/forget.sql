@@ -1,5 +1,5 @@
 -- name: running
-SELECT run_id FROM runs WHERE status = 'running'
+SELECT run_id, started_at FROM runs WHERE status = 'running'
 
 -- name: gone
 -- The answers that go: all to a sample, one of a release, or all of a release.

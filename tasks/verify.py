@@ -25,8 +25,8 @@ from answerkey.tasks.gate.gate import decided_again
 from answerkey.tasks.gate.verdicts import verdicts_given
 from answerkey.tasks.reports.aggregate import summarise_again
 from answerkey.tasks.reports.commit import write_calls
-from answerkey.tasks.reports.manifest import code_revision
-from answerkey.tasks.reports.report import Report, Score, list_reports, read_reports, scores_of
+from answerkey.tasks.reports.manifest import is_of_this_code
+from answerkey.tasks.reports.report import Report, Score, list_reports, read_report, scores_of
 from answerkey.tasks.warehouse.content import PARTS, hashes, wrongly_signed
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import relations
@@ -109,7 +109,8 @@ def verify(home: Home) -> Verified:
         found += _broken_rules(warehouse)
     # What a report says of itself is needed to compute it again.
     unreadable = {finding.part for finding in found if finding.table == "reports"}
-    reports = read_reports(home, [report_id for report_id, *_ in list_reports(home) if report_id not in unreadable])
+    reports, differing = _readable(home, [one for one, *_ in list_reports(home) if one not in unreadable])
+    found += differing
     with _session(home) as warehouse:
         numbers = 0
         for _, group in groupby(reports, key=lambda one: one.made_with):
@@ -129,8 +130,25 @@ def verify(home: Home) -> Verified:
     )  # fmt: skip
 
 
+def _readable(home: Home, report_ids: Sequence[str]) -> tuple[list[Report], list[Finding]]:
+    """The reports whose manifests say what those of answerkey do, and the others as findings."""
+    reports, found = [], []
+    with home.warehouse.reading() as warehouse:
+        for report_id in report_ids:
+            try:
+                report = read_report(warehouse, report_id, home)
+                whole = report.is_readable in (True, False) and report.n_total >= report.n_questions
+            except (AttributeError, KeyError, TypeError, ValueError):
+                whole = False
+            if whole:
+                reports.append(report)
+            else:
+                found.append(Finding("reports", report_id, "its manifest is none that answerkey writes"))
+    return reports, found
+
+
 def _is_older(report: Report) -> bool:
-    return bool(report.manifest.get("code") != code_revision())
+    return not is_of_this_code(report.manifest)
 
 
 @contextmanager
@@ -316,17 +334,19 @@ def _place(row: Mapping[str, Any]) -> str:
 
 def _decided_again(about: _About) -> _Again:
     done = _Again()
-    for moment, stored in verdicts_given(about.home):
-        ids = [stored.old, stored.new]
-        removed_since = about.last_removal is not None and about.last_removal > moment
+    for given in verdicts_given(about.home):
+        ids, place, stored = [given.old, given.new], f"{given.new} against {given.old}", given.stored
+        if stored is None:
+            done.findings.append(Finding("verdicts", place, "its rules are no rules"))
+            continue
+        removed_since = about.last_removal is not None and about.last_removal > given.moment
         # Earlier looks and calibrations may have been removed too.
-        if removed_since or not about.can_be_made_again(ids, moment) or about.older(ids):
+        if removed_since or not about.can_be_made_again(ids, given.moment) or about.older(ids):
             done.outdated += 1
             continue
         done.n += 1
-        place = f"{stored.new} against {stored.old}"
         try:
-            again = decided_again(about.home, stored, moment)
+            again = decided_again(about.home, stored, given.moment)
         except (UserError, ValueError) as error:
             done.findings.append(Finding("verdicts", place, str(error)))
             continue

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.content import seal
@@ -118,20 +119,45 @@ def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseV
     return tuple(map(_stored, rows))
 
 
-def verdicts_given(home: Home) -> list[tuple[datetime, ReleaseVerdict]]:
-    """Every verdict with the moment when it was given, oldest first."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A stored verdict, and when it was given; `stored` is None where its rules are not what was written."""
+
+    old: str
+    new: str
+    moment: datetime
+    stored: ReleaseVerdict | None
+
+
+def verdicts_given(home: Home) -> list[Given]:
+    """Every verdict, oldest first."""
     with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(_SQL["given"]).fetchall()
-    return [(moment, _stored(row)) for moment, *row in rows]
+    given = []
+    for moment, *row in rows:
+        try:
+            stored = _stored(row)
+        except UserError:
+            stored = None
+        given.append(Given(row[0], row[1], moment, stored))
+    return given
 
 
 def _stored(row: Sequence[Any]) -> ReleaseVerdict:
-    old, new, primary, margin, outcome, sentence, rules, *looked = row
-    return ReleaseVerdict(old, new, primary, margin, Verdict(outcome, sentence, _rules(rules), *looked))
+    """The verdict of one row.
 
-
-def _rules(text: str) -> tuple[RuleOutcome, ...]:
-    return tuple(RuleOutcome(**rule) for rule in json.loads(text))
+    Raises:
+        UserError: its rules were changed by other means than answerkey's, to what are no rules.
+    """
+    old, new, primary, margin, outcome, sentence, text, *looked = row
+    try:
+        rules = tuple(RuleOutcome(**rule) for rule in json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"the verdict on {new} against {old}: its rules are no rules, somebody has changed them: gate again, and "
+            "`answerkey verify` looks for more"
+        ) from error
+    return ReleaseVerdict(old, new, primary, margin, Verdict(outcome, sentence, rules, *looked))
 
 
 def exit_code(gates: Sequence[ReleaseVerdict], *, asked: bool = False) -> int:

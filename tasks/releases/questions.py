@@ -19,6 +19,7 @@ from answerkey.tasks.load.columns import (
     clean,
     complete,
     complete_made,
+    is_there,
     steps,
     usual_names,
     value,
@@ -184,7 +185,7 @@ def _places(
         way = steps(path)
         if any(way[: len(secret)] == secret[: len(way)] for secret in hidden):
             raise UserError(f"template: {{{name}}} has what answers are measured by, which the model must not see")
-        if all(value(record, path) is None for record in records):
+        if not any(is_there(record, path, but_null=True) for record in records):
             raise UserError(
                 f"template: {_shown(question_set)} has no column {name!r} with a text; "
                 f"there are {_offered(records, hidden)}"

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import md5
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.llm.ledger import COLUMNS, Ledger
 from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
-from answerkey.tasks.warehouse.content import seal, seal_thinned
+from answerkey.tasks.reports.commit_shard import ROWS, TABLES, CommitShard
+from answerkey.tasks.warehouse.content import Sums, is_sealed, seal, seal_as, seal_thinned
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.store import duplicate
 from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 if TYPE_CHECKING:
@@ -38,6 +40,11 @@ _HASHES = 100_000
 """Hashes in memory at once."""
 _DIGITS = 12
 """Of the versions of data sets and answers."""
+_SHARD_ROWS = 100_000
+_MOST_SHARDS = 16
+_FILES = ("samples.parquet", "answers.parquet", "hashed.json")
+_ALL = {"share": 0, "of": 1}
+"""Of the rows of a commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,8 @@ class Committed:
 
 def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any]) -> None:
     """Write down that a run started; `finish_run` says how it ended."""
+    if home.warehouse.finish_removal():
+        log.info(f"{home}: a removal was stopped before it had rewritten the files; that is done now")
     with home.warehouse.writing() as warehouse:
         about = {"run_id": run_id, "flow": flow, "dataset": dataset}
         about["parameters"] = json.dumps(parameters, ensure_ascii=False)
@@ -113,91 +122,248 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
         seal(warehouse, {"quarantine": [run_id], "validations": [run_id]})
 
 
-def commit(home: Home, run_id: str, source: str, loaded: Loaded, accepted: str, parts: Sequence[str]) -> Committed:
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What a run commits: the version of its data set, the number of its samples, and its releases."""
+
+    dataset_version: str
+    n_samples: int
+    releases: tuple[ReleaseVersion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutCommit:
+    """What a run commits in shards. `inputs` are the files in the store that they are made from."""
+
+    versions: Versions
+    shards: tuple[CommitShard, ...]
+    inputs: tuple[str, ...]
+
+    @property
+    def files(self) -> list[str]:
+        """What there is in the store of it, once it is written."""
+        return [*self.inputs, *(file for one in self.shards for file in (one.samples, one.answers, one.hashed))]
+
+
+def cut_commit(
+    home: Home, run_id: str, loaded: Loaded, accepted: str, parts: Sequence[str], out: Path
+) -> CutCommit | None:
+    """Cut what a run commits into shards; None where it is better inserted.
+
+    `out` is a folder of this run alone, in the scratch folder of the home. A run that was killed and begins again may
+    find files of its own there, which were hashed with another time in them, so names are new ones.
+    """
+    import pyarrow.parquet as pq
+
+    n_rows, least = pq.read_metadata(accepted).num_rows, home.warehouse.adopts_from
+    if least is None or n_rows < least:
+        return None
+    name = out / f"commit-{uuid.uuid4().hex}"
+    inputs = []
+    for number, file in enumerate(filter(None, [accepted, loaded.references])):
+        inputs.append(home.shared_name(Path(f"{name}-{number}.parquet")))
+        with home.store.whole(inputs[-1]) as copy:
+            duplicate(Path(file), copy)
+    with scratch(out) as connection:
+        versions = _versions(connection, loaded, accepted)
+    releases = tuple((one.release, one.answers_version) for one in versions.releases)
+    of, shards, now = min(_MOST_SHARDS, max(1, n_rows // _SHARD_ROWS)), list[CommitShard](), str(datetime.now(UTC))
+    for share in range(of):
+        samples, answers, hashed = (home.shared_name(Path(f"{name}-{share}-{what}")) for what in _FILES)
+        shards.append(
+            CommitShard(
+                home.address, inputs[0], inputs[1] if loaded.references else "", loaded.dataset,
+                versions.dataset_version, releases, share, of, tuple(parts[share::of]), run_id, now, samples, answers,
+                hashed,
+            )
+        )  # fmt: skip
+    return CutCommit(versions, tuple(shards), tuple(inputs))
+
+
+def commit(
+    home: Home,
+    run_id: str,
+    source: str,
+    loaded: Loaded,
+    accepted: str,
+    parts: Sequence[str],
+    cut: CutCommit | None = None,
+) -> Committed:
     """Commit the data set, the answers, the finished parts and the calls to judges behind them.
 
     Afterwards the parts are dropped. Everything is keyed by content, so committing twice changes nothing.
+
+    Args:
+        cut: what `cut_commit` made of this run, once each of its shards is written; None: rows are inserted here.
 
     Raises:
         LedgerError: the ledger cannot be read; nothing is committed then.
     """
     calls = collect_calls(home, parts, home.scratch / run_id)
-    with home.warehouse.writing(taken_in=parts) as warehouse:
-        version = _commit_samples(warehouse, loaded, accepted, source)
-        releases = _commit_answers(warehouse, loaded.dataset, accepted)
-        commit_measurements(warehouse, home, run_id, parts)
+    made = _Made.of(home, cut) if cut else None
+    with home.warehouse.writing(taken_in=[*parts, *(cut.files if cut else ())]) as warehouse:
+        versions = cut.versions if cut else _versions(warehouse, loaded, accepted)
+        new = _commit_samples(warehouse, home, loaded, accepted, source, versions, made)
+        new |= _commit_answers(warehouse, home, loaded.dataset, accepted, versions.releases, made)
+        if made:
+            seal_as(warehouse, {table: made.sums[table] for table in new if table in made.sums})
+        seal(warehouse, {table: named for table, named in new.items() if not made or table not in made.sums})
+        commit_measurements(warehouse, home, run_id, parts, made)
         if calls:
             insert_calls(warehouse, calls)
-    return Committed(loaded.dataset, version, releases)
+    return Committed(loaded.dataset, versions.dataset_version, versions.releases)
 
 
-def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, source: str) -> str:
+def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str) -> Versions:
     """With a references file the data set is that file, answered or not. Otherwise it is what was answered."""
+    import pyarrow.compute as pc
+
     samples = {"samples": one_file(loaded.references or accepted)}
-    warehouse.execute(_SQL["new_samples"], samples)
+    connection.execute(ROWS["new_samples"], {**samples, **_ALL})
     # Hashed as they come, in order: a text of all of them would have to fit into memory.
     digest, count = md5(usedforsecurity=False), 0
-    for batch in warehouse.execute(_SQL["sample_hashes"], samples).to_arrow_reader(_HASHES):
-        digest.update("".join(batch.column(0).to_pylist()).encode())
+    for batch in connection.execute(_SQL["sample_hashes"], samples).to_arrow_reader(_HASHES):
+        digest.update(_joined(batch.column(0)))
         count += batch.num_rows
-    key = {"dataset": loaded.dataset, "version": digest.hexdigest()[:_DIGITS]}
-    [(known,)] = warehouse.execute(_SQL["is_known"], key).fetchall()
-    if not known:
-        warehouse.execute(_SQL["add_dataset"], {**key, "n_samples": count, "source": source})
-        if loaded.references:
-            warehouse.execute(_SQL["add_asked_samples"], {**key, **samples, "accepted": one_file(accepted)})
-        else:
-            warehouse.execute(_SQL["add_samples"], {**key, **samples})
-        seal(warehouse, {table: [f"{loaded.dataset}/{key['version']}"] for table in ("datasets", "samples")})
-    warehouse.execute("DROP TABLE new_samples")
-    return key["version"]
-
-
-def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted: str) -> tuple[ReleaseVersion, ...]:
+    connection.execute("DROP TABLE new_samples")
     answers = {"accepted": one_file(accepted)}
-    releases = warehouse.execute(_SQL["releases"], answers).fetchall()
+    releases = connection.execute(_SQL["releases"], answers).fetchall()
     digests = {release: md5(usedforsecurity=False) for release, *_ in releases}
-    hashes = warehouse.execute(f"{_SQL['new_answers']}\n{_SQL['answer_hashes']}", answers)
+    hashes = connection.execute(f"{ROWS['new_answers']}\n{_SQL['answer_hashes']}", {**answers, **_ALL})
     for batch in hashes.to_arrow_reader(_HASHES):
-        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        for release, group in groupby(rows, key=itemgetter(0)):
-            digests[release].update("".join(found for _, found in group).encode())
-    versions = {release: digest.hexdigest()[:_DIGITS] for release, digest in digests.items()}
-    new = {"dataset": dataset, "releases": list(versions), "versions": list(versions.values())}
+        runs, start = pc.run_end_encode(batch.column(0)), 0
+        for release, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            digests[release].update(_joined(batch.column(1).slice(start, end - start)))
+            start = end
+    versions = {release: found.hexdigest()[:_DIGITS] for release, found in digests.items()}
+    of_releases = tuple(ReleaseVersion(release, versions[release], *counts) for release, *counts in releases)
+    return Versions(digest.hexdigest()[:_DIGITS], count, of_releases)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The rows of a commit that others have written, and what they have hashed: sums by table and by part of it."""
+
+    samples: list[str]
+    answers: list[str]
+    parts: Collection[str]
+    of_measurements: Mapping[str, str]
+    sums: Mapping[str, Mapping[str, Sums]]
+
+    @classmethod
+    def of(cls, home: Home, cut: CutCommit) -> _Made:
+        """What the shards of a commit have become."""
+        whole: dict[str, dict[str, Sums]] = {table: {} for table in TABLES}
+        for shard in cut.shards:
+            with home.store.read(shard.hashed) as file:
+                found = json.loads(file.read())
+            for table, of_table in whole.items():
+                for part, sums in found[table].items():
+                    of_table[part] = of_table.get(part, Sums()) + Sums(*sums)
+        samples, answers = ([getattr(shard, name) for shard in cut.shards] for name in ("samples", "answers"))
+        parts = {part for shard in cut.shards for part in shard.parts}
+        return cls(samples, answers, parts, cut.shards[0].of_measurements, whole)
+
+
+def _commit_samples(
+    warehouse: duckdb.DuckDBPyConnection,
+    home: Home,
+    loaded: Loaded,
+    accepted: str,
+    source: str,
+    versions: Versions,
+    made: _Made | None,
+) -> dict[str, list[str]]:
+    """Add the data set, if it is new; returns the parts of tables that have new rows."""
+    key = {"dataset": loaded.dataset, "version": versions.dataset_version}
+    [(known,)] = warehouse.execute(_SQL["is_known"], key).fetchall()
+    if known:
+        return {}
+    warehouse.execute(_SQL["add_dataset"], {**key, "n_samples": versions.n_samples, "source": source})
+    if made:
+        home.warehouse.adopt(warehouse, "samples", made.samples, {})
+    else:
+        samples = {"samples": one_file(loaded.references or accepted)}
+        warehouse.execute(ROWS["new_samples"], {**samples, **_ALL})
+        asked = {"accepted": one_file(accepted)} if loaded.references else {}
+        rows = ROWS["asked_samples" if loaded.references else "samples"]
+        warehouse.execute(f"INSERT INTO samples BY NAME {rows}", {**key, **samples, **asked})
+        warehouse.execute("DROP TABLE new_samples")
+    part = [f"{loaded.dataset}/{versions.dataset_version}"]
+    return {"datasets": part, "samples": part}
+
+
+def _commit_answers(
+    warehouse: duckdb.DuckDBPyConnection,
+    home: Home,
+    dataset: str,
+    accepted: str,
+    releases: Sequence[ReleaseVersion],
+    made: _Made | None,
+) -> dict[str, list[str]]:
+    """Add the answers, in place of equal ones; returns the parts of tables that have new rows."""
+    named = [one.release for one in releases], [one.answers_version for one in releases]
+    new = {"dataset": dataset, "releases": named[0], "versions": named[1]}
     warehouse.execute(_SQL["forget_answers"], new)
-    warehouse.execute(f"{_SQL['new_answers']}\n{_SQL['add_answers']}", {**new, **answers})
-    seal(warehouse, {"answers": [f"{dataset}/{release}/{version}" for release, version in versions.items()]})
-    return tuple(ReleaseVersion(release, versions[release], *counts) for release, *counts in releases)
+    if made:
+        home.warehouse.adopt(warehouse, "answers", made.answers, {})
+    else:
+        rows = f"{ROWS['new_answers']}\n{ROWS['answers']}"
+        warehouse.execute(f"INSERT INTO answers BY NAME {rows}", {**new, "accepted": one_file(accepted), **_ALL})
+    return {"answers": [f"{dataset}/{release}/{version}" for release, version in zip(*named, strict=True)]}
 
 
-def commit_measurements(warehouse: duckdb.DuckDBPyConnection, home: Home, run_id: str, parts: Sequence[str]) -> None:
+def _joined(texts: pa.StringArray) -> memoryview:
+    """The bytes of texts one after the other, as Arrow keeps them.
+
+    >>> import pyarrow as pa
+    >>> bytes(_joined(pa.array(["a", "bc", "d"]).slice(1)))
+    b'bcd'
+    """
+    first, last = texts.offset, texts.offset + len(texts)
+    _, offsets, content = texts.buffers()
+    places = memoryview(offsets).cast("i")
+    return memoryview(content)[places[first] : places[last]]
+
+
+def commit_measurements(
+    warehouse: duckdb.DuckDBPyConnection, home: Home, run_id: str, parts: Sequence[str], made: _Made | None = None
+) -> None:
     """Bring finished parts in, within the caller's transaction."""
     # A part that is gone was brought in by another run on the same rows.
     there = [part for part in parts if home.store.exists(part)]
     if not there:
         return
     files = {"parts": [one_file(home.store.address(part)) for part in there]}
-    [(replaced,)] = warehouse.execute(_SQL["replace_measurements"], files).fetchall()
-    if replaced:
-        seal_thinned(warehouse, "measurements")
-    if _adoptable(warehouse, home, files):
-        [(now,)] = warehouse.execute("SELECT now()::VARCHAR").fetchall()
-        home.warehouse.adopt(warehouse, "measurements", there, {"run_id": run_id, "created_at": now})
+    # Usually nothing is, and then the parts, which may lie far away, are not read again.
+    [(n_known,)] = warehouse.execute(_SQL["n_known"], files).fetchall()
+    if n_known:
+        [(replaced,)] = warehouse.execute(_SQL["replace_measurements"], files).fetchall()
+        if replaced:
+            seal_thinned(warehouse, "measurements")
+            [(n_known,)] = warehouse.execute(_SQL["n_known"], files).fetchall()
+    if n_known == 0 and _large(warehouse, home, files, made):
+        # Another part of the run may be there already, and has its share in the hash.
+        hashed = (
+            made if made and made.parts == set(there) and not is_sealed(warehouse, "measurements", run_id) else None
+        )
+        others = hashed.of_measurements if hashed else {"run_id": run_id, "created_at": str(datetime.now(UTC))}
+        home.warehouse.adopt(warehouse, "measurements", there, others)
+        if hashed:
+            seal_as(warehouse, {"measurements": hashed.sums["measurements"]})
+            return
     else:
         warehouse.execute(_SQL["add_measurements"], {**files, "run_id": run_id})
-        seal(warehouse, {"measurements": [run_id]})
+    seal(warehouse, {"measurements": [run_id]})
 
 
-def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, files: Mapping[str, Any]) -> bool:
-    """Whether parts are large enough to be adopted as they are, and nothing of them is known already."""
+def _large(warehouse: duckdb.DuckDBPyConnection, home: Home, files: Mapping[str, Any], made: _Made | None) -> bool:
+    """Whether parts are large enough to be adopted as they are."""
     least = home.warehouse.adopts_from
-    if least is None:
-        return False
+    if made or least is None:
+        return made is not None
     [(n_rows,)] = warehouse.execute(_SQL["n_measured"], files).fetchall()
-    if n_rows < least:
-        return False
-    [(n_known,)] = warehouse.execute(_SQL["n_known"], files).fetchall()
-    return bool(n_known == 0)
+    return bool(n_rows >= least)
 
 
 def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:

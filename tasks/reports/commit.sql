@@ -21,11 +21,6 @@ SELECT $run_id AS run_id, $dataset AS dataset, unnest($rule) AS rule, unnest($se
        unnest($release::VARCHAR[]) AS release, unnest($success) AS success, unnest($n_checked) AS n_checked,
        unnest($n_failed) AS n_failed, unnest($message) AS message
 
--- name: new_samples
--- Where the samples stand in the file: the first row of every id. What they hold stays in the file.
-CREATE OR REPLACE TEMP TABLE new_samples AS
-SELECT min(file_row_number) AS file_row_number FROM read_parquet($samples, file_row_number = true) GROUP BY sample_id
-
 -- name: sample_hashes
 SELECT sample_hash FROM read_parquet($samples, file_row_number = true) SEMI JOIN new_samples USING (file_row_number)
 ORDER BY sample_id
@@ -36,20 +31,6 @@ SELECT $dataset AS dataset, $version AS version, now() AS created_at, $n_samples
 
 -- name: is_known
 SELECT count(*) > 0 FROM datasets WHERE dataset = $dataset AND version = $version
-
--- name: add_samples
-INSERT INTO samples BY NAME
-SELECT $dataset AS dataset, $version AS dataset_version, sample_id, question, "references", facts, "cluster", incorrect_references
-FROM read_parquet($samples, file_row_number = true) SEMI JOIN new_samples USING (file_row_number)
-
--- name: add_asked_samples
--- A references file without questions has them from the answers.
-INSERT INTO samples BY NAME
-SELECT $dataset AS dataset, $version AS dataset_version, sample_id, coalesce(s.question, a.question) AS question,
-       "references", facts, "cluster", incorrect_references
-FROM read_parquet($samples) s
-LEFT JOIN (SELECT sample_id, min(question) AS question FROM read_parquet($accepted) GROUP BY sample_id) a
-    USING (sample_id)
 
 -- name: releases
 -- How many answers and questions each has, and the usual number of answers to a question.
@@ -62,23 +43,6 @@ counts AS (
 SELECT release, sum(n * n_questions)::BIGINT, sum(n_questions)::BIGINT, arg_max(n, [n_questions, n])
 FROM counts GROUP BY release ORDER BY min(first_row)
 
--- name: new_answers
--- Repeats are numbers from 1. In a release where some are not, the answers to a question are counted in their order.
--- The beginning of the next two statements.
-WITH numbered AS (
-    SELECT file_row_number, row_number()
-               OVER (PARTITION BY release, sample_id ORDER BY try_cast(repeat AS INTEGER), repeat)::INTEGER AS number
-    FROM read_parquet($accepted, file_row_number = true) SEMI JOIN (
-        SELECT release FROM read_parquet($accepted)
-        GROUP BY release HAVING NOT bool_and(coalesce(try_cast(repeat AS INTEGER) > 0, false))
-    ) USING (release)
-),
-new_answers AS (
-    SELECT release, sample_id, coalesce(number, try_cast(repeat AS INTEGER)) AS repeat, sample_key, answer, label,
-           correct, slices, missing_because, if(len(context) > 0, context, NULL) AS context
-    FROM read_parquet($accepted, file_row_number = true) LEFT JOIN numbered USING (file_row_number)
-)
-
 -- name: answer_hashes
 -- A first answer has the same hash whether or not others can follow.
 SELECT release, md5(to_json(list_concat(
@@ -89,11 +53,6 @@ SELECT release, md5(to_json(list_concat(
 DELETE FROM answers USING (SELECT unnest($releases) AS release, unnest($versions) AS answers_version) AS new
 WHERE answers.dataset = $dataset AND answers.release = new.release
     AND answers.answers_version = new.answers_version
-
--- name: add_answers
-INSERT INTO answers BY NAME
-SELECT $dataset AS dataset, *
-FROM new_answers JOIN (SELECT unnest($releases) AS release, unnest($versions) AS answers_version) USING (release)
 
 -- name: replace_measurements
 -- What has no number does not replace what another run measured in the meantime.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from functools import cache
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import answerkey.metrics_core
+import answerkey.tasks
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent
@@ -25,6 +26,7 @@ from answerkey.tasks.validate.validate import Validation
 SEED = 20_240_101
 """Of the bootstrap of corpus BLEU."""
 
+_CODE = (".py", ".sql")
 _MOST_SAMPLES = 10
 _MOST_REASONS = 3
 
@@ -66,6 +68,7 @@ def manifest(
         "seed": SEED,
         "versions": versions(),
         "code": code_revision(),
+        "aggregation": aggregation_revision(),
         "notes": list(loaded.notes),
         "sources": {name: dict(about) for name, about in loaded.contents.items()},
         **({"expectations": validation.expectations} if validation.expectations else {}),
@@ -147,10 +150,27 @@ def _version(name: str) -> str:
 
 @cache
 def code_revision() -> str:
-    """A hash of the scoring code itself, which distinguishes two working copies of one version."""
+    """A hash of the scoring code with the statistics, `metrics_core`: tells two working copies of a version apart."""
     folder = Path(answerkey.metrics_core.__file__).parent
-    files = sorted(folder.rglob("*.py"))
-    return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in files])[:12]
+    return _hash_of(folder, folder.rglob("*.py"))
+
+
+@cache
+def aggregation_revision() -> str:
+    """A hash of the code that makes numbers of reports, comparisons and verdicts out of scores."""
+    folder = Path(answerkey.tasks.__file__).parent
+    steps = ("reports", "compare", "gate")
+    return _hash_of(folder, (file for step in steps for file in (folder / step).iterdir() if file.suffix in _CODE))
+
+
+def _hash_of(folder: Path, files: Iterable[Path]) -> str:
+    return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in sorted(files)])[:12]
+
+
+def is_of_this_code(manifest: Mapping[str, Any]) -> bool:
+    """Whether all code behind the numbers of a report is as it is now; reports that name only part of it say that."""
+    now = aggregation_revision()
+    return manifest.get("code") == code_revision() and manifest.get("aggregation", now) == now
 
 
 def saved(manifest: Mapping[str, Any]) -> tuple[int, int] | None:

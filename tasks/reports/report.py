@@ -158,7 +158,7 @@ def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
         UserError: one of them is not in the warehouse.
     """
     with home.warehouse.reading() as warehouse:
-        return [_read(warehouse, report_id, home) for report_id in report_ids]
+        return [read_report(warehouse, report_id, home) for report_id in report_ids]
 
 
 def made_by(home: Home, run_id: str) -> list[Report]:
@@ -166,8 +166,9 @@ def made_by(home: Home, run_id: str) -> list[Report]:
     if not home.warehouse.exists():
         return []
     with home.warehouse.writing() as warehouse:
-        query = "SELECT report_id FROM reports WHERE run_id = ? ORDER BY created_at, report_id"
-        return [_read(warehouse, report_id, home) for (report_id,) in warehouse.execute(query, [run_id]).fetchall()]
+        query = "SELECT report_id FROM reports WHERE run_id = ? ORDER BY created_at, rowid"
+        rows = warehouse.execute(query, [run_id]).fetchall()
+        return [read_report(warehouse, report_id, home) for (report_id,) in rows]
 
 
 def read_pair(home: Home, old: str, new: str) -> tuple[Report, Report]:
@@ -191,6 +192,19 @@ def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]
     return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
 
 
+def known_names(home: Home, most: int = 100) -> dict[str, list[str]]:
+    """The `datasets` that have reports, and their `releases` as DATASET/RELEASE: at most so many of each, the ones that
+    were evaluated last first; none where there is no warehouse yet."""
+    if not home.warehouse.exists():
+        return {}
+    with home.warehouse.reading() as warehouse:
+        found = {
+            kind: warehouse.execute(_SQL[f"known_{kind}"], {"most": most}).fetchall()
+            for kind in ("datasets", "releases")
+        }
+    return {kind: [str(name) for (name,) in rows] for kind, rows in found.items()}
+
+
 def newest_others(home: Home, report_id: str) -> list[str]:
     """The newest report of every other release on the same data set, the one that was made last first."""
     with home.warehouse.reading() as warehouse:
@@ -205,7 +219,8 @@ def latest_run(home: Home) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def _read(warehouse: Any, report_id: str, home: Home) -> Report:
+def read_report(warehouse: duckdb.DuckDBPyConnection, report_id: str, home: Home) -> Report:
+    """As `read_reports`, one report in a session that is open."""
     about = warehouse.execute(_SQL["report"], {"report_id": report_id}).fetchone()
     if about is None:
         raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")

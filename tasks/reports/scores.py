@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.tasks.reports.commit import Committed
-from answerkey.tasks.warehouse.content import HashedScores, Sums, sums_of_file
+from answerkey.tasks.warehouse.content import HashedScores, Sums, sums_of_files
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, write_parquet
@@ -105,7 +105,9 @@ def write_scores(shard: ScoresShard) -> str:
             write_parquet(warehouse, rows, file, about)
             # Whoever finds the part finds the sums too: they are published first.
             with home.store.whole(shard.hashed) as hashed:
-                hashed.write_text(json.dumps(asdict(sums_of_file(warehouse, "scores", one_file(file)))))
+                # They are of no report yet, so all of them are of one part.
+                [sums] = sums_of_files(warehouse, "scores", [one_file(file)], {"report_id": ""}).values() or [Sums()]
+                hashed.write_text(json.dumps(asdict(sums)))
     return shard.part
 
 

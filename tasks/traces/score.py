@@ -14,7 +14,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.statistics.intervals import Interval
-from answerkey.tasks.load.columns import ColumnMap, value
+from answerkey.tasks.load.columns import ColumnMap, is_there
 from answerkey.tasks.load.load import Stager
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
@@ -196,7 +196,7 @@ def _parted(
             # What DuckDB takes for JSON can be too deep, or have numbers too long, for Python.
             raw = parse_line(trace["row"], trace["trace"])
             for key, path in rule.mapping.items():
-                found[key] += value(raw.record or {}, path) is not None
+                found[key] += is_there(raw.record or {}, path, but_null=True)
         try:
             # The trace is what is scored, also where several are about one question of a data set.
             rows.append({**stager.stage(raw), "sample_id": trace["trace_id"]})

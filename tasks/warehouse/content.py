@@ -76,21 +76,26 @@ def seal(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[s
 
     A part that has no rows any more has no hash.
     """
+    found = []
     for table, named in parts.items():
         # IN (SELECT ...) is a join, and DuckDB would hold the rows that are not committed yet in memory for it.
         query = hashes(table, "list_contains($parts, PART)")
         hashed = connection.execute(query, {"parts": sorted(named)}).fetchall() if named else []
         if gone := sorted(set(named) - {part for part, *_ in hashed}):
             connection.execute(_SQL["forget"], {"table": table, "parts": gone})
-        _write_down(connection, table, hashed)
+        found += [(table, *of_part) for of_part in hashed]
+    _write_down(connection, found)
 
 
-def _write_down(connection: duckdb.DuckDBPyConnection, table: str, hashed: Sequence[tuple[Any, ...]]) -> None:
-    """Keep the hashes of parts: each its name, the number of its rows, and its content hash."""
+def _write_down(connection: duckdb.DuckDBPyConnection, hashed: Sequence[tuple[Any, ...]]) -> None:
+    """Keep the hashes of parts: each its table and its name, the number of its rows, and its content hash.
+
+    All at once: on a lake a statement asks the catalog, whatever it does.
+    """
     if not hashed:
         return
-    of_parts, counts, found = (list(column) for column in zip(*hashed, strict=True))
-    about = {"table": table, "parts": of_parts, "counts": counts, "hashes": found}
+    names = ("tables", "parts", "counts", "hashes")
+    about = dict(zip(names, (list(column) for column in zip(*hashed, strict=True)), strict=True))
     # Not deleted and inserted: where the commit finds the disk full, DuckDB cannot take that back for a row with a
     # key, and ends the process.
     for name in ("replace", "add"):
@@ -122,14 +127,32 @@ def _seal_scores(connection: duckdb.DuckDBPyConnection, scores: HashedScores) ->
     found = connection.execute(_sums("scores", others), {"parts": list(scores.sums), "fields": list(scores.fields)})
     rest = {part: Sums(*of_part) for part, *of_part in found.fetchall()}
     whole = {report_id: sums + rest.get(report_id, Sums()) for report_id, sums in scores.sums.items()}
-    _write_down(connection, "scores", [(one, sums.n_rows, sums.content_hash) for one, sums in whole.items()])
+    seal_as(connection, {"scores": whole})
 
 
-def sums_of_file(connection: duckdb.DuckDBPyConnection, table: str, file: str) -> Sums:
-    """Of rows of a table in a Parquet file, all of one part. `file` is escaped, as `one_file` does it."""
-    query = _sums(table, "true", "read_parquet($file)", "''")
-    found = connection.execute(query, {"file": file}).fetchall()
-    return Sums(*found[0][1:]) if found else Sums()
+def seal_as(connection: duckdb.DuckDBPyConnection, sums: Mapping[str, Mapping[str, Sums]]) -> None:
+    """As `seal`, of parts of tables of which every row was hashed elsewhere."""
+    every = [(table, part, one) for table, of_table in sums.items() for part, one in of_table.items()]
+    _write_down(connection, [(table, part, one.n_rows, one.content_hash) for table, part, one in every])
+
+
+def is_sealed(connection: duckdb.DuckDBPyConnection, table: str, part: str) -> bool:
+    """Whether a table has rows of this part already."""
+    return bool(connection.execute(_SQL["is_sealed"], {"table": table, "part": part}).fetchall())
+
+
+def sums_of_files(
+    connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[str], others: Mapping[str, str]
+) -> dict[str, Sums]:
+    """By part, of the rows of a table in Parquet files, which are escaped as `one_file` does it.
+
+    `others` are columns that the files lack, with the value of all rows.
+    """
+    types = {column: type_.removesuffix(" NOT NULL") for column, type_ in relations()[table].types.items()}
+    constants = "".join(f', ${column}::{types[column]} AS "{column}"' for column in others)
+    query = _sums(table, "true", f"(SELECT *{constants} FROM read_parquet($files))")
+    found = connection.execute(query, {"files": list(files), **others}).fetchall()
+    return {part: Sums(*of_part) for part, *of_part in found}
 
 
 def wrongly_signed(connection: duckdb.DuckDBPyConnection) -> list[str]:
@@ -158,10 +181,10 @@ def hashes(table: str, condition: str = "true") -> str:
     return _SQL["hashes"].replace("SUMS", _sums(table, condition))
 
 
-def _sums(table: str, condition: str, rows: str = "", part: str = "") -> str:
-    """The query for the `Sums` of the parts of a table, or of such `rows`, of which `part` says what they are of."""
+def _sums(table: str, condition: str, rows: str = "") -> str:
+    """The query for the `Sums` of the parts of a table, or of such `rows`."""
     columns = sorted(column for column in relations()[table].columns if column not in _UNHASHED.get(table, ()))
     # Columns are named: another order of them is no other content.
     named = ", ".join(f'"{column}" := "{column}"' for column in columns)
-    query = _SQL["sums"].replace("IN_QUESTION", condition).replace("PART", part or PARTS[table])
+    query = _SQL["sums"].replace("IN_QUESTION", condition).replace("PART", PARTS[table])
     return query.replace("COLUMNS_BY_NAME", named).replace("HASHED_ROWS", rows or table)

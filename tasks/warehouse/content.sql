@@ -15,16 +15,23 @@ FROM (SUMS)
 -- name: forget
 DELETE FROM content_hashes WHERE table_name = $table AND part IN (SELECT unnest($parts))
 
+-- name: is_sealed
+SELECT part FROM content_hashes WHERE table_name = $table AND part = $part
+
 -- name: replace
 UPDATE content_hashes SET n_rows = new.n_rows, content_hash = new.content_hash, created_at = now()
-FROM (SELECT unnest($parts) AS part, unnest($counts) AS n_rows, unnest($hashes) AS content_hash) AS new
-WHERE table_name = $table AND content_hashes.part = new.part
+FROM (
+    SELECT unnest($tables) AS table_name, unnest($parts) AS part, unnest($counts) AS n_rows,
+           unnest($hashes) AS content_hash
+) AS new
+WHERE content_hashes.table_name = new.table_name AND content_hashes.part = new.part
 
 -- name: add
 INSERT INTO content_hashes BY NAME
-SELECT $table AS table_name, part, n_rows, content_hash, now() AS created_at
-FROM (SELECT unnest($parts) AS part, unnest($counts) AS n_rows, unnest($hashes) AS content_hash)
-WHERE part NOT IN (SELECT part FROM content_hashes WHERE table_name = $table)
+SELECT *, now() AS created_at FROM (
+    SELECT unnest($tables) AS table_name, unnest($parts) AS part, unnest($counts) AS n_rows,
+           unnest($hashes) AS content_hash
+) ANTI JOIN content_hashes USING (table_name, part)
 
 -- name: thinned
 SELECT h.part FROM content_hashes h

@@ -37,16 +37,18 @@ class Home:
         """The home that users write as the path of a folder or as s3://BUCKET/PREFIX.
 
         Raises:
-            UserError: it is a file, or another address; or it is in a bucket, and there is no catalog, or none that
-                can be used.
+            UserError: it is a file, or another address, or in a folder called NAME=VALUE; or it is in a bucket, and
+                there is no catalog, or none that can be used.
         """
         if not isinstance(place, str) or "://" not in place:
             if Path(place).is_file():
                 raise UserError(f"{place}: this is a file; the home is a folder, in which the warehouse is")
+            _not_partitioned(str(Path(place).absolute()))
             return cls(Path(place))
         if not place.startswith(PREFIX):
             raise UserError(f"{place}: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX")
         address = bucket_address(place)
+        _not_partitioned(address)
         catalog(address)
         return cls(address)
 
@@ -119,3 +121,12 @@ class Home:
         'runs/7/todo.parquet'
         """
         return f"runs/{file.relative_to(self.scratch).as_posix()}"
+
+
+def _not_partitioned(place: str) -> None:
+    """DuckDB reads a folder called NAME=VALUE as a column of the files in it."""
+    found = next((part for part in place.split("/") if "=" in part.strip("=")), "")
+    if found:
+        raise UserError(
+            f"{place}: the home cannot be in {found!r}, a folder called NAME=VALUE; name another with --home"
+        )

@@ -77,7 +77,7 @@ class Lake:
 
     @contextmanager
     def writing(
-        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
+        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = (), removing: bool = False
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction behind the lock: committed at the end, rolled back on any error.
 
@@ -172,6 +172,10 @@ class Lake:
     def rewrite(self) -> None:
         """See `Warehouse.rewrite`: earlier states keep their rows until `maintain` gives them up, after 30 days."""
 
+    def finish_removal(self) -> bool:
+        """See `Warehouse.finish_removal`: nothing is ever due at once."""
+        return False
+
     def publish(self) -> None:
         """See `Warehouse.publish`: on a lake readers see every commit, and wait for nobody."""
 
@@ -209,8 +213,8 @@ class Lake:
         """See `Warehouse.adopt`. Copies whose transaction is never committed are orphans for `maintain`."""
         store = BucketStore(self.address, self.folder)
         # DuckLake reads the values of the other columns from the path.
-        folder = "/".join(f"{column}={quote(value, safe='')}" for column, value in others.items())
-        copies = [f"{DATA}/main/{table}/{folder}/{uuid.uuid4().hex}.parquet" for _ in names]
+        folder = "".join(f"{column}={quote(value, safe='')}/" for column, value in others.items())
+        copies = [f"{DATA}/main/{table}/{folder}{uuid.uuid4().hex}.parquet" for _ in names]
         for name, copy in zip(names, copies, strict=True):
             store.duplicate(name, copy)
         files = ", ".join(quoted(store.address(copy)) for copy in copies)

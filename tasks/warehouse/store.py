@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
 
 UNFINISHED = ".part"
 """The end of the name of a file that is being written. One that a killed process left is removed by `prune`."""
+
+
+_OTHER_HOST_S = 900.0
+"""A machine that has not used a folder for so long is taken to be gone."""
 
 
 class Unreachable(Exception):
@@ -164,6 +172,16 @@ def duplicate(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
+def mark(file: Path) -> None:
+    """Make an empty file that is there after a failure of the power too."""
+    file.touch()
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 @contextmanager
 def whole(path: str | Path) -> Iterator[Path]:
     """Write a file at the path that is yielded; at the end it is published at `path` in one step.
@@ -179,3 +197,36 @@ def whole(path: str | Path) -> Iterator[Path]:
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def check_host(lock: int, file: Path) -> None:
+    """Write into the open lock file which machine uses the folder; its time is that of the last use.
+
+    A lock on a shared folder does not keep machines apart everywhere, and DuckDB does not at all. What has the host
+    name or the boot of the last user is the same machine: containers share the latter, a restart keeps the former.
+
+    Raises:
+        UserError: another machine has used the folder just now.
+    """
+    host, boot = os.uname().nodename, _boot()
+    known = os.pread(lock, 300, 0).decode("utf-8", "replace").split()
+    ours = not known or known[0] == host or (bool(boot) and boot in known[1:])
+    if not ours and time.time() - os.fstat(lock).st_mtime < _OTHER_HOST_S:
+        raise UserError(
+            f"{file.parent}: the machine {known[0]} works with this folder too, which only one can; use a home that "
+            f"machines share (s3://BUCKET/PREFIX, see docs/cluster.md), or, if {known[0]} is done for good, remove "
+            f"{file}"
+        )
+    if known != [host, *filter(None, [boot])]:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{host} {boot}\n".encode(), 0)
+    os.utime(lock)
+
+
+@cache
+def _boot() -> str:
+    """What this boot of this machine is called; empty where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -12,9 +12,8 @@ import glob
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -23,7 +22,7 @@ from filelock import FileLock, Timeout
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
 from answerkey.tasks.warehouse.schema import relations
-from answerkey.tasks.warehouse.store import FolderStore, duplicate, whole
+from answerkey.tasks.warehouse.store import UNFINISHED, FolderStore, check_host, duplicate, mark, whole
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 FILE = "answerkey.duckdb"
 SNAPSHOT = "snapshot.duckdb"
 """A copy as of the end of the last run, for programs that read, however long they keep it open."""
-_OTHER_HOST_S = 900.0
-"""A machine that has not used a folder for so long is taken to be gone."""
+OLD_COPIES = "answerkey.version-*.duckdb*"
+"""The files that migrations leave: the tables as they were."""
 
 MEMORY_LIMIT = "400MB"
 """DuckDB spills to disk above this, so that a million rows fit into a small machine."""
@@ -75,9 +74,13 @@ class Warehouse(Protocol):
         """Whether anything has been written yet."""
 
     def writing(
-        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
+        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = (), removing: bool = False
     ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """A transaction: committed at the end, rolled back on any error."""
+        """A transaction: committed at the end, rolled back on any error.
+
+        Args:
+            removing: what it deletes is to be left in no file: `rewrite` is due from its commit on.
+        """
 
     def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """A read-only session on what was committed."""
@@ -93,7 +96,10 @@ class Warehouse(Protocol):
         """Where the tables are, and how many bytes they take."""
 
     def rewrite(self) -> None:
-        """Leave nothing of deleted rows in the files, as far as that can be done at once."""
+        """Leave nothing of deleted rows in the files, as far as that can be done at once, and publish."""
+
+    def finish_removal(self) -> bool:
+        """`rewrite`, if it is due and whoever had to was killed before; returns whether it was."""
 
     def publish(self) -> None:
         """Let programs that keep the tables open see what was committed; nobody ever waits for them."""
@@ -119,13 +125,18 @@ class WarehouseFile:
         """The DuckDB file."""
         return self.folder / FILE
 
+    @property
+    def _due(self) -> Path:
+        """Is there while free blocks of the file, or the snapshot, still have rows that were to be removed for good."""
+        return self.folder / f"{FILE}.rewrite-due"
+
     def exists(self) -> bool:
         """Whether anything has been written yet."""
         return self.file.exists()
 
     @contextmanager
     def writing(
-        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
+        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = (), removing: bool = False
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction: committed at the end, rolled back on any error.
 
@@ -147,6 +158,8 @@ class WarehouseFile:
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
+            if removing:
+                mark(self._due)
             connection.execute("COMMIT")
             for name in taken_in:
                 FolderStore(self.folder).remove(name)
@@ -183,7 +196,7 @@ class WarehouseFile:
         lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(lock, mode)
-            _check_host(lock, file)
+            check_host(lock, file)
             yield
         finally:
             os.close(lock)
@@ -209,21 +222,42 @@ class WarehouseFile:
         return str(self.file), self.file.stat().st_size
 
     def rewrite(self) -> None:
-        """See `Warehouse.rewrite`: DuckDB leaves deleted rows in free blocks, so all others move to a new file."""
-        with self._locked(fcntl.LOCK_EX), whole(self.file) as fresh:
+        """See `Warehouse.rewrite`: DuckDB leaves deleted rows in free blocks, so all others move to a new file.
+
+        What killed processes left half written goes too. If the disk has no room, `finish_removal` tries again.
+        """
+        with self._locked(fcntl.LOCK_EX):
+            for left in (*self.folder.glob(f"*{UNFINISHED}*"), *self.folder.glob("spill/*")):
+                left.unlink(missing_ok=True)
             self._settle()
-            connection = session(str(fresh))
-            try:
-                limited(connection, self.folder).execute("BEGIN")
-                migrate(connection)
-                connection.execute("COMMIT")
-                connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
-                for name, relation in relations().items():
-                    if not relation.is_view and name != "schema_version":
-                        connection.execute(f"INSERT INTO {name} BY NAME FROM old.{name}")
-                connection.execute("DETACH old")
-            finally:
-                connection.close()
+            with whole(self.file) as fresh:
+                self._copy_rows(fresh)
+            self._publish()
+            self._due.unlink(missing_ok=True)
+
+    def _copy_rows(self, fresh: Path) -> None:
+        connection = session(str(fresh))
+        try:
+            limited(connection, self.folder).execute("BEGIN")
+            migrate(connection)
+            connection.execute("COMMIT")
+            connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
+            for name, relation in relations().items():
+                if not relation.is_view and name != "schema_version":
+                    connection.execute(f"INSERT INTO {name} BY NAME FROM old.{name}")
+            connection.execute("DETACH old")
+        finally:
+            connection.close()
+
+    def finish_removal(self) -> bool:
+        """See `Warehouse.finish_removal`."""
+        if due := self._due.exists():
+            with self.writing():
+                pass  # The tables have this version now.
+            for copy in self.folder.glob(OLD_COPIES):
+                copy.unlink(missing_ok=True)
+            self.rewrite()
+        return due
 
     def publish(self) -> None:
         """See `Warehouse.publish`: a copy of the file is put in place in one step; who has the old one open keeps it.
@@ -231,8 +265,14 @@ class WarehouseFile:
         Raises:
             OSError: the disk has no room for it; the copy before stays.
         """
+        with self._locked(fcntl.LOCK_EX):
+            self._settle()
+            self._publish()
+
+    def _publish(self) -> None:
+        # Behind the lock to the end: a copy of before a removal must not take the place of one of after it.
         with whole(self.folder / SNAPSHOT) as copy:
-            self.copy_to(copy)
+            duplicate(self.file, copy)
             copy.chmod(0o444)
 
     def copy_to(self, target: Path) -> None:
@@ -257,6 +297,7 @@ class WarehouseFile:
 
     def maintain(self) -> Maintained:
         """See `Warehouse.maintain`: what was deleted is given free within the file."""
+        self.finish_removal()
         with self._locked(fcntl.LOCK_EX), self._writable(WAIT_FOR_OTHERS_S) as connection:
             connection.execute("CHECKPOINT")
         return Maintained()
@@ -290,16 +331,49 @@ class WarehouseFile:
         self, wait_s: float, *, read_only: bool, file: Path | None = None
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         file = file or self.file
-        connection = _connect(file, wait_s, read_only=read_only)
+        duck = _started(self.folder)
         try:
-            check_version(self.folder, version_of(limited(connection, self.folder)))
-            yield connection
-        except Exception as error:
-            if _is_damage(error):
+            _attach(duck, file, wait_s, read_only=read_only)
+            with duck.cursor() as connection:
+                connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'; USE answerkey")
+                check_version(self.folder, version_of(connection))
+                yield connection
+            duck.execute("DETACH answerkey")
+        except BaseException as error:
+            # After some errors DuckDB can only be started again.
+            duck.close()
+            if isinstance(error, Exception) and _is_damage(error):
                 raise _unusable(file, error) from error
             raise
-        finally:
-            connection.close()
+        _keep(duck)
+
+
+_idle: list[duckdb.DuckDBPyConnection] = []
+"""The DuckDB of the last session, without its file. The next session goes on with it: to start one takes longer than to
+open a file."""
+
+
+def _started(folder: Path) -> duckdb.DuckDBPyConnection:
+    """A DuckDB that spills into `folder`, for one session."""
+    with suppress(IndexError):
+        return limited(_idle.pop(), folder)
+    return limited(session(), folder)
+
+
+def _keep(duck: duckdb.DuckDBPyConnection) -> None:
+    import duckdb
+
+    try:
+        duck.execute("SET temp_directory = ''")
+    except duckdb.NotImplementedException:
+        # One that has spilled removes what is in its folder when it ends, and by then others may spill there.
+        duck.close()
+    else:
+        _idle[:] = [duck]
+
+
+# It has threads, which a fork would not have.
+os.register_at_fork(before=_idle.clear)
 
 
 def session(
@@ -358,39 +432,6 @@ def nothing_here(place: object) -> UserError:
     return UserError(f"{place}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
 
 
-def _check_host(lock: int, file: Path) -> None:
-    """Write into the open lock file which machine uses the folder; its time is that of the last use.
-
-    A lock on a shared folder does not keep machines apart everywhere, and DuckDB does not at all. What has the host
-    name or the boot of the last user is the same machine: containers share the latter, a restart keeps the former.
-
-    Raises:
-        UserError: another machine has used the folder just now.
-    """
-    host, boot = os.uname().nodename, _boot()
-    known = os.pread(lock, 300, 0).decode("utf-8", "replace").split()
-    ours = not known or known[0] == host or (bool(boot) and boot in known[1:])
-    if not ours and time.time() - os.fstat(lock).st_mtime < _OTHER_HOST_S:
-        raise UserError(
-            f"{file.parent}: the machine {known[0]} works with this folder too, which only one can; use a home that "
-            f"machines share (s3://BUCKET/PREFIX, see docs/cluster.md), or, if {known[0]} is done for good, remove "
-            f"{file}"
-        )
-    if known != [host, *filter(None, [boot])]:
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{host} {boot}\n".encode(), 0)
-    os.utime(lock)
-
-
-@cache
-def _boot() -> str:
-    """What this boot of this machine is called; empty where the system does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
 def made(folder: Path) -> Path:
     """A folder that is made if it is not there.
 
@@ -437,13 +478,14 @@ def _unusable(file: Path, error: Exception) -> Exception:
     return UserError(f"{file}: {what}; {remedy}")
 
 
-def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+def _attach(duck: duckdb.DuckDBPyConnection, file: Path, wait_s: float, *, read_only: bool) -> None:
     import duckdb
 
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            return session(str(file), read_only=read_only)
+            duck.execute(f"ATTACH {quoted(file)} AS answerkey{' (READ_ONLY)' if read_only else ''}")
+            return
         except duckdb.IOException as error:
             # The lock keeps our own processes apart; this is another program, such as a DuckDB shell.
             if "Could not set lock" not in str(error):

@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +17,11 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import LedgerError
+from answerkey.metrics_core.llm.sqlite_owners import Owners
+from answerkey.tasks.backup import backup
 from answerkey.tasks.forget import _forms, _quotes, forget, forget_older
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.maintenance import PROCESS
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.verify import verify
@@ -31,7 +37,7 @@ QUESTION = "Where does the heron that Agathe Brunnwasser feeds build its nest?"
 def contents(file: Path) -> Iterator[str]:
     """The content of a file, as its bytes and as what they say: rows of tables, decompressed."""
     yield file.read_bytes().decode("utf-8", "replace")
-    if ".duckdb" in file.name and not file.name.endswith(".lock"):
+    if file.suffix == ".duckdb":
         with duckdb.connect() as connection:
             connection.execute(f"ATTACH '{file}' AS looked_at (READ_ONLY); USE looked_at")
             for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
@@ -72,6 +78,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pages/birds/birds-1-v1.html", "runs/dead/0-staged.jsonl", "answers/birds/birds-1/answers.jsonl"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(ANSWER + QUESTION, encoding="utf-8")
+    # As processes leave it that are killed while they write.
+    left = ("snapshot.duckdb.99.part", "answerkey.duckdb.99.part.wal", "spill/duckdb_temp_storage_S32K-0.tmp")
+    for name in left:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(ANSWER + QUESTION, encoding="utf-8")
     (folder / "parts/ab").mkdir(parents=True)
     pq.write_table(pa.table({"details": [ANSWER + QUESTION] * 99}), folder / "parts/ab/0.parquet", compression="zstd")
     with sqlite3.connect(folder / "judge.sqlite") as ledger:
@@ -92,8 +103,9 @@ def home(made: Path, tmp_path: Path) -> Path:
 
 
 EVERYWHERE = {
-    "answerkey.duckdb", "answers/birds/birds-1/answers.jsonl", "judge.sqlite", "pages/birds/birds-1-v1.html",
-    "parts/ab/0.parquet", "runs/dead/0-staged.jsonl", "snapshot.duckdb",
+    "answerkey.duckdb", "answerkey.duckdb.99.part.wal", "answers/birds/birds-1/answers.jsonl", "judge.sqlite",
+    "pages/birds/birds-1-v1.html", "parts/ab/0.parquet", "runs/dead/0-staged.jsonl", "snapshot.duckdb",
+    "snapshot.duckdb.99.part", "spill/duckdb_temp_storage_S32K-0.tmp",
 }  # fmt: skip
 
 
@@ -120,6 +132,75 @@ def test_what_was_stopped_on_the_way_is_found_once_more(home: Path) -> None:
     ledger.write_bytes(paid)
     assert forget(Home(home), "birds", sample="heron").calls == 1
     assert holding(home, ANSWER) == holding(home, QUESTION) == set()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from answerkey.tasks.forget import forget
+from answerkey.tasks.warehouse.home import Home
+
+def kill_at(event, end):
+    def hook(name, arguments):
+        if name == event and any(str(one).endswith(end) for one in arguments):
+            os.kill(os.getpid(), 9)
+    sys.addaudithook(hook)
+
+for home, event, end in zip(*[iter(sys.argv[1:])] * 3):
+    child = os.fork()
+    if not child:
+        kill_at(event, end)
+        forget(Home(Path(home)), "birds", sample="heron")
+        os._exit(0)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+"""Forgets, and is killed in each home at an event: what Python is about to do to a file."""
+
+
+def forgotten_again(home: Home) -> None:
+    with pytest.raises(UserError, match=r"no such sample in .*; the removal that was stopped before .* is done now$"):
+        forget(home, "birds", sample="heron")
+
+
+AFTER_COMMIT = {
+    "nothing rewritten": (("pathlib.Path.glob", "*.part*"), forgotten_again),
+    "not in its place": (("os.rename", "/answerkey.duckdb"), lambda home: home.warehouse.maintain()),
+    "not published": (("os.rename", "/snapshot.duckdb"), lambda home: start_run(home, "next", "flow", "d", {})),
+    "not noted": (("os.remove", ".rewrite-due"), lambda home: backup(home, Path(f"{home}-copy"))),
+}  # fmt: skip
+
+
+def test_what_is_killed_at_any_moment_is_finished_by_the_next(made: Path, tmp_path: Path) -> None:
+    homes = {name: Path(shutil.copytree(made, tmp_path / name)) for name in ("before the commit", *AFTER_COMMIT)}
+    places = {"before the commit": ("open", ".rewrite-due")} | {name: at for name, (at, _) in AFTER_COMMIT.items()}
+    arguments = [str(one) for name, home in homes.items() for one in (home, *places[name])]
+    done = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["9"] * 5, done.stderr
+    before = homes.pop("before the commit")
+    assert query(before, "SELECT count(*) FROM answers WHERE sample_id = 'heron'") == [(4,)]
+    assert forget(Home(before), "birds", sample="heron").rows["answers"] == 4
+    for name, home in homes.items():
+        assert ("snapshot.duckdb" in holding(home, ANSWER)) == (name != "not noted"), name
+        AFTER_COMMIT[name][1](Home(home))
+        assert holding(home, ANSWER) == set(), name
+        assert not list(home.glob("*.rewrite-due")) and not list(home.glob("*.part*"))
+        assert query(home, "SELECT removal, reports FROM removals") == [(1, ["birds/birds-1/v1", "birds/birds-2/v1"])]
+    # What the tables say was written in one transaction before all these moments.
+    assert [str(one) for one in verify(Home(home)).findings] == []
+    assert holding(Path(f"{homes['not noted']}-copy"), ANSWER) == set()
+
+
+def test_a_run_that_waits_for_hours_is_at_work_and_a_killed_one_is_not(home: Path) -> None:
+    start_run(Home(home), "waits", "flow", "birds", {})
+    works = Owners(home / "runs/waits", PROCESS)
+    for path in (home / "runs/waits", home / "runs/waits" / PROCESS):
+        os.utime(path, (0, 0))
+    with pytest.raises(UserError, match="the run waits is at work; wait for its end"):
+        forget(Home(home), "birds", sample="heron")
+    works.close()
+    (home / "runs/waits" / PROCESS).touch()
+    forget(Home(home), "birds", sample="heron")
+    assert holding(home, ANSWER) == set()
 
 
 def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_path: Path) -> None:

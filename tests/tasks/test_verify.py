@@ -12,7 +12,7 @@ from answerkey.tasks.forget import forget
 from answerkey.tasks.load.columns import Key
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.verify import verify
-from answerkey.tasks.warehouse.content import PARTS
+from answerkey.tasks.warehouse.content import PARTS, seal_all
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.warehouse import FILE
@@ -105,6 +105,16 @@ def test_the_number_and_the_row_are_named(home: Path) -> None:
     assert lines[-1] == "scores: d/several/v1 sample 7, exact_match.match: 0.5, and measured was 0.0"
 
 
+def test_a_report_that_cannot_be_read_is_named_also_where_its_hashes_were_written_again(home: Path) -> None:
+    [(old,)] = query(home, "SELECT min(report_id) FROM reports WHERE report_id <> 'd/several/v1'")
+    with Home(home).warehouse.writing() as connection:
+        for report_id, manifest in (("d/several/v1", "[5]"), (old, '{"signatures": 3}')):
+            connection.execute("UPDATE reports SET manifest = ? WHERE report_id = ?", [manifest, report_id])
+        seal_all(connection)
+    found = {str(one) for one in verify(Home(home)).findings if one.table == "reports"}
+    assert found == {f"reports: {one}: its manifest is none that answerkey writes" for one in ("d/several/v1", old)}
+
+
 def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
     with duckdb.connect(str(home / FILE)) as connection:
         connection.execute("DELETE FROM answers WHERE release = 'several' AND sample_id = '3' AND repeat = 1")
@@ -125,7 +135,10 @@ def test_a_lake_is_verified_and_forgets(lake: str, tmp_path: Path) -> None:
     home = Home.parse(lake)
     run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["rouge_l"])
     assert verify(home).findings == ()
+    with home.store.whole("runs/dead/commit-0-answers.parquet") as of_killed_run:
+        of_killed_run.write_text("a 2", encoding="utf-8")
     done = forget(home, "d", sample="2")
+    assert list(home.store.files("runs")) == []
     assert (done.rows["answers"], done.rows["scores"], done.reports) == (1, 3, ("d/r/v1",))
     assert verify(home).findings == ()
     with home.warehouse.writing() as warehouse:

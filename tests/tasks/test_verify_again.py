@@ -182,7 +182,9 @@ def test_what_cannot_have_been_compared_is_found_and_ends_nothing(home: Path) ->
     alone = "family = 'headlines' AND new_report = 'd/{}/v1' AND old_report = 'd/{}/v1'".format
     write(home, "comparisons", [("seed = -1", alone("c", "a")), ("old_report = 'd/c/v1'", alone("c", "b"))])
     moments = "SELECT created_at FROM verdicts WHERE new_report = 'd/c/v1' ORDER BY 1"
-    write(home, "verdicts", [("n_candidates = 0", f"created_at = '{query(home, moments)[0][0]}'")])
+    given = [moment for (moment,) in query(home, moments)]
+    changes = [("n_candidates = 0", f"created_at = '{given[0]}'"), ("rules = '5'", f"created_at = '{given[1]}'")]
+    write(home, "verdicts", [*changes, ("rules = '[{\"a\": 1}]'", f"created_at = '{given[2]}'")])
     said = lines(verify(Home(home)))
     for line in (
         "comparisons: d/c/v1 against d/b/v1: 0 rows, and 6 were written",
@@ -191,7 +193,8 @@ def test_what_cannot_have_been_compared_is_found_and_ends_nothing(home: Path) ->
         "verdicts: d/c/v1 against d/a/v1: look and candidates of at least 1 ",
     ):
         assert len([one for one in said if one.startswith(line)]) == 1, said
-    assert len(said) == 4
+    assert said.count("verdicts: d/c/v1 against d/a/v1: its rules are no rules") == 2
+    assert len(said) == 6
 
 
 def test_what_earlier_versions_did_not_write_down_was_not_changed(home: Path) -> None:
@@ -206,6 +209,7 @@ def test_what_earlier_versions_did_not_write_down_was_not_changed(home: Path) ->
     assert (done.comparisons, done.verdicts, done.outdated) == (6, 0, 8)
 
 
+@pytest.mark.parametrize("any_home", ["folder", pytest.param("lake", marks=pytest.mark.slow)], indirect=True)
 def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home: Home, tmp_path: Path) -> None:
     rows = [
         {"id": str(i), "answer": f"a {i} {'wrong' if i else ''}", "reference": f"b {i}", "release": "r"} for i in (0, 1)

@@ -1,6 +1,6 @@
 """Many traces and three rules: the counts add up, a second run scores only what is new, samples grow.
 
-`benchmarks/score_traces.py` has the same checks on 100,000.
+`benchmarks/score_traces.py` has the same checks on more of them.
 """
 
 from datetime import UTC, datetime

@@ -52,9 +52,12 @@ def test_a_migrated_lake_has_the_tables_of_a_new_one(old: Home, tmp_path: Path) 
     new = Home(tmp_path / "new")
     with new.warehouse.writing():
         pass
-    columns = "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_catalog = "
-    of_a_file = query(new, f"{columns} 'answerkey' ORDER BY ALL")
-    assert query(old, f"{columns} 'lake' ORDER BY ALL") == of_a_file
+    columns = (
+        "SELECT table_name, column_name, data_type FROM information_schema.columns"
+        " WHERE table_catalog = current_catalog() ORDER BY ALL"
+    )
+    of_a_file = query(new, columns)
+    assert of_a_file and query(old, columns) == of_a_file
     assert query(old, "SELECT report_id, version FROM latest_reports") == [("d/r/v2", 2)]
     # The rows of the old version are known, and only the new one is scored.
     assert query(old, "SELECT count(*), count(DISTINCT run_id) FROM measurements") == [(4, 2)]

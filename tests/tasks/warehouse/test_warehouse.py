@@ -187,6 +187,22 @@ def test_killed_right_after_a_commit(home: Path) -> None:
             assert warehouse.execute(RUNS).fetchall() == [("first",), ("second",)]
 
 
+def test_who_has_spilled_leaves_the_files_of_others_that_spill(
+    home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A DuckDB that ends removes what is in the folder that it has spilled into, so it ends while it has the lock."""
+    with Home(home).warehouse.writing() as warehouse:
+        warehouse.execute("SET memory_limit = '60MB'")
+        warehouse.execute("CREATE TEMP TABLE many AS SELECT md5(i::VARCHAR) FROM range(2_000_000) t(i)")
+        assert list((home / "spill").iterdir())
+    of_another = home / "spill" / "duckdb_temp_storage_DEFAULT-0.tmp"
+    of_another.parent.mkdir(exist_ok=True)
+    of_another.touch()
+    with Home(tmp_path_factory.mktemp("other")).warehouse.writing() as warehouse:
+        [(limit,)] = warehouse.execute("SELECT current_setting('memory_limit')").fetchall()
+    assert (of_another.exists(), limit) == (True, "381.4 MiB")
+
+
 PUBLIC = {
     "scores": "report_id dataset dataset_version release sample_id metric field value status reason signature",
     "reports": "report_id dataset dataset_version release version created_at status manifest message",

@@ -137,7 +137,9 @@ def _answers(n: int, turn: int, name: str, say: Callable[[str, int], str]) -> An
         reasons={"exact_match": {0: say("judge", 0)}},
         evidence={
             "rouge_l": {0: {"facts": [{**fact, "fact": say(fact["fact"] or "", 0)} for fact in FACTS]}},
-            "exact_match": {1: {"second_opinion": say("second opinion", 1)}},
+            "exact_match": {
+                1: {"second_opinion": say("second opinion", 1), "weights": {"no": 0.25, say("yes", 1): 0.7}}
+            },
         },
         contexts={1: (say(f"passage of {name}", 1), say("further passage", 1))},
     )

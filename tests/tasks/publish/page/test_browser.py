@@ -74,6 +74,7 @@ def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(sho
     opened.page.get_by_role("button", name="Details of id 1").click()
     detail = opened.page.locator("td.detail")
     expect(detail.get_by_text("The offline judge disagrees: second opinion 1")).to_have_count(2)
+    expect(detail.get_by_text("Probabilities by the judge's tokens: yes 1 0.700, no 0.250")).to_have_count(2)
     passages = [text.strip() for text in detail.locator(".context li").all_inner_texts()]
     assert passages == ["passage of old 1", "further passage 1", "passage of new 1", "further passage 1"]
     nothing = page(3)

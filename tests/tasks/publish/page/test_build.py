@@ -21,7 +21,8 @@ from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import _CAPS, MOST_CHARS
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE
-from tests.judge_server import JudgeServer
+from tests.judge_brains import spelled
+from tests.judge_server import Body, JudgeServer, Reply
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.publish.page.page_help import field_comparison
 from tests.tasks.staging_help import Done, jsonl, query, run
@@ -334,6 +335,21 @@ def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path: Path) -> None:
     assert answers.evidence["meaning_match"][0]["rule"] == "factual_equivalence"
     assert answers.reasons["meaning_match"] == {0: "I say match."}
     assert json.dumps(answers.evidence)
+
+
+def test_what_verdicts_weigh_is_evidence(tmp_path: Path) -> None:
+    asked = [{"id": "a", "question": "?", "references": ["Oslo"], "answer": "In Oslo.", "release": "r"}]
+
+    def unsure(body: Body) -> Reply:
+        text = wordy(body)
+        return Reply(text, logprobs=spelled(text, {"match": {"match": 0.75, "mismatch": 0.25}}))
+
+    with JudgeServer(unsure) as server:
+        options = judged(server.url, log_probabilities=True)
+        done = run(tmp_path, Source(jsonl(tmp_path / "asked.jsonl", asked)), ["meaning_match"], options=options)
+    [answers] = build_page(Home(tmp_path), done.ids).samples.answers
+    assert answers.values["meaning_match.match"] == (0.75,)
+    assert answers.evidence["meaning_match"][0]["weights"] == {"match": 0.75, "mismatch": 0.25}
 
 
 def test_disputed_verdicts_and_what_answers_rest_on_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

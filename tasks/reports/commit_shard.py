@@ -1,0 +1,105 @@
+"""What a large run commits, in shards: any process writes the rows of samples and answers, which the lake then adopts.
+
+What of them is hashed, and what of the finished parts, is hashed there as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from answerkey.metrics_core.metric import Kind
+from answerkey.tasks.warehouse.content import sums_of_files
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROWS = statements(__name__)
+"""The statements for the rows of samples and answers; all of them are share 0 of 1."""
+
+TABLES = ("samples", "answers", "measurements")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitShard:
+    """One of `of` shares of the samples and answers of a run, numbered from 0, and as many of its finished parts.
+
+    The rows become two files in the store, `samples` and `answers`. `hashed` is another one, with the `Sums` of both
+    and of the measurements in `parts` as JSON, by table and by part of it. `releases` are pairs of name and version.
+
+    It is sent to other processes and machines, which find the files `accepted`, and `references` where they are apart,
+    in the store of the home at the address `home`.
+    """
+
+    home: str
+    accepted: str
+    references: str
+    dataset: str
+    dataset_version: str
+    releases: tuple[tuple[str, str], ...]
+    share: int
+    of: int
+    parts: tuple[str, ...]
+    run_id: str
+    created_at: str
+    samples: str
+    answers: str
+    hashed: str
+
+    workload: ClassVar[Kind] = "lexical"
+    name: ClassVar[str] = "commit"
+
+    @property
+    def part(self) -> str:
+        """The file that is there once all are."""
+        return self.hashed
+
+    @property
+    def of_measurements(self) -> Mapping[str, str]:
+        """The columns of `measurements` that parts lack."""
+        return {"run_id": self.run_id, "created_at": self.created_at}
+
+
+def write_commit(shard: CommitShard) -> str:
+    """Write and hash the rows of a shard, and return the name of its part; one that is there already is kept."""
+    home = Home.parse(shard.home)
+    if home.store.exists(shard.part):
+        return shard.part
+    with ExitStack() as opened:
+        files = {"accepted": one_file(opened.enter_context(home.store.local(shard.accepted)))}
+        references = opened.enter_context(home.store.local(shard.references)) if shard.references else None
+        # Whoever finds the sums finds the rows too: they are published first.
+        hashed = opened.enter_context(home.store.whole(shard.hashed))
+        answers = opened.enter_context(home.store.whole(shard.answers))
+        samples = opened.enter_context(home.store.whole(shard.samples))
+        connection = opened.enter_context(scratch(samples.parent))
+        share: dict[str, Any] = {"share": shard.share, "of": shard.of}
+        about = {"dataset": shard.dataset, "version": shard.dataset_version}
+        given = {"samples": one_file(references) if references else files["accepted"]}
+        connection.execute(ROWS["new_samples"], {**given, **share})
+        asked = {**about, **given, **(files if references else {})}
+        write_parquet(connection, ROWS["asked_samples" if references else "samples"], samples, asked)
+        releases, versions = ([*column] for column in zip(*shard.releases, strict=True))
+        new = {"dataset": shard.dataset, "releases": releases, "versions": versions}
+        write_parquet(connection, f"{ROWS['new_answers']}\n{ROWS['answers']}", answers, {**new, **files, **share})
+        parts = [one_file(opened.enter_context(home.store.local(part))) for part in shard.parts]
+        rows = {"samples": [one_file(samples)], "answers": [one_file(answers)], "measurements": parts}
+        hashed.write_text(json.dumps(_hashed(connection, rows, shard.of_measurements)))
+    return shard.part
+
+
+def _hashed(
+    connection: duckdb.DuckDBPyConnection, rows: Mapping[str, Sequence[str]], of_measurements: Mapping[str, str]
+) -> dict[str, dict[str, tuple[int, int, int]]]:
+    found = {}
+    for table, files in rows.items():
+        others = of_measurements if table == "measurements" else {}
+        sums = sums_of_files(connection, table, files, others) if files else {}
+        found[table] = {part: astuple(of_part) for part, of_part in sums.items()}
+    return found
