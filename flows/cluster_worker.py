@@ -11,6 +11,7 @@ from functools import cache
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, check
 from answerkey.tasks.load.shard import SourceShard, stage_shard
+from answerkey.tasks.reports.commit_shard import CommitShard, write_commit
 from answerkey.tasks.reports.manifest import code_revision, versions
 from answerkey.tasks.reports.scores import ScoresShard, write_scores
 from answerkey.tasks.score.keys import key
@@ -22,8 +23,8 @@ from answerkey.tasks.warehouse.home import Home
 TOPIC = "answerkey"
 """The events by which workers tell drivers what they log."""
 
-AnyShard = Shard | MeasuredShard | SourceShard | ScoresShard
-"""Rows to score, rows of a source to load, or rows of reports to write."""
+AnyShard = Shard | MeasuredShard | SourceShard | CommitShard | ScoresShard
+"""Rows to score, rows of a source to load, or rows of a commit or of reports to write."""
 
 _log = logging.getLogger("answerkey")
 
@@ -54,6 +55,8 @@ def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: s
             measure_shard(shard)
         elif isinstance(shard, SourceShard):
             stage_shard(shard)
+        elif isinstance(shard, CommitShard):
+            write_commit(shard)
         elif isinstance(shard, ScoresShard):
             write_scores(shard)
         else:

@@ -112,13 +112,24 @@ def started_here() -> Iterator[None]:
         yield
 
 
+_told_to_end: list[int] = []
+"""Signals that this process was sent meanwhile."""
+
+
+def heed_signals() -> None:
+    """End a run that was told to end, where the exception that said so was caught by something else: Python ignores
+    exceptions in callbacks, of which each import has some."""
+    if _told_to_end:
+        raise KeyboardInterrupt(_told_to_end[0])
+
+
 @contextmanager
 def _signals() -> Iterator[None]:
     """SIGTERM ends a run as Ctrl-C does; Ctrl-Z leaves no claim in the ledger that others would have to wait for."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {signal.SIGTERM: _end, signal.SIGTSTP: _pause}
+    handlers = {signal.SIGINT: _end, signal.SIGTERM: _end, signal.SIGTSTP: _pause}
     # What was ignored from the start is to be ignored.
     before = {number: signal.signal(number, handler) for number, handler in handlers.items() if _heeded(number)}
     try:
@@ -126,6 +137,7 @@ def _signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        _told_to_end.clear()
 
 
 def _heeded(number: signal.Signals) -> bool:
@@ -133,6 +145,7 @@ def _heeded(number: signal.Signals) -> bool:
 
 
 def _end(number: int, _frame: object) -> None:
+    _told_to_end.append(number)
     raise KeyboardInterrupt(number)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from answerkey.flows.evaluate_release import evaluate_release, how_it_ended
+from answerkey.flows.evaluate_release import evaluate_release, how_they_ended
+from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.orchestration import crash_unfinished_within, ended, flow, tagged
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, source_of
-from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
 
 _WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits()
@@ -35,7 +35,7 @@ def evaluate_registered(  # noqa: PLR0913
     judging: Judging = _JUDGING,
     limits: Limits = _LIMITS,
     home: str = ".answerkey",
-    baseline: str = "",
+    baseline: ReleaseChoice = "",
     policy: str = "",
     page: bool = True,
     *,
@@ -88,7 +88,7 @@ def evaluate_registered(  # noqa: PLR0913
             problems += [f"{mine.name}: {problem}"] if problem else []
     if problems:
         raise UserError(f"{len(problems)} of {len(todo)} could not be evaluated; {'; '.join(problems)}")
-    return ended(found, *how_it_ended(read_reports(place, [one for one in found if isinstance(one, str)])))
+    return ended(found, *how_they_ended(place, [one for one in found if isinstance(one, str)]))
 
 
 def _to_do(home: Home, waiting: Waiting) -> list[Registration]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.flows import steps
-from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at, write_scores
+from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at, write_commit, write_scores
+from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.orchestration import Submitted, ended, flow, started_before
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, preflight
-from answerkey.flows.runs import Run, log, started
+from answerkey.flows.runs import Run, log, offer_names, started
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
@@ -22,7 +23,7 @@ from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for
-from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
@@ -31,7 +32,7 @@ from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.commit import is_complete
 from answerkey.tasks.reports.manifest import manifest
-from answerkey.tasks.reports.report import Report, check_baseline, made_by, report_named
+from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.rivals import check_rivals, with_rivals
 from answerkey.tasks.validate.contract import Contract
@@ -60,7 +61,7 @@ def evaluate_release(  # noqa: PLR0913
     judging: Judging = _JUDGING,
     limits: Limits = _LIMITS,
     home: str = ".answerkey",
-    baseline: str = "",
+    baseline: ReleaseChoice = "",
     policy: str = "",
     page: bool = True,
     *,
@@ -122,7 +123,8 @@ class Evaluation:
         before = self._made_before(run) if started_before() else []
         if before and is_complete(run.home, run.id):
             log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
-            return ended([report.report_id for report in before], *how_it_ended(before))
+            report_ids = [report.report_id for report in before]
+            return ended(report_ids, *how_it_ended(before, stored_verdicts(run.home, report_ids)))
         with run.recorded(flow_name, dataset_name(self.source), self.parameters, dry_run=self.judging.dry_run):
             return evaluate(run, self, before)
 
@@ -176,7 +178,9 @@ def evaluate(run: Run, asked: Evaluation, before: Sequence[Report] = ()) -> list
     )  # fmt: skip
 
     tell(Advance("report"))
-    committed = steps.commit.after(plan)(home, run.id, source.answers, loaded, checked.accepted, list(parts.values()))
+    scored = list(parts.values())
+    cut = write_commit(runner, home, run.id, loaded, checked.accepted, scored, run.folder)
+    committed = steps.commit.after(plan)(home, run.id, source.answers, loaded, checked.accepted, scored, cut)
     releases = [release.release for release in committed.releases]
     run.rename(
         f"evaluate {', '.join(releases) if len(releases) == 1 else f'{len(releases)} releases'} on {committed.dataset}"
@@ -217,6 +221,8 @@ def _concluded(
     publish = steps.publish_run.after(reports)
     log_page(lambda: publish(home, shown, comparisons, verdicts, drawn=asked.page, docs=docs))
     steps.announce.after(reports)(home, report_ids, verdicts)
+    if any(report_id.endswith("/v1") for report_id in report_ids):
+        offer_names(home)
     return ended(report_ids, *how_it_ended(reports, verdicts))
 
 
@@ -226,6 +232,11 @@ def how_it_ended(reports: Sequence[ReportRef | Report], verdicts: Sequence[Relea
     more = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
     decided = [f"{one.verdict.outcome}: {one.verdict.sentence}" for one in verdicts]
     return "; ".join([*partial[:_MOST_REASONS], *more, *decided]), "Partial" if partial else "Completed"
+
+
+def how_they_ended(home: Home, report_ids: Sequence[str]) -> tuple[str, str]:
+    """The same of reports that are kept already, with the verdicts about them."""
+    return how_it_ended(read_reports(home, report_ids), stored_verdicts(home, report_ids))
 
 
 def compare(

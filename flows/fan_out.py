@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -23,7 +23,8 @@ from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.shard import SourceShard, shard_bytes
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import tell_server
-from answerkey.tasks.reports.commit import Committed
+from answerkey.tasks.reports.commit import Committed, CutCommit
+from answerkey.tasks.reports.commit_shard import CommitShard
 from answerkey.tasks.reports.scores import CutScores, ScoresShard
 from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.score.score import in_good_order, worth_spawning
@@ -110,8 +111,16 @@ class OnCluster:
         """As `Cluster.run`."""
         # Prefect would look into every shard.
         run = partial(self._cluster.run, shards, key_from)
-        does = {MeasuredShard: "load", SourceShard: "load", ScoresShard: "write scores"}.get(type(shards[0]), "score")
-        return _on_cluster.after(after)(run, does, self._cluster.address)
+        return _on_cluster.after(after)(run, _DOES[type(shards[0])], self._cluster.address)
+
+
+_DOES: Mapping[type, str] = {
+    MeasuredShard: "load",
+    SourceShard: "load",
+    Shard: "score",
+    CommitShard: "write a commit",
+    ScoresShard: "write scores",
+}
 
 
 def _run(run: Callable[[], Outcomes[Any]], does: str, address: str) -> Outcomes[Any]:
@@ -125,9 +134,9 @@ def _submitted(
     shard: AnyShard, spawn: bool, key_from: str, after: Sequence[object], stopped: Callable[[], bool]
 ) -> Submitted[str]:
     if isinstance(shard, MeasuredShard | SourceShard):
-        return steps.stage.submit(shard)
-    if isinstance(shard, ScoresShard):
-        return steps.write_scores.submit(shard)
+        return steps.stage.after(*after).submit(shard)
+    if isinstance(shard, CommitShard | ScoresShard):
+        return steps.write.after(*after).submit(shard)
     score = steps.score.tagged(_tags(shard)).after(*after)
     return score.submit(shard, spawn=spawn, key_from=key_from, stopped=stopped)
 
@@ -158,22 +167,28 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Load
     tell(Advance("cut into shards"))
     of_references = shard_bytes(source.references, runner.most_shards) if source.references else 0
     references = steps.cut_references(source, home, folder, of_references) if of_references else None
-    if references:
-        _load(runner, references.shards, called(source.references or ""))
-    cut = steps.cut(source, home, folder, size, references)
+    known = _load(runner, references.shards, called(source.references or ""), references) if references else []
+    cut = steps.cut.after(*known)(source, home, folder, size, references)
     shards = [MeasuredShard(shard) for shard in cut.shards]
-    _load(runner, shards, called(source.answers))
-    return steps.gather(cut, home, folder), steps.gather_measures(shards, home, folder)
+    parts = _load(runner, shards, called(source.answers), cut)
+    gather, gather_measures = steps.gather.after(*parts), steps.gather_measures.after(*parts)
+    return gather(cut, home, folder), gather_measures(shards, home, folder)
 
 
-def _load(runner: Runner, shards: Sequence[MeasuredShard] | Sequence[SourceShard], name: str) -> None:
-    for done, (_, outcome) in enumerate(runner.run(shards, lambda _shard: ""), start=1):
+def _load(
+    runner: Runner, shards: Sequence[MeasuredShard] | Sequence[SourceShard], name: str, after: object
+) -> list[str]:
+    """The names of the parts, as they end."""
+    parts = []
+    for done, (_, outcome) in enumerate(runner.run(shards, lambda _shard: "", after), start=1):
         if isinstance(outcome, WorkersDied | NoWorker):
             raise Unreachable(f"{name}: not all of it could be loaded ({outcome}); run the same again") from outcome
         if isinstance(outcome, Exception):
             raise outcome
+        parts.append(outcome)
         tell(Advance("load shards", done, len(shards)))
         _tell("loaded", done, len(shards))
+    return parts
 
 
 def fan_out(
@@ -226,6 +241,18 @@ def _show_progress(progress: uuid.UUID, percent: float) -> None:
     update_progress_artifact(progress, percent)
 
 
+def write_commit(
+    runner: Runner, home: Home, run_id: str, loaded: Loaded, accepted: str, parts: Sequence[str], folder: Path
+) -> CutCommit | None:
+    """Let others write what a large run commits, into the folder of the run; None where this machine does it as well.
+
+    Raises:
+        Unreachable: no worker can be reached any more.
+    """
+    cut = steps.cut_commit(home, run_id, loaded, accepted, parts, folder) if runner.elsewhere else None
+    return cut if cut and _written(runner, cut.shards, "what is committed") else None
+
+
 def write_scores(
     runner: Runner, home: Home, committed: Committed, metrics: Sequence[Metric], folder: Path
 ) -> CutScores | None:
@@ -235,13 +262,15 @@ def write_scores(
         Unreachable: no worker can be reached any more.
     """
     cut = steps.cut_scores(home, committed, metrics, folder) if runner.elsewhere else None
-    if cut is None:
-        return None
-    for _, outcome in runner.run(cut.shards, lambda _shard: ""):
+    return cut if cut and _written(runner, cut.shards, "the rows of the reports") else None
+
+
+def _written(runner: Runner, shards: Sequence[CommitShard] | Sequence[ScoresShard], what: str) -> bool:
+    for _, outcome in runner.run(shards, lambda _shard: ""):
         if isinstance(outcome, Exception):
-            log.warning(f"no worker could write the rows of the reports, so the run does it: {outcome}")
-            return None
-    return cut
+            log.warning(f"no worker could write {what}, so the run does it: {outcome}")
+            return False
+    return True
 
 
 def _tell(did: str, done: int, of: int) -> bool:

@@ -6,21 +6,24 @@ Only what is shown changes. The keys of parameters, and what a server accepts, a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, WithJsonSchema
+from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema
 
 from answerkey.metrics_core.validation import Validated
 
 USUAL, ALL = "The usual settings", "All settings, from their defaults"
 """What the buttons say. Prefect does not carry over what was typed before, so the second one says so."""
 
+CHOOSE, TYPE = "Choose", "Type"
+"""What the buttons of a field say that takes a name which the home has, or any other."""
+
 _LAST = ("limits", "page", "candidates", "runner", "seed", "home")
 """Parameters of flows that are seldom set: at the end of a form, in this order."""
 
-_SHOWN = ("type", "title", "description", "default", "enum", "items", "position", "examples")
+_SHOWN = ("type", "title", "description", "default", "enum", "items", "position", "examples", "names", "typed_first")
 """What a field of a form is drawn from. Everything else in a schema only says what is accepted."""
 
 
@@ -33,6 +36,15 @@ def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
             fields[name]["position"] = place
 
     return number
+
+
+def names_of(kind: Literal["datasets", "releases"], *, typed_first: bool = False) -> dict[str, JsonValue]:
+    """Of a field, for its schema: names of this kind are offered in it, at once or, where people usually type something
+    else, behind a button."""
+    return {"names": kind, "typed_first": typed_first}
+
+
+ReleaseChoice = Annotated[str, Field(json_schema_extra=names_of("releases"))]
 
 
 class Form(Validated):
@@ -89,3 +101,46 @@ def with_defaults(schema: dict[str, Any], parameters: Mapping[str, Any]) -> dict
             for key in values.keys() & way["properties"].keys():
                 way["properties"][key]["default"] = values[key]
     return shown
+
+
+def with_short_heads(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a deployment in which the line that explains a folded form is in its title.
+
+    Lines of their own would push the fields that people set each time off the screen.
+    """
+    shown = deepcopy(schema)
+    for name, parameter in shown["properties"].items():
+        if "anyOf" in parameter and "names" not in parameter and (about := parameter.pop("description", "")):
+            parameter["title"] = f"{name}: {about[0].lower()}{about[1:].rstrip('.')}"
+    return shown
+
+
+def with_names(schema: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The schema of a deployment in which fields for names offer `names`, by kind, besides any text.
+
+    A choice alone would refuse the name of what is new since.
+    """
+    shown = deepcopy(schema)
+    for field in _fields(shown):
+        if "names" in field:
+            field.pop("anyOf", None)
+            field["type"] = "string"
+            if known := names.get(field["names"]):
+                del field["type"]
+                # Of two that take a text, Prefect begins with the first.
+                choices = dict.fromkeys(["", *filter(None, [field.get("default")]), *known])
+                offered = {"title": CHOOSE, "type": "string", "enum": [*choices]}
+                ways = [offered, {"title": TYPE, "type": "string"}]
+                field["anyOf"] = ways[::-1] if field["typed_first"] else ways
+    return shown
+
+
+def _fields(schema: object) -> Iterator[dict[str, Any]]:
+    """Every field of every form in a schema. What is only said of what is accepted, under `then`, is not shown."""
+    if isinstance(schema, dict):
+        yield from (one for one in schema.get("properties", {}).values() if isinstance(one, dict))
+        parts = [part for key, part in schema.items() if key != "then"]
+    else:
+        parts = schema if isinstance(schema, list) else []
+    for part in parts:
+        yield from _fields(part)

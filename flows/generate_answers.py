@@ -8,8 +8,9 @@ from typing import Any
 
 from answerkey.flows import steps
 from answerkey.flows.evaluate_registered import evaluate_registered
+from answerkey.flows.evaluate_release import how_they_ended
 from answerkey.flows.generating import Afterwards, Generating, Questions
-from answerkey.flows.orchestration import flow
+from answerkey.flows.orchestration import ended, flow
 from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, preflight
 from answerkey.flows.runs import Run, log, started
 from answerkey.metrics_core.llm.cost import Cost, total_usd
@@ -80,7 +81,10 @@ def generate_answers(
         Waiting(release=made.registration, at_most=1), scoring, judging, limits, home, afterwards.baseline,
         afterwards.policy, afterwards.page,
     )  # fmt: skip
-    return replace(made, report_ids=tuple(one for one in found_reports if isinstance(one, str)))
+    report_ids = [one for one in found_reports if isinstance(one, str)]
+    # A run without reports has not looked into the warehouse.
+    how = how_they_ended(run.home, report_ids) if report_ids else ("",)
+    return ended(replace(made, report_ids=tuple(report_ids)), *how)
 
 
 def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:

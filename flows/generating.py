@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
-from answerkey.flows.forms import Form
+from answerkey.flows.forms import Form, names_of
 from answerkey.flows.parameters import MODEL_PATTERN, PLACE_PATTERN
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting, placeholders
@@ -29,6 +29,7 @@ class Questions(Form):
         description="A file with questions and known answers (CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE or a "
         "URL), or the name of a data set that was evaluated before.",
         examples=["examples/questions.jsonl"],
+        json_schema_extra=names_of("datasets", typed_first=True),
     )
     name: str = Field(
         "",
@@ -200,6 +201,7 @@ class Afterwards(Form):
         "",
         title="Baseline",
         description="A release or report to compare it with. Empty: none.",
+        json_schema_extra=names_of("releases"),
     )
     policy: str = Field(
         "",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import ConfigDict, validate_call
 
+from answerkey.flows.environment import heed_signals
 from answerkey.flows.forms import as_shown
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
@@ -184,6 +185,7 @@ class Step(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Carry it out."""
+        heed_signals()
         if not within_run():
             return self._attempted(*args, **kwargs)
         # Its type says nothing of a function whose parameters are not known.
@@ -193,6 +195,7 @@ class Step(Generic[P, R]):
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Submitted[R]:
         """Carry it out beside what follows, on a thread of the run."""
+        heed_signals()
         if not within_run():
             attempted = functools.partial(self._attempted, *args, **kwargs)
             return Submitted(_threads.get().pool.submit(copy_context().run, attempted))

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from answerkey.flows.forms import Form, in_order
+from answerkey.flows.forms import Form, in_order, names_of
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
@@ -58,6 +58,7 @@ class Data(Form):
         "",
         title="Data set",
         description="Name of the data set. Empty: the name of the file.",
+        json_schema_extra=names_of("datasets", typed_first=True),
     )
     release: str = Field(
         "",
@@ -306,8 +307,8 @@ class Judging(Form, JudgeOptions):
     judges: tuple[JudgeName, ...] = Field(
         (),
         title="Judges",
-        description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: what ANSWERKEY_JUDGE or the "
-        "Prefect variable answerkey_judge names, else offline: rules and a small model on this machine, free.",
+        description="offline (free) or PROVIDER/MODEL[@ADDRESS]. Empty: ANSWERKEY_JUDGE, or Prefect's "
+        "answerkey_judge, else offline.",
         examples=[["openai/gpt-4o-mini"]],
     )
     api_base: str = Field(
@@ -424,16 +425,19 @@ class Comparing(Form):
         title="Old",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["gpt-4"],
+        json_schema_extra=names_of("releases"),
     )
     new: str = Field(
         title="New",
         description="The report or release to compare with the old one.",
         examples=["gpt-5"],
+        json_schema_extra=names_of("releases"),
     )
     dataset: str = Field(
         "",
         title="Data set",
         description="Needed only if both releases have reports on several data sets.",
+        json_schema_extra=names_of("datasets"),
     )
     fields: list[str] = Field(
         default_factory=list,

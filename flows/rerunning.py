@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from answerkey.flows.forms import Form
+from answerkey.flows.forms import Form, names_of
 from answerkey.flows.parameters import (
     METRIC_OPTIONS,
     NO_SUCH_OPTION,
@@ -45,6 +45,7 @@ class Rerunning(Form):
         title="Report",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
+        json_schema_extra=names_of("releases"),
     )
     metrics: list[MetricChoice] = Field(
         default_factory=list,

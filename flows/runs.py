@@ -6,22 +6,25 @@ import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from answerkey.flows.forms import with_names
 from answerkey.flows.orchestration import run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
 from answerkey.metrics_core.llm.sqlite_owners import Owners
-from answerkey.tasks.maintenance import PROCESS
+from answerkey.tasks.maintenance import PROCESS, TAG
 from answerkey.tasks.publish.artifacts import tell_server
 from answerkey.tasks.reports.commit import finish_run, start_run
+from answerkey.tasks.reports.report import known_names
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
+from answerkey.tasks.warehouse.warehouse import made
 
 log = logging.getLogger("answerkey")
 """What runs say about themselves: in the terminal, and on the run's page in the Prefect UI."""
@@ -62,21 +65,19 @@ class Run:
     @contextmanager
     def recorded(self, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool) -> Iterator[None]:
         """Around the work of the run: the row in `runs` that says when it started and how it ended."""
-        start_run(self.home, self.id, flow, dataset, parameters)
-        # By this housekeeping knows what became of it, where no server does.
-        process = Owners(self.folder, PROCESS)
-        try:
-            yield
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                # Judges would be asked, and paid, for as long as another run holds the warehouse.
-                stop_asking(self.id)
-            finish_run(self.home, self.id, "stopped", f"{type(error).__name__}: {error}")
-            raise
-        else:
+        made(self.home.local)
+        # By its lock `forget`, and housekeeping without a server, know that it works: before its row says so.
+        with closing(Owners(self.folder, PROCESS)):
+            start_run(self.home, self.id, flow, dataset, parameters)
+            try:
+                yield
+            except BaseException as error:
+                if not isinstance(error, Exception):
+                    # Judges would be asked, and paid, for as long as another run holds the warehouse.
+                    stop_asking(self.id)
+                finish_run(self.home, self.id, "stopped", f"{type(error).__name__}: {error}")
+                raise
             finish_run(self.home, self.id, "complete", "dry run" if dry_run else None)
-        finally:
-            process.close()
 
     def rename(self, name: str) -> None:
         """Give the flow run a name that is known only once the data are read."""
@@ -112,3 +113,25 @@ def started(home: str) -> Iterator[Run]:
         # Of a bucket that is gone, the run's own error says more.
         with suppress(Unreachable):
             run.home.store.remove(run.home.shared_name(run.folder))
+
+
+def offer_names(home: Home) -> None:
+    """Have the forms of the deployments that work on this home offer the data sets and releases that are in it."""
+    tell_server("the names for its forms", partial(_offer_names, home))
+
+
+def _offer_names(home: Home) -> None:
+    from prefect.client.orchestration import get_client
+
+    ours = {"deployments": {"tags": {"all_": [TAG]}}}
+    names = known_names(home)
+    with get_client(sync_client=True) as client:
+        for found in client.request("POST", "/deployments/filter", json=ours).json():
+            if found["parameters"].get("home") != home.address or any(one["active"] for one in found["schedules"]):
+                # With every change of a deployment, Prefect plans what is scheduled anew: a run that is due within
+                # these seconds would fall out.
+                continue
+            schema = with_names(found["parameter_openapi_schema"], names)
+            if schema != found["parameter_openapi_schema"]:
+                body = {"parameter_openapi_schema": schema}
+                client.request("PATCH", "/deployments/{id}", path_params={"id": found["id"]}, json=body)

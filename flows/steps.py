@@ -17,6 +17,7 @@ from answerkey.tasks.releases import export as exporting
 from answerkey.tasks.releases import generate as generating
 from answerkey.tasks.reports import aggregate as aggregating
 from answerkey.tasks.reports import commit as committing
+from answerkey.tasks.reports import commit_shard as commit_shards
 from answerkey.tasks.reports import scores as score_rows
 from answerkey.tasks.score import estimate as estimating
 from answerkey.tasks.score import plan as planning
@@ -50,15 +51,19 @@ plan = Step("plan", planning.plan)
 estimate_costs = Step("estimate costs", estimating.estimate_costs)
 score = Step("score", scoring.score, "score {shard.metric.name}, {shard.n_rows} rows", retried=True)
 fail_shard = Step("write down a failed shard", shards.fail_shard)
-commit = Step("commit", committing.commit)
-cut_scores = Step("cut scores", score_rows.cut_scores)
+cut_commit = Step("cut a commit", committing.cut_commit)
 
 
-def _write_scores(shard: score_rows.ScoresShard) -> str:
+def _write(shard: commit_shards.CommitShard | score_rows.ScoresShard) -> str:
+    if isinstance(shard, commit_shards.CommitShard):
+        return scoring.in_another_process(commit_shards.write_commit, shard)
     return scoring.in_another_process(score_rows.write_scores, shard)
 
 
-write_scores = Step("write scores", _write_scores, retried=True)
+write = Step("write rows", _write, "write {shard.part}", retried=True)
+commit = Step("commit", committing.commit)
+cut_scores = Step("cut scores", score_rows.cut_scores)
+
 aggregate = Step("aggregate", aggregating.aggregate)
 publish_scores = Step("publish", artifacts.publish_scores)
 compare = Step("compare", comparing.compare)

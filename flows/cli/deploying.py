@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +20,9 @@ from answerkey.flows.cli.settings import (
     of_server,
     put_schedules,
 )
-from answerkey.flows.forms import with_defaults
+from answerkey.flows.forms import with_defaults, with_names, with_short_heads
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.reports.report import known_names
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL, res
             )
             content["deployments"][place] = as_deployment(complete, one.settings) if found else complete
         _prefect_deploy(content, environment)
-        _show_defaults(client, [_function(one) for one in content["deployments"]])
+        _fill_forms(client, [_function(one) for one in content["deployments"]], known_names(home))
         for deployment in content["deployments"]:
             if found := present.get(_function(deployment)):
                 put_schedules(client, found, merged[deployment["name"]].settings)
@@ -138,11 +139,15 @@ def _prefect_deploy(content: dict[str, Any], environment: Mapping[str, str]) -> 
         raise UserError(f"Prefect refused the deployments:\n{(done.stdout + done.stderr).strip()[-2000:]}")
 
 
-def _show_defaults(client: SyncPrefectClient, ours: Collection[tuple[str, str]]) -> None:
-    """Have the forms of deployments begin with the parameters of the deployments, in all of their ways."""
+def _fill_forms(
+    client: SyncPrefectClient, ours: Collection[tuple[str, str]], names: Mapping[str, Sequence[str]]
+) -> None:
+    """Have the forms of deployments begin with the parameters of the deployments, in all of their ways, and offer the
+    names that the home has."""
     for name, deployment in _deployments(client).items():
         if name in ours:
             schema = with_defaults(deployment["parameter_openapi_schema"], deployment["parameters"])
+            schema = with_names(with_short_heads(schema), names)
             about = {"id": deployment["id"]}
             client.request("PATCH", "/deployments/{id}", path_params=about, json={"parameter_openapi_schema": schema})
 

@@ -162,7 +162,8 @@ def move(
     """Copy a home to another place and compare the two."""
     from answerkey.tasks.move import move as moving
 
-    logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING if quiet else logging.INFO)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("answerkey").setLevel(logging.WARNING if quiet else logging.INFO)
     old, new = Home.parse(source), Home.parse(target)
     moved = moving(old, new)
     if as_json:

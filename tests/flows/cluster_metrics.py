@@ -13,6 +13,7 @@ from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.contains import Contains
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.load.load import Stager
+from answerkey.tasks.load.references import ReferenceStager
 from answerkey.tasks.load.sources import Raw
 
 
@@ -39,6 +40,18 @@ class DeadlyStager(Stager):
 @dataclass(frozen=True)
 class HeldStager(Stager):
     """Loading goes on when a file is gone."""
+
+    held: str = ""
+
+    def stage(self, raw: Raw) -> dict[str, Any]:
+        while Path(self.held).exists():
+            time.sleep(0.05)
+        return super().stage(raw)
+
+
+@dataclass(frozen=True)
+class HeldReferenceStager(ReferenceStager):
+    """The same of references."""
 
     held: str = ""
 

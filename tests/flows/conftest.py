@@ -77,10 +77,22 @@ class PrefectServer:
 
 @pytest.fixture(scope="session")
 def server(server_folder: Path) -> Iterator[str]:
-    """The API address of a server that runs for the whole session, with a home of its own."""
+    """The API address of a server that runs for all tests of flows, with a home of its own."""
     found = PrefectServer(server_folder)
+    _running.append(found)
     yield found.url
     found.stop()
+
+
+_running: list[PrefectServer] = []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """The server ends with the last test of flows, before those of anything else: it takes a fiftieth of a core."""
+    if nextitem is None or ROOT / "tests/flows" not in nextitem.path.parents:
+        while _running:
+            _running.pop().stop()
 
 
 def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -113,13 +125,27 @@ def ask(server: str) -> Callable[[str, object], list[dict[str, object]]]:
 
 
 @pytest.fixture
-def save_secret(server: str) -> Callable[[str, str], None]:
+def on_server(warm_command: WarmCommand, server: str, tmp_path: Path) -> Callable[..., str]:
+    """Run Python that has the server, as a user's own script, and return what it prints."""
+
+    def run(code: str, **changes: str) -> str:
+        script = tmp_path / "script.py"
+        script.write_text(code, encoding="utf-8")
+        environment = {**os.environ, "PREFECT_API_URL": server, **changes}
+        done = warm_command.run(str(script), [], ROOT, environment, 240)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def save_secret(on_server: Callable[..., str]) -> Callable[[str, str], None]:
     """Keep a secret in a block of that name, as Prefect's users do."""
-    script = "import os, sys; from prefect.blocks.system import Secret; Secret(value=os.environ['V']).save(sys.argv[1])"
 
     def save(name: str, value: str) -> None:
-        environment = {**os.environ, "PREFECT_API_URL": server, "V": value}
-        subprocess.run([sys.executable, "-c", script, name], check=True, env=environment, timeout=250)
+        kept = f"Secret(value=os.environ['KEY_OF_THE_TEST']).save({name!r})"
+        on_server(f"import os\nfrom prefect.blocks.system import Secret\n{kept}", KEY_OF_THE_TEST=value)
 
     return save
 
@@ -128,7 +154,7 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def bare_cli(warm_command: WarmCommand) -> Cli:
     """The command line without a server: what it says before one would be needed."""
 

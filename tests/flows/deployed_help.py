@@ -19,7 +19,7 @@ import pytest
 
 from answerkey.flows.forms import ALL
 from tests.cluster_servers import dies_with_its_parent
-from tests.flows.conftest import ROOT, command
+from tests.flows.conftest import ROOT, Cli
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -91,8 +91,8 @@ class Engine:
 class Deployed:
     """The server's API, the home that the deployments use, and their ids by name."""
 
-    def __init__(self, url: str, home: Path | str) -> None:
-        self.url, self.home = url, home
+    def __init__(self, url: str, home: Path | str, bare_cli: Cli | None = None) -> None:
+        self.url, self.home, self._bare_cli = url, home, bare_cli
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """One request; None where the answer has no content."""
@@ -145,17 +145,36 @@ class Deployed:
         of_run = {"logs": {"flow_run_id": {"any_": [run_id]}}, "sort": "TIMESTAMP_ASC"}
         return [line["message"] for line in self.ask("POST", "logs/filter", of_run)]
 
+    def task_runs(self, run_id: str) -> list[Run]:
+        """The task runs of an evaluation. The server learns of them by events, of the last one at last."""
+
+        def all_of_them() -> list[Run] | None:
+            found = self.ask("POST", "task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
+            return list(found) if "announce" in {one["name"] for one in found} else None
+
+        return until(all_of_them, 300, "the task runs")
+
+    def edges(self, run_id: str) -> set[tuple[str, str]]:
+        """The edges of the graph of an evaluation, by the names of its task runs."""
+        tasks = self.task_runs(run_id)
+        names = {one["id"]: one["name"] for one in tasks}
+        return {
+            (names[before["id"]], one["name"])
+            for one in tasks
+            for inputs in one["task_inputs"].values()
+            for before in inputs
+            if before["input_type"] == "task_run"
+        }
+
     def artifacts(self, run_id: str) -> dict[str, Run]:
         found = self.ask("POST", "artifacts/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
         return {artifact["key"]: artifact for artifact in found}
 
     def cli(self, *arguments: object, server: bool = True) -> str:
         """The command line on the same home."""
-        environment = {**os.environ, **({"PREFECT_API_URL": self.url} if server else {})}
-        done = subprocess.run(
-            command(*arguments, "--home", self.home),
-            check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+        assert self._bare_cli
+        on = {"PREFECT_API_URL": self.url} if server else {}
+        done = self._bare_cli(*arguments, "--home", self.home, **on)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -30,6 +30,8 @@ from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, Stager
+from answerkey.tasks.load.load import load as load_whole
+from answerkey.tasks.load.shard import SourceShard
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Shard
@@ -37,7 +39,7 @@ from answerkey.tasks.validate.measures import MeasuredShard, gather_measures
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 from tests.dask_servers import DaskCluster, Scheduler, Worker
-from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldStager
+from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStager, HeldStager
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, stage
 
@@ -335,29 +337,65 @@ def test_what_workers_load_is_what_this_process_loads(dask_cluster: DaskCluster,
     assert loaded.contents == whole.contents
 
 
-def test_a_worker_that_is_killed_while_it_loads_costs_nothing(dask_cluster: DaskCluster, tmp_path: Path) -> None:
-    whole, home = stage(tmp_path / "whole", rows(60)), Home(tmp_path / "home")
-    made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
-    [first, *others], held = made.shards, tmp_path / "held"
+def held_first(shards: Sequence[SourceShard], kind: type[HeldStager | HeldReferenceStager], held: Path) -> list[Any]:
+    """The shards, of which the first one is not staged before a file is gone."""
     held.touch()
-    stager = HeldStager(
-        **{field.name: getattr(first.stager, field.name) for field in fields(first.stager)}, held=str(held)
-    )
-    shards = [MeasuredShard(one) for one in (replace(first, stager=stager), *others)]
-    folder = tmp_path / "home"
+    [first, *others] = shards
+    given = {field.name: getattr(first.stager, field.name) for field in fields(first.stager)}
+    return [replace(first, stager=kind(**given, held=str(held))), *others]
+
+
+def staged_while_one_worker_is_killed(cluster: DaskCluster, shards: list[Any], home: Home, held: Path) -> None:
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(Cluster(dask_cluster.address).run(shards, no_key)))
+    thread = threading.Thread(target=lambda: found.extend(Cluster(cluster.address).run(shards, no_key)))
     thread.start()
     # One more may stand in line behind the first.
-    until(lambda: sum((folder / one.part).exists() for one in others) >= len(others) - 1)
-    until(lambda: len(dask_cluster.busy()) == 1)
-    os.kill(dask_cluster.pids()[dask_cluster.busy()[0]], signal.SIGKILL)
+    until(lambda: sum(home.store.exists(one.part) for one in shards[1:]) >= len(shards) - 2)
+    until(lambda: len(cluster.busy()) == 1)
+    os.kill(cluster.pids()[cluster.busy()[0]], signal.SIGKILL)
     held.unlink()
     thread.join(LONG_S)
     assert sorted(outcome for _, outcome in found) == sorted(one.part for one in shards)
+
+
+def test_a_worker_that_is_killed_while_it_loads_costs_nothing(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+    whole, home = stage(tmp_path / "whole", rows(60)), Home(tmp_path / "home")
+    made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
+    held = tmp_path / "held"
+    shards = [MeasuredShard(one) for one in held_first(made.shards, HeldStager, held)]
+    staged_while_one_worker_is_killed(dask_cluster, shards, home, held)
     loaded = source_shards.gather(made, home, home.scratch / "run")
     assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
     assert loaded.contents == whole.contents
+
+
+@pytest.mark.parametrize("place", ["folder", pytest.param("lake", marks=pytest.mark.slow)])
+def test_references_in_shards_on_workers_of_which_one_is_killed(
+    request: pytest.FixtureRequest, tmp_path: Path, place: str
+) -> None:
+    """The workers stage the references, one dies meanwhile, and then they look them up for the answers."""
+    cluster = request.getfixturevalue("lake_cluster" if place == "lake" else "dask_cluster")
+    home = Home.parse(request.getfixturevalue("lake")) if place == "lake" else Home(tmp_path / "home")
+    data, out = rows(120), home.scratch / "run"
+    known = [{"id": row["id"], "reference": row["reference"], "lang": "en"} for row in data[:-7]]
+    given = [{"id": row["id"], "answer": row["answer"]} for row in data]
+    source = Source(
+        str(jsonl(tmp_path / "answers.jsonl", given)), str(jsonl(tmp_path / "questions.jsonl", known)), slices=("lang",)
+    )
+    whole, held = load_whole(source, tmp_path / "whole"), tmp_path / "held"
+    references = source_shards.cut_references(source, home, out, 1_000)
+    assert len(references.shards) > 3
+    shards = held_first(references.shards, HeldReferenceStager, held)
+    staged_while_one_worker_is_killed(cluster, shards, home, held)
+    made = source_shards.cut(source, home, out, 1_500, references)
+    found = {outcome for _, outcome in Cluster(cluster.address).run(made.shards, no_key)}
+    assert found == {one.part for one in made.shards} and len(found) > 3
+    loaded = source_shards.gather(made, home, out)
+    assert loaded.references and whole.references
+    for ours, theirs in ((loaded.staged, whole.staged), (loaded.references, whole.references)):
+        assert pq.read_table(ours) == pq.read_table(theirs)
+    assert (loaded.contents, loaded.notes) == (whole.contents, whole.notes)
+    assert list(home.store.files("runs/run")) == [] or place == "folder"
 
 
 @pytest.mark.slow

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.parameters import Data, Scoring
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
+from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.lake import Lake
 from tests.dask_servers import DaskCluster
 from tests.flows.conftest import command
 from tests.flows.test_cluster import LONG_S, not_answered_once, rows
@@ -60,6 +65,23 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
     assert scores(lake) == scores(str(folder)) and len(scores(lake)) == 3
     store = Home.parse(lake).store
     assert [*store.files("runs"), *store.files("parts")] == []
+
+
+@pytest.mark.slow
+def test_the_workers_of_a_run_write_what_it_commits(
+    server: str, lake: str, lake_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lake, "adopts_from", 1)
+    data, scoring = Data(answers=str(jsonl(tmp_path / "faq.jsonl", rows(40))), release="new"), Scoring(metrics=["bleu"])
+    with temporary_settings({PREFECT_API_URL: server}):
+        evaluate_release(data, scoring, home=lake, page=False, runner=lake_cluster.address)
+    home = Home.parse(lake)
+    for table in ("samples", "answers", "measurements"):
+        [file] = home.store.files(f"data/main/{table}")
+        # DuckLake gives its own files other names.
+        assert not Path(file.name).name.startswith("ducklake-")
+    assert not verify(home).findings
+    assert [*home.store.files("runs"), *home.store.files("parts")] == []
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import subprocess
 import urllib.error
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from answerkey.flows.forms import ALL, USUAL
+from answerkey.flows.forms import ALL, CHOOSE, USUAL
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.conftest import ROOT, command
+from tests.flows.conftest import ROOT, Cli, command
 from tests.flows.deployed_help import CHROMIUM, PAGES, Deployed, Run, field, submitted, unfold, until, worker
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
@@ -43,12 +43,12 @@ pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture(scope="module")
-def deployed(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+def deployed(server: str, bare_cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     """The server with everything from deployments/ on it, and two workers, called one and two."""
     folder = tmp_path_factory.mktemp("deployed")
-    found = Deployed(server, folder / "home")
+    found = Deployed(server, folder / "home", bare_cli)
     # What is said of the server has no password.
-    said = Deployed(server.replace("://", "://me:canary-of-the-server@"), found.home).cli("deploy")
+    said = Deployed(server.replace("://", "://me:canary-of-the-server@"), found.home, bare_cli).cli("deploy")
     assert said.startswith(f"deployed to {server.replace('://', '://…@')}; automations:\n") and SILENT in said
     assert "canary" not in said
     _not_silent_for(found, 90)
@@ -102,17 +102,17 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
         assert deployment["parameters"]["home"] == str(deployed.home)
         form = deployment["parameter_openapi_schema"]
         parameters = form["properties"].values()
-        folded = [way for parameter in parameters for way in parameter.get("anyOf", ())]
+        folded = [way for one in parameters if "names" not in one for way in one.get("anyOf", ())]
         models = [*form.get("definitions", {}).values(), *folded]
         fields = [field for model in models for field in model["properties"].values()]
         assert all(field.get("title") and field.get("description") for field in fields), name
         # A form within the form has its own.
-        assert all("description" in parameter or "$ref" in parameter for parameter in parameters), name
-        assert not any("anyOf" in field for field in fields), name
+        assert all(parameter.keys() & {"description", "$ref"} or ": " in parameter["title"] for parameter in parameters)
+        assert not any("anyOf" in field for field in fields if "names" not in field), name
         assert {way["title"] for way in folded} <= {USUAL, ALL}
         for parameter, given in deployment["parameters"].items():
             # Else the form would begin unfolded.
-            if "anyOf" in form["properties"][parameter]:
+            if "anyOf" in form["properties"][parameter] and "names" not in form["properties"][parameter]:
                 usual = form["properties"][parameter]["anyOf"][0]["properties"]
                 assert given.keys() <= usual.keys(), (name, parameter)
                 assert {key: usual[key].get("default") for key in given} == given
@@ -241,6 +241,7 @@ def test_two_evaluations_at_once_on_one_home(
         # A file of the machine that the worker is on.
         (suite := tmp_path / "suite.yaml").write_text(BRIEF, encoding="utf-8")
         limits = {"expectations": str(suite)}
+        tomorrow = _queued_for_tomorrow(deployed)
         first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
         both = (first, second)
@@ -270,7 +271,27 @@ def test_two_evaluations_at_once_on_one_home(
     assert report.startswith("# examples")
     assert f"[Open the whole page]({PAGES}/examples/aurora-2-v1.html)" in report
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
+    _offered(deployed, tomorrow)
     _kill_with_a_heartbeat(deployed, doomed)
+
+
+def _queued_for_tomorrow(deployed: Deployed) -> str:
+    due = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    state = {"type": "SCHEDULED", "state_details": {"scheduled_time": due}}
+    path = f"deployments/{deployed.deployment('evaluate')['id']}/create_flow_run"
+    return str(deployed.ask("POST", path, {"state": state})["id"])
+
+
+def _offered(deployed: Deployed, tomorrow: str) -> None:
+    """The forms have the names of what was evaluated, and what somebody has queued meanwhile stays queued."""
+    releases = {"examples/aurora-1", "examples/aurora-2", "many/other"}
+    choices = deployed.deployment("evaluate")["parameter_openapi_schema"]["properties"]["baseline"]["anyOf"][0]
+    assert choices["title"] == CHOOSE and {"", *releases} == set(choices["enum"])
+    usual = deployed.deployment("compare")["parameter_openapi_schema"]["properties"]["comparing"]["anyOf"][0]
+    assert usual["properties"]["old"]["anyOf"][0]["enum"][:2] == ["", "aurora-1"]
+    assert set(usual["properties"]["dataset"]["anyOf"][0]["enum"]) == {"", "examples", "many"}
+    assert deployed.run(tomorrow)["state_type"] == "SCHEDULED"
+    deployed.ask("DELETE", f"flow_runs/{tomorrow}")
 
 
 def _kill_with_a_heartbeat(deployed: Deployed, doomed: subprocess.Popen[bytes]) -> None:
@@ -419,7 +440,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         field(page, "References (Optional)").fill("")
         field(page, "Data set (Optional)").fill("typed")
         field(page, "Release (Optional)").fill("by-hand")
-        unfold(page, "scoring (Optional)")
+        unfold(page, "scoring: how to score it (Optional)")
         for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
             page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
         field(page, "Threshold (Optional)", "input").fill("3")

@@ -1,10 +1,8 @@
 """What the state of a run says of how it ended, its graph, and what Retry does, on a real server."""
 
-import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import prefect
 import pytest
@@ -15,8 +13,10 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import AwaitingRetry, Running
 
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import Data, Scoring
-from tests.flows.deployed_help import Deployed, Engine, until
+from answerkey.flows.generate_answers import generate_answers
+from answerkey.flows.generating import Afterwards, Generating, Questions
+from answerkey.flows.parameters import Data, Judging, Scoring
+from tests.flows.deployed_help import Deployed, Engine
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
 
@@ -55,36 +55,79 @@ def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(
     state = on_server.run(run_id)["state"]
     assert (state["type"], state["name"]) == ("COMPLETED", "Partial")
     assert state["message"].startswith("states/states-a/v1 is PARTIAL: meaning_match: 3 of 3 not scored: 3 ")
-    tasks = until(lambda: _tasks(on_server, run_id), 100, "the task runs")
-    edges = {(tasks[before], one["name"]) for one in _task_runs(on_server, run_id) for before in _inputs(one)}
-    names = {name.split(" ")[0] if name.startswith("score") else name for name in tasks.values()}
+    tasks = [one["name"] for one in on_server.task_runs(run_id)]
+    names = {name.split(" ")[0] if name.startswith("score") else name for name in tasks}
     # Nothing was done again.
-    assert len(tasks) == len(set(tasks.values()))
+    assert len(tasks) == len(set(tasks))
     assert {"load", "validate", "plan", "score", "commit", "aggregate", "publish", "compare", "gate"} <= names
-    scores = {name for name in tasks.values() if name.startswith("score")}
+    scores = {name for name in tasks if name.startswith("score")}
     assert {
         ("load", "validate"), ("validate", "plan"), *(("plan", one) for one in scores),
         *((one, "commit") for one in scores), ("commit", "aggregate"), ("aggregate", "publish"),
         ("aggregate", "compare"), ("compare", "gate"), ("gate", "publish page"), ("gate", "announce"),
-    } <= edges  # fmt: skip
+    } <= on_server.edges(run_id)  # fmt: skip
 
 
 def test_a_retry_of_a_failed_run_goes_on(server: str, engine: Engine, tmp_path: Path) -> None:
     missing = tmp_path / "late.jsonl"
-    row = {"id": "q", "answer": "a", "reference": "a", "release": "late"}
+    rows = [{"id": f"q{i}", "answer": release, "reference": "good", "release": release}
+            for i in range(40) for release in ("good", "bad")]  # fmt: skip
     parameters = {"data": {"answers": str(missing)}, "scoring": {"metrics": ["exact_match"]}, "page": False}
+    parameters |= {"baseline": "good", "policy": "{primary: exact_match.match, margin: 0.02}"}
     parameters["home"] = str(tmp_path / "home")
     on_server = Deployed(server, tmp_path)
     run_id = engine.start(parameters)
     assert "late.jsonl" in engine.result()
-    missing.write_text(json.dumps(row))
-    on_server.retry(run_id)
-    engine.start(parameters, run_id)
-    assert engine.result() == ["late/late/v1"]
-    state = on_server.run(run_id)["state"]
-    assert (state["name"], state["message"]) == ("Completed", None)
+    jsonl(missing, rows)
+    for _ in range(2):
+        # The second time it is complete.
+        on_server.retry(run_id)
+        engine.start(parameters, run_id)
+        assert engine.result() == ["late/good/v1", "late/bad/v1"]
+        state = on_server.run(run_id)["state"]
+        assert (state["type"], state["name"]) == ("COMPLETED", "Completed")
+        assert state["message"].startswith("FAIL: ")
     # Without a file there is a page all the same.
-    assert "report-late-late" in on_server.artifacts(run_id)
+    assert "report-late-bad" in on_server.artifacts(run_id)
+
+
+def test_a_run_says_what_the_runs_within_it_have_found(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MODEL", "JUDGE"):
+        monkeypatch.setenv(f"ANSWERKEY_{name}_KEY", "none")
+    home = str(tmp_path / "home")
+    good = [{"id": f"q{i}", "question": f"{i}?", "reference": f"{i}", "answer": f"{i}"} for i in range(40)]
+    scoring = Scoring(metrics=["exact_match", "meaning_match"])
+    data = Data(answers=str(jsonl(tmp_path / "good.jsonl", good)), dataset="sums", release="good")
+    with (
+        JudgeServer(lambda _: "none of these") as model,
+        JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge,
+        temporary_settings({PREFECT_API_URL: server}),
+        get_client(sync_client=True) as client,
+    ):
+        evaluate_release(data, Scoring(metrics=["exact_match"]), home=home, page=False)
+        generating = Generating(release="bad", model=f"openai/x@{model.url}")
+        judging = Judging(judges=[f"openai/y@{judge.url}"], probes="never")
+        policy = "{primary: exact_match.match, margin: 0.02}"
+        afterwards = Afterwards(evaluate=True, baseline="good", policy=policy, page=False)
+        # One of Prefect's own flows, whether or not Prefect was there first.
+        generate = generate_answers.with_options()
+        run = client.create_flow_run(generate)
+        made = run_flow(
+            generate,
+            flow_run=run,
+            parameters={
+                "questions": Questions(dataset="sums"), "generating": generating, "afterwards": afterwards,
+                "scoring": scoring, "judging": judging, "home": home,
+            },
+        )  # fmt: skip
+        assert made.report_ids == ("sums/bad/v1",)
+        state = client.read_flow_run(run.id).state
+        APILogWorker.drain_all()
+    assert state and (state.type, state.name) == ("COMPLETED", "Partial")
+    partial, verdict = str(state.message).split("; FAIL: ")
+    assert partial.startswith("sums/bad/v1 is PARTIAL: meaning_match: 40 of 40 not scored: ") and verdict
 
 
 def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server: str, tmp_path: Path) -> None:
@@ -109,19 +152,3 @@ def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(serv
         assert run_flow(own, flow_run=client.read_flow_run(run.id)) == [["second/second/v1"]]
         APILogWorker.drain_all()
     assert query(home, "SELECT report_id FROM reports ORDER BY 1") == [("first/first/v1",), ("second/second/v1",)]
-
-
-def _task_runs(on_server: Deployed, run_id: str) -> list[dict[str, Any]]:
-    return list(on_server.ask("POST", "task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}}))
-
-
-def _tasks(on_server: Deployed, run_id: str) -> dict[str, str] | None:
-    """The names of the task runs by their ids; the server learns of them by events, the last of them at last."""
-    found = {one["id"]: one["name"] for one in _task_runs(on_server, run_id)}
-    return found if "announce" in found.values() else None
-
-
-def _inputs(task_run: dict[str, Any]) -> set[str]:
-    return {
-        one["id"] for inputs in task_run["task_inputs"].values() for one in inputs if one["input_type"] == "task_run"
-    }

@@ -5,11 +5,15 @@ import logging
 from pathlib import Path
 
 import pytest
+from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Data, Limits, Scoring
 from answerkey.tasks.load import shard as source_shards
+from tests.flows.deployed_help import Deployed
 from tests.flows.test_orchestration import rows
+from tests.tasks.staging_help import query
 
 
 def test_a_large_source_writes_the_same_rows_as_a_small_one(
@@ -37,7 +41,7 @@ def test_a_large_source_writes_the_same_rows_as_a_small_one(
 
 
 def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, server: str
 ) -> None:
     file, references = tmp_path / "faq.jsonl", tmp_path / "known.jsonl"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": f"It is {i}."}) + "\n" for i in range(200)))
@@ -55,6 +59,17 @@ def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(
         assert run("whole") == ["known/new/v1"]
         monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
         monkeypatch.setattr(source_shards, "SHARD_BYTES", 4_000)
-        assert run("shards") == ["known/new/v1"]
+        with temporary_settings({PREFECT_API_URL: server}):
+            assert run("shards") == ["known/new/v1"]
+            APILogWorker.drain_all()
     assert {"loaded 4/4 shards", "loaded 2/2 shards"} <= set(caplog.messages), caplog.messages
     assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
+    [(run_id,)] = query(tmp_path / "shards", "SELECT run_id FROM runs")
+    edges = Deployed(server, tmp_path).edges(str(run_id))
+    loads = {after for before, after in edges if before in ("cut references", "cut a source") and "load" in after}
+    assert len(loads) == 6
+    of_answers = {after for before, after in edges if before == "cut a source" and after in loads}
+    assert len(of_answers) == 2
+    assert {(one, to) for one in of_answers for to in ("gather", "gather measures")} <= edges
+    assert {(one, "cut a source") for one in loads - of_answers} <= edges
+    assert {("gather", "validate"), ("gather measures", "validate"), ("validate", "plan")} <= edges

@@ -7,7 +7,19 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import ValidationError, is_valid_schema, validate
 from pydantic import Field
 
-from answerkey.flows.forms import ALL, USUAL, Form, as_shown, with_defaults
+from answerkey.flows.forms import (
+    ALL,
+    CHOOSE,
+    TYPE,
+    USUAL,
+    Form,
+    ReleaseChoice,
+    as_shown,
+    names_of,
+    with_defaults,
+    with_names,
+    with_short_heads,
+)
 
 
 class Cooking(Form):
@@ -103,3 +115,45 @@ def test_both_ways_begin_with_what_the_deployment_sets(schema: dict[str, Any]) -
     shown = with_defaults(schema, {"cooking": {"guests": 7, "unknown": 1}, "home": "there", "gone": {"a": 1}})
     assert [way["properties"]["guests"]["default"] for way in shown["properties"]["cooking"]["anyOf"]] == [7, 7]
     assert [way["properties"]["guests"]["default"] for way in schema["properties"]["cooking"]["anyOf"]] == [2, 2]
+
+
+class Ordering(Form):
+    """What to order."""
+
+    usual = ("wine",)
+    wine: str = Field(title="Wine", description="Which.", json_schema_extra=names_of("datasets", typed_first=True))
+    year: int = Field(0, title="Year", description="Of which year.")
+
+
+def order(ordering: Ordering, cheese: ReleaseChoice = "") -> None: ...
+
+
+def test_a_field_for_a_name_offers_those_that_are_known_and_takes_any_other() -> None:
+    def shown() -> None: ...
+
+    shown.__signature__ = as_shown(order)  # type: ignore[attr-defined]
+    bare = parameter_schema(shown).model_dump_for_openapi()
+    schema = with_names(
+        with_defaults(bare, {"ordering": {"wine": "red"}}), {"datasets": ["rosé"], "releases": ["brie"]}
+    )
+    is_valid_schema(schema)
+    ways = [way["properties"]["wine"]["anyOf"] for way in schema["properties"]["ordering"]["anyOf"]]
+    # What the deployment sets is offered too: a list without it would show nothing.
+    offered = {"title": CHOOSE, "type": "string", "enum": ["", "red", "rosé"]}
+    assert ways == [[{"title": TYPE, "type": "string"}, offered]] * 2
+    assert [way.get("enum") for way in schema["properties"]["cheese"]["anyOf"]] == [["", "brie"], None]
+    for given in ({"wine": "rosé"}, {"wine": "new since", "year": 7}):
+        assert validate({"ordering": given, "cheese": "gouda"}, schema, raise_on_error=True) == []
+    with pytest.raises(ValidationError, match="ordering"):
+        validate({"ordering": {"wine": 7}}, schema, raise_on_error=True)
+    # Names that come and go.
+    assert with_names(schema, {}) == with_defaults(bare, {"ordering": {"wine": "red"}})
+
+
+def test_the_head_of_a_folded_form_is_one_line(schema: dict[str, Any]) -> None:
+    shown = with_short_heads(schema)["properties"]
+    about = {name: (one["title"], one.get("description")) for name, one in shown.items()}
+    assert about == {
+        "cooking": ("cooking: what and how", None), "serving": ("serving: on what", None),
+        "note": ("note", "For the guests."), "home": ("home", "Where."),
+    }  # fmt: skip

@@ -15,7 +15,7 @@ from answerkey.metrics_core.registry import DEFAULT_METRICS
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import namespaces
-from tests.flows.conftest import ROOT, command
+from tests.flows.conftest import ROOT, Cli, command
 from tests.flows.deployed_help import CHROMIUM, Deployed, field, submitted, until, worker
 
 ROWS = [
@@ -49,9 +49,9 @@ def read_elsewhere(folder: Path, *arguments: str) -> Any:
 
 @pytest.mark.slow
 def test_a_form_a_worker_and_a_reader_share_servers_only(
-    server: str, lake: str, tmp_path: Path, s3_server: SeaweedFS, postgres_server: Postgres
+    server: str, lake: str, bare_cli: Cli, tmp_path: Path, s3_server: SeaweedFS, postgres_server: Postgres
 ) -> None:
-    deployed = Deployed(server, lake)
+    deployed = Deployed(server, lake, bare_cli)
     deployed.cli("deploy")
     assert deployed.deployment("evaluate")["parameters"]["home"] == lake
     upload(f"{lake}-sources/answers.jsonl", ROWS)
@@ -93,10 +93,12 @@ def in_a_namespace(folder: Path, command: list[str]) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
 @pytest.mark.skipif(not namespaces(), reason="mount namespaces cannot be made here")
-def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(server: str, lake: str, tmp_path: Path) -> None:
+def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(
+    server: str, lake: str, bare_cli: Cli, tmp_path: Path
+) -> None:
     from playwright.sync_api import sync_playwright
 
-    deployed = Deployed(server, lake)
+    deployed = Deployed(server, lake, bare_cli)
     deployed.cli("deploy")
     upload(f"{lake}-sources/answers.jsonl", ROWS)
     there, elsewhere = tmp_path / "worker", tmp_path / "reader"

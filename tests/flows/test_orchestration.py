@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, tempor
 from prefect.states import AwaitingRetry, Running
 
 from answerkey.flows import orchestration
+from answerkey.flows.environment import started_here
 from answerkey.flows.orchestration import (
     Step,
     as_completed,
@@ -271,3 +276,25 @@ def test_parameters_are_validated_and_none_is_repeated(on_prefect: bool) -> None
     with pytest.raises(Exception, match="unable to parse") as error:
         double(number="sk-secret")  # type: ignore[arg-type]
     assert on_prefect or "sk-secret" not in str(error.value)
+
+
+def test_a_ctrl_c_that_something_else_catches_ends_the_run_at_its_next_step() -> None:
+    done: list[str] = []
+    step = Step("note", done.append)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with started_here():
+            step("first")
+            with suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(60)
+            with pytest.raises(KeyboardInterrupt) as raised:
+                step("second")
+        assert (done, raised.value.args) == (["first"], (signal.SIGINT,))
+        # Another run in this process was not told.
+        with started_here():
+            step("third")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done == ["first", "third"]

@@ -1,9 +1,7 @@
 """Judges of a user's own on a real Prefect server: a rubric from its file to the gate, and a preference run."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +20,6 @@ examples:
   - {question: Q, answer: Gladly., verdict: yes}
 """
 N = 40
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def brain(body: Body) -> str:
@@ -140,8 +137,9 @@ def learning_brain(body: Body) -> str:
 
 
 def test_a_rubric_learns_examples_from_labels(
-    cli: Cli, bare_cli: Cli, server: str, ask: Callable[[str, object], list[dict[str, object]]], tmp_path: Path
-) -> None:
+    cli: Cli, bare_cli: Cli, on_server: Callable[..., str], ask: Callable[[str, object], list[dict[str, object]]],
+    tmp_path: Path,
+) -> None:  # fmt: skip
     rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
     rubric.write_text(RUBRIC.partition("examples")[0])
     with JudgeServer(learning_brain) as mind:
@@ -170,13 +168,9 @@ def test_a_rubric_learns_examples_from_labels(
             "print(f('manners.polite', **given, judging=Judging(**form, dry_run=True))[0].calls)\n"
             "print(f('manners.polite', **given, judging=Judging(**form)))"
         )
-        environment = {**os.environ, "PREFECT_API_URL": server}
-        flow = subprocess.run(
-            [sys.executable, "-c", code], check=True, cwd=ROOT, env=environment, capture_output=True, text=True,
-            timeout=240,
-        )  # fmt: skip
+        flow = on_server(code)
         assert mind.n_requests == paid
-    estimated, _, text = flow.stdout.partition("\n")
+    estimated, _, text = flow.partition("\n")
     assert 0 < int(estimated) <= most["calls"]
     assert text.strip() == better.read_text().strip()
     shown = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["learned-manners-polite-8d221d"]}}})

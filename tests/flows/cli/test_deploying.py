@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.flows.conftest import ROOT
+from tests.flows.conftest import ROOT, Cli
 from tests.flows.deployed_help import CHROMIUM, Deployed, field, until
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def edit(page: Page, address: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
-def test_what_was_set_in_a_browser_stays_until_it_is_reset(server: str, tmp_path: Path) -> None:
+def test_what_was_set_in_a_browser_stays_until_it_is_reset(server: str, bare_cli: Cli, tmp_path: Path) -> None:
     from playwright.sync_api import sync_playwright
 
-    deployed = Deployed(server, tmp_path / "home")
+    deployed = Deployed(server, tmp_path / "home", bare_cli)
     deployed.cli("deploy", "--reset", NAME)
     before = settings(deployed)
     by_hand = {"description": "by hand", "tags": ["answerkey"], "limit": 3, "home": "/elsewhere", "active": True}

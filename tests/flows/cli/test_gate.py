@@ -1,9 +1,7 @@
 """`answerkey gate` and `answerkey calibrate` as their users and CI systems start them."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -268,7 +266,7 @@ def test_calibrate_prints_and_keeps(bare_cli: Cli, tmp_path: Path) -> None:
 
 
 def test_the_flow_keeps_a_calibration_and_shows_it(
-    server: str, tmp_path: Path, ask: Callable[[str, object], list[dict[str, object]]]
+    on_server: Callable[..., str], tmp_path: Path, ask: Callable[[str, object], list[dict[str, object]]]
 ) -> None:
     home = tmp_path / "home"
     scores = {f"q{i:03}": float(i % 3 > 0) for i in range(90)}
@@ -278,11 +276,7 @@ def test_the_flow_keeps_a_calibration_and_shows_it(
         "from answerkey.flows.calibrate_judge import calibrate_judge as f\n"
         f"print(f('judge.match', ['a'], home={str(home)!r}))"
     )
-    environment = {**os.environ, "PREFECT_API_URL": server}
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.stdout.splitlines()[-1] == "judge|v1"
+    assert on_server(code).splitlines()[-1] == "judge|v1"
     assert [row[:2] for row in query(home, "SELECT release, n FROM calibrations ORDER BY release NULLS FIRST")] == [
         (None, 90), ("a", 90),
     ]  # fmt: skip

@@ -146,6 +146,11 @@ def test_homes_that_cannot_be(tmp_path: Path, answers: Path, capsys: pytest.Capt
     assert said(capsys, 2, "evaluate", answers, "--home", "/proc/nothing/home") == (
         "/proc/nothing/home: the folder cannot be made: No such file or directory; name another one with --home"
     )
+    named = tmp_path / "release=v1" / "home"
+    assert said(capsys, 2, "evaluate", answers, "--home", named) == (
+        f"{named}: the home cannot be in 'release=v1', a folder called NAME=VALUE; name another with --home"
+    )
+    assert not named.parent.exists()
 
 
 WRITTEN_WRONGLY: list[tuple[list[str], str]] = [
