@@ -42,8 +42,8 @@ serve: $(RUNTIME) ## start a Prefect server with all flows, for the browser (ARG
 	@$(BIN)/answerkey serve $(ARGS)
 
 .PHONY: test
-test: $(DEV) ## run all tests but the slow ones, in two processes (ARGS="-k rouge -x" goes to pytest)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
+test: $(DEV) ## run all tests but the slow ones, in three processes (ARGS="-k rouge -x" goes to pytest)
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
 .PHONY: test-slow
 test-slow: $(DEV) ## run the tests marked as slow
@@ -61,8 +61,8 @@ lint: $(DEV) ## check style, types and the direction of imports
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: bench
-bench: $(DEV) ## run the benchmarks and print their tables
-	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+bench: $(DEV) ## run all benchmarks beside other libraries, and write docs/benchmarks.md (ARGS="lexical --rounds 3")
+	@$(BIN)/python benchmarks/bench.py $(ARGS); status=$$?; $(BIN)/python docs/make_benchmarks.py && exit $$status
 
 .PHONY: train-matcher
 train-matcher: $(DEV) ## train the offline matcher on ../shared/data and write its model file

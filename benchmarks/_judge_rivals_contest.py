@@ -1,9 +1,7 @@
-"""The process of one contestant of `judge_rivals.py`: scores the samples against a server, and times that.
-
-    python _judge_rivals_contest.py NAME URL ROWS RESULT
+"""The process of one contestant of `judge_rivals.py`: `python _judge_rivals_contest.py NAME`.
 
 It runs in the interpreter where the contestant is installed, so nothing of this project is imported before it is
-answerkey's turn. RESULT gets `{"seconds": ..., "cpu": ..., "scores": [...]}`, null for a row without a score.
+answerkey's turn. The values of a turn are scores, null for a row without one.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -14,11 +12,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from _turns import serve
 
 KEY = "sk-loopback"
 MODEL = "gpt-4o-mini"
@@ -163,16 +162,14 @@ def _stay_on_loopback(event: str, arguments: tuple[Any, ...]) -> None:
         raise ConnectionRefusedError(f"this benchmark connects to loopback only, not to {address[0]}")
 
 
-def main(name: str, url: str, rows_file: str, result_file: str) -> None:
-    rows = [Row(**row) for row in json.loads(Path(rows_file).read_text(encoding="utf-8"))]
-    sys.addaudithook(_stay_on_loopback)
-    run = CONTESTANTS[name](rows, url)
-    start = time.perf_counter()
-    cpu = time.process_time()
-    scores = run()
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    Path(result_file).write_text(json.dumps({"seconds": seconds, "cpu": cpu, "scores": scores}), encoding="utf-8")
-
+DISTRIBUTIONS = {"ragas": "ragas", "DeepEval": "deepeval", "inspect-ai": "inspect-ai"}
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    contestant = CONTESTANTS[sys.argv[1]]
+    sys.addaudithook(_stay_on_loopback)
+
+    def prepare(url: str, file: str) -> Callable[[], Scores]:
+        return contestant([Row(**row) for row in json.loads(Path(file).read_text(encoding="utf-8"))], url)
+
+    # The clients of these libraries have threads, which do not survive a fork; every turn has questions of its own.
+    serve(prepare, DISTRIBUTIONS.get(sys.argv[1].partition(" ")[0], "answerkey"), forks=False)

@@ -1,16 +1,14 @@
 """Generating answers: wall time relative to its bound, with faults, and how much a killed run leaves to do.
 
-    python benchmarks/generate.py [--questions 2000]
+    python benchmarks/bench.py generate
 
 Bound: questions x latency / concurrency, 0.2 s and 64 at once, against a server on this machine. Each run is a process
 of its own that asks one question before the clock starts, so that importing litellm is not counted. The last one is
-killed with SIGKILL when the server has seen half of the questions, and started again. `--limits` adds a run in which
-one fault in six is a 429 (8 minutes).
+killed with SIGKILL when the server has seen half of the questions, and started again.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -19,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 # tests/ holds the scripted server; the benchmark runs from a checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -31,7 +30,7 @@ from answerkey.tasks.releases.questions import find_questions
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess
 
-LATENCY_S, CONCURRENCY = 0.2, 64
+LATENCY_S, CONCURRENCY, QUESTIONS = 0.2, 64, 1_000
 RATE = "0.3"
 TRANSIENT = ("error_500", "error_503", "drop", "empty", "not_json_body")
 
@@ -51,54 +50,40 @@ def work(url: str, home: Path, run: str) -> None:
 
 def start(url: str, home: Path, run: str) -> subprocess.Popen[str]:
     """The same in a process of its own."""
-    command = [sys.executable, __file__, "--work", url, str(home), run]
+    command = [sys.executable, __file__, url, str(home), run]
     environment = {**os.environ, "ANSWERKEY_MODEL_KEY": "none"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def show(what: str, process: subprocess.Popen[str], calls: int, n: int) -> None:
-    """A line of the table."""
+def line(what: str, process: subprocess.Popen[str], calls: int, n: int) -> dict[str, Any]:
+    """What came of a run."""
     said, _ = process.communicate()
     seconds, generated, known, failed = json.loads(said)
-    over = seconds / (n * LATENCY_S / CONCURRENCY)
-    print(
-        f"{what:<34}{calls:>7,} calls {generated:>7,} generated {known:>7,} from ledger {failed:>4,} failed "
-        f"{seconds:>7.1f} s  {over:.2f} x the bound"
-    )
+    over = float(f"{seconds / (n * LATENCY_S / CONCURRENCY):.3g}")
+    return {"what": what, "calls": calls, "asked": generated, "known": known, "failed": failed, "bound": over}
 
 
-def main() -> int:
-    """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=2_000)
-    parser.add_argument("--limits", action="store_true")
-    parser.add_argument("--work", nargs=3, metavar=("URL", "HOME", "RUN"), help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.work:
-        work(chosen.work[0], Path(chosen.work[1]), chosen.work[2])
-        return 0
-    n, faulty = chosen.questions, ("--faults", RATE, "--kinds", *TRANSIENT)
+def figures(cache: Path, n_rounds: int, n: int = QUESTIONS) -> dict[str, Any]:
+    """The runs, each measured once; what counts is what is asked again."""
+    rows = []
     for what, faults in (
         ("no faults", ()),
-        ("30 % faults", faulty),
-        *([("30 % faults, 429 among them", (*faulty, "rate_limit"))] if chosen.limits else []),
-        ("killed halfway", ()),
+        ("30 % faults", ("--faults", RATE, "--kinds", *TRANSIENT)),
+        ("killed halfway, started again", ()),
     ):
         with tempfile.TemporaryDirectory(prefix="answerkey-generate-") as folder, server(*faults) as model:
             home = Path(folder)
             questions(home / "one.jsonl", ["warm"])
             questions(home / "many.jsonl", [str(number) for number in range(n)])
-            process = start(model.url, home, "first")
-            if what == "killed halfway":
+            process, before = start(model.url, home, "first"), 0
+            if what.startswith("killed"):
                 killed(process, model, n)
                 before = model.stats()["requests"]
                 process = start(model.url, home, "second")
-                process.wait()
-                show(f"{what} ({before:,} calls), again", process, model.stats()["requests"] - before, n)
-                continue
             process.wait()
-            show(what, process, model.stats()["requests"], n)
-    return 0
+            rows.append(line(what, process, model.stats()["requests"] - before, n))
+            print(rows[-1], flush=True)
+    return {"questions": n, "latency_ms": 1_000 * LATENCY_S, "concurrency": CONCURRENCY, "rows": rows}
 
 
 def server(*faults: str) -> JudgeProcess:
@@ -123,4 +108,5 @@ def killed(process: subprocess.Popen[str], model: JudgeProcess, n: int) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    # The process of a run.
+    work(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

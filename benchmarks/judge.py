@@ -5,6 +5,9 @@ is the same and so is the weight of the first second, in which the client learns
 client has made one call before the clock starts, so that importing litellm (seconds) is not counted. `litellm alone`
 sends the same requests through bare `litellm.acompletion`, as many coroutines and nothing else: no ledger, no retries,
 no reading of replies. `--profile` shows where our time goes.
+
+    python benchmarks/bench.py judge
+    python benchmarks/judge.py [--samples N] [--concurrency 64] [--profile]
 """
 
 from __future__ import annotations
@@ -17,7 +20,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib.metadata import version
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 # tests/ holds the scripted server; the benchmark runs from a checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -32,11 +40,67 @@ from answerkey.metrics_core.llm.response_format import ResponseFormat
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, _fields
 from answerkey.metrics_core.sample import Sample
+from benchmarks._turns import Contestant, Turn, ratios, rounds, serve, spread
 from tests.judge_server import JudgeProcess
+
+MODEL, LATENCY_S, CONCURRENCY, SAMPLES = "openai/gpt-4o-mini", 0.2, 64, 1_000
+SIDES = ("litellm alone", "answerkey", "answerkey, the same again")
+
+
+def figures(cache: Path, n_rounds: int) -> dict[str, Any]:
+    """Times the bound, and processor time a call, of litellm alone and of ours, by turns."""
+    bound = SAMPLES * LATENCY_S / CONCURRENCY
+    with ExitStack() as stack:
+        sides: dict[str, Callable[[], Turn]] = {}
+        for name in SIDES:
+            server = stack.enter_context(JudgeProcess("--latency", str(LATENCY_S)))
+            contestant = Contestant(sys.executable, Path(__file__), "--side", name)
+            stack.callback(contestant.close)
+            sides[name] = lambda contestant=contestant, url=server.url: contestant.turn(url, Path("-"))
+        turns, failed = rounds(sides, n_rounds)
+    rows = [
+        {
+            "what": name,
+            "calls": of[0].values[0],
+            "bound": spread(turn.wall / bound for turn in of),
+            "ms": spread(1e3 * turn.cpu / SAMPLES for turn in of),
+            "times": ratios(of, turns["answerkey"]),
+        }
+        for name, of in turns.items()
+    ]
+    about = {"samples": SAMPLES, "latency_ms": 1_000 * LATENCY_S, "concurrency": CONCURRENCY}
+    return {**about, "versions": {"litellm": version("litellm")}, "missing": failed, "rows": rows}
+
+
+def _side(name: str) -> Callable[[str, str], Callable[[], list[Any]]]:
+    """The process of a side: every turn asks new questions, but for those of `again`."""
+    folder = tempfile.mkdtemp(dir=".")
+    turn = count()
+
+    def prepare(url: str, _: str) -> Callable[[], list[Any]]:
+        options = JudgeOptions(judges=(f"{MODEL}@{url}",), concurrency=CONCURRENCY, probes="never")
+        access = Access("none", ledger=folder)
+        _timed([_sample(-1)], options, access)
+        if name == "litellm alone":
+            return lambda: [asyncio.run(_bare(MODEL, url, SAMPLES, CONCURRENCY)) and SAMPLES]
+
+        def work() -> list[int]:
+            first = 0 if name.endswith("again") else next(turn) * SAMPLES
+            measured = _measured([_sample(number) for number in range(first, first + SAMPLES)], options, access)
+            if any(one.status != "scored" for one in measured):
+                raise RuntimeError("an answer has no score")
+            return [sum(not one.from_ledger for one in measured)]
+
+        return work
+
+    return prepare
 
 
 def main() -> None:
     """Print one line per run."""
+    if sys.argv[1:2] == ["--side"]:
+        serve(_side(sys.argv[2]), forks=False)
+        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, help="default: 2,000 for 64 at once, more in proportion")
     parser.add_argument("--latency", type=float, default=0.2)

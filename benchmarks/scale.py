@@ -1,44 +1,51 @@
-"""Time and memory of `answerkey evaluate` with `answer_correctness` on many short rows.
+"""Time, memory and disk of `answerkey evaluate` on many rows.
 
-    python benchmarks/scale.py [--rows 100000 300000 1000000]
+    python benchmarks/bench.py scale            # 100,000 rows
+    python benchmarks/bench.py scale-large      # a million, and 100,000 judged offline
+    python benchmarks/bench.py scale-10m        # 3 and 10 million: hours, and 40 GB of disk
+    python benchmarks/scale.py --rows 10000000 [--metric answer_correctness]
 
-Memory is the sum over the command and every process that it started, as proportional set size, so that shared pages
-count once; CPU is of all of them.
+The rows are made with the lengths of real answers. Memory is the sum over the command and every process that it
+started, as proportional set size, so that shared pages count once; CPU is of all of them, with imports and start. Disk
+is the whole home.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-_WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "su", "te", "ra") for b in ("lan", "dor", "vik", "nes", "mo", "tur")]
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks._rows import made  # noqa: E402
+
+LEXICAL, OFFLINE = "answer_correctness", "meaning_match"
+Runs = tuple[tuple[str, int], ...]
+SMALL: Runs = ((LEXICAL, 10_000), (LEXICAL, 100_000), (OFFLINE, 1_000), (OFFLINE, 10_000))
+VARIANTS: dict[str, Runs] = {
+    "large": ((LEXICAL, 1_000_000), (OFFLINE, 100_000)),
+    "10m": ((LEXICAL, 3_000_000), (LEXICAL, 10_000_000)),
+}
 
 
-def make_rows(file: Path, rows: int) -> None:
-    """Write `rows` answers of one release: about eight words each, two references, every row its own."""
-    rng = random.Random(7)
-    with file.open("w", encoding="utf-8") as out:
-        for i in range(rows):
-            truth = rng.choices(_WORDS, k=3)
-            answer = ["It", "is", *truth[: rng.randint(1, 3)], str(i), *rng.choices(_WORDS, k=3)]
-            record = {"id": str(i), "answer": " ".join(answer), "references": [f"{' '.join(truth)} {i}", truth[0]]}
-            out.write(json.dumps(record) + "\n")
-
-
-def measure(rows: int, folder: Path) -> tuple[float, float, float]:
-    """Seconds from the first row read to the report, seconds of CPU, and the peak memory in MiB."""
+def measure(metric: str, rows: int, folder: Path) -> dict[str, Any]:
+    """One run: seconds from the first row read to the report, microseconds of CPU, MiB at the peak, bytes a row."""
     file = folder / f"rows-{rows}.jsonl"
-    make_rows(file, rows)
-    home = folder / f"home-{rows}"
-    command = [sys.executable, "-m", "answerkey.flows.cli", "evaluate", str(file), "--metrics", "answer_correctness"]
-    process = subprocess.Popen([*command, "--home", str(home), "--quiet"], stdout=subprocess.DEVNULL)
+    with file.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in made(rows))
+    home = folder / f"home-{metric}-{rows}"
+    command = [sys.executable, "-m", "answerkey.flows.cli", "evaluate", str(file), "--metrics", metric]
+    process = subprocess.Popen(
+        [*command, "--home", str(home), "--no-page", "--quiet"], stdout=subprocess.DEVNULL, cwd=ROOT
+    )
     peak, start, used = 0.0, 0.0, _cpu_of_children()
     while process.poll() is None:
         peak = max(peak, _tree_memory(process.pid))
@@ -47,7 +54,27 @@ def measure(rows: int, folder: Path) -> tuple[float, float, float]:
         time.sleep(0.25)
     if process.returncode:
         raise SystemExit(f"the run failed with exit code {process.returncode}")
-    return time.perf_counter() - start, _cpu_of_children() - used, peak
+    seconds, cpu = time.perf_counter() - start, _cpu_of_children() - used
+    disk = sum(one.stat().st_size for one in home.rglob("*") if one.is_file())
+    return {
+        "metric": metric,
+        "rows": rows,
+        "seconds": round(seconds, 1),
+        "cpu": round(cpu, 1),
+        "peak_mib": round(peak),
+        "disk": round(disk / rows),
+        "input": round(file.stat().st_size / rows),
+    }
+
+
+def figures(cache: Path, n_rounds: int, runs: Runs = SMALL) -> dict[str, Any]:
+    """A line for each run; each is measured once."""
+    rows = []
+    for metric, n in runs:
+        with tempfile.TemporaryDirectory(prefix="answerkey-scale-") as folder:
+            rows.append(measure(metric, n, Path(folder)))
+        print(rows[-1], flush=True)
+    return {"rows": rows}
 
 
 def _cpu_of_children() -> float:
@@ -78,15 +105,12 @@ def _tree_memory(root: int) -> float:
 
 
 def main() -> int:
-    """Measure and print the table."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
-    print(f"{'rows':>10}{'seconds':>10}{'ms/row':>9}{'CPU us/row':>12}{'peak MiB':>10}")
-    for rows in parser.parse_args().rows:
-        with tempfile.TemporaryDirectory(prefix="answerkey-scale-") as folder:
-            seconds, cpu, peak = measure(rows, Path(folder))
-        per_row = f"{1000 * seconds / rows:>9.3f}{1e6 * cpu / rows:>12.1f}"
-        print(f"{rows:>10,}{seconds:>10.1f}{per_row}{peak:>10,.0f}", flush=True)
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000])
+    parser.add_argument("--metric", default=LEXICAL)
+    chosen = parser.parse_args()
+    figures(Path(), 1, tuple((chosen.metric, rows) for rows in chosen.rows))
     return 0
 
 

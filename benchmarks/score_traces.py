@@ -1,6 +1,6 @@
 """Time of `answerkey score-traces` with three rules over many logged traces, and of the run after it.
 
-    python benchmarks/score_traces.py [--traces 100000]
+    python benchmarks/bench.py score_traces
 
 Two rules count words (half of the traces, and a fifth of the others), one asks a scripted judge on this machine about
 one in a hundred, with 0.2 s a call. Seconds are those between the first and the last entry of a run in the
@@ -9,7 +9,6 @@ warehouse: without the start and the end of the process.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -27,6 +26,7 @@ from answerkey.tasks.traces.summary import BUCKETS
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess
 
+TRACES = 30_000
 _WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "su", "te", "ra") for b in ("lan", "dor", "vik", "nes", "mo", "tur")]
 _RULES = """\
 rules:
@@ -110,37 +110,29 @@ def taken(folder: Path, rule: str) -> set[str]:
     return {trace_id for (trace_id,) in rows}
 
 
-def show(what: str, seconds: float, funnels: list[dict[str, Any]]) -> None:
-    """One line of the table: seconds, and what each rule has seen, scored and measured."""
-    counts = "  ".join(f"{one['rule']} {one['seen']:,}/{one['scored']:,}/{one['measured']:,}" for one in funnels)
-    print(f"{what:<32}{seconds:>8.1f}  {counts}")
+def figures(cache: Path, n_rounds: int, n: int = TRACES) -> dict[str, Any]:
+    """The runs one after the other, each measured once: seconds and what each rule has seen and scored."""
+    rows: list[dict[str, Any]] = []
 
+    def add(what: str, seconds: float, funnels: list[dict[str, Any]]) -> None:
+        counts = [{key: one[key] for key in ("rule", "seen", "scored", "measured")} for one in funnels]
+        rows.append({"what": what, "seconds": round(seconds, 1), "rules": counts})
+        print(rows[-1], flush=True)
 
-def main() -> int:
-    """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--traces", type=int, default=100_000)
-    n = parser.parse_args().traces
-    print(f"{'':<32}{'seconds':>8}  rule seen/scored/measured")
     with tempfile.TemporaryDirectory(prefix="answerkey-traces-") as name, JudgeProcess("--latency", "0.2") as judge:
         folder = Path(name)
         rules, log = folder / "rules.yaml", folder / "log.jsonl"
         rules.write_text(_RULES.format(rate=0.1, judge=judge.url))
         with log.open("w", encoding="utf-8") as out:
             out.writelines(traces(0, n))
-        show(f"{n:,} traces", *run(folder))
-        show("the same again", *run(folder))
+        add(f"{n:,} traces", *run(folder))
+        add("the same again", *run(folder))
         with log.open("a", encoding="utf-8") as out:
             out.writelines(traces(n, n // 100))
-        show(f"{n // 100:,} new ones", *run(folder))
+        add(f"{n // 100:,} new ones", *run(folder))
         before = taken(folder, "rouge")
         rules.write_text(_RULES.format(rate=0.2, judge=judge.url))
-        show("rouge at .2, backfill", *run(folder, "--rule", "rouge", "--since", "2026-01-01"))
+        add("rule rouge at .2, backfill", *run(folder, "--rule", "rouge", "--since", "2026-01-01"))
         kept = len(before & taken(folder, "rouge"))
-        print(f"of {len(before):,} traces sampled at .1, {kept:,} are among those at .2")
-        print(f"calls to the judge: {judge.stats()['requests']:,}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+        calls = judge.stats()["requests"]
+    return {"sampled": len(before), "kept": kept, "calls": calls, "rows": rows}

@@ -1,86 +1,105 @@
-"""The embedded models of `semantic_similarity` against human judgements (STS-B), and their speed.
+"""`semantic_similarity` beside plain sentence-transformers, and both models beside people (STS-B).
 
-    python benchmarks/semantic.py
+    python benchmarks/bench.py semantic
 
-Prints, for each model and language, Pearson and Spearman correlation of the similarity with the mean
-judgement of people on the 1,500 development pairs of STS-B (Russian: machine-translated), and texts
-per second, measured on the same texts without a cache, model loaded. Then by how much sharing a batch changes a score.
+The pairs are those of STS-B where the data are there, and made ones otherwise; agreement with people needs the data.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from scipy.stats import pearsonr, spearmanr
+from benchmarks._rows import SHARED, made
+from benchmarks._turns import Contestant, Failed, Turn, ratios, rounds, spread
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from answerkey.metrics_core import Sample  # noqa: E402
-from answerkey.metrics_core.embeddings.embed import cosine  # noqa: E402
-from answerkey.metrics_core.embeddings.models import load_encoder  # noqa: E402
-from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity  # noqa: E402
-
-DATA = ROOT.parent / "shared" / "data" / "stsb"
+SIDES = Path(__file__).with_name("_semantic_sides.py")
+PAIRS = 400
+LANGUAGES = ("en", "ru")
 MODELS = ("minilm", "use-multilingual")
 
 
-def pairs(language: str) -> tuple[list[Sample], list[float]]:
-    lines = (DATA / f"stsb_{language}_dev.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    samples = [Sample(row["id"], row["answer"], row["references"]) for row in rows]
-    return samples, [float(row["human_label"]) for row in rows]
-
-
-def quality_and_speed() -> None:
-    print(f"{'model':18} {'lang':4} {'Pearson':>8} {'Spearman':>8} {'texts/s':>8}")
-    for language in ("en", "ru"):
-        samples, labels = pairs(language)
-        texts = {text for sample in samples for text in (sample.answer, *sample.references)}
-        for model in MODELS:
-            load_encoder(model)
-            start = time.perf_counter()
-            measured = SemanticSimilarity((model,)).measure(samples)
-            rate = len(texts) / (time.perf_counter() - start)
-            values = [measurement.values["similarity"] for measurement in measured]
-            pearson, spearman = pearsonr(values, labels)[0], spearmanr(values, labels)[0]
-            print(f"{model:18} {language:4} {pearson:8.4f} {spearman:8.4f} {rate:8.0f}")
-
-
-def loading() -> None:
-    for model in MODELS:
-        start = time.perf_counter()
-        load_encoder(model)
-        print(f"{model:18} import and load: {time.perf_counter() - start:.1f} s")
-
-
-def batch_effect() -> None:
-    samples, _ = pairs("en")
-    texts = sorted({sample.answer or "" for sample in samples[:400]}, key=len)
-    for model in MODELS:
-        encoder = load_encoder(model)
-        size = encoder.batch_size
-        together = np.concatenate([encoder.encode(texts[i : i + size]).vectors for i in range(0, len(texts), size)])
-        alone = np.concatenate([encoder.encode([text]).vectors for text in texts])
-        apart = max(
-            abs(cosine(together[i], together[i - 1]) - cosine(alone[i], alone[i - 1])) for i in range(len(texts))
+def figures(cache: Path, n_rounds: int) -> dict[str, Any]:
+    """Processor time for the same pairs, the largest difference of cosines, and the agreement with people."""
+    out: dict[str, Any] = {"pairs": PAIRS, "versions": {}, "missing": {}, "rows": []}
+    with tempfile.TemporaryDirectory(prefix="answerkey-semantic-") as folder, ExitStack() as stack:
+        found: dict[str, Contestant] = {}
+        for who in ("answerkey", "sentence-transformers"):
+            try:
+                found[who] = Contestant(sys.executable, SIDES, who)
+            except Failed as error:
+                out["missing"][who] = str(error)
+                continue
+            stack.callback(found[who].close)
+            out["versions"] |= found[who].versions
+        rows = _pairs("en")
+        file = Path(folder, "pairs.jsonl")
+        file.write_text(
+            "".join(json.dumps(row) + "\n" for row in (rows or list(made(PAIRS)))[:PAIRS]), encoding="utf-8"
         )
-        print(f"{model:18} cosines differ by at most {apart:.1e} between one text and {size} a batch")
+        sides = {
+            "answerkey, minilm": ("answerkey", "minilm"),
+            "answerkey, use-multilingual": ("answerkey", "use-multilingual"),
+            "sentence-transformers, the same MiniLM": ("sentence-transformers", "minilm"),
+        }
+        turns, failed = rounds(
+            {
+                name: (lambda contestant=found[who], model=model: contestant.turn(model, file))
+                for name, (who, model) in sides.items()
+                if who in found
+            },
+            n_rounds,
+        )
+        out["missing"] |= failed
+        for name, of in turns.items():
+            out["rows"].append(_line(name, of, turns["answerkey, minilm"]))
+        if rows and "answerkey" in found:
+            out["people"] = [_agreement(found["answerkey"], Path(folder), *each) for each in _each()]
+    return out
 
 
-def main() -> None:
-    if not DATA.is_dir():
-        sys.exit("this benchmark reads ../shared/data/stsb, which is not beside the repository")
-    print(f"{os.cpu_count()} cores, STS-B development pairs")
-    loading()
-    quality_and_speed()
-    batch_effect()
+def _line(name: str, of: list[Turn], ours: list[Turn]) -> dict[str, Any]:
+    line: dict[str, Any] = {"what": name, "ms": spread(1e3 * turn.cpu / PAIRS for turn in of)}
+    if of is not ours:
+        line["times"] = ratios(of, ours)
+        if "MiniLM" in name:
+            apart = max(abs(a - b) for a, b in zip(of[0].values, ours[0].values, strict=True))
+            line["largest"] = float(f"{apart:.1e}")
+    return line
 
 
-if __name__ == "__main__":
-    main()
+def _each() -> list[tuple[str, str]]:
+    return [(language, model) for language in LANGUAGES if _file(language).exists() for model in MODELS]
+
+
+def _agreement(contestant: Contestant, folder: Path, language: str, model: str) -> dict[str, Any]:
+    from scipy.stats import pearsonr, spearmanr
+
+    rows = _pairs(language) or []
+    file = folder / f"{language}.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    values, labels = contestant.turn(model, file).values, [row["label"] for row in rows]
+    correlations = {
+        "pearson": round(float(pearsonr(values, labels)[0]), 3),
+        "spearman": round(float(spearmanr(values, labels)[0]), 3),
+    }
+    return {"model": model, "language": language, "pairs": len(rows), **correlations}
+
+
+def _file(language: str) -> Path:
+    return SHARED / "stsb" / f"stsb_{language}_dev.jsonl"
+
+
+def _pairs(language: str) -> list[dict[str, Any]] | None:
+    file = _file(language)
+    if not file.exists():
+        return None
+    rows = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    return [
+        {"id": row["id"], "answer": row["answer"], "references": row["references"], "label": float(row["human_label"])}
+        for row in rows
+    ]

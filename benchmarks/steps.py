@@ -1,5 +1,6 @@
 """Processor time and memory of each step of a run on many short rows, called as the plain function that it is.
 
+    python benchmarks/bench.py steps
     python benchmarks/steps.py [--rows 100000 1000000] [--steps validate plan commit aggregate] [--folder FOLDER]
 
 Every step is a process of its own: `us` is its processor time per row, and `MiB` the most memory that it had resident,
@@ -15,8 +16,11 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
@@ -32,6 +36,7 @@ from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import Validation, validate
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import scratch, write_parquet
+from benchmarks._turns import spread
 
 RUN = "0" * 32
 METRICS = (AnswerCorrectness(),)
@@ -190,8 +195,28 @@ def measured(folder: Path, rows: int, step: str) -> tuple[float, float]:
     return float(seconds), float(peak)
 
 
-def table(folder: Path, rows: int, steps: list[str]) -> None:
-    """Measure and print the lines of the table for a number of rows."""
+def figures(cache: Path, n_rounds: int, rows: int = 100_000) -> dict[str, Any]:
+    """Every step, in runs one after the other; half as many as the rounds of others."""
+    found: dict[str, list[list[float]]] = {}
+    for _ in range(max(1, n_rounds // 2)):
+        with tempfile.TemporaryDirectory(prefix="answerkey-steps-") as folder:
+            for step, *of_step in table(Path(folder), rows, list(BEFORE)):
+                found.setdefault(step, []).append(of_step)
+    return {
+        "rows": [
+            {
+                "step": step,
+                "rows": rows,
+                "us": spread(1e6 * seconds / rows for seconds, _ in of),
+                "mib": round(max(peak for _, peak in of)),
+            }
+            for step, of in found.items()
+        ]
+    }
+
+
+def table(folder: Path, rows: int, steps: list[str]) -> Iterator[tuple[str, float, float]]:
+    """Measure and print the lines of the table for a number of rows; yields step, seconds and MiB."""
     folder.mkdir(parents=True, exist_ok=True)
     for step in steps:
         for made in BEFORE[step]:
@@ -199,6 +224,7 @@ def table(folder: Path, rows: int, steps: list[str]) -> None:
                 measured(folder, rows, made)
         seconds, peak = measured(folder, rows, step)
         print(f"{rows:>12,} {step:<10}{seconds:>9.1f} s{1e6 * seconds / rows:>8.1f} us{peak:>8,.0f} MiB", flush=True)
+        yield step, seconds, peak
 
 
 def main() -> int:
@@ -214,9 +240,8 @@ def main() -> int:
         return 0
     for rows in chosen.rows:
         with tempfile.TemporaryDirectory(prefix="answerkey-steps-") as temporary:
-            table(
-                (chosen.folder or Path(temporary)) / str(rows), rows, [step for step in BEFORE if step in chosen.steps]
-            )
+            wanted = [step for step in BEFORE if step in chosen.steps]
+            list(table((chosen.folder or Path(temporary)) / str(rows), rows, wanted))
     return 0
 
 
