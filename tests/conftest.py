@@ -7,11 +7,13 @@ thread or in a process that the test started, and also when the caller swallowed
 """
 
 import atexit
+import gc
 import inspect
 import os
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -29,8 +31,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow files first, the quick ones last: a slow one at the end would keep one of two processes waiting."""
-    items.sort(key=lambda item: ("flows" not in item.path.parts, "metrics_core" in item.path.parts))
+    """The slow files first, and the others mixed: some wait most of the time, and some keep a core busy.
+
+    A slow one at the end would keep one process waiting for another, and those that wait would wait together.
+    """
+    items.sort(key=lambda item: ("flows" not in item.path.parts, zlib.crc32(item.nodeid.partition("::")[0].encode())))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: no collection of garbage is to walk all of it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def refuse_network(log_path: str) -> None:

@@ -136,6 +136,15 @@ def test_the_commands_of_the_readme_run(answerkey: Run, place: Path) -> None:
     assert (place / "report.html").is_file()
 
 
+def test_the_readme_shows_what_is_printed(answerkey: Run, place: Path) -> None:
+    shown = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    for text, line in zip(shown, ("answerkey report", "answerkey compare aurora-1 aurora-2"), strict=True):
+        printed = " ".join(check(answerkey, place, line).split())
+        # The tables by slice are left out.
+        for part in text.split("\n\n"):
+            assert " ".join(part.split()) in printed
+
+
 def test_the_tutorial_prints_what_stands_there(answerkey: Run, place: Path) -> None:
     shown = 0
     for block, text in blocks("docs/tutorial.md"):

@@ -35,15 +35,23 @@ LIBRARIES = (
 
 COMMANDS = (
     "answerkey.flows.cli.main", "answerkey.flows.cli.evaluate", "answerkey.flows.cli.compare",
-    "answerkey.flows.cli.progress", "answerkey.flows.evaluate_release", "answerkey.tasks.publish.page.build",
+    "answerkey.flows.cli.progress", "answerkey.flows.compare_releases", "answerkey.flows.evaluate_release",
+    "answerkey.flows.generate_answers", "answerkey.flows.score_traces", "answerkey.tasks.publish.page.build",
 )  # fmt: skip
 """What most commands import of answerkey."""
+
+ON_SERVER = (
+    "prefect.main", "prefect.artifacts", "prefect.cache_policies", "prefect.events.schemas.events",
+    "prefect.flow_engine", "prefect.runtime", "prefect.task_engine", "prefect.task_runners",
+)  # fmt: skip
+"""What they import beside it where the environment names a server. After answerkey, which makes other flows of its
+functions where Prefect is imported already."""
 
 WORTH_IMPORTING, MOST_ENVIRONMENTS = 3, 4
 """How often an environment comes before a process with answerkey is kept for it, and for how many one is."""
 
-OF_EACH_TEST = "PYTEST_CURRENT_TEST"
-"""The variable that differs between tests, and that nothing but pytest reads."""
+READ_LATER = ("ANSWERKEY_", "AWS_", "COLUMNS", "KEY_OF_", "OPENAI_", "PG", "PYTEST_CURRENT_TEST")
+"""Variables that differ between tests, and that nothing reads while it is imported."""
 
 OWN_START = ("PYTHON", "LC_", "LANG", "LITELLM_", "GX_")
 """What an interpreter, or one of the libraries, reads when it starts: with another value there is no warm process."""
@@ -78,7 +86,7 @@ class WarmCommand:
         timeout: float,
         standard_input: str | Path = os.devnull,
     ) -> subprocess.CompletedProcess[str]:
-        """As `subprocess.run` with `capture_output` and `text`; standard input is a file."""
+        """As `subprocess.run` with `capture_output` and `text`; standard input is a file, and the module may be one."""
         with tempfile.TemporaryDirectory(prefix="answerkey-tests-said-") as folder:
             files = [Path(folder) / "out", Path(folder) / "err"]
             self._say({
@@ -138,6 +146,19 @@ class _Imported:
         _take_place(wanted)
         for name in COMMANDS:
             __import__(name)
+        environment = wanted["environment"]
+        self.changed = {
+            name: os.environ.get(name)
+            for name in {*environment, *os.environ}
+            if os.environ.get(name) != environment.get(name)
+        }
+        """What the imports have set, and as None what they have removed."""
+        if os.environ.get("PREFECT_API_URL"):
+            # As a run sets it before it imports Prefect.
+            os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+            for name in ON_SERVER:
+                __import__(name)
+        gc.collect()
         gc.freeze()
 
     def serve(self, line: str) -> str:
@@ -167,7 +188,7 @@ def _serve() -> dict[str, Any] | None:
             return wanted
         fork = imported.pop(kind, None) or _Imported(wanted)
         if not fork.pid:
-            return _serve_alike()
+            return _serve_alike(fork.changed)
         # The one that was used last is the last one.
         imported[kind] = fork
         if len(imported) > MOST_ENVIRONMENTS:
@@ -176,12 +197,13 @@ def _serve() -> dict[str, Any] | None:
     return None
 
 
-def _serve_alike() -> dict[str, Any] | None:
-    """Fork for each line; in the fork, what it is to do."""
+def _serve_alike(changed: dict[str, str | None]) -> dict[str, Any] | None:
+    """Fork for each line; in the fork, what it is to do, with what imports have changed in the environment."""
     for line in sys.stdin:
         wanted: dict[str, Any] = json.loads(line)
         if not _answered(wanted):
-            return wanted | {"taken": True}
+            environment = {**wanted["environment"], **changed}
+            return wanted | {"environment": {name: value for name, value in environment.items() if value is not None}}
     return None
 
 
@@ -195,7 +217,7 @@ def _answered(wanted: dict[str, Any]) -> bool:
 
 def _kind(wanted: dict[str, Any]) -> str:
     """What is the same for commands that import the same answerkey, in the same environment."""
-    environment = {name: value for name, value in wanted["environment"].items() if name != OF_EACH_TEST}
+    environment = {name: value for name, value in wanted["environment"].items() if not name.startswith(READ_LATER)}
     own = wanted["cwd"] if Path(wanted["cwd"], "answerkey").is_dir() else ""
     return json.dumps([own, environment], sort_keys=True)
 
@@ -224,12 +246,8 @@ def _take_place(wanted: dict[str, Any]) -> None:
     """Have the environment and the path that were asked for, as `python -m` has it."""
     inherited = set(_path_of(dict(os.environ)))
     installed = [entry for entry in sys.path[1:] if entry not in inherited]
-    if "taken" in wanted:
-        # What answerkey has set when it was imported stays.
-        os.environ[OF_EACH_TEST] = wanted["environment"].get(OF_EACH_TEST, "")
-    else:
-        os.environ.clear()
-        os.environ.update(wanted["environment"])
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
     os.chdir(wanted["cwd"])
     sys.path[:] = [wanted["cwd"], *_path_of(wanted["environment"]), *installed]
 
@@ -243,7 +261,10 @@ def _become(wanted: dict[str, Any]) -> None:
         os.dup2(opened, number)
         os.close(opened)
     sys.argv = [wanted["module"], *wanted["arguments"]]
-    runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
+    if wanted["module"].endswith(".py"):
+        runpy.run_path(wanted["module"], run_name="__main__")
+    else:
+        runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
 
 
 def _end(code: int) -> None:
