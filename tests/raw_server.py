@@ -28,6 +28,9 @@ def ok(body: Any, headers: str = "") -> bytes:
 class RawServer:
     """Answers each request with the first bytes that are left, and with the last ones from then on.
 
+    Each connection is closed after its answer, which says so: a client that learned it from the closing alone could
+    send its next request on a connection that is about to close.
+
     Attributes:
         requests: what came, head and body, as bytes.
     """
@@ -71,7 +74,9 @@ class RawServer:
                     return
                 came += piece
             self.requests.append(came)
-            connection.sendall(self.answers[0] if len(self.answers) == 1 else self.answers.pop(0))
+            answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
+            status, *rest = answer.split(b"\r\n", 1)
+            connection.sendall(b"\r\n".join((status, b"connection: close", *rest)) if rest else answer)
         except OSError:
             # The client had enough.
             return

@@ -79,6 +79,7 @@ class Purchase:
         max_tokens: that the reply may have.
         longer: whether it is made because the reply before was cut off.
         in_batch: whether it goes in a batch, which has prices of its own.
+        wide: those of the bytes that are not of ASCII characters.
 
     >>> Purchase.of(ModelRef("openai/m"), "p@1", [{"role": "user", "content": "Hi"}], max_tokens=5).size
     2
@@ -90,13 +91,21 @@ class Purchase:
     max_tokens: int
     longer: bool = False
     in_batch: bool = False
+    wide: int = 0
 
     @classmethod
     def of(
         cls, model: ModelRef, prompt: str, messages: Sequence[Message], max_tokens: int, *, longer: bool = False
     ) -> Purchase:
         """That of these messages."""
-        return cls(model, prompt, sum(len(message["content"].encode()) for message in messages), max_tokens, longer)
+        size = wide = 0
+        for message in messages:
+            content = message["content"]
+            bytes_ = len(content.encode())
+            size += bytes_
+            if not content.isascii():
+                wide += bytes_ - len(content.encode("ascii", "ignore"))
+        return cls(model, prompt, size, max_tokens, longer, wide=wide)
 
     def most_usd(self) -> float | None:
         """What it may cost at most, in dollars, by the replies so far; None if the price is unknown."""
@@ -104,7 +113,7 @@ class Purchase:
         if price is None:
             return None
         seen = _lengths.get((self.model.label, self.prompt), _Lengths())
-        tokens_in, tokens_out = seen.most(self.size, self.max_tokens, longer=self.longer)
+        tokens_in, tokens_out = seen.most(self)
         return tokens_in * price[0] + tokens_out * price[2]
 
     def cost_usd(self, reply: Reply) -> float | None:
@@ -145,14 +154,17 @@ class _Lengths:
         self.n += 1
         self.in_per_byte, self.out = max(self.in_per_byte, tokens_in / max(size, 1)), max(self.out, tokens_out)
 
-    def most(self, size: int, max_tokens: int, *, longer: bool) -> tuple[float, float]:
-        """For a call of this size, with a margin that shrinks as more replies are known."""
+    def most(self, call: Purchase) -> tuple[float, float]:
+        """For one more call, with a margin that shrinks as more replies are known."""
         if not self.n:
-            return size / _BYTES_PER_TOKEN, max_tokens
+            return call.size / _BYTES_PER_TOKEN, call.max_tokens
         margin = 1.0 + 1.0 / math.sqrt(self.n)
+        per_byte = self.in_per_byte * margin
+        # Texts in English say nothing of how many tokens one in Japanese has.
+        tokens_in = call.size * per_byte + call.wide * max(0.0, 1.0 / _BYTES_PER_TOKEN - per_byte)
         # A server that does not keep to `max_tokens` goes on like that.
-        expected = max_tokens if longer else min(self.out * margin, max(max_tokens, self.out))
-        return size * self.in_per_byte * margin, expected
+        expected = call.max_tokens if call.longer else min(self.out * margin, max(call.max_tokens, self.out))
+        return tokens_in, expected
 
 
 _lengths: dict[tuple[str, str], _Lengths] = {}

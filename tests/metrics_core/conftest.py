@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 
 from answerkey.metrics_core.embeddings.encoder import Encoded
+from answerkey.metrics_core.llm import loop, spending
 from tests.judge_server import JudgeServer
 from tests.metrics_core.judges.asking import ask, match, options, samples
+
+
+@pytest.fixture(autouse=True)
+def unknown_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's port may have been that of an earlier test's server, of which this process has learned much."""
+    for module, name in ((loop, "_queues"), (loop, "_formats"), (spending, "_lengths")):
+        monkeypatch.setattr(module, name, {})
 
 
 @pytest.fixture
