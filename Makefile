@@ -26,6 +26,8 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 export PIP_PROGRESS_BAR := off
+# Tests and commands start hundreds of processes: each would compile the project again where no bytecode is kept.
+export PYTHONDONTWRITEBYTECODE :=
 PIP_INSTALL = $(BIN)/python -m pip install -qq
 
 .PHONY: help
