@@ -195,9 +195,10 @@ def history(
     from answerkey.tasks.compare.drift import drift
     from answerkey.tasks.gate.verdicts import looks_taken
     from answerkey.tasks.reports.report import history as history_of
-    from answerkey.tasks.traces.summary import drift_over_time, over_time
 
     if rule:
+        from answerkey.tasks.traces.summary import drift_over_time, over_time
+
         name, periods = over_time(home, rule, metric_field, by)
         print_over_time(rule, name, periods, drift_over_time(home, rule, name, by), by=by, as_json=as_json)
         return 0

@@ -37,14 +37,14 @@ from answerkey.tasks.publish.text import (
     what_it_learned,
 )
 from answerkey.tasks.reports.report import Moment
-from answerkey.tasks.traces.score import Preview
-from answerkey.tasks.traces.summary import BUCKETS, Funnel, Period
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.simulate import SelfTest
     from answerkey.metrics_core.judges.learning import Learned
     from answerkey.tasks.gate.calibrate import Calibration
     from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
+    from answerkey.tasks.traces.score import Preview
+    from answerkey.tasks.traces.summary import Funnel, Period
 
 
 _COLORS: Mapping[Finding | None, str] = {"better": "green", "worse": "red", None: "dim"}
@@ -383,6 +383,8 @@ _LONGEST = 60
 
 def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
     """A column a rule: how many traces were seen, and where each of them ended."""
+    from answerkey.tasks.traces.summary import BUCKETS
+
     if as_json:
         print_json([asdict(funnel) for funnel in funnels])
         return
@@ -416,6 +418,8 @@ def _rules(rules: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence
 
 def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     """What a run would do: a column a rule, then the first traces that each would score."""
+    from answerkey.tasks.traces.summary import BUCKETS
+
     if as_json:
         print_json([asdict(one) for one in previews])
         return

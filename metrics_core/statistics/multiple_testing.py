@@ -50,10 +50,13 @@ def benjamini_hochberg(p: npt.ArrayLike) -> list[float]:
     >>> [round(p, 3) for p in benjamini_hochberg([0.01, 0.04, 0.03])]
     [0.03, 0.04, 0.04]
     """
-    from scipy.stats import false_discovery_control
-
     raw = _checked(p)
-    return [float(value) for value in false_discovery_control(raw)] if raw.size else []
+    order = np.argsort(raw, kind="stable")
+    # The largest p stays, the next is multiplied by n / (n - 1), and so on; none may lie above its successor.
+    scaled = raw[order] * (len(raw) / np.arange(1, len(raw) + 1))
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum.accumulate(scaled[::-1])[::-1]
+    return [float(value) for value in adjusted]
 
 
 def shared_level(*, look: int | None = None, candidates: int = 1, level: float = LEVEL) -> float:

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from answerkey.metrics_core.statistics.binomial import at_most, most_below
 from answerkey.metrics_core.statistics.bounded_mean import Floats, Units, bounded_mean
 from answerkey.metrics_core.statistics.clustered import Codes, unit_sums
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, paired_proportions
@@ -169,28 +170,23 @@ def mcnemar_power(n: int, changed: float, effect: float, *, family: int = 1, lev
     >>> round(mcnemar_power(n=500, changed=0.1, effect=0.05, family=14), 3)
     0.716
     """
-    from scipy.stats import binom
-
     _check(n, 0.5, level, family)
     if not 0 <= abs(effect) <= changed <= 1:
         raise ValueError(f"|effect| <= changed <= 1 is needed, not {effect:g} and {changed:g}")
     if changed == 0:
         return 0.0
     # Anything beyond has a probability of 1e-12.
-    likely = np.arange(binom.ppf(5e-13, n, changed), binom.isf(5e-13, n, changed) + 1)
+    likely = np.arange(most_below(5e-13, n, changed) + 1, n - most_below(5e-13, n, 1 - changed))
     most = _most_against(n, likely, family, level)
     share = (changed + abs(effect)) / (2 * changed)
-    rejects = binom.cdf(most, likely, share) + binom.cdf(most, likely, 1 - share)
-    return float(min(1.0, binom.pmf(likely, n, changed) @ rejects))
+    rejects = at_most(most, likely, share) + at_most(most, likely, 1 - share)
+    chances = np.diff(at_most(np.append(likely[0] - 1, likely), n, changed))
+    return float(min(1.0, chances @ rejects))
 
 
 def _most_against(n: int, changed: Floats, family: int, level: float) -> Floats:
     """The most broken (or fixed) rows of `changed` with which a difference is still shown; -1 where it never is."""
-    from scipy.stats import binom
-
-    tail = (1 - level) / 2 / family * (1 - 1e-9)
-    most = binom.ppf(tail, changed, 0.5)
-    most -= binom.cdf(most, changed, 0.5) >= tail
+    most = most_below((1 - level) / 2 / family * (1 - 1e-9), changed, 0.5)
     # Is the interval stricter than the test? Only of few rows, so a few numbers of changed rows tell.
     asked = np.unique(np.linspace(0, len(changed) - 1, _ASKED).astype(np.intp))
     allowed = [_allowed(n, int(changed[place]), int(most[place]), level) for place in asked]
@@ -470,20 +466,19 @@ def _chance_to_pass(rows: int, share: float, mean: float, floor: float, level: f
     Args:
         mean: the true difference, minus `share` to `share`.
     """
-    from scipy.stats import binom
-
     up, down = (share + mean) / 2, (share - mean) / 2
-    chance, most = 0.0, -1
-    for fixed in range(int(binom.ppf(1e-9, rows, up)), int(binom.isf(1e-9, rows, up)) + 1):
+    fixed = np.arange(most_below(1e-9, rows, up) + 1, rows - most_below(1e-9, rows, 1 - up))
+    may_break, most = np.empty(len(fixed)), -1
+    for place, better in enumerate(fixed.astype(int).tolist()):
         # The more rows are fixed, the more may be broken.
-        while most < rows - fixed:
-            found = paired_proportions(fixed, most + 1, rows, level)
+        while most < rows - better:
+            found = paired_proportions(better, most + 1, rows, level)
             if found is None or found.low <= floor:
                 break
             most += 1
-        likely = binom.cdf(most, rows - fixed, min(1.0, down / (1 - up)) if up < 1 else 0.0)
-        chance += float(binom.pmf(fixed, rows, up) * likely)
-    return chance
+        may_break[place] = most
+    chances = np.diff(at_most(np.append(fixed[0] - 1, fixed), rows, up))
+    return float(chances @ at_most(may_break, rows - fixed, min(1.0, down / (1 - up)) if up < 1 else 0.0))
 
 
 def _check_margin(margin: float) -> None:

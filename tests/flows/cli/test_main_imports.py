@@ -9,7 +9,7 @@ import pytest
 
 HEAVY = (
     "altair", "distributed", "duckdb", "great_expectations", "litellm", "numpy", "pandas", "prefect", "pyarrow",
-    "scipy", "sentence_transformers", "sqlalchemy", "torch", "transformers",
+    "scipy", "scipy.stats", "sentence_transformers", "sqlalchemy", "torch", "transformers",
 )  # fmt: skip
 TABLES = {"duckdb", "numpy", "pandas", "pyarrow", "scipy"}
 VALIDATION = {"altair", "great_expectations", "sqlalchemy"}
