@@ -5,27 +5,38 @@ import pickle
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from answerkey.flows.cluster_worker import AnyShard
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Data, Scoring
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.registry import create
+from answerkey.tasks.load import shard as source_shards
+from answerkey.tasks.load.load import Source, load
+from answerkey.tasks.reports import scores as rows_of_reports
+from answerkey.tasks.reports.commit import commit, cut_commit
+from answerkey.tasks.reports.scores import cut_scores
 from answerkey.tasks.score.plan import plan
+from answerkey.tasks.score.score import score
+from answerkey.tasks.score.shard import portable
+from answerkey.tasks.validate.measures import MeasuredShard
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
+from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import DaskCluster
 from tests.flows.conftest import command
 from tests.flows.test_cluster import LONG_S, not_answered_once, rows
 from tests.judge_server import JudgeServer, agreeable
-from tests.tasks.staging_help import jsonl, stage
+from tests.tasks.staging_help import jsonl
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 KEY = DaskCluster.KEY
@@ -118,16 +129,53 @@ def test_kill_9_of_a_run_costs_no_answer(
     assert metric == "meaning_match" and n == 1_500
 
 
-def test_a_shard_of_a_lake_holds_no_path_and_no_key(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def sent(home: Home, source: Source, metrics: list[Metric]) -> Iterator[AnyShard]:
+    """Every kind of shard that a run sends to workers."""
+    out = home.scratch / "run"
+    references = source_shards.cut_references(source, home, out, 500)
+    yield from references.shards
+    for shard in references.shards:
+        source_shards.stage_shard(shard)
+    for shard in source_shards.cut(source, home, out, 500, references).shards:
+        yield MeasuredShard(shard)
+    loaded = load(source, out)
+    shards = plan(loaded.staged, home, out, metrics, only_failed=False).shards
+    yield from shards
+    parts = [score(shard, spawn=False) for shard in shards if shard.metric.kind == "lexical"]
+    of_commit = cut_commit(home, "run", loaded, loaded.staged, parts, out)
+    assert of_commit
+    yield from of_commit.shards
+    committed = commit(home, "run", source.answers, loaded, loaded.staged, parts)
+    of_scores = cut_scores(home, committed, metrics, out)
+    assert of_scores
+    yield from of_scores.shards
+
+
+def test_a_shard_of_a_lake_holds_no_path_and_no_key(
+    lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_server: SeaweedFS, postgres_server: Postgres
+) -> None:
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
-    home, loaded = Home.parse(lake), stage(tmp_path, rows(4))
+    monkeypatch.setattr(Lake, "adopts_from", 1)
+    monkeypatch.setattr(rows_of_reports, "LARGE", 1)
+    home = Home.parse(lake)
     options = dict(judge=JudgeOptions(judges=("openai/some-model",)), access=Access(ledger=home.ledger, run="r"))
     options |= dict(embedding_cache=home.embeddings)
     metrics = create(["bleu", "semantic_similarity", "meaning_match"], options)
-    secrets = [value for name, value in os.environ.items() if name in ("AWS_SECRET_ACCESS_KEY", "ANSWERKEY_CATALOG")]
-    for shard in plan(loaded.staged, home, home.scratch / "r", metrics, only_failed=False).shards:
-        for marker in (KEY, *secrets, str(home.local), str(tmp_path), "/tmp", "/home", str(Path.home())):
-            assert marker.encode() not in pickle.dumps(shard), marker
+    answers = [{"id": row["id"], "answer": row["answer"]} for row in rows(40)]
+    known = [{"id": row["id"], "reference": row["reference"]} for row in rows(40)]
+    # A file is called in messages as it was given.
+    monkeypatch.chdir(tmp_path)
+    source = Source(
+        *(Path(file).name for file in (jsonl(tmp_path / "faq.jsonl", answers), jsonl(tmp_path / "known.jsonl", known)))
+    )
+    secrets = [KEY, postgres_server.password, os.environ["ANSWERKEY_CATALOG"]]
+    secrets += [s3_server.access_key, s3_server.secret_key]
+    found = [(type(shard), pickle.dumps(shard)) for shard in sent(home, source, metrics)]
+    found.append((list, pickle.dumps([(portable(metric), "env:ANSWERKEY_JUDGE_KEY") for metric in metrics])))
+    assert {kind for kind, _ in found} == {*get_args(AnyShard), list}
+    for kind, pickled in found:
+        for marker in (*secrets, str(home.local), str(tmp_path), "/tmp", "/home", str(Path.home())):
+            assert marker.encode() not in pickled, (kind, marker)
 
 
 @pytest.mark.parametrize("words", [("evaluate", "FILE"), ("doctor",)])
