@@ -4,7 +4,8 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.load.load import Stager
 from answerkey.tasks.load.references import ReferenceStager
 from answerkey.tasks.load.sources import Raw
+from answerkey.tasks.reports.commit_shard import CommitShard
 
 
 @dataclass(frozen=True)
@@ -59,3 +61,21 @@ class HeldReferenceStager(ReferenceStager):
         while Path(self.held).exists():
             time.sleep(0.05)
         return super().stage(raw)
+
+
+@dataclass(frozen=True)
+class HeldCommit(CommitShard):
+    """Rows of a commit that are written, and then kept back before a file is gone; who keeps them is said in it."""
+
+    held: str = ""
+
+    @property
+    def of_measurements(self) -> Mapping[str, str]:
+        """As of any other."""
+        with suppress(FileNotFoundError):
+            while True:
+                # Never made anew.
+                with Path(self.held).open("r+") as held:
+                    held.write(f"{os.getpid()}")
+                time.sleep(0.05)
+        return super().of_measurements
