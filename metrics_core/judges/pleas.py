@@ -62,9 +62,9 @@ _PATTERNS = {
         _UNSPACED_GRADER,
         r"\b(?:dear|kind|generous|(?:note|message|word) (?:to|for)(?: the)?) judges?\b|\bas the judge you\b",
         r"\b(?:to|for) the judge\s*[:.)]|\byou as a (?:fair )?judge\b|notetojudge|\banswers?\b.{0,40}\bof judges\b",
-        r"(?:^|[.!?:;\n]\s*|\bplease,? |# |/\* |-- )judge\s?[,:(]",
+        r"judge(?<=(?:^|[.!?:;\n]\s*|\bplease,? |# |/\* |-- )judge)\s?[,:(]",
         r"\bjudge(?:'s)? (?:reply|notes?|service|says match|model|should (?:answer|say|return)|is alive|returns?)\b",
-        rf"(?<!\b(?:{_NO_ADDRESS}) |\b(?:{_PROFESSION}), )\bjudge,"
+        rf"\bjudge,(?<!\b(?:{_NO_ADDRESS}) judge,|\b(?:{_PROFESSION}), judge,)"
         r"(?! (?:and|or|but|who|whose|which|where|then|later|in)\b)",
         r"\b(?:when you (?:judge|grade|rate|score|evaluate)|when scoring|whoever (?:judges|grades|evaluates"
         r"|scores))\b",
@@ -145,7 +145,8 @@ _PATTERNS = {
         r"[\[〈⟨‹<][|｜]\w+[|｜][\]〉⟩›>]|\]~!?b[\[\]]|\[e~\[|\u2800system",
     ),
 }
-_COMPILED = {name: regex.compile("|".join(f"(?:{one})" for one in some)) for name, some in _PATTERNS.items()}
+# One by one: of an alternative among others, `regex` does not first look for the letters that it needs.
+_COMPILED = [(regex.compile(one), name) for name, some in _PATTERNS.items() for one in some]
 _SPACED = regex.compile(r"\b(?:\p{L}[ .\-_*·]){3,}\p{L}\b")
 _GAPS = regex.compile(r"[ .\-_*·]")
 _LEET = str.maketrans("013457@$", "oieastas")
@@ -165,7 +166,7 @@ def addressed(text: str) -> str | None:
     if len(text) > 2 * _LONGEST:
         text = f"{text[:_LONGEST]} {text[-_LONGEST:]}"
     for view in _views(text):
-        for name, pattern in _COMPILED.items():
+        for pattern, name in _COMPILED:
             if pattern.search(view):
                 return name
     return None

@@ -12,6 +12,7 @@ import json
 import marshal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import httpx
@@ -21,7 +22,7 @@ from answerkey.metrics_core.llm.http import Answer, exchange
 from answerkey.metrics_core.llm.litellm import NO_CHOICES, LiteLLM, error_of, provider_of, sorted_error
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message
-from answerkey.metrics_core.llm.transport import CallError, Reply, reply_of, without_secrets
+from answerkey.metrics_core.llm.transport import CallError, Reply, reply_of, secrets_of, without_secrets
 from answerkey.metrics_core.llm.untrusted import quoted
 
 PROVIDERS = frozenset(("openai", "hosted_vllm", "lm_studio", "llamafile"))
@@ -55,6 +56,8 @@ class ChatCompletions:
     def __init__(self) -> None:
         self._litellm = LiteLLM()
         self._forms: dict[tuple[ModelRef, bytes], _Form | None] = {}
+        # Looked up once a run and not once a call: there are many variables in an environment.
+        self._secrets: dict[ModelRef, list[str]] = {}
 
     async def prepare(self, model: ModelRef) -> None:
         """See `Transport`."""
@@ -68,7 +71,7 @@ class ChatCompletions:
         form = await self._form(model, messages, settings) if provider in PROVIDERS else None
         if form is None:
             return await self._litellm.send(model, messages, settings, timeout_s)
-        body = form.start + json.dumps(messages).encode() + b"}"
+        body = form.start + _written(messages) + b"}"
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await exchange("POST", form.url, form.headers, body)
@@ -76,7 +79,7 @@ class ChatCompletions:
             raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
         except CallError as error:
             raise sorted_error(error, model, timeout_s) from error
-        return _read(answer, model, provider, timeout_s)
+        return _read(answer, model, self._secrets_of(model), timeout_s)
 
     async def written(self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> Written:
         """See `LineTransport`."""
@@ -93,8 +96,13 @@ class ChatCompletions:
         """See `LineTransport`."""
         provider = provider_of(model.model)
         if provider in PROVIDERS and await self._form(model, messages, settings):
-            return _read(answer, model, provider, 0.0)
+            return _read(answer, model, self._secrets_of(model), 0.0)
         return await self._litellm.replay(answer, model, messages, settings)
+
+    def _secrets_of(self, model: ModelRef) -> Sequence[str]:
+        if model not in self._secrets:
+            self._secrets[model] = secrets_of(model)
+        return self._secrets[model]
 
     async def _form(self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> _Form | None:
         # In a format that keeps no references, so that what is equal is the same bytes.
@@ -120,7 +128,18 @@ def _plain(requests: Sequence[httpx.Request], messages: Sequence[Message]) -> _F
     return _Form(str(request.url), {**headers, "user-agent": "answerkey"}, body, start)
 
 
-def _read(answer: Answer, model: ModelRef, provider: str, timeout_s: float) -> Reply:
+def _written(messages: Sequence[Message]) -> bytes:
+    """As `json.dumps` writes them. The instructions are long, and the same in most calls of a run."""
+    texts = [_instructions(one["content"]) if one["role"] == "system" else json.dumps(one) for one in messages]
+    return f"[{', '.join(texts)}]".encode()
+
+
+@lru_cache(maxsize=32)
+def _instructions(content: str) -> str:
+    return json.dumps({"role": "system", "content": content})
+
+
+def _read(answer: Answer, model: ModelRef, secrets: Sequence[str], timeout_s: float) -> Reply:
     text = answer.body.decode("utf-8", "replace")
     if not 200 <= answer.status < 300:
         if answer.status == 400 and _NO_ROOM in text.lower():
@@ -141,12 +160,13 @@ def _read(answer: Answer, model: ModelRef, provider: str, timeout_s: float) -> R
         raise NO_CHOICES
     choice = choices[0] if isinstance(choices[0], dict) else {}
     message, usage = choice.get("message"), body.get("usage")
+    provider = provider_of(model.model)
     named = body.get("model") if provider in _NAMED_ALONE else f"{provider}/{body.get('model')}"
     return reply_of(
         message if isinstance(message, dict) else {},
         _FINISHED.get(str(choice.get("finish_reason")), "stop"),
         usage if isinstance(usage, dict) else {},
         (named, body.get("system_fingerprint")),
-        model,
+        secrets,
         choice.get("logprobs"),
     )

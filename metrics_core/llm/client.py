@@ -154,6 +154,8 @@ class Client:
         key, read = request.key, _after_thoughts(request, read)
         bill.requests.append(key)
         while True:
+            # Thousands of known replies in a row must not keep the loop from calls in flight.
+            await asyncio.sleep(0)
             if (known := await self._known(key, read)) is not None:
                 return known[0]
             if key not in self._asking:
@@ -178,7 +180,7 @@ class Client:
     async def _ask(self, key: str, attempt: Attempt, read: Callable[[str], T]) -> T:
         """The reply, once no other process is asking the same."""
         while True:
-            self._spending.check(None)
+            self._spending.check()
             mine = await self.claims.take(key)
             try:
                 if not mine:
@@ -395,7 +397,7 @@ class Client:
             raise NoUsableReply(*model.given_up)
         if model.left:
             raise Unavailable(model.left)
-        self._spending.check(purchase.most_usd())
+        self._spending.check(purchase)
         if self._seconds_left(attempt) <= 0:
             raise self._over(attempt, model)
 

@@ -19,7 +19,14 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
 from answerkey.metrics_core.llm.request import Message
-from answerkey.metrics_core.llm.transport import CallError, Reply, reply_of, seconds_to_wait, without_secrets
+from answerkey.metrics_core.llm.transport import (
+    CallError,
+    Reply,
+    reply_of,
+    seconds_to_wait,
+    secrets_of,
+    without_secrets,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -164,7 +171,7 @@ def _reply(response: Any, model: ModelRef) -> Reply:
         choice.finish_reason,
         usage.model_dump() if usage else {},
         (response.model, getattr(response, "system_fingerprint", None)),
-        model,
+        secrets_of(model),
         weights.model_dump() if weights else None,
     )
 

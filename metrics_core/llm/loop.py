@@ -11,6 +11,7 @@ import math
 import selectors
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -53,6 +54,14 @@ _REST_S = 3.0
 
 _STANDSTILL_S = 0.5
 """Longer than the loop is ever busy, or late: then the process stood still."""
+
+_MOST_STANDSTILLS, _WITHIN_S = 20, 20.0
+"""A process that stands still more often, by the clock that leaves this out, gets too little of a processor, and its
+calls are to time out all the same."""
+
+_FIRST_CALLS = 16
+_FIRST_SHARE = 4
+"""The calls at once that a run begins with: sixteen, or this part of the most that the user allows."""
 
 # Held again by a handler of a signal that arrives while it is held.
 _starting = threading.RLock()
@@ -234,7 +243,9 @@ def queue_of(model: ModelRef, limits: CallLimits) -> Queue:
     place = model, content_hash(model.api_key), limits.concurrency, limits.timeout_s
     if place not in _queues:
         patience = math.inf if model.hosted else limits.timeout_s
-        _queues[place] = Queue(AdaptiveLimit(limits.concurrency, first_pause=_FIRST_PAUSE_S, patience=patience))
+        first = max(_FIRST_CALLS, limits.concurrency // _FIRST_SHARE)
+        limit = AdaptiveLimit(limits.concurrency, first, first_pause=_FIRST_PAUSE_S, patience=patience)
+        _queues[place] = Queue(limit)
     return _queues[place]
 
 
@@ -280,19 +291,27 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self.seconds = 0.0
         self._returned = time.monotonic()
+        self._left_out: deque[float] = deque(maxlen=_MOST_STANDSTILLS)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         called = time.monotonic()
         if called - self._returned > _STANDSTILL_S:
-            self.end()
+            self._leave_out(called - self._returned, called)
         found = super().select(timeout)
         self._returned = time.monotonic()
         waited = self._returned - called
         # Without a time to wait for, nothing is due. With one, all of the wait is left out, so that nothing is due now:
         # what has come meanwhile may not even be among what was found.
         if timeout is not None and waited > timeout + _STANDSTILL_S:
-            self.seconds += waited
+            self._leave_out(waited, self._returned)
         return found
+
+    def _leave_out(self, seconds: float, now: float) -> None:
+        """Leave out the time that ends now, unless that happens too often."""
+        since = now - self.seconds - seconds
+        if len(self._left_out) < _MOST_STANDSTILLS or since - self._left_out[0] >= _WITHIN_S:
+            self._left_out.append(since)
+            self.seconds += seconds
 
     def end(self) -> None:
         """The process has stood still since the loop last began to work, and goes on now."""

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
@@ -100,11 +101,9 @@ class Purchase:
         """That of these messages."""
         size = wide = 0
         for message in messages:
-            content = message["content"]
-            bytes_ = len(content.encode())
-            size += bytes_
-            if not content.isascii():
-                wide += bytes_ - len(content.encode("ascii", "ignore"))
+            # Instructions are long, and the same in most calls of a run.
+            bytes_, beyond = (_kept_bytes if message["role"] == "system" else _bytes)(message["content"])
+            size, wide = size + bytes_, wide + beyond
         return cls(model, prompt, size, max_tokens, longer, wide=wide)
 
     def most_usd(self) -> float | None:
@@ -140,6 +139,17 @@ class Purchase:
             return False
         # Hardly a token is less than a byte; a template for chats adds some.
         return reply.tokens_in <= 2 * self.size + _TEMPLATE and bool(reply.tokens_out or not reply.text)
+
+
+def _bytes(text: str) -> tuple[int, int]:
+    """Of a text: all, and those of characters that are not of ASCII."""
+    if text.isascii():
+        return len(text), 0
+    bytes_ = len(text.encode())
+    return bytes_, bytes_ - len(text.encode("ascii", "ignore"))
+
+
+_kept_bytes = lru_cache(maxsize=32)(_bytes)
 
 
 @dataclass(slots=True)
@@ -186,14 +196,15 @@ class Spending:
         self._adopted: set[str] = set()
         self.total = Bill()
 
-    def check(self, most: float | None) -> None:
-        """Whether a call that may cost `most` dollars can still be made.
+    def check(self, purchase: Purchase | None = None) -> None:
+        """Whether anything can still be bought, or this.
 
         Raises:
             BudgetUsedUp: one that may cost as much or less was refused for good, or the run was cancelled.
         """
         if self._stopped is not None and self._stopped():
             raise BudgetUsedUp("not asked, since the run was cancelled")
+        most = purchase.most_usd() if purchase and self._too_dear < math.inf else 0.0
         if (most or 0.0) >= self._too_dear:
             raise BudgetUsedUp(self._used_up)
 
@@ -217,8 +228,8 @@ class Spending:
         await self._recall(purchase)
         while True:
             # Anew each time: those that came in meanwhile say more about how long replies are.
+            self.check(purchase)
             most = purchase.most_usd()
-            self.check(most)
             permit, call_id = await self._ledger.start(self._budget, call, most)
             if permit == "go":
                 for one in (bill, self.total):

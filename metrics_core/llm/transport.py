@@ -11,7 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Any, Literal, Protocol
+from urllib.parse import quote
 
 from answerkey.metrics_core.llm.log_probabilities import Token, tokens_of
 from answerkey.metrics_core.llm.model import ModelRef
@@ -98,7 +100,7 @@ def reply_of(
     finish_reason: object,
     usage: Mapping[str, Any],
     named: Sequence[object],
-    model: ModelRef,
+    secrets: Sequence[str] = (),
     logprobs: object = None,
 ) -> Reply:
     """A reply from the parts of an answer in the format of OpenAI, whatever they hold.
@@ -106,15 +108,15 @@ def reply_of(
     Args:
         message, usage, logprobs: as in the answer.
         named: the model and the fingerprint.
-        model: the one that was asked; its key is kept out of the reply.
+        secrets: as `secrets_of` gives them; they are kept out of the reply.
 
     >>> usage = {"prompt_tokens": 12, "completion_tokens": 1e30}
-    >>> reply = reply_of({"content": "", "refusal": "I cannot."}, "stop", usage, ("m-2026", None), ModelRef("openai/m"))
+    >>> reply = reply_of({"content": "", "refusal": "I cannot."}, "stop", usage, ("m-2026", None))
     >>> reply.kind, reply.text, reply.tokens_in, reply.tokens_out
     ('refusal', 'I cannot.', 12, None)
     """
     # A server may say back the key that it was sent, and a reply is kept.
-    keys = [secret for secret in _secrets(model) if len(secret) >= _LEAST_KEY]
+    keys = [secret for secret in secrets if len(secret) >= _LEAST_KEY]
     kind, said = _said(message)
     text, finish, name, fingerprint = (
         storable(_blanked(str(value or ""), keys)) for value in (said, finish_reason or "stop", *named)
@@ -182,7 +184,7 @@ def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
 
 def without_secrets(text: str, model: ModelRef) -> str:
     """An error on one line and without any key or password that it may quote."""
-    text = _blanked(text, _secrets(model))
+    text = _blanked(text, secrets_of(model))
     # Providers quote keys in part: sk-ab***yz.
     text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
     # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
@@ -193,16 +195,33 @@ def without_secrets(text: str, model: ModelRef) -> str:
 
 def _blanked(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
-        # As headers of logins have it. The last characters depend on what follows.
-        encoded = base64.b64encode(secret.encode()).decode().rstrip("=")[:-1]
-        text = text.replace(secret, "***")
-        if encoded in text:
-            text = re.sub(rf"{re.escape(encoded)}[\w+/]={{0,2}}", "***", text)
+        for spelling, end in _spellings(secret):
+            if spelling in text:
+                text = re.sub(re.escape(spelling) + end, "***", text)
     return text
 
 
-def _secrets(model: ModelRef) -> list[str]:
-    # As bytes: there is nothing to decode for what is no secret, and this is done for every reply.
+@lru_cache(maxsize=64)
+def _spellings(secret: str) -> tuple[tuple[str, str], ...]:
+    """A secret as it stands, as addresses have it, and as it is in Base64, as in headers of logins; with a pattern of
+    what goes on with it.
+    """
+    found = {secret: "", quote(secret, safe=""): ""}
+    found[re.sub("%..", lambda match: match[0].lower(), quote(secret, safe=""))] = ""
+    raw = secret.encode()
+    # Three bytes are four characters, so there are three ways to begin. A short part of them could be a word.
+    for before in range(3 if len(raw) >= _LEAST_KEY else 1):
+        bits = 8 * (before + len(raw))
+        # Without characters that depend on what stands before, or behind.
+        encoded = base64.b64encode(bytes(before) + raw).decode()[(8 * before + 5) // 6 : bits // 6]
+        end = r"[\w+/-]?={0,2}" if bits % 6 else ""
+        found |= {encoded: end, encoded.replace("+", "-").replace("/", "_"): end}
+    return tuple(found.items())
+
+
+def secrets_of(model: ModelRef) -> list[str]:
+    """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
+    # As bytes: there is nothing to decode for what is no secret.
     names = [name for name in os.environb if name.endswith((b"_API_KEY", b"_TOKEN", b"_SECRET"))]
     secrets = [os.environ.get(os.fsdecode(name), "") for name in names]
     # A word in the environment may stand in any message; what was given as the key is one, however short.

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -237,6 +238,25 @@ def test_a_key_that_a_server_says_back_is_not_kept(judge_server: Serve, tmp_path
     assert ("The key *** was seen." in failed, usable, model) == (True, None, "***")
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(form.encode() in file for form in (KEY, written[:20]) for file in files)
+
+
+@pytest.mark.parametrize("before", ["", "x", "me", "me:", "Bearer "])
+def test_an_encoded_key_that_a_server_says_back_is_not_kept(before: str, judge_server: Serve, tmp_path: Path) -> None:
+    key = "sk-a+key/that?is>nowhere=9f27~"
+    basic = base64.b64encode(f"{before}{key} and more".encode()).decode()
+    safe = base64.urlsafe_b64encode(f"{before}{key}".encode()).decode()
+    address = quote(key, safe="")
+
+    def say(body: Body) -> str:
+        return json.dumps(json.loads(match(body)) | {"reason": f"{basic} {safe} a?k={address} b?k={address.lower()}"})
+
+    [found] = ask(samples(1), options(judge_server(say), ledger=str(tmp_path), api_key=key))
+    assert found.reason.count("***") == 4
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    # No part of it that says more than a few bits of the key.
+    first, end = -(-4 * len(before) // 3), 4 * (len(before) + len(key)) // 3
+    parts = [basic[start : start + 6] for start in range(first, end - 5)]
+    assert not any(part.encode() in file for part in (key, address, address.lower(), *parts) for file in files)
 
 
 # How the reply's format is asked for.

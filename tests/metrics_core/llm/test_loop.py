@@ -22,6 +22,7 @@ from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit
 from answerkey.metrics_core.llm.sqlite_ledger import FILE
 from answerkey.metrics_core.measurement import Measurement
 from tests.judge_server import JudgeServer
@@ -161,6 +162,20 @@ def test_a_server_of_unknown_size_gets_two_calls_at_first() -> None:
     assert first_limit(ModelRef("ollama/qwen2.5")) == 2
 
 
+def test_who_allows_many_calls_at_once_begins_with_a_quarter_of_them() -> None:
+    def limit(model: ModelRef, concurrency: int) -> AdaptiveLimit:
+        return runtime.queue_of(model, CallLimits(concurrency)).limit
+
+    provider, own = ModelRef("openai/gpt-4o-mini"), ModelRef("openai/gpt-4o-mini", "http://127.0.0.1:8080/v1")
+    assert [limit(provider, most).limit for most in (8, 65, 256, 1000)] == [8, 16, 64, 250]
+    unknown = limit(own, 256)
+    ticket = unknown.start(0.0)
+    assert unknown.limit == 2
+    unknown.start(0.0)
+    unknown.end(ticket, 0.2, "ok")
+    assert unknown.limit == 64
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_an_interruption_leaves_no_claim_and_no_call_in_flight(
     judge_server: Callable[..., JudgeServer], tmp_path: Path
@@ -277,6 +292,29 @@ def test_what_came_while_the_loop_was_kept_from_its_work_is_read_before_its_time
 
     with there:
         assert runtime.run(work(), never) == b"a reply\n"
+
+
+def test_a_loop_that_is_always_kept_from_its_work_comes_to_its_time_outs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime, "_STANDSTILL_S", 0.01)
+    rounds = 0
+
+    async def starved() -> None:
+        nonlocal rounds
+        async with asyncio.timeout(0.3):
+            for rounds in range(1, 400):  # noqa: B007
+                await asyncio.sleep(0)
+                time.sleep(0.03)
+
+    with asyncio.Runner(loop_factory=runtime._Loop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, runtime._Loop)
+        with pytest.raises(TimeoutError):
+            runner.run(starved())
+        # Twenty are left out, and about ten more are three tenths of a second.
+        assert 20 <= rounds <= 40
+        assert loop.stillness.seconds >= 20 * 0.03
 
 
 @pytest.mark.parametrize("asking", ["a run that is stopped", "one of several rules/whose run is stopped"])
