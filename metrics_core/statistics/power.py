@@ -176,12 +176,12 @@ def mcnemar_power(n: int, changed: float, effect: float, *, family: int = 1, lev
     if changed == 0:
         return 0.0
     # Anything beyond has a probability of 1e-12.
-    likely = np.arange(most_below(5e-13, n, changed) + 1, n - most_below(5e-13, n, 1 - changed))
+    likely = np.arange(float(most_below(5e-13, n, changed)) + 1, n - float(most_below(5e-13, n, 1 - changed)))
     most = _most_against(n, likely, family, level)
     share = (changed + abs(effect)) / (2 * changed)
     rejects = at_most(most, likely, share) + at_most(most, likely, 1 - share)
     chances = np.diff(at_most(np.append(likely[0] - 1, likely), n, changed))
-    return float(min(1.0, chances @ rejects))
+    return float(min(1.0, np.dot(chances, rejects)))
 
 
 def _most_against(n: int, changed: Floats, family: int, level: float) -> Floats:
@@ -467,7 +467,7 @@ def _chance_to_pass(rows: int, share: float, mean: float, floor: float, level: f
         mean: the true difference, minus `share` to `share`.
     """
     up, down = (share + mean) / 2, (share - mean) / 2
-    fixed = np.arange(most_below(1e-9, rows, up) + 1, rows - most_below(1e-9, rows, 1 - up))
+    fixed = np.arange(float(most_below(1e-9, rows, up)) + 1, rows - float(most_below(1e-9, rows, 1 - up)))
     may_break, most = np.empty(len(fixed)), -1
     for place, better in enumerate(fixed.astype(int).tolist()):
         # The more rows are fixed, the more may be broken.

@@ -1,10 +1,15 @@
 """The lexical metrics one by one: the table of degenerate inputs, small numbers by hand, what the details say."""
 
+import random
+import time
+import tracemalloc
+
 import pytest
 
 from answerkey.metrics_core import METRICS, Measurement, Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.bleu import references_together
+from answerkey.metrics_core.metrics.chrf import chrf
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
 INVISIBLE = "\u200b\u200d\ufeff\u00ad \u3164"
@@ -210,6 +215,48 @@ def test_bleu_makes_the_ngrams_of_references_once_for_all_answers_to_them() -> N
     together = references_together(texts[1])
     assert all(len(together.grams(order).distinct) <= sum(together.lengths) for order in range(1, 5))
     assert measured[3].details["stats"] == [5, 6, 5, 4, 3, 1, 5, 4, 3, 2]
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """A text with some of its words in the place of others, less a few characters."""
+    words, share = text.split(), rng.random()
+    return " ".join(rng.choice(words) if rng.random() < share else word for word in words)[rng.randrange(9) :]
+
+
+@pytest.mark.parametrize("alphabet", ["ab", "abcdefgh", "aж日é"])
+def test_chrf_of_a_thousand_references_is_that_of_the_best_alone(alphabet: str) -> None:
+    rng = random.Random(alphabet)
+    for size in (3, 14):
+        answer = " ".join("".join(rng.choices(alphabet, k=rng.randrange(1, 9))) for _ in range(size))
+        references = [mutated(answer, rng) or alphabet for _ in range(1_000)]
+        references = [text for text in references if text != answer]
+        # One short reference is compared in another way, which cuts no n-grams.
+        assert chrf(answer, references) == max(chrf(answer, [text]) for text in references) > 0.5
+
+
+@each_metric
+def test_time_and_memory_grow_with_the_number_of_references_and_no_faster(name: str) -> None:
+    rng = random.Random(7)
+    vocabulary = [f"w{i:x}" for i in range(300)]
+    answer = " ".join(rng.choices(vocabulary, k=12))
+
+    def row(references: int) -> Sample:
+        return Sample("1", answer, [mutated(answer, rng) + rng.choice(vocabulary) for _ in range(references)])
+
+    def seconds(sample: Sample) -> float:
+        start = time.process_time()
+        evaluate([sample], [name])
+        return time.process_time() - start
+
+    few, many = [[row(n) for _ in range(3)] for n in (250, 1_000)]
+    evaluate([row(1)], [name])
+    assert min(map(seconds, many)) < 10 * min(map(seconds, few)) + 0.01
+    tracemalloc.start()
+    try:
+        evaluate([row(1_000)], [name])
+        assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_word_that_an_answer_repeats_counts_as_often_as_in_the_reference_that_has_it_most_often() -> None:
