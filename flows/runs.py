@@ -18,12 +18,12 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
 from answerkey.metrics_core.llm.sqlite_owners import Owners
-from answerkey.tasks.maintenance import PROCESS, TAG
+from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.publish.artifacts import tell_server
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import known_names
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import Unreachable
+from answerkey.tasks.warehouse.store import PROCESS, Unreachable
 from answerkey.tasks.warehouse.warehouse import made
 
 log = logging.getLogger("answerkey")

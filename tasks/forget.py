@@ -22,7 +22,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import COLUMNS
 from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
 from answerkey.metrics_core.llm.sqlite_owners import is_held
-from answerkey.tasks.maintenance import PROCESS
 from answerkey.tasks.publish.artifacts import FOLDER as PAGES
 from answerkey.tasks.publish.artifacts import file_name
 from answerkey.tasks.releases.provenance import answers_name
@@ -32,6 +31,7 @@ from answerkey.tasks.reports.report import read_report
 from answerkey.tasks.warehouse.content import PARTS, seal, seal_reports, seal_thinned
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.store import PROCESS
 from answerkey.tasks.warehouse.warehouse import OLD_COPIES
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from answerkey.tasks.server import on_server
 from answerkey.tasks.warehouse.content import seal
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import UNFINISHED, StoredFile
+from answerkey.tasks.warehouse.store import PROCESS, UNFINISHED, StoredFile
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 TAG = "answerkey"
 """What every flow run of this product has; no others are looked at."""
-
-PROCESS = "process"
-"""The file in the folder of a run that the process which carries it out holds a lock on."""
 
 _SQL = statements(__name__)
 _PAGE = 200

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.errors import UserError, listed
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.metrics_core.sample import Sample, content_hash
@@ -39,7 +39,8 @@ from answerkey.tasks.load.references import (
     stage_references,
 )
 from answerkey.tasks.load.remote import URL
-from answerkey.tasks.load.sources import Contents, Raw, called, listed, quick_to_look_into, read, several, stem
+from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.sources import Contents, called, quick_to_look_into, read, several, stem
 from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
 

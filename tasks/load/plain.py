@@ -23,6 +23,7 @@ CSV = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
 EXCEL = (".xlsx", ".xlsm")
+DUCKDB = (".duckdb", ".db", ".ddb")
 TEXTS = (*JSON_LINES, ".json", *CSV)
 COMPRESSED = (".gz", ".zst")
 _PIECE = 1 << 20
@@ -107,7 +108,7 @@ def plain(file: Path, work: Path, encoding: str, notes: list[str]) -> Iterator[P
             if file.suffix.lower() in COMPRESSED:
                 file = done.enter_context(_copied(work / f"plain-{Path(file.stem).name}", _decompressed(file)))
                 copies.append(file)
-            _check_kind(file)
+            check_kind(file)
             if kind_of(file.name) in TEXTS:
                 encoding = _checked(encoding) if encoding else _found_encoding(file, notes)
                 if encoding:
@@ -133,7 +134,7 @@ def _copied(copy: Path, pieces: Iterator[bytes]) -> Iterator[Path]:
 
 
 def _decompressed(file: Path) -> Iterator[bytes]:
-    _check_kind(file)
+    check_kind(file)
     try:
         with _opened(file) as content:
             while piece := content.read(_PIECE):
@@ -150,7 +151,12 @@ def _opened(file: Path) -> Any:
     return pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
 
 
-def _check_kind(file: Path) -> None:
+def check_kind(file: Path) -> None:
+    """Find out by its first bytes whether a file is what its ending says.
+
+    Raises:
+        UserError: it is not, or the end of a Parquet file is missing.
+    """
     with file.open("rb") as content:
         head = content.read(16)
         content.seek(-4, os.SEEK_END) if file.stat().st_size > 4 else None
@@ -160,8 +166,10 @@ def _check_kind(file: Path) -> None:
         raise UserError(f"{file}: cut off or damaged: its end is missing; copy it again from where it comes from")
     found = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
     if found and ending not in found[2]:
-        raise UserError(f"{file}: this is {found[0]}, not {ending or 'a text'}; {found[1]}")
-    if found is None and ending in (*COMPRESSED, *EXCEL, *PARQUET):
+        meant = "DuckDB" if ending in DUCKDB else ending or "a text"
+        raise UserError(f"{file}: this is {found[0]}, not {meant}; {found[1]}")
+    is_another = head[8:12] != b"DUCK" if ending in DUCKDB else ending in (*COMPRESSED, *EXCEL, *PARQUET)
+    if found is None and is_another:
         raise UserError(
             f"{file}: this is no {ending} file: it begins with {head[:8]!r}; give it the ending of its kind"
         )
@@ -322,11 +330,11 @@ class KeyTwice(ValueError):
     """An object names two values for one key."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         key = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
-        raise KeyTwice(f"an object has the key {key[:80]!r} twice; keep one of them")
+        raise KeyTwice(f"an object has the key {str(key)[:80]!r} twice; keep one of them")
     return found
 
 
@@ -362,8 +370,8 @@ def as_list(text: str) -> Any:
     Raises:
         KeyTwice: an object in it has a key twice.
 
-    >>> as_list("['a', None]"), as_list("[sic]")
-    (['a', None], '[sic]')
+    >>> as_list("['a', None]"), as_list("[sic]"), as_list("[{1: 'a', '1': 'b'}]")
+    (['a', None], '[sic]', [{1: 'a', '1': 'b'}])
     """
     found = as_json(text)
     if isinstance(found, list):
@@ -374,7 +382,7 @@ def as_list(text: str) -> Any:
         found = ast.literal_eval(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Dict):
-                _object([(str(ast.literal_eval(key)), None) for key in node.keys if key])
+                _object([(ast.literal_eval(key), None) for key in node.keys if key])
     except KeyTwice:
         raise
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import ColumnMap, as_text, clean, context_of, text_at, texts_at, value
-from answerkey.tasks.load.sources import Raw
+from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.load.staged import reference_part_schema, reference_schema
 from answerkey.tasks.warehouse.sql import statements
 

@@ -35,17 +35,10 @@ from answerkey.tasks.load.load import (
 from answerkey.tasks.load.plain import CSV, JSON_LINES, PARQUET, kind_of
 from answerkey.tasks.load.references import ReferenceStager, ReferenceTable, looked_up, stage_references
 from answerkey.tasks.load.remote import S3, URL, first_line, object_size
-from answerkey.tasks.load.sources import (
-    Contents,
-    Raw,
-    among_others,
-    files_of,
-    local,
-    parsed_csv,
-    read_lines,
-    read_parquet,
-)
+from answerkey.tasks.load.rows import Raw, read_lines
+from answerkey.tasks.load.sources import Contents, among_others, files_of, local
 from answerkey.tasks.load.staged import quarantine_schema, reference_part_schema, reference_schema, staged_schema
+from answerkey.tasks.load.tables import parsed_csv, read_parquet
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer

@@ -5,30 +5,37 @@ A row that cannot be parsed comes out as a `Raw` with an error and its text, for
 
 from __future__ import annotations
 
-import csv
 import glob
 import hashlib
-import itertools
-import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.errors import UserError, listed
 from answerkey.tasks.load.archive import read_archive
 from answerkey.tasks.load.arrow import arrow_records, dataset_files
-from answerkey.tasks.load.plain import ARROW, CSV, EXCEL, JSON, JSON_LINES, PARQUET, KeyTwice, kind_of, plain, stem_of
-from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, first_line, objects, without_secrets
+from answerkey.tasks.load.plain import (
+    ARROW,
+    CSV,
+    EXCEL,
+    JSON,
+    JSON_LINES,
+    PARQUET,
+    KeyTwice,
+    kind_of,
+    plain,
+    stem_of,
+)
+from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, objects, without_secrets
+from answerkey.tasks.load.rows import Raw, item_row, read_lines
+from answerkey.tasks.load.tables import read_csv, read_parquet, read_table
 from answerkey.tasks.load.workbook import sheet_rows
-from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import one_file, scratch, session
 
-_SQL = statements(__name__)
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 SHEET = re.compile(r"^(?P<file>.+\.(?:xlsx|xlsm))::(?P<sheet>.+)$", re.IGNORECASE)
 STANDARD_INPUT = "answerkey-stdin-"
@@ -38,27 +45,7 @@ SUPPORTED = (
     "CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx), Arrow or Feather, each also as .gz or .zst, FILE.duckdb::TABLE, "
     "a URL of one of these, or a folder or pattern of them"
 )
-_BATCH = 2_000
 _QUICK_BYTES = 32 << 20
-_NAMED = 5
-"""Files or columns that a message lists."""
-
-
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """One row as read: its 1-based number in the source, and the record, or why it could not be read.
-
-    A `document` is the object that a whole JSON file consists of; the rows in it depend on its format. Of several
-    files, `file` is the one that the row is in, and `file_row` its number there.
-    """
-
-    row: int
-    record: Mapping[str, Any] | None
-    error: str | None = None
-    text: str | None = None
-    document: bool = False
-    file: str | None = None
-    file_row: int | None = None
 
 
 @dataclass(slots=True)
@@ -151,15 +138,6 @@ def _check_file(shown: str, file: Path) -> None:
         raise UserError(f"{shown}: the file is empty; it needs at least one row")
 
 
-def listed(names: Sequence[str], most: int = _NAMED) -> str:
-    """Names for a message, of which there may be many.
-
-    >>> listed(["a", "b"]), listed(list("abcdefgh"))
-    ('a, b', 'a, b, c, d, e and 3 more')
-    """
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
-
-
 def quick_to_look_into(source: str) -> bool:
     """Whether the first rows of a source can be read soon: it is here, and small, or read row by row."""
     if any(map(URL.match, several(source))):
@@ -249,7 +227,7 @@ def _read_one(source: str, work: Path, contents: Contents | None, encoding: str)
     if table := TABLE.match(source):
         if (file := Path(table["file"])).is_file() and contents is not None:
             contents.add(file)
-        yield from _read_table(file, table["table"])
+        yield from read_table(file, table["table"])
         return
     sheet = SHEET.match(source)
     with local(sheet["file"] if sheet else source, work, contents, encoding) as file:
@@ -309,28 +287,6 @@ def _read_json_lines(file: Path, _work: Path) -> Iterator[Raw]:
     return read_lines(file)
 
 
-def read_lines(file: Path, before: int = 0) -> Iterator[Raw]:
-    """The rows of JSON Lines, after `before` lines of the same file that are kept elsewhere."""
-    # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
-    with file.open(encoding="utf-8" if before else "utf-8-sig", errors="replace", newline="\n") as lines:
-        for number, line in enumerate(lines, start=before + 1):
-            if line.strip():
-                yield parse_line(number, line.strip())
-
-
-def parse_line(number: int, line: str) -> Raw:
-    """One line of a JSONL file, counted from 1."""
-    try:
-        record = JSON.decode(line)
-    except KeyTwice as error:
-        return Raw(number, None, f"line {number}: {error}", line)
-    except (ValueError, RecursionError) as error:
-        return Raw(number, None, f"line {number} is not JSON: {error}", line)
-    if not isinstance(record, dict):
-        return Raw(number, None, f"line {number} is a JSON {type(record).__name__}, not an object", line)
-    return Raw(number, record)
-
-
 def _read_json(file: Path, _work: Path) -> Iterator[Raw]:
     try:
         data = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
@@ -347,37 +303,11 @@ def _read_json(file: Path, _work: Path) -> Iterator[Raw]:
         yield item_row(number, item)
 
 
-def item_row(number: int, item: Any) -> Raw:
-    """One item of a list in a JSON file, counted from 1."""
-    if isinstance(item, dict):
-        return Raw(number, item)
-    return Raw(number, None, f"item {number} is a JSON {type(item).__name__}, not an object", json.dumps(item))
-
-
 def _read_archive(file: Path, _work: Path) -> Iterator[Raw]:
     try:
         yield Raw(1, read_archive(file), document=True)
     except ValueError as error:
         raise UserError(f"{file}: {error}") from error
-
-
-def _read_parquet(file: Path, work: Path) -> Iterator[Raw]:
-    return read_parquet(file, work)
-
-
-def read_parquet(file: Path, work: Path, before: int = 0, skipping: Collection[int] = ()) -> Iterator[Raw]:
-    """The rows of a Parquet file, after `before` rows of the same file, and without those of some numbers, elsewhere.
-
-    Raises:
-        UserError: it is not a Parquet file.
-    """
-    import duckdb
-
-    with scratch(work) as connection:
-        try:
-            yield from _rows(connection, "SELECT * FROM read_parquet(?)", [one_file(file)], skipping, before)
-        except duckdb.Error as error:
-            raise UserError(f"{file}: {first_line(error)}") from error
 
 
 def _read_arrow(file: Path, _work: Path) -> Iterator[Raw]:
@@ -389,100 +319,13 @@ def _read_workbook(file: Path, _work: Path, sheet: str = "") -> Iterator[Raw]:
         yield Raw(number, record, error, error)
 
 
-def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
-    with parsed_csv(file, work) as (connection, rejected):
-        yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
-        yield from rejected
-
-
-@contextmanager
-def parsed_csv(file: Path, work: Path) -> Iterator[tuple[Any, list[Raw]]]:
-    """A session with the rows of a CSV as the table `parsed`; and those that are none, which come after all others.
-
-    All of them are read first: only then are the rejected ones known, which the others are numbered around.
-
-    Raises:
-        UserError: it is no CSV, or columns share a name.
-    """
-    import duckdb
-
-    query = "read_csv(?, all_varchar = true, header = true, store_rejects = true, max_line_size = 16777216)"
-    with scratch(work) as connection:
-        try:
-            connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [one_file(file)])
-            _check_names(connection, file)
-            yield connection, _rejected(connection)
-        except duckdb.Error as error:
-            raise UserError(f"{file}: {first_line(error)}") from error
-
-
-def _check_names(connection: Any, file: Path) -> None:
-    """Find out whether columns of a CSV share a name, for DuckDB gives all but the first another one: answer_1.
-
-    Raises:
-        UserError: they do.
-    """
-    names = [name for (name, *_) in connection.execute("DESCRIBE parsed").fetchall()]
-    # To DuckDB names that differ in case are one.
-    known = {name.casefold() for name in names}
-    renamed = [name for name in names if re.search(r"_\d+$", name) and re.sub(r"_\d+$", "", name).casefold() in known]
-    if not renamed:
-        return
-    [(delimiter, quote, n_skipped)] = connection.execute(_SQL["dialect"], [one_file(file)]).fetchall()
-    with file.open(encoding="utf-8-sig", newline="") as text:
-        head = itertools.islice(text, n_skipped, None)
-        given = next(csv.reader(head, delimiter=delimiter, quotechar=quote if len(quote) == 1 else '"'))
-    if twice := [name for name in renamed if name not in map(str.strip, given)]:
-        called = listed(list(dict.fromkeys(re.sub(r"_\d+$", "", name) for name in twice)))
-        raise UserError(f"{file}: several columns are called {called}; rename all but one")
-
-
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
     **dict.fromkeys(JSON_LINES, _read_json_lines),
     ".json": _read_json,
     ".eval": _read_archive,
-    **dict.fromkeys(PARQUET, _read_parquet),
-    **dict.fromkeys(CSV, _read_csv),
+    **dict.fromkeys(PARQUET, read_parquet),
+    **dict.fromkeys(CSV, read_csv),
     **dict.fromkeys(ARROW, _read_arrow),
     **dict.fromkeys(EXCEL, _read_workbook),
 }
 """By the ending of a file: what yields its rows, given a folder for temporary files."""
-
-
-def _read_table(file: Path, table: str) -> Iterator[Raw]:
-    import duckdb
-
-    if not file.is_file():
-        raise UserError(f"{file}: there is no such DuckDB file")
-    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
-    try:
-        # A view in somebody else's file must not read other files of this machine, or fetch anything.
-        with session(str(file), read_only=True, config={"enable_external_access": False}) as connection:
-            try:
-                yield from _rows(connection, f"SELECT * FROM {name}", [])
-            except duckdb.CatalogException as error:
-                there = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
-                has = f"it has {listed(there)}" if there else "it has no tables"
-                raise UserError(f"{file}::{table}: there is no such table; {has}") from error
-    except duckdb.Error as error:
-        raise UserError(f"{file}::{table}: {first_line(error)}") from error
-
-
-def _rows(
-    connection: Any, query: str, options: list[str], skipping: Collection[int] = (), before: int = 0
-) -> Iterator[Raw]:
-    """The rows of a query, numbered from `before` + 1; the numbers `skipping` belong to rows not among them."""
-    result = connection.execute(query, options)
-    names = [column[0] for column in result.description]
-    numbers = (number for number in itertools.count(before + 1) if number not in skipping)
-    while batch := result.fetchmany(_BATCH):
-        for values in batch:
-            yield Raw(next(numbers), dict(zip(names, values, strict=True)))
-
-
-def _rejected(connection: Any) -> list[Raw]:
-    """Rows of a CSV that have too many or too few columns, or broken quotes."""
-    return [
-        Raw(int(row), None, f"row {row}: {first_line(message)}", text)
-        for row, text, message in connection.execute(_SQL["rejected"]).fetchall()
-    ]

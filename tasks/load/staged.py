@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.columns import clean
-from answerkey.tasks.load.sources import Raw
+from answerkey.tasks.load.rows import Raw
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,7 +26,8 @@ from answerkey.tasks.load.formats.registry import PLAIN, read_as
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
 from answerkey.tasks.load.plain import COMPRESSED, kind_of
 from answerkey.tasks.load.remote import URL
-from answerkey.tasks.load.sources import Raw, called, read
+from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.sources import called, read
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.releases.provenance import keep_manifest, manifest_file

@@ -18,7 +18,7 @@ from answerkey.tasks.load.columns import ColumnMap, is_there
 from answerkey.tasks.load.load import Stager
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.load.sources import Raw, parse_line
+from answerkey.tasks.load.rows import Raw, parse_line
 from answerkey.tasks.load.staged import quarantine_schema, refused, staged_schema
 from answerkey.tasks.reports.commit import collect_calls, commit_measurements, insert_calls
 from answerkey.tasks.score.estimate import estimate_costs

@@ -17,7 +17,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import clean, steps
 from answerkey.tasks.load.plain import JSON_LINES, PARQUET
 from answerkey.tasks.load.remote import URL, load_httpfs, without_secrets
-from answerkey.tasks.load.sources import TABLE, parse_line
+from answerkey.tasks.load.rows import parse_line
+from answerkey.tasks.load.sources import TABLE
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted
 

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from urllib.parse import quote, urlsplit
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.sqlite_owners import Owners, is_held
 from answerkey.tasks.warehouse.bucket import BucketStore, s3_settings
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import Unreachable
+from answerkey.tasks.warehouse.store import PROCESS, Unreachable
 from answerkey.tasks.warehouse.warehouse import (
     WAIT_FOR_OTHERS_S,
     Maintained,
@@ -291,6 +292,8 @@ class Lake:
         # DuckDB takes what lies there for its own, so each process has a folder.
         spilled = self.folder / "runs" / f"lake-{os.getpid()}"
         spilled.mkdir(parents=True, exist_ok=True)
+        if not is_held(spilled / PROCESS):
+            Owners(spilled, PROCESS)  # Until this process ends.
         connection = limited(session(), spilled)
         for name in ("httpfs", "postgres_scanner", "ducklake"):
             connection.execute(f"LOAD {quoted(_extension(name))}")

@@ -22,6 +22,9 @@ UNFINISHED = ".part"
 """The end of the name of a file that is being written. One that a killed process left is removed by `prune`."""
 
 
+PROCESS = "process"
+"""The file in a working folder that the process which works there holds a lock on, so that nobody removes it."""
+
 _OTHER_HOST_S = 900.0
 """A machine that has not used a folder for so long is taken to be gone."""
 

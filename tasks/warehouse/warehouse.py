@@ -342,7 +342,7 @@ class WarehouseFile:
         except BaseException as error:
             # After some errors DuckDB can only be started again.
             duck.close()
-            if isinstance(error, Exception) and _is_damage(error):
+            if isinstance(error, Exception) and is_damage(error):
                 raise _unusable(file, error) from error
             raise
         _keep(duck)
@@ -447,7 +447,7 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def _is_damage(error: Exception) -> bool:
+def is_damage(error: Exception) -> bool:
     """Whether DuckDB says of an open file that its content is not what was written."""
     import duckdb
 

@@ -15,7 +15,7 @@ from answerkey.metrics_core.metrics.contains import Contains
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.load.load import Stager
 from answerkey.tasks.load.references import ReferenceStager
-from answerkey.tasks.load.sources import Raw
+from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.reports.commit_shard import CommitShard
 
 

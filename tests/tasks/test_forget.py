@@ -21,12 +21,12 @@ from answerkey.metrics_core.llm.sqlite_owners import Owners
 from answerkey.tasks.backup import backup
 from answerkey.tasks.forget import _forms, _quotes, forget, forget_older
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.maintenance import PROCESS
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.content import seal
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import PROCESS
 from tests.tasks.staging_help import jsonl, query, run
 
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/home_v1"
@@ -220,6 +220,32 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
     forget(home, "d", sample="a")
     assert query(home, "SELECT raw FROM quarantine") == [(kept,)]
     assert verify(home).findings == ()
+
+
+def test_on_a_lake_the_working_folders_of_the_living_stay(lake: str, tmp_path: Path) -> None:
+    home = Home.parse(lake)
+    rows = [{"id": "a", "answer": "4", "reference": "5"}, {"id": "b", "answer": "6", "reference": "7"}]
+    run(home, Source(jsonl(tmp_path / "d.jsonl", rows), release="r"), ["exact_match"])
+    reader = """
+import sys
+from answerkey.tasks.warehouse.home import Home
+with Home.parse(sys.argv[1]).warehouse.reading():
+    print(flush=True)
+    sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", reader, lake], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"\n"
+        living = [home.scratch / f"lake-{pid}" for pid in (os.getpid(), other.pid)]
+        dead = home.scratch / "lake-of-a-dead-process"
+        for folder in (*living, dead):
+            (folder / "spill").mkdir(parents=True, exist_ok=True)
+            (folder / "spill" / "rows").write_text("x")
+        forget(home, "d", sample="a")
+        assert [folder.name for folder in living if not (folder / "spill" / "rows").exists()] == []
+        assert not dead.exists()
+        other.communicate()
+    forget(home, "d", sample="b")
+    assert (living[0].exists(), living[1].exists()) == (True, False)
 
 
 def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them() -> None:

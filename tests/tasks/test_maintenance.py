@@ -6,10 +6,11 @@ from pathlib import Path
 
 from answerkey.metrics_core.llm.sqlite_owners import Owners
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.maintenance import PROCESS, close_runs, prune
+from answerkey.tasks.maintenance import close_runs, prune
 from answerkey.tasks.releases.register import register
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import PROCESS
 from tests.tasks.staging_help import jsonl
 
 DAY = 86_400

@@ -41,7 +41,8 @@ from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
 from answerkey.tasks.load.formats.ragas import RAGAS
 from answerkey.tasks.load.formats.squad import SQUAD
 from answerkey.tasks.load.plain import KeyTwice
-from answerkey.tasks.load.sources import Raw, called, item_row
+from answerkey.tasks.load.rows import Raw, item_row
+from answerkey.tasks.load.sources import called
 
 
 def _nothing(_records: Sequence[Record]) -> None:

@@ -8,7 +8,8 @@ import pyarrow.feather
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.sources import Raw, read
+from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.sources import read
 
 ROWS = [{"id": 1, "answers": {"text": ["a", "b"]}, "answer": "é"}, {"id": 2, "answers": None, "answer": None}]
 RAWS = [Raw(1, ROWS[0]), Raw(2, ROWS[1])]

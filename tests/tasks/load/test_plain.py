@@ -9,7 +9,8 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.plain import with_ending
-from answerkey.tasks.load.sources import Contents, Raw, read
+from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.sources import Contents, read
 
 ANSWERS = {
     "windows-1251": ["Столица Франции - Париж.", "Вода кипит при ста градусах.", "Самая длинная река - Нил.", "Да"],

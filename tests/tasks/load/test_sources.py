@@ -5,6 +5,8 @@ import hashlib
 import http.server
 import importlib.util
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,8 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source, load
-from answerkey.tasks.load.sources import SUPPORTED, Contents, Raw, called, read
+from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.sources import SUPPORTED, Contents, called, read
 from answerkey.tasks.warehouse.bucket import BucketStore
 
 
@@ -231,11 +234,26 @@ def test_a_source_that_cannot_be_used(tmp_path: Path, name: str, content: bytes 
 
 def test_a_file_whose_content_does_not_fit_its_name(tmp_path: Path) -> None:
     for name in ("a.parquet", "a.duckdb"):
-        (tmp_path / name).write_text("no such thing " * 400)
-        source = f"{tmp_path / name}" + ("::t" if name.endswith("duckdb") else "")
+        file = tmp_path / name
+        file.write_text("no such thing " * 400)
+        source = str(file) + ("::t" if name.endswith("duckdb") else "")
         with pytest.raises(UserError) as error:
             list(read(source, tmp_path / "work"))
-        assert str(error.value).startswith(f"{source}: ") and "\n" not in str(error.value)
+        assert str(error.value).startswith(f"{file}: this is no {file.suffix} file: it begins with b'no such '")
+
+
+def test_a_duckdb_file_that_another_program_writes_to(tmp_path: Path) -> None:
+    file = tmp_path / "mine.duckdb"
+    writer = "import duckdb, sys; kept = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", writer, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"\n"
+        with pytest.raises(UserError) as error:
+            list(read(f"{file}::t", tmp_path / "work"))
+        other.communicate()
+    said = f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
+    assert str(error.value) == said
 
 
 def test_a_duckdb_file_or_table_that_is_not_there(tmp_path: Path) -> None:
@@ -375,6 +393,20 @@ def in_order(folder: str) -> list[Raw]:
 def test_a_folder_or_pattern_is_all_its_files(tmp_path: Path, pattern: str) -> None:
     partitioned(tmp_path / "answers")
     assert list(read(f"{tmp_path}/answers{pattern}", tmp_path / "work")) == in_order(f"{tmp_path}/answers")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_what_a_row_says_goes_before_its_folder_and_a_single_file_has_no_columns_of_folders(
+    tmp_path: Path, ending: str
+) -> None:
+    folder = tmp_path / "release=v1" / "lang=01"
+    folder.mkdir(parents=True)
+    file, row = folder / f"0.{ending}", {"id": "1", "lang": "fr"}
+    kind = {"jsonl": "json"}.get(ending, ending)
+    duckdb.connect().execute(f"COPY (SELECT '1' AS id, 'fr' AS lang) TO '{file}' (FORMAT {kind})")
+    assert list(read(str(file), tmp_path / "work")) == [Raw(1, row)]
+    [raw] = read(str(tmp_path / "release=v1"), tmp_path / "work")
+    assert raw.record == {"release": "v1", **row}
 
 
 @pytest.mark.parametrize("pattern", ["/", "/**/*.jsonl", "/release=*/lang=*/?.jsonl"])

@@ -8,7 +8,8 @@ import openpyxl
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.sources import Raw, read
+from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.sources import read
 
 
 def book(file: Path, **sheets: list[list[Any]]) -> str:

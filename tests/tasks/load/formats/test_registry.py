@@ -12,7 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, FORMATS, recognise
 from answerkey.tasks.load.load import Loaded, Source, load
-from answerkey.tasks.load.sources import Raw
+from answerkey.tasks.load.rows import Raw
 from tests.tasks.staging_help import rows_of
 
 

@@ -1,0 +1,148 @@
+"""Rows as DuckDB reads them: of Parquet, CSV, and the tables of its own files."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from answerkey.metrics_core.errors import UserError, listed
+from answerkey.tasks.load.plain import check_kind
+from answerkey.tasks.load.remote import first_line
+from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.warehouse import is_damage, one_file, scratch, session
+
+_SQL = statements(__name__)
+_ALONE = "hive_partitioning = false"
+"""DuckDB would put what a folder COLUMN=VALUE says in the place of what the rows say; see `columns_of_path`."""
+_BATCH = 2_000
+
+
+def read_parquet(file: Path, work: Path, before: int = 0, skipping: Collection[int] = ()) -> Iterator[Raw]:
+    """The rows of a Parquet file, after `before` rows of the same file, and without those of some numbers, elsewhere.
+
+    Raises:
+        UserError: it is not a Parquet file.
+    """
+    import duckdb
+
+    with scratch(work) as connection:
+        try:
+            yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)], skipping, before)
+        except duckdb.Error as error:
+            raise UserError(f"{file}: {first_line(error)}") from error
+
+
+def read_csv(file: Path, work: Path) -> Iterator[Raw]:
+    """The rows of a CSV, and after all others those that are none.
+
+    Raises:
+        UserError: as `parsed_csv`.
+    """
+    with parsed_csv(file, work) as (connection, rejected):
+        yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
+        yield from rejected
+
+
+@contextmanager
+def parsed_csv(file: Path, work: Path) -> Iterator[tuple[Any, list[Raw]]]:
+    """A session with the rows of a CSV as the table `parsed`; and those that are none, which come after all others.
+
+    All of them are read first: only then are the rejected ones known, which the others are numbered around.
+
+    Raises:
+        UserError: it is no CSV, or columns share a name.
+    """
+    import duckdb
+
+    query = f"read_csv(?, all_varchar = true, header = true, store_rejects = true, max_line_size = 16777216, {_ALONE})"
+    with scratch(work) as connection:
+        try:
+            connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [one_file(file)])
+            _check_names(connection, file)
+            yield connection, _rejected(connection)
+        except duckdb.Error as error:
+            raise UserError(f"{file}: {first_line(error)}") from error
+
+
+def _check_names(connection: Any, file: Path) -> None:
+    """Find out whether columns of a CSV share a name, for DuckDB gives all but the first another one: answer_1.
+
+    Raises:
+        UserError: they do.
+    """
+    names = [name for (name, *_) in connection.execute("DESCRIBE parsed").fetchall()]
+    # To DuckDB names that differ in case are one.
+    known = {name.casefold() for name in names}
+    renamed = [name for name in names if re.search(r"_\d+$", name) and re.sub(r"_\d+$", "", name).casefold() in known]
+    if not renamed:
+        return
+    [(delimiter, quote, n_skipped)] = connection.execute(_SQL["dialect"], [one_file(file)]).fetchall()
+    with file.open(encoding="utf-8-sig", newline="") as text:
+        head = itertools.islice(text, n_skipped, None)
+        given = next(csv.reader(head, delimiter=delimiter, quotechar=quote if len(quote) == 1 else '"'))
+    if twice := [name for name in renamed if name not in map(str.strip, given)]:
+        called = listed(list(dict.fromkeys(re.sub(r"_\d+$", "", name) for name in twice)))
+        raise UserError(f"{file}: several columns are called {called}; rename all but one")
+
+
+def read_table(file: Path, table: str) -> Iterator[Raw]:
+    """The rows of a table, or of a view of tables, in a DuckDB file; `table` may be SCHEMA.TABLE.
+
+    Raises:
+        UserError: there is no such file or table, or it cannot be read.
+    """
+    import duckdb
+
+    if not file.is_file():
+        raise UserError(f"{file}: there is no such DuckDB file")
+    check_kind(file)
+    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+    try:
+        # A view in somebody else's file must not read other files of this machine, or fetch anything.
+        with session(str(file), read_only=True, config={"enable_external_access": False}) as connection:
+            try:
+                yield from _rows(connection, f"SELECT * FROM {name}", [])
+            except duckdb.CatalogException as error:
+                there = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
+                has = f"it has {listed(there)}" if there else "it has no tables"
+                raise UserError(f"{file}::{table}: there is no such table; {has}") from error
+    except duckdb.Error as error:
+        raise UserError(_why_no_rows(file, table, error)) from error
+
+
+def _why_no_rows(file: Path, table: str, error: Exception) -> str:
+    """What keeps the rows of a table from being read, as people know it; else in DuckDB's words."""
+    said = first_line(error)
+    if is_damage(error):
+        return f"{file}: cut off or damaged ({said}); copy it again from where it comes from"
+    if "Could not set lock" in said:
+        return f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
+    if "disabled by configuration" in said:
+        return f"{file}::{table}: it is a view of other files, which none of a loaded file may read; name them instead"
+    return f"{file}::{table}: {said}"
+
+
+def _rows(
+    connection: Any, query: str, options: list[str], skipping: Collection[int] = (), before: int = 0
+) -> Iterator[Raw]:
+    """The rows of a query, numbered from `before` + 1; the numbers `skipping` belong to rows not among them."""
+    result = connection.execute(query, options)
+    names = [column[0] for column in result.description]
+    numbers = (number for number in itertools.count(before + 1) if number not in skipping)
+    while batch := result.fetchmany(_BATCH):
+        for values in batch:
+            yield Raw(next(numbers), dict(zip(names, values, strict=True)))
+
+
+def _rejected(connection: Any) -> list[Raw]:
+    """Rows of a CSV that have too many or too few columns, or broken quotes."""
+    return [
+        Raw(int(row), None, f"row {row}: {first_line(message)}", text)
+        for row, text, message in connection.execute(_SQL["rejected"]).fetchall()
+    ]
