@@ -24,6 +24,9 @@ _BYTES_PER_TOKEN = 2.0
 """Low, so that the upper bound of what a call may cost is too high rather than too low. Bytes, since one character of
 Chinese can be more than one token."""
 
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+"""Two of them are a token at most, where they are no words. Any other byte may be one, as a digit between blanks is."""
+
 _TEMPLATE = 1_000
 """Tokens that a server may add to what it is sent."""
 
@@ -80,7 +83,8 @@ class Purchase:
         max_tokens: that the reply may have.
         longer: whether it is made because the reply before was cut off.
         in_batch: whether it goes in a batch, which has prices of its own.
-        wide: those of the bytes that are not of ASCII characters.
+        varied: those of the bytes that are not instructions, and so differ from call to call.
+        most_varied: tokens that these may be at most.
 
     >>> Purchase.of(ModelRef("openai/m"), "p@1", [{"role": "user", "content": "Hi"}], max_tokens=5).size
     2
@@ -92,19 +96,25 @@ class Purchase:
     max_tokens: int
     longer: bool = False
     in_batch: bool = False
-    wide: int = 0
+    varied: int = 0
+    most_varied: float = 0.0
 
     @classmethod
     def of(
         cls, model: ModelRef, prompt: str, messages: Sequence[Message], max_tokens: int, *, longer: bool = False
     ) -> Purchase:
         """That of these messages."""
-        size = wide = 0
+        size = varied = 0
+        most_varied = 0.0
         for message in messages:
-            # Instructions are long, and the same in most calls of a run.
-            bytes_, beyond = (_kept_bytes if message["role"] == "system" else _bytes)(message["content"])
-            size, wide = size + bytes_, wide + beyond
-        return cls(model, prompt, size, max_tokens, longer, wide=wide)
+            content = message["content"]
+            if message["role"] == "system":
+                size += _bytes(content)
+                continue
+            bytes_ = content.encode()
+            size, varied = size + len(bytes_), varied + len(bytes_)
+            most_varied += (len(bytes_) + len(bytes_.translate(None, _LETTERS))) / 2
+        return cls(model, prompt, size, max_tokens, longer, varied=varied, most_varied=most_varied)
 
     def most_usd(self) -> float | None:
         """What it may cost at most, in dollars, by the replies so far; None if the price is unknown."""
@@ -141,15 +151,10 @@ class Purchase:
         return reply.tokens_in <= 2 * self.size + _TEMPLATE and bool(reply.tokens_out or not reply.text)
 
 
-def _bytes(text: str) -> tuple[int, int]:
-    """Of a text: all, and those of characters that are not of ASCII."""
-    if text.isascii():
-        return len(text), 0
-    bytes_ = len(text.encode())
-    return bytes_, bytes_ - len(text.encode("ascii", "ignore"))
-
-
-_kept_bytes = lru_cache(maxsize=32)(_bytes)
+@lru_cache(maxsize=32)
+def _bytes(text: str) -> int:
+    """Of instructions, which are long, and the same in most calls of a run."""
+    return len(text.encode())
 
 
 @dataclass(slots=True)
@@ -167,11 +172,11 @@ class _Lengths:
     def most(self, call: Purchase) -> tuple[float, float]:
         """For one more call, with a margin that shrinks as more replies are known."""
         if not self.n:
-            return call.size / _BYTES_PER_TOKEN, call.max_tokens
+            return (call.size - call.varied) / _BYTES_PER_TOKEN + call.most_varied, call.max_tokens
         margin = 1.0 + 1.0 / math.sqrt(self.n)
         per_byte = self.in_per_byte * margin
-        # Texts in English say nothing of how many tokens one in Japanese has.
-        tokens_in = call.size * per_byte + call.wide * max(0.0, 1.0 / _BYTES_PER_TOKEN - per_byte)
+        # Texts in English say nothing of how many tokens there are in one of digits, or in Amharic.
+        tokens_in = max(call.size * per_byte, (call.size - call.varied) * per_byte + call.most_varied)
         # A server that does not keep to `max_tokens` goes on like that.
         expected = call.max_tokens if call.longer else min(self.out * margin, max(call.max_tokens, self.out))
         return tokens_in, expected

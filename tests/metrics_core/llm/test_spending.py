@@ -17,10 +17,11 @@ import pytest
 from answerkey.metrics_core.llm import spending
 from answerkey.metrics_core.llm.ledger import Budget, Spent
 from answerkey.metrics_core.llm.ledger_place import open_ledger
-from answerkey.metrics_core.llm.litellm import abilities
+from answerkey.metrics_core.llm.litellm import abilities, litellm
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.spending import Purchase
 from answerkey.metrics_core.llm.transport import Reply as Received
+from answerkey.metrics_core.sample import Sample
 from tests.judge_server import JudgeServer, Reply
 from tests.metrics_core.judges.asking import Setup, always, ask, count, match, options, rows, samples, setup
 
@@ -170,6 +171,30 @@ def test_a_cap_can_be_used_to_nine_tenths_with_many_calls_at_once(
     assert (0.9 if calls > 100 else 0.7) * most <= spent(tmp_path).cost_usd <= most
     scored = server.n_requests
     assert Counter(one.status for one in found) == {"scored": scored, "skipped": 2 * calls - scored}
+
+
+@pytest.mark.parametrize("text", [
+    "1 2 3 5 8 7 ", "9f27c04be1d8", "Sk9tZQ8wVx3z", '{"x": 0.73, "y": [1, 2]} ', "\u7530\u4e2d\u3055\u3093\u306f",
+    "\u12f5\u120d\u12f5\u12ed ", "\U00013000\U00013051",
+])  # fmt: skip
+def test_a_cap_holds_where_texts_of_another_kind_follow_prose(text: str, judge_server: Serve, tmp_path: Path) -> None:
+    count_tokens = litellm().token_counter
+    server = judge_server(
+        lambda body: Reply(match(body), "stop", count_tokens(model=PRICED, messages=body["messages"]), 40), latency=0.02
+    )
+    prose = [
+        replace(one, answer=f"{one.answer} The river is long, and it was there before. " * 40) for one in samples(30)
+    ]
+    others = [replace(one, answer=f"{one.sample_id} {text * (3_000 // len(text))}") for one in samples(300, "another")]
+
+    def spend(some: list[Sample], run: str, most: float) -> float:
+        ask(some, options(server, PRICED, ledger=str(tmp_path), run=run, max_cost_usd=most))
+        return spent(tmp_path, run).cost_usd
+
+    a_row = spend(prose, "prose", 1.0) / 30
+    # The ledger, and this process, know calls with prose alone.
+    most = 40 * a_row
+    assert 0.85 * most <= spend(others, "run", most) <= most
 
 
 def test_tokens_from_a_cache_have_their_own_price() -> None:
