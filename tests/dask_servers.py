@@ -62,8 +62,8 @@ class Scheduler(_Alone):
 
     name = "dask"
 
-    def __init__(self) -> None:
-        super().__init__({"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"})
+    def __init__(self, **variables: str) -> None:
+        super().__init__({"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1", **variables})
         [self.port] = free_ports(1)
         self.start()
 

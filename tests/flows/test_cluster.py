@@ -182,6 +182,23 @@ def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(
         nanny.start()
 
 
+def test_a_finished_shard_is_not_scored_again_when_its_worker_dies(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+    """Its part may be committed by then and gone, and its judges would be asked once more."""
+    with JudgeServer(agreeable, holds=lambda server: server.answered >= 20) as server:
+        shards = planned(tmp_path, rows(40), ["meaning_match", "bleu"], 2, **asking(server, concurrency=4))
+        run = Cluster(dask_cluster.address).run(shards, no_key)
+        finished = [next(run)[0] for _ in range(2)]
+        assert {shard.metric.name for shard in finished} == {"bleu"}
+        for shard in finished:
+            Path(shard.home, shard.part).unlink()
+        until(lambda: server.answered >= 20 and server.held == server.stats()["in_flight"])
+        for pid in dask_cluster.pids().values():
+            os.kill(pid, signal.SIGKILL)
+        server.release()
+        assert len(list(run)) == 2
+    assert [Path(shard.home, shard.part).exists() for shard in finished] == [False, False]
+
+
 def test_a_shard_that_kills_every_worker_costs_itself_alone(
     dask_cluster: DaskCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -302,8 +319,14 @@ def test_workers_that_cannot_score_are_refused_in_one_line(bare: Scheduler, tmp_
     older = tmp_path / "site" / "duckdb-0.9.1.dist-info"
     older.mkdir(parents=True)
     (older / "METADATA").write_text("Metadata-Version: 2.1\nName: duckdb\nVersion: 0.9.1\n")
-    with worker(PYTHONPATH=f"{older.parent}:{os.environ['PYTHONPATH']}"):
+    path = f"{older.parent}:{os.environ['PYTHONPATH']}"
+    with worker(PYTHONPATH=path):
         assert "it has duckdb 0.9.1, and the run duckdb 1.5" in refusal()
+    # A scheduler without answerkey could not even pass on what it is sent.
+    scheduler = Scheduler(PYTHONPATH=path)
+    with scheduler.client() as client:
+        assert Cluster(scheduler.address).unlike(client).startswith("the scheduler: it has duckdb 0.9.1, and the run")
+    scheduler.close()
 
 
 def test_a_pickled_shard_holds_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
