@@ -197,7 +197,7 @@ def rounds(
     """Let the sides run by turns, after a round that does not count; the turns of each, and why others failed.
 
     Args:
-        slow_s: a side that takes more seconds of CPU for a turn runs in one round only.
+        slow_s: a side that takes more seconds of CPU for a turn has one only, the first, which counts.
     """
     turns: dict[str, list[Turn]] = {name: [] for name in sides}
     failed: dict[str, str] = {}
@@ -205,7 +205,7 @@ def rounds(
         # Every round begins with another side.
         names = list(sides)
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            if name in failed or (turns[name] and turns[name][0].cpu > slow_s):
+            if name in failed or any(turn.cpu > slow_s for turn in turns[name][:1]):
                 continue
             try:
                 turn = sides[name]()
@@ -213,7 +213,7 @@ def rounds(
                 failed[name] = str(error)
                 turns.pop(name)
                 continue
-            if number:
+            if number or turn.cpu > slow_s:
                 turns[name].append(turn)
     return turns, failed
 

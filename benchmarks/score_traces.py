@@ -3,8 +3,8 @@
     python benchmarks/bench.py score_traces
 
 Two rules count words (half of the traces, and a fifth of the others), one asks a scripted judge on this machine about
-one in a hundred, with 0.2 s a call. Seconds are those between the first and the last entry of a run in the
-warehouse: without the start and the end of the process.
+one in a hundred, with 0.2 s a call and without probes, which a script does not pass. Seconds are those between the
+first and the last entry of a run in the warehouse: without the start and the end of the process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ rules:
     sampling: 0.01
     mapping: {{input: input.question, output: output.text, ground_truth: metadata.expected}}
     metric: meaning_match
-    judge: openai/judge@{judge}
+    judge: {{judges: [openai/judge@{judge}], probes: never}}
 """
 
 
@@ -125,7 +125,10 @@ def figures(cache: Path, n_rounds: int, n: int = TRACES) -> dict[str, Any]:
         rules.write_text(_RULES.format(rate=0.1, judge=judge.url))
         with log.open("w", encoding="utf-8") as out:
             out.writelines(traces(0, n))
-        add(f"{n:,} traces", *run(folder))
+        seconds, funnels = run(folder)
+        if idle := [one["rule"] for one in funnels if not one["scored"]]:
+            raise SystemExit(f"nothing was scored by {', '.join(idle)}")
+        add(f"{n:,} traces", seconds, funnels)
         add("the same again", *run(folder))
         with log.open("a", encoding="utf-8") as out:
             out.writelines(traces(n, n // 100))

@@ -70,7 +70,7 @@ def lexical(found: Figures) -> Iterator[str]:
         "likes; texts are tokenised once where the library lets its caller do so. *Same*: rows whose value is "
         "ours to 1e-6, over all sets; where a library gives one mean only, the means. Where fewer are the same, "
         "its definition of a word or of the formula is another one. "
-        "A library whose turn takes more than three seconds of CPU runs in one round."
+        "A library whose turn takes more than three seconds of CPU has one turn only."
     )
     for metric, title in METRICS.items():
         rows = [row for row in found["rows"] if row["metric"] == metric]

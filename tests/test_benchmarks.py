@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from benchmarks._environments import Missing, _install, promptfoo, python_of
-from benchmarks._turns import without_folders
+from benchmarks._turns import Turn, rounds, without_folders
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = """
@@ -46,3 +47,19 @@ def test_figures_name_no_folder_of_the_machine() -> None:
     said = "No such file or directory: '/home/ada/.cache/answerkey-benchmarks/ragas-1/bin/python', /var/x/log: 1/2"
     assert without_folders(said) == "No such file or directory: '…/python', …/log: 1/2"
     assert without_folders("see https://example.org/a/b") == "see https://example.org/a/b"
+
+
+def test_a_slow_side_has_one_turn_which_counts() -> None:
+    begun: list[str] = []
+
+    def side(name: str, cpu: float) -> Callable[[], Turn]:
+        def turn() -> Turn:
+            begun.append(name)
+            return Turn(cpu, cpu, [])
+
+        return turn
+
+    turns, failed = rounds({"quick": side("quick", 1.0), "slow": side("slow", 4.0)}, n=3, slow_s=3.0)
+    assert (len(turns["quick"]), len(turns["slow"]), failed) == (3, 1, {})
+    # The first round of a quick side is for its caches.
+    assert (begun.count("quick"), begun.count("slow")) == (4, 1)
