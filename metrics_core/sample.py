@@ -79,16 +79,33 @@ class Sample:
 
     @property
     def key(self) -> str:
-        """`sample_key`: a hash of everything that a score depends on (128 bits, hex).
+        """See `sample_key`."""
+        return sample_key(
+            self.question, self.answer, self.references, self.facts, self.context, self.incorrect_references
+        )
 
-        The id, the cluster and the slices are not in it, so the same answer in two releases, or under two
-        ids, is scored and paid for once. References are hashed in order: a metric may name one by index. A sample
-        without context, and without answers known to be wrong, has the key that it had before there were any.
-        """
-        more = [self.context, self.incorrect_references]
-        while more and not more[-1]:
-            more.pop()
-        return content_hash([self.question, self.answer, self.references, self.facts, *more])
+
+def sample_key(
+    question: str | None,
+    answer: str | None,
+    references: Sequence[str],
+    facts: Sequence[str],
+    context: Sequence[str],
+    incorrect_references: Sequence[str],
+) -> str:
+    """A hash of everything that a score depends on (128 bits, hex).
+
+    The id, the cluster and the slices are not in it, so the same answer in two releases, or under two
+    ids, is scored and paid for once. References are hashed in order: a metric may name one by index. A sample
+    without context, and without answers known to be wrong, has the key that it had before there were any.
+
+    >>> sample_key("Q", "A", ["R"], (), (), ()) == Sample("any", "A", "R", "Q").key
+    True
+    """
+    more = [context, incorrect_references]
+    while more and not more[-1]:
+        more.pop()
+    return content_hash([question, answer, references, facts, *more])
 
 
 def content_hash(value: object) -> str:

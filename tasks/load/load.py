@@ -13,7 +13,7 @@ from typing import Any
 from answerkey.metrics_core.errors import UserError, listed
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.progress import Advance, tell
-from answerkey.metrics_core.sample import Sample, content_hash
+from answerkey.metrics_core.sample import content_hash, sample_key
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import (
     ColumnMap,
@@ -369,7 +369,7 @@ class Stager:
         own = Reference(**sample_fields(record, columns))
         reference = self._joined(own)
         if not reference.sample_id and "id" not in paths:
-            reference = replace(own, sample_id=content_hash([own.question, own.references]))
+            reference = own._replace(sample_id=content_hash([own.question, own.references]))
         # A references file may hold references only; what was asked then stands beside the answer.
         question = own.question if reference.question is None else reference.question
         answer, release = clean(text_at(record, paths, "answer")), clean(text_at(record, paths, "release"))
@@ -377,9 +377,7 @@ class Stager:
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
         wrong = reference.incorrect_references
-        key = Sample(
-            "", answer, reference.references, question, reference.facts, context=context, incorrect_references=wrong
-        ).key
+        key = sample_key(question, answer, reference.references, reference.facts, context, wrong)
         return {
             "row": raw.row,
             "file": raw.file,
@@ -418,7 +416,7 @@ class Stager:
         """The row of the references file. An id that it lacks has no references, and validation says so."""
         if self.known is None:
             return own
-        return self.known.get(own.sample_id) or replace(own, references=(), facts=(), incorrect_references=())
+        return self.known.get(own.sample_id) or own._replace(references=(), facts=(), incorrect_references=())
 
     def _slices(self, record: Mapping[str, Any], reference: Reference) -> list[tuple[str, str]]:
         if not self.columns.slices:

@@ -7,10 +7,10 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
@@ -96,8 +96,7 @@ class _Lookup:
         return Reference(*marshal.loads(found[0])) if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """The part of a sample that does not depend on any release, and the context of answers that bring none."""
 
     sample_id: str
@@ -158,7 +157,7 @@ class ReferenceStager:
         reference = Reference.of(raw, self.columns, self.source)
         place, row = (self.source, raw.row) if raw.file is None else (raw.file, raw.file_row)
         sliced = [path for path, text in reference.slices if text is not None]
-        content = marshal.dumps(astuple(reference))
+        content = marshal.dumps(tuple(reference))
         return {**reference.staged(), "content": content, "sliced": sliced, "place": place, "row": row}
 
 

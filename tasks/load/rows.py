@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from answerkey.tasks.load.plain import JSON, KeyTwice
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(NamedTuple):
     """One row as read: its 1-based number in the source, and the record, or why it could not be read.
 
     A `document` is the object that a whole JSON file consists of; the rows in it depend on its format. Of several
@@ -33,8 +31,8 @@ def read_lines(file: Path, before: int = 0) -> Iterator[Raw]:
     # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
     with file.open(encoding="utf-8" if before else "utf-8-sig", errors="replace", newline="\n") as lines:
         for number, line in enumerate(lines, start=before + 1):
-            if line.strip():
-                yield parse_line(number, line.strip())
+            if text := line.strip():
+                yield parse_line(number, text)
 
 
 def parse_line(number: int, line: str) -> Raw:

@@ -83,7 +83,7 @@ class Reading:
                 # Nearly all rows are such, and there may be millions.
                 if seen is not None:
                     seen.add(raw)
-                yield raw if not shift else replace(raw, row=raw.row + shift)
+                yield raw if not shift else raw._replace(row=raw.row + shift)
                 continue
             number = raw.row + shift
             made = [raw] if raw.record is None else list(self._made(raw, raw.record))
@@ -101,7 +101,7 @@ class Reading:
         if self.convert is None:
             for one in _items(raw, record) if raw.document else [raw]:
                 try:
-                    yield replace(one, record=self._decoded(one.record)) if self.cells and one.record else one
+                    yield one._replace(record=self._decoded(one.record)) if self.cells and one.record else one
                 except KeyTwice as error:
                     yield self._refused(one, one.record, error)
             return
