@@ -17,6 +17,8 @@ KEYS: tuple[Key, ...] = get_args(Key)
 
 _MISSING = object()
 _MOST_COLUMNS = 1_000
+_RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth")
+"""How the names of columns begin that have right answers, or say which ones are right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +122,15 @@ def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[
 
     >>> suggested("answer", [{"id": 1, "model_answer": "x", "note": ""}], ["id"])
     ('id, model_answer, note', 'model_answer')
+    >>> suggested("answer", [{"Reference Answer": "x", "Model": "y", "Answer text": "x"}], [])[1]
+    'Answer text'
     """
     names = list(dict.fromkeys(name for record in records for name in record))
     free = {_plainly(name): name for name in names if name not in taken}
     usual = [_plainly(name) for name in usual_names(key)]
+    if key != "references":
+        # "Reference Outputs" are right answers, and not those of a release.
+        free = {one: name for one, name in free.items() if not _RIGHT.match(one)}
     near = [one for one in free if any(name in one for name in usual if len(name) > 4)]
     near += [match for name in usual for match in difflib.get_close_matches(name, free, 1, 0.75)]
     best = free[near[0]] if near else next(iter(free.values())) if len(free) == 1 else "COLUMN"

@@ -123,7 +123,7 @@ def load(source: Source, out: Path) -> Loaded:
     reading, raws = read_as(read(source.answers, out, answers, source.encoding), source.answers, source.chosen)
     seen = Seen() if reading.convert else None
     rows = reading.rows(raws, seen)
-    head = first_rows(rows, source.answers)
+    head = first_rows(rows, source.answers, reading.format)
     again = partial(read, source.answers, out / "again", encoding=source.encoding)
     stager = stager_of(source, head, notes, known, reading, lambda: reading.rows(again()))
     staged, rejects = out / STAGED, out / REJECTS
@@ -153,7 +153,7 @@ def check_columns(source: Source, work: Path) -> None:
     known = load_references(source, work, Contents(), [], LOOK_AHEAD) if source.references else None
     try:
         reading, raws = read_as(read(source.answers, work, encoding=source.encoding), source.answers, source.chosen)
-        head = first_rows(reading.rows(raws), source.answers)
+        head = first_rows(reading.rows(raws), source.answers, reading.format)
         # A slice may be in any of the references.
         asked = replace(source, slices=()) if known else source
         again = partial(read, source.answers, work, encoding=source.encoding)
@@ -213,13 +213,15 @@ def _columns_of(
     return columns
 
 
-def first_rows(rows: Iterator[Raw], source: str) -> list[Raw]:
+def first_rows(rows: Iterator[Raw], source: str, format: Format = PLAIN) -> list[Raw]:
     """The rows from which the columns of a source are recognised.
 
     Raises:
         UserError: there is no row, or none that can be read.
     """
     head = list(itertools.islice(rows, LOOK_AHEAD))
+    if not head and format is not PLAIN:
+        raise UserError(f"{called(source)}: {format.title}, in which is no answer beside what was expected")
     if not head:
         raise UserError(f"{called(source)}: no rows; it needs at least one")
     if not records_of(head):

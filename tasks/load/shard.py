@@ -195,7 +195,7 @@ def cut(source: Source, home: Home, out: Path, size: int, cut_before: CutReferen
     ranges = list(_ranges(source.answers, source.encoding, home, out, contents["answers"], size))
     every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
     reading, raws = read_as(every, source.answers, source.chosen)
-    head = first_rows(reading.rows(raws), source.answers)
+    head = first_rows(reading.rows(raws), source.answers, reading.format)
     again = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
     stager = stager_of(source, head, notes, known, reading, lambda: reading.rows(again))
     shared = ""

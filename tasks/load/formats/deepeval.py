@@ -27,7 +27,13 @@ def _recognise(records: Sequence[Record]) -> Convert | None:
     return _run if all(_cases(record) for record in records) else None
 
 
+def _inner(run: Record) -> Record:
+    """The run itself: the last one, in `.latest_test_run.json`, stands beside the link to its page."""
+    return mapping(run.get("testRunData")) or run
+
+
 def _cases(run: Record) -> list[Record]:
+    run = _inner(run)
     cases = next((items(run[name]) for name in _LISTS if items(run.get(name))), [])
     return cases if all(_of(case, "actual_output") is not None or "input" in case for case in cases) else []
 
@@ -39,6 +45,7 @@ def _of(case: Record, name: str) -> object:
 
 
 def _run(run: Record) -> Iterator[Row | Unreadable]:
+    run = _inner(run)
     release = mapping(run.get("hyperparameters")).get("model")
     return each(next(run[name] for name in _LISTS if items(run.get(name))), partial(_case, release=release))
 

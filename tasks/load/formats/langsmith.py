@@ -22,9 +22,23 @@ _REFERENCE = ("reference_outputs", "reference outputs", "reference", "expected_o
 _EXPERIMENT = ("experiment", "experiment_name", "session_name")
 
 
+_REFERENCES = ("reference.", "reference_outputs.")
+
+
 def _recognise(records: Sequence[Record]) -> Convert | None:
+    convert = _as_named([_in_lower_case(one) for one in records])
+    return convert and (lambda record: convert(_in_lower_case(record)))
+
+
+def _in_lower_case(record: Record) -> Record:
+    """A record with the names of its columns as the API has them; tables may say "Reference Outputs"."""
+    return {name.lower(): value for name, value in record.items()}
+
+
+def _as_named(records: Sequence[Record]) -> Convert | None:
     first = records[0]
-    if _part(first, "inputs.") and _part(first, "outputs.") and (_part(first, "reference.") or "example_id" in first):
+    known = "example_id" in first or any(_part(first, prefix) for prefix in _REFERENCES)
+    if known and _part(first, "inputs.") and _part(first, "outputs."):
         return _flat
     if all(has(one, "inputs", "outputs") and any(name in one for name in _REFERENCE) for one in records):
         return _result
@@ -46,7 +60,7 @@ def _part(record: Record, prefix: str) -> dict[str, Any]:
 
 def _flat(record: Record) -> Iterator[Row]:
     """A row of a table whose columns are called `inputs.question`, `outputs.answer`, `reference.answer`."""
-    reference = _part(record, "reference.") or _part(record, "reference_outputs.")
+    reference = next(filter(None, (_part(record, prefix) for prefix in _REFERENCES)), {})
     parts = {"inputs": _part(record, "inputs."), "outputs": _part(record, "outputs."), "reference": reference}
     yield from _result({**record, **parts, "id": record.get("example_id") or record.get("id")})
 

@@ -13,8 +13,10 @@ from answerkey.tasks.load.formats.format import (
     Row,
     Unreadable,
     answer_in,
+    decoded,
     each,
     has,
+    items,
     mapping,
     question_in,
     references_in,
@@ -43,13 +45,24 @@ def _names(table: Record) -> list[str]:
 
 def _is_row(record: Record) -> bool:
     """Whether a row has the scores that MLflow writes beside it, or the names that only it uses."""
-    scored = any(name.endswith(("/v1/score", "/v1/justification", "/value", "/rationale")) for name in record)
+    endings = ("/v1/score", "/v1/justification", "/value", "/rationale")
+    scored = bool(_expected(record)) or any(name.endswith(endings) for name in record)
     named = "inputs" in record and any(name in record for name in ("outputs", "predictions"))
     return (
         any(name in record for name in _OUTPUTS)
         and any(name in record for name in _INPUTS)
         and (scored or (named and (any(name in record for name in _TARGETS) or len(record) == 2)))
     )
+
+
+def _expected(record: Record) -> Record:
+    """The right answers that people have written to a trace, by their names."""
+    noted = items(decoded(record.get("assessments"))) if "trace_id" in record else []
+    return {
+        str(one.get("assessment_name") or one.get("name")): mapping(one["expectation"]).get("value")
+        for one in noted
+        if one.get("expectation")
+    }
 
 
 def _table(table: Record) -> Iterator[Row | Unreadable]:
@@ -64,8 +77,9 @@ def _listed(values: Any, names: Sequence[str]) -> Iterator[Row]:
 
 def _row(record: Record) -> Iterator[Row]:
     inputs = next((record[name] for name in _INPUTS if name in record), None)
-    target = next((record[name] for name in _TARGETS if record.get(name) not in (None, "")), None)
-    used = (*_OUTPUTS, *_INPUTS, *_TARGETS)
+    said = {**_expected(record), **record}
+    target = next((said[name] for name in _TARGETS if said.get(name) not in (None, "")), None)
+    used = (*_OUTPUTS, *_INPUTS, *_TARGETS, "assessments", "spans", "trace")
     yield row(
         id=mapping(inputs).get("id") or record.get("id"),
         question=question_in(inputs),

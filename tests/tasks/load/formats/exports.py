@@ -286,6 +286,18 @@ def _mlflow_trace(n: int, question: str, answer: str, right: str) -> Row:
     }  # fmt: skip
 
 
+def _mlflow_logged(n: int, question: str, answer: str, right: str) -> Row:
+    source = {"source_type": "HUMAN", "source_id": "me"}
+    noted = [
+        {"assessment_name": "expected_response", "source": source, "expectation": {"value": right}},
+        {"assessment_name": "helpful", "source": source, "feedback": {"value": True}},
+    ]
+    return {
+        "trace_id": f"t{n}", "state": "OK", "request": {"question": question}, "response": {"answer": answer},
+        "spans": [], "tags": {}, "assessments": noted,
+    }  # fmt: skip
+
+
 def _split(rows: list[Row]) -> Row:
     return {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
 
@@ -393,6 +405,9 @@ EXPORTS = (
            "a test run of DeepEval (1 model", ("tiny",), context=_PASSAGE),
     Export("deepeval run, underscores", "run.json", _json({"test_cases": _each(_snake), "metrics_scores": []}),
            "a test run of DeepEval", (), "m"),
+    Export("deepeval last run", "latest_test_run.json", _json({"testRunData": {"testCases": _each(_camel),
+           "hyperparameters": {"model": "tiny"}}, "testRunLink": None}),
+           "a test run of DeepEval (1 model", ("tiny",), context=_PASSAGE),
     Export("deepeval results", "results.json", _json({"test_results": _each(_snake), "confident_link": None}),
            "a test run of DeepEval", (), "m"),
     Export("deepeval data set", "cases.json", _json(_each(_snake)), "columns recognised by name", ("cases",)),
@@ -408,10 +423,19 @@ EXPORTS = (
            "an export of Langfuse", ("tiny",)),
     Export("langsmith table", "exp.csv", _csv(_each(_langsmith_flat)), "an export of LangSmith", (), "m"),
     Export("langsmith cells", "exp.csv", _csv(_each(_langsmith_result)), "an export of LangSmith", (), "m"),
+    Export("langsmith titles", "exp.csv",
+           _csv([{name.replace("_", " ").title(): value for name, value in one.items()}
+                 for one in _each(_langsmith_result)]),
+           "an export of LangSmith", (), "m"),
+    Export("langsmith reference outputs", "exp.csv",
+           _csv([{name.replace("reference.", "reference_outputs."): value for name, value in one.items()}
+                 for one in _each(_langsmith_flat)]),
+           "an export of LangSmith", (), "m"),
     Export("langsmith runs", "runs.jsonl", _lines(_each(_langsmith_run)), "LangSmith (1 experiment", ("facts-4f2",)),
     Export("mlflow table", "eval_results_table.json", _json(_split(_each(_mlflow))), "table of MLflow", (), "m"),
     Export("mlflow csv", "table.csv", _csv(_each(_mlflow)), "an evaluation table of MLflow", (), "m"),
     Export("mlflow traces", "results.jsonl", _lines(_each(_mlflow_trace)), "an evaluation table of MLflow", (), "m"),
+    Export("mlflow logged traces", "traces.jsonl", _lines(_each(_mlflow_logged)), "table of MLflow", (), "m"),
     Export("braintrust", "exp.jsonl", _lines(_each(_braintrust)), "an export of Braintrust (1 experiment", ("exp-1",)),
     Export("braintrust csv", "exp.csv", _csv(_each(_braintrust_table)), "an export of Braintrust", (), "m"),
     Export("braintrust api", "exp.json", _json({"events": _each(_braintrust), "cursor": ""}), "Brain", ("exp-1",)),

@@ -151,3 +151,13 @@ def test_a_text_that_only_begins_like_json_is_a_text(tmp_path: Path) -> None:
     table([["id", "answer", "reference"], ["1", text, text]], file)
     [row] = rows_of(load(Source(str(file), release="r"), tmp_path / "work").staged)
     assert (row["answer"], row["references"]) == (text, [text])
+
+
+def test_a_log_in_which_nothing_can_be_scored_says_so(tmp_path: Path) -> None:
+    spec = {"spec": {"completion_fns": ["m"], "eval_name": "graded"}}
+    event = {"run_id": "r", "event_id": 0, "sample_id": "g.0", "type": "metrics", "data": {"choice": "Y", "score": 1.0}}
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in (spec, event)))
+    with pytest.raises(UserError) as error:
+        load(Source(str(file)), tmp_path / "staged")
+    assert str(error.value) == f"{file}: a log of OpenAI evals, in which is no answer beside what was expected"
