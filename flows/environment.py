@@ -132,12 +132,20 @@ def _signals() -> Iterator[None]:
     handlers = {signal.SIGINT: _end, signal.SIGTERM: _end, signal.SIGTSTP: _pause}
     # What was ignored from the start is to be ignored.
     before = {number: signal.signal(number, handler) for number, handler in handlers.items() if _heeded(number)}
+    say_ignored, sys.unraisablehook = sys.unraisablehook, _say_ignored
     try:
         yield
     finally:
+        sys.unraisablehook = say_ignored
         for number, handler in before.items():
             signal.signal(number, handler)
         _told_to_end.clear()
+
+
+def _say_ignored(ignored: sys.UnraisableHookArgs) -> None:
+    # A signal that came in a callback is heeded at the next step.
+    if not isinstance(ignored.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
 
 
 def _heeded(number: signal.Signals) -> bool:

@@ -227,8 +227,11 @@ def _concluded(
 
 
 def how_it_ended(reports: Sequence[ReportRef | Report], verdicts: Sequence[ReleaseVerdict] = ()) -> tuple[str, str]:
-    """What the state of a run says: what has no score and why, what the gate has decided; and the name of the state."""
-    partial = [f"{one.report_id} is PARTIAL: {one.message}" for one in reports if one.status == "PARTIAL"]
+    """What the state of a run says: what has no score and why, what the gate has decided; and the name of the state.
+
+    The reason is first: the page of a run shows some 65 characters.
+    """
+    partial = [f"{one.message} ({one.report_id} is PARTIAL)" for one in reports if one.status == "PARTIAL"]
     more = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
     decided = [f"{one.verdict.outcome}: {one.verdict.sentence}" for one in verdicts]
     return "; ".join([*partial[:_MOST_REASONS], *more, *decided]), "Partial" if partial else "Completed"

@@ -137,7 +137,7 @@ def _submitted(
         return steps.stage.after(*after).submit(shard)
     if isinstance(shard, CommitShard | ScoresShard):
         return steps.write.after(*after).submit(shard)
-    score = steps.score.tagged(_tags(shard)).after(*after)
+    score = steps.score.tagged(_tags(shard), f"score {shard.metric.name}").after(*after)
     return score.submit(shard, spawn=spawn, key_from=key_from, stopped=stopped)
 
 

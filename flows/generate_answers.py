@@ -113,7 +113,9 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     tell(Advance(ANSWERS, 0, estimate.samples))
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]
-    generated = steps.generate.tagged(tags)(run.home, found, asking, form.release, run.folder)
+    generated = steps.generate.tagged(tags, f"generate {form.release}")(
+        run.home, found, asking, form.release, run.folder
+    )
     _show(generated)
     check_answered(generated, form.min_answered)
     registration = steps.register(run.home, found, generated)

@@ -186,12 +186,17 @@ class Step(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Carry it out."""
         heed_signals()
-        if not within_run():
-            return self._attempted(*args, **kwargs)
-        # Its type says nothing of a function whose parameters are not known.
-        task: Any = self._task
-        with _no_tags():
-            return cast(R, task(*args, wait_for=self._waits_for(), **kwargs))
+        try:
+            if not within_run():
+                return self._attempted(*args, **kwargs)
+            # Its type says nothing of a function whose parameters are not known.
+            task: Any = self._task
+            with _no_tags():
+                return cast(R, task(*args, wait_for=self._waits_for(), **kwargs))
+        except Exception:
+            # A statement of DuckDB that was told to end says so by an error of its own.
+            heed_signals()
+            raise
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Submitted[R]:
         """Carry it out beside what follows, on a thread of the run."""
@@ -204,9 +209,10 @@ class Step(Generic[P, R]):
             future = task.submit(*args, wait_for=self._waits_for(), **kwargs)
         return Submitted(future, functools.partial(self._function, *args, **kwargs))
 
-    def tagged(self, tags: Iterable[str]) -> Step[P, R]:
-        """The same with tags; on a server, a concurrency limit of that name holds it back."""
-        return self._with(_tags=tuple(tags))
+    def tagged(self, tags: Iterable[str], name: str) -> Step[P, R]:
+        """The same with tags, of which a concurrency limit on a server holds it back. Prefect shows a task by `name`
+        while it waits, and makes its `run_name` only then."""
+        return self._with(_tags=tuple(tags), _name=name)
 
     def after(self, *steps: object) -> Step[P, R]:
         """The same after other steps that give it nothing: their results, or what was submitted, which may fail.
@@ -307,6 +313,18 @@ def as_completed(submitted: Iterable[Submitted[R]]) -> Iterator[Submitted[R]]:
         ended = futures.as_completed
     for future in ended(list(by_future)):
         yield by_future[future]
+
+
+def end_submitted() -> None:
+    """Begin no step any more that was submitted, and wait for those that work, whose files the run removes next."""
+    if not within_run():
+        if threads := _threads.get(None):
+            threads.end()
+        return
+    from prefect.context import FlowRunContext
+
+    if run := FlowRunContext.get():
+        run.task_runner.cancel_all()
 
 
 def run_id() -> str:

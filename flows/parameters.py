@@ -44,9 +44,8 @@ class Data(Form):
 
     answers: str = Field(
         title="Answers",
-        description="CSV, TSV, JSONL, JSON, Parquet, Excel or Arrow file, also as .gz or .zst, FILE.duckdb::TABLE, a "
-        "URL of one of these, or a folder or pattern of such files, "
-        "for instance answers/*.parquet. Several: one per line.",
+        description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
+        "or a pattern. Several: one per line.",
         examples=["examples/answers.jsonl"],
     )
     references: str = Field(
@@ -196,8 +195,8 @@ class _MetricOptions(Form):
     metrics: list[MetricChoice] = Field(
         list(DEFAULT_METRICS),
         title="Metrics",
-        description=f"What to compute. By default: {', '.join(DEFAULT_METRICS)}. The last two need a judge: the "
-        "offline judge, which is free, unless you name another.",
+        description="By default answer_correctness, semantic_similarity and, by the free offline judge, meaning_match "
+        "and ground_truth_similarity.",
     )
     own_metrics: list[str] = Field(
         default_factory=list,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.flows.forms import with_names
-from answerkey.flows.orchestration import run_id
+from answerkey.flows.orchestration import end_submitted, run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
@@ -105,8 +105,9 @@ def started(home: str) -> Iterator[Run]:
     except Exception:
         raise
     except BaseException:
-        # Interrupted or told to end. Prefect waits for its threads, and these would wait for their judges.
+        # Interrupted or told to end. What was submitted would wait for its judges.
         stop_asking(run.id)
+        end_submitted()
         raise
     finally:
         shutil.rmtree(run.folder, ignore_errors=True)

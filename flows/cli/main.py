@@ -285,11 +285,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt as error:
-        # With the number of the signal, if it was not Ctrl-C.
-        number = error.args[0] if error.args else signal.SIGINT
-        stopped = "stopped; what was scored so far is kept, run the same command again"
-        return _failed(stopped, 128 + number, as_json=as_json)
+        return _stopped(error, as_json=as_json)
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            # Within a statement of DuckDB, which makes another error of it.
+            return _stopped(error.__cause__, as_json=as_json)
         # Only here, since a help page needs neither.
         from answerkey.metrics_core.errors import UserError
         from answerkey.metrics_core.llm.ledger import LedgerError
@@ -364,6 +364,12 @@ def _shown_at_work(arguments: Sequence[str]) -> AbstractContextManager[None]:
     from answerkey.flows.cli.progress import begun
 
     return begun()
+
+
+def _stopped(error: KeyboardInterrupt, *, as_json: bool) -> int:
+    # With the number of the signal, if it was not Ctrl-C.
+    number = error.args[0] if error.args else signal.SIGINT
+    return _failed("stopped; what was scored so far is kept, run the same command again", 128 + number, as_json=as_json)
 
 
 def _failed(message: object, code: int, *, as_json: bool) -> int:

@@ -234,3 +234,25 @@ def unfold(page: Page, title: str) -> None:
     """Ask for all settings of a part of the form of a run."""
     label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
     page.locator(f"xpath={label}/ancestor::label[1]/following::*[normalize-space() = '{ALL}'][1]").click()
+
+
+def schedule_in_a_browser(deployed: Deployed, name: str, cron: str) -> None:
+    """Change the time of the only schedule of a deployment, as people do."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{deployed.url.removesuffix('/api')}/deployments/deployment/{deployed.deployment(name)['id']}")
+        page.locator(".deployment-schedule__menu button").click(timeout=150_000)
+        page.get_by_text("Edit", exact=True).last.click()
+        form = page.locator(".p-modal")
+        form.locator("xpath=.//*[normalize-space() = 'Value']/following::input[1]").first.fill(cron)
+        form.get_by_role("button", name="Save").click()
+
+        def saved() -> bool | None:
+            [found] = deployed.deployment(name)["schedules"]
+            return True if found["schedule"]["cron"] == cron else None
+
+        until(saved, 100, "the new time")
+        browser.close()

@@ -19,7 +19,18 @@ from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT, Cli, command
-from tests.flows.deployed_help import CHROMIUM, PAGES, Deployed, Run, field, submitted, unfold, until, worker
+from tests.flows.deployed_help import (
+    CHROMIUM,
+    PAGES,
+    Deployed,
+    Run,
+    field,
+    schedule_in_a_browser,
+    submitted,
+    unfold,
+    until,
+    worker,
+)
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
 
@@ -160,6 +171,7 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
         deployed.ask("PATCH", f"deployments/{deployed.deployment(name)['id']}", {"concurrency_limit": 2})
 
 
+@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
 def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed: Deployed) -> None:
     from answerkey.flows.cli.deploying import deploy_all, make_automations
 
@@ -184,12 +196,14 @@ def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed: Deployed) -> N
     deployed.ask("PATCH", path, {"description": "ours", "tags": ["team"], "parameters": {"home": "/elsewhere"}})
     deployed.ask("POST", f"{path}/pause_deployment", {})
     [hourly] = deployed.deployment(name)["schedules"]
-    at_noon = {"schedule": {"cron": "0 12 * * *", "timezone": "Europe/Berlin"}, "active": True}
-    deployed.ask("PATCH", f"{path}/schedules/{hourly['id']}", {**at_noon, "parameters": {"traces": {"at_most": 7}}})
+    schedule_in_a_browser(deployed, name, "0 12 * * *")
+    changes = {"active": True, "parameters": {"traces": {"at_most": 7}}}
+    deployed.ask("PATCH", f"{path}/schedules/{hourly['id']}", changes)
     deployed.ask("POST", f"{path}/schedules", [{"schedule": {"interval": 86_400}, "active": False}])
     [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [automation]}}})
     deployed.ask("PATCH", f"automations/{found['id']}", {"enabled": False})
     set_by_hand = state()
+    assert [one["schedule"].get("cron") for one in set_by_hand["schedules"]] == [None, "0 12 * * *"]
     kept = deploy_again()
     assert state() == set_by_hand
     assert f"{automation}: enabled" in kept
@@ -435,8 +449,13 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         page = browser.new_page(viewport={"width": 1280, "height": 1400})
         abroad: list[str] = []
         page.on("request", lambda asked: None if base in asked.url else abroad.append(asked.url))
-        page.goto(f"{base}/deployments/deployment/{deployed.deployment('evaluate')['id']}/run")
+        form = deployed.deployment("evaluate")
+        assert form["parameter_openapi_schema"]["properties"]["baseline"]["anyOf"][0]["title"] == CHOOSE
+        page.goto(f"{base}/deployments/deployment/{form['id']}/run")
         field(page, "Answers").fill(rows)
+        # What people set each time, with names to choose from, on little more than a screen.
+        top, seldom = (page.get_by_text(text).first.bounding_box() for text in ("Parameters", "limits: when"))
+        assert top and seldom and seldom["y"] - top["y"] < 1_500
         field(page, "References (Optional)").fill("")
         field(page, "Data set (Optional)").fill("typed")
         field(page, "Release (Optional)").fill("by-hand")

@@ -1,5 +1,6 @@
 """What the state of a run says of how it ended, its graph, and what Retry does, on a real server."""
 
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.generate_answers import generate_answers
 from answerkey.flows.generating import Afterwards, Generating, Questions
 from answerkey.flows.parameters import Data, Judging, Scoring
-from tests.flows.deployed_help import Deployed, Engine
+from tests.flows.deployed_help import Deployed, Engine, until
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
 
@@ -54,7 +55,8 @@ def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(
     assert asked == judge.n_requests
     state = on_server.run(run_id)["state"]
     assert (state["type"], state["name"]) == ("COMPLETED", "Partial")
-    assert state["message"].startswith("states/states-a/v1 is PARTIAL: meaning_match: 3 of 3 not scored: 3 ")
+    assert state["message"].startswith("meaning_match: 3 of 3 not scored: 3 ")
+    assert " (states/states-a/v1 is PARTIAL); " in state["message"]
     tasks = [one["name"] for one in on_server.task_runs(run_id)]
     names = {name.split(" ")[0] if name.startswith("score") else name for name in tasks}
     # Nothing was done again.
@@ -127,7 +129,8 @@ def test_a_run_says_what_the_runs_within_it_have_found(
         APILogWorker.drain_all()
     assert state and (state.type, state.name) == ("COMPLETED", "Partial")
     partial, verdict = str(state.message).split("; FAIL: ")
-    assert partial.startswith("sums/bad/v1 is PARTIAL: meaning_match: 40 of 40 not scored: ") and verdict
+    assert partial.startswith("meaning_match: 40 of 40 not scored: ") and verdict
+    assert partial.endswith(" (sums/bad/v1 is PARTIAL)")
 
 
 def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server: str, tmp_path: Path) -> None:
@@ -152,3 +155,39 @@ def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(serv
         assert run_flow(own, flow_run=client.read_flow_run(run.id)) == [["second/second/v1"]]
         APILogWorker.drain_all()
     assert query(home, "SELECT report_id FROM reports ORDER BY 1") == [("first/first/v1",), ("second/second/v1",)]
+
+
+def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server: str, engine: Engine, tmp_path: Path) -> None:
+    """A limit of `embeddings` that something else holds: Pending until it is free, while other metrics are scored."""
+    rows = [{"id": f"q{i}", "answer": f"It is {i}.", "reference": f"{i}"} for i in range(3)]
+    parameters = {
+        "data": {"answers": str(jsonl(tmp_path / "limited.jsonl", rows)), "release": "a"},
+        "scoring": {"metrics": ["exact_match", "semantic_similarity"]},
+        "home": str(tmp_path / "home"), "page": False,
+    }  # fmt: skip
+    on_server = Deployed(server, tmp_path)
+    # As `prefect concurrency-limit create embeddings 1` and a task of somebody else's do.
+    on_server.ask("POST", "concurrency_limits/", {"tag": "embeddings", "concurrency_limit": 1})
+    held = {"names": ["tag:embeddings"], "slots": 1, "lease_duration": 3_600}
+    lease = on_server.ask("POST", "v2/concurrency_limits/increment-with-lease", held)["lease_id"]
+
+    def states() -> set[tuple[str, str]]:
+        of_run = {"flow_runs": {"id": {"any_": [run_id]}}}
+        found = on_server.ask("POST", "task_runs/filter", of_run)
+        # What Prefect puts behind the name of one that waits.
+        return {(re.sub(r"-\w{3}$", "", one["name"]), one["state_name"]) for one in found}
+
+    def waits() -> bool | None:
+        both = {("score exact_match, 3 rows", "Completed"), ("score semantic_similarity", "Pending")}
+        return True if both <= states() else None
+
+    try:
+        run_id = engine.start(parameters)
+        until(waits, 300, "the metric without a limit, and the other that waits")
+    finally:
+        on_server.ask("POST", "v2/concurrency_limits/decrement-with-lease", {"lease_id": lease})
+        found = engine.result()
+        on_server.ask("DELETE", "concurrency_limits/tag/embeddings")
+    assert found == ["limited/a/v1"]
+    done = {name for name, state in states() if state == "Completed"}
+    assert {"score exact_match, 3 rows", "score semantic_similarity, 3 rows"} <= done

@@ -2,15 +2,28 @@
 
 import json
 import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from answerkey.flows.environment import started_here
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Data, Limits, Scoring
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.metrics.contains import Contains
+from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.load import shard as source_shards
+from answerkey.tasks.warehouse.home import Home
 from tests.flows.deployed_help import Deployed
 from tests.flows.test_orchestration import rows
 from tests.tasks.staging_help import query
@@ -73,3 +86,46 @@ def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(
     assert {(one, to) for one in of_answers for to in ("gather", "gather measures")} <= edges
     assert {(one, "cut a source") for one in loads - of_answers} <= edges
     assert {("gather", "validate"), ("gather measures", "validate"), ("validate", "plan")} <= edges
+
+
+@dataclass(frozen=True)
+class Slow(Contains):
+    """Takes a second for each row, and says when it has begun and ended."""
+
+    began: ClassVar = threading.Event()
+    ended: ClassVar[list[bool]] = []
+    home: ClassVar[Home]
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        self.began.set()
+        time.sleep(len(samples))
+        self.ended.append(any(self.home.scratch.glob("*/todo*")))
+        return super().measure(samples)
+
+
+@pytest.mark.parametrize("with_server", [True, False])
+def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(
+    with_server: bool, request: pytest.FixtureRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "faq.jsonl"
+    file.write_text("".join(json.dumps({"id": f"q{i}", "answer": "a", "reference": "b"}) + "\n" for i in range(3)))
+    Slow.home, home = Home(tmp_path / "home"), str(tmp_path / "home")
+    Slow.began.clear()
+    Slow.ended.clear()
+    scoring = Scoring(metrics=[f"{Slow.__module__}:Slow"])
+
+    def interrupt() -> None:
+        assert Slow.began.wait(200)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=interrupt).start()
+    server = request.getfixturevalue("server") if with_server else None
+    with temporary_settings({PREFECT_API_URL: server}) if server else nullcontext():
+        with pytest.raises(KeyboardInterrupt), started_here():
+            evaluate_release(Data(answers=str(file), release="new"), scoring, home=home, page=False)
+        if server:
+            APILogWorker.drain_all()
+    assert Slow.ended == [True]
+    assert [*Slow.home.scratch.iterdir()] == []
+    assert query(tmp_path / "home", "SELECT status FROM runs") == [("stopped",)]
+    assert "Traceback" not in capfd.readouterr().err

@@ -8,11 +8,13 @@ import subprocess
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import prefect
 import pytest
 from prefect.client.orchestration import get_client
@@ -156,7 +158,7 @@ def test_steps_come_in_their_order_and_those_submitted_as_they_end(on_prefect: b
     @a_flow
     def run() -> list[object]:
         found: list[object] = [step("before")]
-        submitted = [step.submit("first"), step.tagged(["tagged"]).submit("second")]
+        submitted = [step.submit("first"), step.tagged(["tagged"], "work").submit("second")]
         found += sorted(str(one.outcome()) for one in as_completed(submitted))
         return [*found, step("after"), run_id()]
 
@@ -256,10 +258,10 @@ def test_a_step_asks_the_server_only_about_its_own_tags_and_goes_on_without_an_a
 
     @a_flow
     def run() -> list[object]:
-        found: list[object] = [step(), step.submit().outcome(), step.tagged(["limited"]).submit().outcome()]
+        found: list[object] = [step(), step.submit().outcome(), step.tagged(["limited"], "work").submit().outcome()]
         with temporary_settings(gone):
             # No task of the server's any more.
-            return [*found, step.tagged(["limited-by-a-server-that-is-gone"]).submit().outcome()]
+            return [*found, step.tagged(["limited-by-a-server-that-is-gone"], "work").submit().outcome()]
 
     with temporary_settings({PREFECT_API_URL: server}), tagged():
         assert run() == [[], [], ["limited"], None]
@@ -298,3 +300,64 @@ def test_a_ctrl_c_that_something_else_catches_ends_the_run_at_its_next_step() ->
     finally:
         signal.signal(signal.SIGINT, before)
     assert done == ["first", "third"]
+
+
+def test_a_ctrl_c_within_a_callback_is_not_shown_as_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    done: list[str] = []
+    step = Step("note", done.append)
+
+    def interrupt(_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(WAIT_S)
+
+    class Module:
+        """An object that something is to be done after."""
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with started_here():
+            module = Module()
+            after = weakref.ref(module, interrupt)
+            del module
+            assert after() is None
+            with pytest.raises(KeyboardInterrupt):
+                step("after it")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (done, capfd.readouterr().err) == ([], "")
+
+
+def test_a_ctrl_c_within_a_statement_of_duckdb_is_one(on_prefect: bool) -> None:
+    """Of DuckDB it is an error like any other; a run would wait for its judges, and end with a traceback."""
+    began, ended = threading.Event(), []
+
+    def work() -> None:
+        assert within_run() == on_prefect
+        began.set()
+        with duckdb.connect(config={"threads": 1}) as connection:
+            connection.execute("SELECT sum(range) FROM range(1_000_000_000_000)")
+
+    step = Step("work", work)
+
+    @a_flow
+    def run() -> list[object]:
+        try:
+            step()
+        except BaseException as error:
+            ended.append(type(error))
+            raise
+        return []
+
+    def interrupt() -> None:
+        assert began.wait(WAIT_S)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=interrupt).start()
+    try:
+        with pytest.raises(KeyboardInterrupt), started_here():
+            run()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended == [KeyboardInterrupt]

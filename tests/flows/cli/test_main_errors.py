@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -316,3 +317,32 @@ def test_only_what_is_deployed_can_be_reset(
     assert line.startswith("--reset evaluate-nwe: there is no such deployment or automation; choose from evaluate; ")
     assert "; answerkey - a registered release is evaluated" in line
     assert not (home / "prefect").exists()
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Importing:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Importing)
+from answerkey.flows.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["answerkey.flows.cli.evaluate", "answerkey.flows.evaluate_release", "duckdb", "great_expectations"]
+)
+def test_a_command_that_is_stopped_while_it_imports_says_so(module: str, answers: Path, tmp_path: Path) -> None:
+    words = ("evaluate", answers, "--metrics", "contains", "--no-page", "--home", tmp_path / "home")
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, module, *words], check=False, capture_output=True, text=True, timeout=240
+    )
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (
+        130, "", ["answerkey: stopped; what was scored so far is kept, run the same command again"],
+    )  # fmt: skip
