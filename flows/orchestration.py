@@ -229,16 +229,18 @@ class Step(Generic[P, R]):
 
     def _waits_for(self) -> list[object]:
         from prefect import allow_failure
+        from prefect.client.schemas.objects import StateType
         from prefect.utilities.engine import get_state_for_result
 
-        found: list[object] = []
+        submitted = [allow_failure(one.future) for one in self._after if isinstance(one, Submitted)]
+        states: dict[object, object] = {}
         for one in self._after:
-            if isinstance(one, Submitted):
-                found.append(allow_failure(one.future))
-            elif state := get_state_for_result(one):
-                # Prefect would look into all that a result holds, once for each step that waits for it.
-                found.append(state[0].model_copy(update={"data": True}))
-        return found
+            if not isinstance(one, Submitted) and (state := get_state_for_result(one)):
+                # Prefect would look into all that a result holds, once for each step that waits for it. What gives its
+                # results one by one is not complete before the last of them.
+                known = {"data": True, "type": StateType.COMPLETED}
+                states[state[0].state_details.task_run_id] = state[0].model_copy(update=known)
+        return [*submitted, *states.values()]
 
     def _attempted(self, *args: P.args, **kwargs: P.kwargs) -> R:
         for delay in self._delays:
@@ -324,7 +326,9 @@ def end_submitted() -> None:
     from prefect.context import FlowRunContext
 
     if run := FlowRunContext.get():
-        run.task_runner.cancel_all()
+        # That of the threads has it, which the declared type does not say.
+        threads_of_prefect: Any = run.task_runner
+        threads_of_prefect.cancel_all()
 
 
 def run_id() -> str:

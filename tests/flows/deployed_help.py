@@ -145,18 +145,18 @@ class Deployed:
         of_run = {"logs": {"flow_run_id": {"any_": [run_id]}}, "sort": "TIMESTAMP_ASC"}
         return [line["message"] for line in self.ask("POST", "logs/filter", of_run)]
 
-    def task_runs(self, run_id: str) -> list[Run]:
+    def task_runs(self, run_id: str, last: str = "announce") -> list[Run]:
         """The task runs of an evaluation. The server learns of them by events, of the last one at last."""
 
         def all_of_them() -> list[Run] | None:
             found = self.ask("POST", "task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
-            return list(found) if "announce" in {one["name"] for one in found} else None
+            return list(found) if last in {one["name"] for one in found} else None
 
         return until(all_of_them, 300, "the task runs")
 
-    def edges(self, run_id: str) -> set[tuple[str, str]]:
+    def edges(self, run_id: str, last: str = "announce") -> set[tuple[str, str]]:
         """The edges of the graph of an evaluation, by the names of its task runs."""
-        tasks = self.task_runs(run_id)
+        tasks = self.task_runs(run_id, last)
         names = {one["id"]: one["name"] for one in tasks}
         return {
             (names[before["id"]], one["name"])

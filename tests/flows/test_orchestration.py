@@ -39,6 +39,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.server import on_server, within_run
 from answerkey.tasks.warehouse.home import Home
+from tests.flows.deployed_help import Deployed
 
 WAIT_S = 100.0
 OF_THE_RUN = ("run_id", "created_at", "started_at", "finished_at", "manifest", "content_hash", "parameters", "seconds")
@@ -217,6 +218,25 @@ def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server: str) -> None:
     assert on_prefect == [True, True]
     assert found.parent_task_run_id
     assert found.state_name == "Completed"
+
+
+def test_a_step_comes_after_one_that_gives_its_results_one_by_one(server: str) -> None:
+    def parts() -> Iterator[tuple[str, str]]:
+        for name in ("first", "second"):
+            yield name, f"part of {name}"
+
+    give, gather = Step("give", parts), Step("gather", lambda: "gathered")
+
+    @a_flow
+    def run() -> list[object]:
+        found = [part for _, part in give()]
+        return [*found, gather.after(*found)(), run_id()]
+
+    with temporary_settings({PREFECT_API_URL: server}):
+        *found, run_of = run()
+        APILogWorker.drain_all()
+    assert found == ["part of first", "part of second", "gathered"]
+    assert ("give", "gather") in Deployed(server, "").edges(str(run_of), last="gather")
 
 
 def test_what_a_killed_run_left_unfinished_within_it_is_not_taken_up_for_something_else(server: str) -> None:
