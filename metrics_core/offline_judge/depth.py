@@ -92,6 +92,8 @@ def _identifier() -> Any:
 
 
 def _foreign(text: Text) -> bool:
+    if text.raw.isascii():
+        return False
     foreign = len(_FOREIGN.findall(text.raw))
     if not foreign:
         return False

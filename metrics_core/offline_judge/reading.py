@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from answerkey.metrics_core.offline_judge.numbers_dates import Date, Number, dates, digits, numbers, ordinal_word
@@ -47,16 +47,14 @@ _ENDINGS_RU = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Text:
-    """A text, read once for all comparisons.
+    """A text, read once for all comparisons. What few comparisons need is looked for when it is first asked for.
 
     Attributes:
         raw: the text as given, cleaned of markup and citations; `normal`: normalised.
         tokens: word tokens, accents folded; `content`: positions of those that carry content.
         stems: of the tokens, in step with them.
-        numbers, dates: those that the tokens name.
-        names: stems of the tokens that are written like names (a capital letter not at the start of a sentence).
 
     >>> read("It is **not** 5km").tokens
     ('it', 'is', 'not', '5', 'km')
@@ -67,16 +65,32 @@ class Text:
     tokens: tuple[str, ...]
     stems: tuple[str, ...]
     content: tuple[int, ...]
-    numbers: tuple[Number, ...]
-    dates: tuple[Date, ...]
-    names: frozenset[str]
 
-    @property
+    @cached_property
+    def numbers(self) -> tuple[Number, ...]:
+        """The numbers that the tokens name."""
+        return tuple(numbers(self.tokens)) if self._tells else ()
+
+    @cached_property
+    def dates(self) -> tuple[Date, ...]:
+        """The dates that the tokens name."""
+        return tuple(dates(self.tokens)) if self._tells else ()
+
+    @cached_property
+    def _tells(self) -> bool:
+        return any(map(_tells, self.tokens))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Stems of the tokens that are written like names (a capital letter not at the start of a sentence)."""
+        return frozenset(_names(self.raw))
+
+    @cached_property
     def content_stems(self) -> tuple[str, ...]:
         """Stems of the content tokens; of all tokens where none carries content ("The Who", "It")."""
         return tuple(self.stems[i] for i in self.content) or self.stems
 
-    @property
+    @cached_property
     def negated(self) -> bool:
         """Whether it contains "not" in one of its forms."""
         return any(token in NEGATIONS for token in self.tokens)
@@ -94,17 +108,7 @@ def read(text: str) -> Text:
     normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     tokens = _tokens(normal)
     content = tuple(i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS)
-    told = any(map(_tells, tokens))
-    return Text(
-        raw,
-        normal,
-        tokens,
-        tuple(map(stem, tokens)),
-        content,
-        tuple(numbers(tokens)) if told else (),
-        tuple(dates(tokens)) if told else (),
-        frozenset(_names(raw)),
-    )
+    return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)
 
 
 # Most texts name neither number nor date, and looking for them at each word is a third of reading.
@@ -231,8 +235,13 @@ def _names(raw: str) -> list[str]:
                 continue
             following = parts[i + 1].lstrip("\"'“”«(")[:1].isupper() if i + 1 < len(parts) else False
             if i > 0 or following or len(parts) == 1:
-                names += map(stem, _tokens(normalise(bare)))
+                names += _stems_of(bare)
     return [name for name in names if name not in FUNCTION_WORDS]
+
+
+@lru_cache(maxsize=65_536)
+def _stems_of(word: str) -> tuple[str, ...]:
+    return tuple(map(stem, _tokens(normalise(word))))
 
 
 QuestionKind = Literal["who", "when", "where", "how_many", "why", "which", "closed", "other"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
@@ -266,11 +268,19 @@ _FARTHEST = 4
 
 def negated(case: Case) -> Ruling | None:
     """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
-    if case.reference.negated:
+    if case.reference.negated or not _may_deny(case.answer.normal):
         return None
     if _right_before(case) or (not case.question.negated and (_in_clause(case) or _right_after(case))):
         return Ruling("negated", "mismatch", "the answer denies what the reference says")
     return None
+
+
+@lru_cache(maxsize=16_384)
+def _may_deny(normal: str) -> bool:
+    """Whether the letters of a denying word stand in it anywhere: a look that spares most answers the clauses."""
+    bare = normal if normal.isascii() else unicodedata.normalize("NFD", normal)
+    letters = bare if bare.isascii() else "".join(c for c in bare if not unicodedata.combining(c))
+    return any(word in letters for word in _DENYING)
 
 
 def _right_before(case: Case) -> bool:

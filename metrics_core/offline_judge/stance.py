@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
 from answerkey.metrics_core.offline_judge.vocabulary import NEGATIONS, NO, YES, word_set
@@ -55,6 +56,7 @@ def declines(answer: Text, question: Text) -> bool:
     return is_refusal(answer.normal) and not is_refusal(question.normal)
 
 
+@lru_cache(maxsize=16_384)
 def is_refusal(text: str) -> bool:
     """Whether the (normalised) text declines to answer.
 
@@ -64,6 +66,7 @@ def is_refusal(text: str) -> bool:
     return _REFUSAL.search(text) is not None
 
 
+@lru_cache(maxsize=16_384)
 def hedges(text: str) -> bool:
     """Whether the (normalised) text is unsure of what it says.
 
@@ -99,7 +102,12 @@ def says(text: Text) -> int:
     >>> says(read("Yes, it is open")), says(read("Paris"))
     (1, 0)
     """
-    parts = [read(shelled(part)) for part in sentences(text.raw)]
+    return _says(text.raw)
+
+
+@lru_cache(maxsize=16_384)
+def _says(raw: str) -> int:
+    parts = [read(shelled(part)) for part in sentences(raw)]
     first, last = _begins(parts[0]), _begins(parts[-1]) or _sole(parts[-1])
     if len(parts) == 1 or not last:
         return first

@@ -185,7 +185,7 @@ def test_the_public_ways_in_have_examples() -> None:
 
 MODELS = [
     ("api", "ApiEncoder"), ("packaged", "MultilingualEncoder"), ("transformer", "TransformerEncoder"),
-    ("transformer", "load_minilm"),
+    ("transformer", "load_minilm"), ("use_multilingual", "Network"),
 ]  # fmt: skip
 """Whose examples would need files, a network, or seconds."""
 
