@@ -49,7 +49,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
     """Keep a validation in the context of the home, and add it to the Data Docs.
 
     Returns:
-        The name of its page in the store of the home.
+        The name of its page in the store of the home: that of the first suite that the rows break, else the contract's.
     """
     suites = [(CONTRACT, contract_suite(contract))]
     if contract.expectations:
@@ -72,7 +72,9 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         context.build_data_docs(resource_identifiers=built)
         names = [_name(site) for one in built for site in context.get_docs_sites_urls(resource_identifier=one)]
         _without_tracking([home.local / name for name in (*names, f"{SITE}/index.html")])
-        return names[0]
+        broken = {check.rule for check in checked.checks if not check.success}
+        names_of = [{one.meta["name"] for one in definition.suite.expectations} for definition in checkpoint]
+        return names[next((n for n, of_one in enumerate(names_of) if of_one & broken), 0)]
 
 
 @contextmanager

@@ -75,6 +75,17 @@ def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(
     assert mine.data_sources.all() == {}
 
 
+def test_the_page_that_is_linked_is_of_the_first_suite_that_the_rows_break(tmp_path: Path) -> None:
+    given, home = contract(APOLOGY), Home(tmp_path / "home")
+    texts = []
+    for n, answers in enumerate((["Paris"], [SECRET])):
+        (tmp_path / str(n)).mkdir()
+        found = run(tmp_path / str(n), rows(*({"answer": answer} for answer in answers)), given).validation
+        texts.append(_text(home.local / build_data_docs(home, f"run{n}", "d", given, found)))
+    assert "Expectation Suite: contract" in texts[0]
+    assert "Expectation Suite: mine" in texts[1] and "1 unexpected values found" in texts[1]
+
+
 def test_counts_of_releases_add_up(tmp_path: Path) -> None:
     home, releases = Home(tmp_path), [("a", 6), ("b", 1), ("c", 0)]
     checks = tuple(Check("same_samples", "warning", n == 0, 7, n, f"lacks {n}", name) for name, n in releases)
