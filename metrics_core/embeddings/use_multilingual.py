@@ -129,7 +129,7 @@ class Network:
     def _mixed(self, layer: int, rows: Matrix, products: Matrix, windows: Places, before: int) -> Matrix:
         """A layer on some windows of `rows`, with the residual of their pieces in question: shape (windows, 256)."""
         size = windows.shape[1]
-        found = products[windows[:, 0], :_INNER] + self._of[f"b{layer}_{size}"]
+        found: Matrix = products[windows[:, 0], :_INNER] + self._of[f"b{layer}_{size}"]
         for place in range(1, size):
             found += products[windows[:, place], place * _INNER : (place + 1) * _INNER]
         np.maximum(found, 0, out=found)
