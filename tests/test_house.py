@@ -24,8 +24,8 @@ REQUIREMENTS = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev
 
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 60
-MOST_CPU_S = 0.7
-"""Of --help and of a bad argument."""
+MOST_CPU_S = 1.0
+"""Of --help and of a bad argument: .5 to .7 on idle cores. What may be imported is tested apart."""
 HEAVY = (
     "duckdb",
     "great_expectations",
