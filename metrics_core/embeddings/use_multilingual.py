@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -157,7 +157,7 @@ class Network:
 
 
 def one_thread() -> Callable[[], AbstractContextManager[Any]]:
-    """What keeps numpy's products to one thread, where threadpoolctl is installed.
+    """What keeps numpy's products to one thread.
 
     The matrices are small: a second thread makes the network 1.5 times as fast on an idle machine, and four times
     slower on a busy one, where the two wait for each other.
@@ -166,10 +166,8 @@ def one_thread() -> Callable[[], AbstractContextManager[Any]]:
     ...     float(np.ones(2) @ np.ones(2))
     2.0
     """
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return nullcontext
+    from threadpoolctl import ThreadpoolController
+
     limit = ThreadpoolController().limit
     return lambda: limit(limits=1, user_api="blas")
 

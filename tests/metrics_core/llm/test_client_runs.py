@@ -183,12 +183,12 @@ def test_max_cost_holds_for_scripts_with_more_than_one_token_a_character(judge_s
         return Reply(match(body), prompt_tokens=round(narrow / 4 + (len(text) - narrow) * 1.3), completion_tokens=20)
 
     server = judge_server(counted, latency=0.02)
-    # By texts in English, three of the long ones would fit.
+    # By texts in English, six of the long ones would fit.
     ask(samples(200), options(server, PRICED))
     asked = server.n_requests
     long = [Sample(f"s{n}", "渡辺さんは東京に住んでいます。" * 1_500 + str(n), ["r"], "q") for n in range(12)]
-    # One fits with all that it may say, and two would not.
-    most = price_of(60_000, 0)
+    # One fits by its bytes, and two would not.
+    most = price_of(120_000, 0)
     found = ask(long, options(server, PRICED, max_cost_usd=most))
     assert sum(one.usage.cost_usd or 0.0 for one in found) <= most
     assert statuses(found)["scored"] == server.n_requests - asked >= 1
