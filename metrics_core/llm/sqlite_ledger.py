@@ -154,20 +154,17 @@ class SQLiteLedger(StoredLedger):
         except LedgerError:
             raise
         except (sqlite3.Error, OSError) as error:
-            raise self._translation(error) from error
-
-    def _translation(self, error: Exception) -> LedgerError:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and not self._patient:
-            return LedgerBusy(f"the ledger {self._where} is being written by another process")
-        remedy = _REMEDIES.get(code, "free space or repair the file, then run again")
-        return LedgerError(
-            f"the ledger {self._where} cannot be used ({error}); what was paid for so far is kept in it: {remedy}"
-        )
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and not self._patient:
+                raise LedgerBusy(f"the ledger {self._where} is being written by another process") from error
+            remedy = _REMEDIES.get(code, "free space or repair the file, then run again")
+            raise LedgerError(
+                f"the ledger {self._where} cannot be used ({error}); what was paid for so far is kept in it: {remedy}"
+            ) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        try:
+        with self._translated():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -176,10 +173,6 @@ class SQLiteLedger(StoredLedger):
                 # A full disk rolls back by itself; to do it again would hide the reason.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
-        except LedgerError:
-            raise
-        except (sqlite3.Error, OSError) as error:
-            raise self._translation(error) from error
 
     def _writing(self) -> Owners:
         """This process as one that writes.
@@ -378,10 +371,8 @@ class SQLiteLedger(StoredLedger):
         return self._rows(OF_RUN.format(calls="calls", run="?"), run)
 
     def _rows(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
-        try:
+        with self._translated():
             return self._db.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise self._translation(error) from error
 
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """See `Ledger`."""

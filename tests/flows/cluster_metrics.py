@@ -39,6 +39,12 @@ class DeadlyStager(Stager):
         return super().stage(raw)
 
 
+def wait_until_gone(file: str) -> None:
+    """Keep a worker from going on as long as a file is there."""
+    while Path(file).exists():
+        time.sleep(0.05)
+
+
 @dataclass(frozen=True)
 class HeldStager(Stager):
     """Loading goes on when a file is gone."""
@@ -46,8 +52,7 @@ class HeldStager(Stager):
     held: str = ""
 
     def stage(self, raw: Raw) -> dict[str, Any]:
-        while Path(self.held).exists():
-            time.sleep(0.05)
+        wait_until_gone(self.held)
         return super().stage(raw)
 
 
@@ -58,8 +63,7 @@ class HeldReferenceStager(ReferenceStager):
     held: str = ""
 
     def stage(self, raw: Raw) -> dict[str, Any]:
-        while Path(self.held).exists():
-            time.sleep(0.05)
+        wait_until_gone(self.held)
         return super().stage(raw)
 
 
