@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -107,13 +106,15 @@ def _check(home: Home, questions: Questions, generating: Generating) -> None:
             the model cannot be asked.
     """
     import shutil
+    import uuid
 
     from answerkey.metrics_core.llm.litellm import check
     from answerkey.tasks.releases.generate import check_release
     from answerkey.tasks.releases.questions import questions as read
 
     asking = generating.asking(home, "")
-    work = home.scratch / f"tried-{os.getpid()}"
+    # Processes of two containers that share the home may have the same id.
+    work = home.scratch / f"tried-{uuid.uuid4().hex}"
     try:
         questions_of = questions.find(home, work)
         check_release(home, questions_of.dataset, generating.release, asking)

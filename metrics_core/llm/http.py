@@ -22,7 +22,7 @@ import certifi
 import httpx
 from yarl import URL
 
-from answerkey.metrics_core.llm.transport import CallError
+from answerkey.metrics_core.llm.transport import NO_CONNECTION, CallError
 
 MOST_BYTES = 4 * 2**20
 """Of one answer, as it comes and unpacked: a hundred times what a model says, and little beside the memory of a run."""
@@ -114,7 +114,7 @@ async def exchange(
         if isinstance(error, TimeoutError):
             raise
         # Without a connection nothing was sent; after that, the server may have answered all the same.
-        code = "connection" if isinstance(error, aiohttp.ClientConnectorError) else "disconnected"
+        code = NO_CONNECTION if isinstance(error, aiohttp.ClientConnectorError) else "disconnected"
         raise CallError("trouble", code, f"{type(error).__name__}: {error}") from error
 
 

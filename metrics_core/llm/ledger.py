@@ -88,7 +88,8 @@ connection broke after all was sent, it was too long, or nobody knows which of a
 """
 
 UNSENT = "unsent"
-"""Code of a call in a batch that the provider did not work on: it costs nothing, and counts as no call."""
+"""Code of a call that the provider never had, since it could not be reached, or did not work on in its batch: it costs
+nothing, and counts as no call."""
 COUNTED = f"count(CASE WHEN code = '{UNSENT}' THEN NULL ELSE 1 END)"
 """How many of some rows of `calls` count."""
 

@@ -20,6 +20,7 @@ from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
 from answerkey.metrics_core.llm.request import Message
 from answerkey.metrics_core.llm.transport import (
+    NO_CONNECTION,
     CallError,
     Reply,
     reply_of,
@@ -212,7 +213,7 @@ def sorted_error(error: Exception, model: ModelRef, timeout_s: float) -> CallErr
     status = getattr(error, "status_code", None)
     message = without_secrets(str(error), model)
     if status != 408 and _is_broken(error):
-        return CallError("trouble", "connection" if _never_began(error) else "disconnected", message)
+        return CallError("trouble", NO_CONNECTION if _never_began(error) else "disconnected", message)
     if isinstance(status, int):
         return _by_class(error, status, message) or _by_status(error, status, message, timeout_s)
     # What litellm does not expect in a server's answer surfaces as any error at all.

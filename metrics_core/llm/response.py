@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from answerkey.metrics_core.llm.ledger import CallStatus
+from answerkey.metrics_core.llm.ledger import UNSENT, CallStatus
 from answerkey.metrics_core.llm.log_probabilities import weights_of
 from answerkey.metrics_core.llm.reply import Code, Unreadable
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.transport import CallError, Reply
+from answerkey.metrics_core.llm.transport import NO_CONNECTION, CallError, Reply
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 
 T = TypeVar("T")
@@ -62,9 +62,15 @@ class Response(Generic[T]):
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """How a call ended that raised: columns of the ledger."""
+    """How a call ended that raised: columns of the ledger.
+
+    >>> failure(CallError("trouble", "connection", "refused"))
+    {'code': 'unsent', 'message': 'no connection: refused', 'cost_usd': 0.0}
+    """
     code, message = ("cancelled", "the run was stopped")
     if isinstance(error, CallError):
+        if error.code == NO_CONNECTION:
+            return {"code": UNSENT, "message": f"no connection: {error.message}", "cost_usd": 0.0}
         code, message = error.code, error.message
     elif not isinstance(error, asyncio.CancelledError):
         code, message = "defect", f"{type(error).__name__}: {error}"

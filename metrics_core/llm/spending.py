@@ -199,6 +199,8 @@ class Spending:
         self._recalling = asyncio.Lock()
         # Calls that were left in a batch, and count until it is known that they were not worked on.
         self._adopted: set[str] = set()
+        # Calls on their own: how many are in flight, and how many were given back, as their server was not reached.
+        self._in_flight = self._n_given_back = 0
         self.total = Bill()
 
     def check(self, purchase: Purchase | None = None) -> None:
@@ -234,12 +236,15 @@ class Spending:
         while True:
             # Anew each time: those that came in meanwhile say more about how long replies are.
             self.check(purchase)
-            most = purchase.most_usd()
+            most, given_back = purchase.most_usd(), self._n_given_back
             permit, call_id = await self._ledger.start(self._budget, call, most)
             if permit == "go":
                 for one in (bill, self.total):
                     one.calls += 1
+                self._in_flight += not purchase.in_batch
                 return call_id, most
+            if permit == "max_calls" and await self._is_given_back(given_back, seconds_left):
+                continue
             waits = permit == "wait" or (permit == "max_calls" and bool(self._adopted))
             if waits and seconds_left() > 0:
                 await asyncio.sleep(_POLL_S)
@@ -248,6 +253,12 @@ class Spending:
             if not waits:
                 self._too_dear = min(self._too_dear, 0.0 if permit == "max_calls" else most or 0.0)
             raise BudgetUsedUp(self._used_up)
+
+    async def _is_given_back(self, before: int, seconds_left: Callable[[], float]) -> bool:
+        """Whether one of the calls that used up `max_calls` is given back, once it is known whether they were sent."""
+        while self._n_given_back == before and self._in_flight and seconds_left() > 0:
+            await asyncio.sleep(_POLL_S)
+        return self._n_given_back > before
 
     async def _recall(self, purchase: Purchase) -> None:
         """Learn from the ledger how long such calls are, where this process has made none yet."""
@@ -299,10 +310,15 @@ class Spending:
             for one in (bill, self.total):
                 one.add(reply, cost)
             paid = {**_columns(reply), "cost_usd": cost}
-        if result.get("code") == UNSENT:
+        unsent = result.get("code") == UNSENT
+        if unsent:
             for one in (bill, self.total):
                 one.calls -= 1
-        await self._ledger.finish(self._budget, call_id, status, most, {**paid, **result})
+        try:
+            await self._ledger.finish(self._budget, call_id, status, most, {**paid, **result})
+        finally:
+            self._in_flight -= not purchase.in_batch
+        self._n_given_back += unsent
         self._adopted.discard(call_id)
 
     def _cost(self, purchase: Purchase, reply: Reply | None, most: float | None) -> float | None:

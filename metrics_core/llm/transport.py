@@ -28,6 +28,10 @@ ReplyKind = Literal["text", "refusal", "tool_call", "thoughts"]
 """What a reply consists of: a text; a field of its own in which the model declines; a call of a tool that nobody
 offered; thoughts that no answer follows."""
 
+NO_CONNECTION = "connection"
+"""Code of a call to a server that could not be reached, so that nothing was sent: a refused connection, an unknown
+name, a failed TLS handshake."""
+
 _MOST_TOKENS = 10**9
 """More than this in one call is an error of the server."""
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, DECIDED_BY, OUT_OF_DEPTH, SECOND_OPINION
+from answerkey.metrics_core.llm.transport import NO_CONNECTION
 from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
@@ -31,6 +32,8 @@ _MOST_LISTED = 50
 BLEU = "bleu"
 _BINS = 256
 """Bins of a histogram that the interval of a mean is computed from."""
+_IN_WORDS = {NO_CONNECTION: f"{NO_CONNECTION} (the server could not be reached)"}
+"""Codes of failures that say too little."""
 _MOST_GROUPS = 2_000
 """Groups of rows that the interval of corpus BLEU is resampled from."""
 
@@ -285,7 +288,7 @@ def _settle(
     with_fields = {**about, "fields": [first[metric] for metric in about["metrics"]]}
     reasons: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for report_id, metric, why, n in warehouse.execute(_SQL["reasons"], with_fields).fetchall():
-        reasons.setdefault((report_id, metric), []).append((why, n))
+        reasons.setdefault((report_id, metric), []).append((_IN_WORDS.get(why, why), n))
     partial: set[str] = set()
     messages: dict[str, list[str]] = {}
     for report_id, metric, wanted, scored, skipped in warehouse.execute(_SQL["coverage"], about).fetchall():

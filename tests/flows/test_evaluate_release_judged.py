@@ -167,17 +167,20 @@ def _progress_in_terminal_and_ui(result: subprocess.CompletedProcess[str], home:
 
 
 def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evaluate: Cli, home: Path) -> None:
-    # Nothing listens there; calls are made again until the deadline is over.
-    down = evaluate("--judge-deadline", "1", "--min-coverage", "0.5", url="http://127.0.0.1:9/v1")
+    # Nothing listens there; calls are made again until the deadline is over. None is sent, so none is counted.
+    limits = ("--judge-deadline", "1", "--max-calls", "2", "--min-coverage", "0.5")
+    down = evaluate(*limits, url="http://127.0.0.1:9/v1")
     assert down.returncode == 0, down.stderr
     lines = down.stdout.partition("\nnext:\n")[0].splitlines()
     start = lines.index(next(line for line in lines if line.startswith("faq/old/v1")))
     assert lines[start].endswith("COMPLETE")
     assert lines[start + 1 : start + 3] == [
-        "  meaning_match: 2 of 4 not scored: 2 connection",
-        "  ground_truth_similarity: 2 of 4 not scored: 2 connection",
+        "  meaning_match: 2 of 4 not scored: 2 connection (the server could not be reached)",
+        "  ground_truth_similarity: 2 of 4 not scored: 2 connection (the server could not be reached)",
     ]
-    assert lines[-1].startswith("judge: ")
+    assert lines[-1] == "judge: 0 calls, $0.0000"
+    assert query(home, "SELECT sum(calls) FROM judge_costs") == [(None,)]
+    assert query(home, "SELECT DISTINCT code, status FROM judge_calls") == [("unsent", "error")]
     failed = query(home, "SELECT DISTINCT \"value\", split_part(reason, ':', 1) FROM scores WHERE status = 'failed'")
     assert failed == [(None, "connection")]
     assert query(home, "SELECT status, message FROM runs") == [("complete", None)]

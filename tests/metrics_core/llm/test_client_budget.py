@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -16,16 +17,20 @@ import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.response import NoUsableReply, every
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.llm.sqlite_ledger import FILE
+from answerkey.metrics_core.measurement import Measurement
+from tests.flows.conftest import free_port
 from tests.judge_server import Body, JudgeServer, Reply
 from tests.metrics_core.judges.asking import (
     Setup,
     always,
     ask,
+    count,
     failure,
     match,
     number_of,
@@ -193,6 +198,29 @@ def test_many_that_cannot_be_asked_need_no_queue(
     # No server was asked, so no ledger knew it either.
     assert not any(one.from_ledger for one in found)
     assert (server.n_requests, claims(tmp_path)) == (5, 0)
+
+
+@pytest.mark.usefixtures("first_call_made")
+def test_connections_that_are_refused_use_up_no_calls(tmp_path: Path) -> None:
+    down = JudgeServer(match, port=free_port())
+    open_ledger(str(tmp_path)).close()
+    judge = options(down, ledger=str(tmp_path), run="run", max_calls=3, concurrency=4)
+    found: list[Measurement] = []
+    thread = threading.Thread(target=lambda: found.extend(ask(samples(6), judge)), daemon=True)
+    thread.start()
+    refused = "code = 'unsent' AND status = 'error'"
+    deadline = time.monotonic() + 300.0
+    while count(tmp_path, refused) <= 6:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    with down as server:
+        thread.join(300.0)
+        assert (server.n_requests, count(tmp_path, "status = 'usable'")) == (3, 3)
+    assert sorted((one.status, one.reason) for one in found) == (
+        [("scored", "the same")] * 3 + [("skipped", "budget used up: 3 calls (max_calls)")] * 3
+    )
+    with closing(open_ledger(str(tmp_path))) as ledger:
+        assert ledger.spent("run").calls == 3
 
 
 def test_a_call_that_costs_too_much_does_not_stop_cheaper_ones(judge_server: Serve) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, CallStatus, JudgeSpent, Ledger, Spent, Verb
+from answerkey.metrics_core.llm.ledger import COLUMNS, UNSENT, Budget, CallStatus, JudgeSpent, Ledger, Spent, Verb
 from answerkey.metrics_core.llm.ledger_place import copy_ledger, open_ledger
 
 FREE = Budget("run")
@@ -173,6 +173,18 @@ def test_the_calls_of_a_run_are_limited_and_those_of_another_are_not(ledger: Led
 def test_a_run_with_more_budget_goes_on_where_it_stopped(ledger: Ledger) -> None:
     assert [ledger.start(Budget("run", max_calls=2), call(), None)[0] for _ in range(3)][-1] == "max_calls"
     assert [ledger.start(Budget("run", max_calls=3), call(), None)[0] for _ in range(2)] == ["go", "max_calls"]
+
+
+def test_a_call_that_was_never_sent_is_given_back_once(ledger: Ledger) -> None:
+    one = Budget("run", max_calls=1, max_cost_usd=1.0, max_cost_total_usd=1.0)
+    permit, call_id = ledger.start(one, call(), 1.0)
+    assert (permit, ledger.start(one, call(), 1.0)[0]) == ("go", "max_calls")
+    ledger.finish(one, call_id, "error", 1.0, {"code": UNSENT, "message": "no connection: refused", "cost_usd": 0.0})
+    assert (ledger.spent("run"), ledger.spent_by_judge("run")) == (Spent(), [JudgeSpent("openai/j", 0, 0, 0, 0.0, 0.0)])
+    assert [ledger.start(one, call(attempt=2), 1.0)[0] for _ in range(2)] == ["go", "max_calls"]
+    assert [(row[COLUMNS.index("status")], row[COLUMNS.index("code")]) for row in ledger.calls(["k"])] == [
+        ("error", UNSENT), ("sent", None)
+    ]  # fmt: skip
 
 
 def test_a_refused_call_leaves_no_row(ledger: Ledger) -> None:

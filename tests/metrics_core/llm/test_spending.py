@@ -125,8 +125,11 @@ def test_a_call_that_may_have_been_answered_is_counted_at_the_most_that_it_may_c
 def test_a_call_that_never_left_costs_nothing(tmp_path: Path) -> None:
     judge = setup(f"{PRICED}@http://127.0.0.1:9/v1", ledger=str(tmp_path), run="run", max_cost_usd=1.0, deadline_s=0.5)
     [found] = ask(samples(1), judge)
-    assert (found.status, set(rows(tmp_path, "code"))) == ("failed", {("connection",)})
-    assert spent(tmp_path).cost_usd == 0.0
+    assert (found.status, (found.reason or "").partition(":")[0]) == ("failed", "connection")
+    assert set(rows(tmp_path, "status, code, cost_usd, reserved")) == {("error", "unsent", 0.0, None)}
+    [said] = set(rows(tmp_path, "message"))
+    assert said[0].startswith("no connection: ")
+    assert spent(tmp_path) == Spent()
 
 
 def test_a_new_process_knows_from_the_ledger_how_long_replies_are(
