@@ -271,11 +271,12 @@ def _bounds(units: Units, alpha: float) -> Floats:
     bounds = np.zeros(2)
     side = np.flatnonzero(centre > _SMALLEST)
     # Between 0, where the chance is 0, and the mean, below which the added unit draws the bound. The bound of as many
-    # zeros and ones with this mean is a start from below.
+    # zeros and ones with this mean is a start from below, and where all units are zeros and ones it is the bound.
     high = centre[side]
-    start = np.clip(betaincinv(many * high, many * (1 - high) + 1, alpha), _SMALLEST, high)
-    with_worst = np.hstack([sums[side], np.zeros((len(side), 1))])
-    found = _quantiles(with_worst, sizes, counts, alpha, (np.zeros(len(side)), high), start, last=1e-8)
+    found = np.clip(betaincinv(many * high, many * (1 - high) + 1, alpha), _SMALLEST, high)
+    if (sizes != sizes[0]).any() or (sums.min(axis=0) > 0).any():
+        with_worst = np.hstack([sums[side], np.zeros((len(side), 1))])
+        found = _quantiles(with_worst, sizes, counts, alpha, (np.zeros(len(side)), high), found, last=1e-8)
     bounds[side] = np.where(found > _SMALLEST, found, 0.0)
     return bounds
 

@@ -141,6 +141,7 @@ def versions() -> dict[str, str]:
     return found | {name: _version(name) for name in LIBRARIES}
 
 
+@cache
 def _version(name: str) -> str:
     try:
         return version(name)

@@ -14,7 +14,7 @@ from answerkey.metrics_core.metric import Kind
 from answerkey.tasks.load.shard import SourceShard, stage_shard
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
+from answerkey.tasks.warehouse.store import parquet_writer, row_bytes, row_groups
 from answerkey.tasks.warehouse.warehouse import one_file, session, write_parquet
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def measured(staged: str, scratch: str, measures: str | None = None) -> Iterator
 
 @contextmanager
 def _session(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    threads = min(4, os.cpu_count() or 1)
+    # A row group is read by one thread, and each thread compiles all regular expressions for itself.
+    threads = min(4, os.cpu_count() or 1, row_groups(staged))
     # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
     memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:

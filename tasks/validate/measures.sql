@@ -36,12 +36,13 @@ END;
 
 -- The CASE of the next three, as above, is for speed: a cheap look first, and the rest only for the few that pass it.
 
--- "null" glued to a letter, unless every such word is a word or an identifier that really has it.
+-- "null" glued to a letter, unless every such word is a word or an identifier that really has it. What is extracted has
+-- letters and blanks only: there [^ ] are the letters, and compiles a hundred times as fast as \p{L}.
 CREATE TEMP MACRO has_null_in_word(t) AS CASE
     WHEN regexp_matches(t, '(?i)null') THEN NOT regexp_full_match(
-        array_to_string(regexp_extract_all(t, '(?i)\p{L}*null\p{L}*'), ' '),
+        array_to_string(regexp_extract_all(t, '\p{L}*(?i:null)\p{L}*'), ' '),
         '(?i)(?:(?:(?:is|not|non|if|db)?null(?:s|ed|ing|if(?:y|ying|iers?|ie[sd]|ications?)|it(?:y|ies)|able|ary|ah'
-        || '|ius|us|um|a|o|e|ptr|pointer\p{L}*|space|or\p{L}*|arbor|soft)?|annull\p{L}*)(?: |$))*'
+        || '|ius|us|um|a|o|e|ptr|pointer[^ ]*|space|or[^ ]*|arbor|soft)?|annull[^ ]*)(?: |$))*'
     )
     ELSE false
 END;
@@ -50,7 +51,7 @@ END;
 CREATE TEMP MACRO is_joined(t) AS CASE
     WHEN contains(t, '/') THEN regexp_matches(
         regexp_replace(t, '(?i)\S+://\S*|www\.\S*|\band/or\b', ' ', 'g'),
-        '\S\s+/\s+\S|\p{L}{2,}/\p{L}{2,}'
+        '\S\s+/\s+\S|\p{L}{2}/\p{L}{2}'
     )
     ELSE false
 END;

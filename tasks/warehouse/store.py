@@ -152,6 +152,13 @@ def parquet_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWr
         yield writer
 
 
+def row_groups(path: str) -> int:
+    """Row groups of a Parquet file, at least 1."""
+    import pyarrow.parquet as pq
+
+    return max(1, int(pq.read_metadata(path).num_row_groups))
+
+
 def row_bytes(path: str) -> int:
     """Bytes of a row, at least 1: the mean of that row group of a Parquet file where the mean is largest."""
     import pyarrow.parquet as pq
