@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rapidfuzz.distance import Levenshtein
+from rapidfuzz.distance import Levenshtein, Prefix
 
 from answerkey.metrics_core.offline_judge.reading import Text
 from answerkey.metrics_core.offline_judge.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN
@@ -32,20 +32,16 @@ def alike(a: str, b: str) -> float:
         return 0.0
     if a.isascii() != b.isascii():
         return _across_scripts(a, b)
-    short, long = sorted((len(a), len(b)))
+    short, long = (len(a), len(b)) if len(a) < len(b) else (len(b), len(a))
     if short == 1:
         # R. for Richard; a single initial is weak evidence.
         return 0.5 if a[0] == b[0] and long > 2 else 0.0
-    if short <= 3:
+    # With lengths so far apart, neither the distance nor a common beginning can be enough.
+    if short <= 3 or 5 * short < 3 * long:
         return 0.0
     distance = Levenshtein.distance(a, b, score_cutoff=long // 2)
     ratio = 1 - distance / long
-    prefix = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        prefix += 1
-    if prefix >= 4 and prefix >= 0.6 * long:
+    if a[:4] == b[:4] and Prefix.similarity(a, b) >= 0.6 * long:
         ratio = max(ratio, HIT)
     return ratio if ratio >= 0.6 else 0.0
 
@@ -89,6 +85,7 @@ class Alignment:
         where: the token position in the answer of each best similarity; -1 for none.
         given: for each, whether the question contains it too, so that it is no evidence.
         whole: whether an alias or acronym in the answer names the whole reference.
+        missing: stems that neither the answer nor the question contains; `found`: those that only the answer contains.
 
     >>> from answerkey.metrics_core.offline_judge.reading import read
     >>> found = align(read("Leonardo da Vinci"), read("It was Leonardo"), read("Who painted it?"))
@@ -101,20 +98,8 @@ class Alignment:
     where: tuple[int, ...]
     given: tuple[bool, ...]
     whole: bool
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Stems that neither the answer nor the question contains."""
-        if self.whole:
-            return ()
-        triples = zip(self.stems, self.score, self.given, strict=True)
-        return tuple(stem for stem, score, given in triples if score < HIT and not given)
-
-    @property
-    def found(self) -> tuple[str, ...]:
-        """Stems that the answer contains and the question does not."""
-        triples = zip(self.stems, self.score, self.given, strict=True)
-        return tuple(stem for stem, score, given in triples if (score >= HIT or self.whole) and not given)
+    missing: tuple[str, ...]
+    found: tuple[str, ...]
 
 
 def align(reference: Text, answer: Text, question: Text) -> Alignment:
@@ -125,8 +110,8 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
     (1.0, 0.5)
     """
     stems = reference.content_stems
-    positions = {stem: i for i, stem in reversed(list(enumerate(answer.stems)))}
-    known = frozenset(question.stems)
+    positions = dict(zip(reversed(answer.stems), range(len(answer.stems) - 1, -1, -1), strict=True))
+    known = question.stem_set
     scores, where = [], []
     for stem in stems:
         at = positions.get(stem)
@@ -135,13 +120,14 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
             where.append(at)
             continue
         best, best_at = 0.0, -1
-        for other, i in positions.items():
+        # Nothing is nearly alike that is no word.
+        for other, i in positions.items() if stem.isalpha() else ():
             similarity = alike(stem, other)
             if similarity > best:
                 best, best_at = similarity, i
         scores.append(best)
         where.append(best_at)
-    given = tuple(stem in known for stem in stems)
+    given = tuple([stem in known for stem in stems])
     if all(given):
         # A question that offers the answer ("A or B?") does not give it away.
         given = (False,) * len(stems)
@@ -150,7 +136,10 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
         spelled = {i for number in reference.numbers for i in range(number.start, number.stop)}
         content = reference.content or tuple(range(len(reference.stems)))
         scores = [1.0 if i in spelled else score for i, score in zip(content, scores, strict=True)]
-    return Alignment(stems, tuple(scores), tuple(where), given, names_whole(reference, answer))
+    whole = names_whole(reference, answer)
+    new = [(stem, whole or score >= HIT) for stem, score, old in zip(stems, scores, given, strict=True) if not old]
+    missing, found = (tuple([stem for stem, hit in new if hit is wanted]) for wanted in (False, True))
+    return Alignment(stems, tuple(scores), tuple(where), given, whole, missing, found)
 
 
 def names_whole(reference: Text, answer: Text) -> bool:
@@ -169,12 +158,15 @@ def alias_inside(reference: str, answer: str) -> bool:
     >>> alias_inside("new york city", "it is in nyc.")
     True
     """
+    names = _aliases(reference)
+    padded = f" {bare(answer)} " if names else ""
+    return any(f" {name} " in padded for name in names)
+
+
+@lru_cache(maxsize=16_384)
+def _aliases(reference: str) -> frozenset[str]:
     key = bare(reference)
-    for names in ALIASES:
-        if key in names:
-            padded = f" {bare(answer)} "
-            return any(f" {name} " in padded for name in names)
-    return False
+    return next((names for names in ALIASES if key in names), frozenset())
 
 
 def bare(normal: str) -> str:
@@ -204,7 +196,8 @@ def acronym_inside(reference: Text, answer: Text) -> bool:
     return short is not None and short in _runs(answer.tokens, len(short))
 
 
-def _initials(tokens: Sequence[str]) -> str:
+@lru_cache(maxsize=16_384)
+def _initials(tokens: tuple[str, ...]) -> str:
     return "".join(token[0] for token in tokens if token not in FUNCTION_WORDS and token.isalpha())
 
 
@@ -212,6 +205,8 @@ def _acronyms(text: Text) -> frozenset[str]:
     """Words written entirely in capitals, without dots, in lower case."""
     acronyms = set()
     for word in text.raw.split():
+        if word.isascii() and not word.isupper():
+            continue
         letters = "".join(c for c in word if c.isalpha())
         if len(letters) >= 2 and letters.isupper() and len(letters) <= 7:
             acronyms.add(letters.lower())
@@ -219,9 +214,10 @@ def _acronyms(text: Text) -> frozenset[str]:
 
 
 def _compact(text: Text) -> str | None:
+    if len(text.raw.split()) != 1:
+        return None
     letters = "".join(c for c in text.raw if c.isalpha())
-    single = len(text.raw.split()) == 1
-    return letters.lower() if single and letters.isupper() and 2 <= len(letters) <= 7 else None
+    return letters.lower() if letters.isupper() and 2 <= len(letters) <= 7 else None
 
 
 def _runs(tokens: Sequence[str], n: int) -> set[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def focus(answer: Text, reference: Text, question: Text) -> Text:
     wanted, about = frozenset(reference.content_stems), frozenset(question.content_stems)
 
     def score(part: str) -> float:
-        stems = frozenset(read(part).stems)
+        stems = read(part).stem_set
         return len(wanted & stems) / max(1, len(wanted)) + 0.2 * len(about & stems) / max(1, len(about))
 
     return read(max(parts[:12], key=score))
@@ -57,13 +58,15 @@ def word_features(case: Case, near: Text, words: Mapping[str, float]) -> dict[st
     (0.5, 0.667)
     """
     aligned, in_head, in_near = _alignments(case, near)
-    others = _others(case, near)
+    again = _in_reference(case, near)
+    known = case.reference.stem_set | case.question.stem_set
+    others = [stem for stem in near.said if stem not in known and stem not in again]
     return {
         **_recall(case, aligned, in_head, in_near),
         **_order(aligned, in_near),
         **_missing(case, aligned),
-        **_rare(case, near, in_near, others, words),
-        **_extra(case, near),
+        **_rare(case, near, in_near, others, again, words),
+        **_extra(case, near, known, again),
         **_numbers(case.reference, case.answer, case.head),
         **_dates(case.reference, case.answer, case.head),
         **_characters(case, near),
@@ -93,6 +96,7 @@ def _hits(aligned: Alignment) -> float:
     return 1.0 if aligned.whole else _share(found, found + len(aligned.missing))
 
 
+@lru_cache(maxsize=65_536)
 def rarity(stem: str) -> float:
     """Roughly how informative a word is, 0.3..1.6: long words and numbers more than short ones.
 
@@ -133,7 +137,7 @@ def _recall(case: Case, aligned: Alignment, in_head: Alignment, in_near: Alignme
         "first_hit": aligned.score[0] if aligned.score else 0.0,
         "last_hit": aligned.score[-1] if aligned.score else 0.0,
         "given_share": sum(aligned.given) / max(1, len(aligned.given)),
-        "echo": float(frozenset(aligned.stems) <= frozenset(case.question.stems)),
+        "echo": float(case.question.stem_set.issuperset(aligned.stems)),
         "spread": math.log1p(max(0, max(places) - min(places) + 1 - len(places))) if places else 0.0,
         "place": math.log1p(min(places)) if places else FAR,
         "whole": float(aligned.whole),
@@ -173,21 +177,25 @@ def rarities(texts: Iterable[str], least: int = 4) -> dict[str, float]:
 
 
 def _rare(
-    case: Case, near: Text, in_near: Alignment, others: Sequence[str], words: Mapping[str, float]
+    case: Case,
+    near: Text,
+    in_near: Alignment,
+    others: Sequence[str],
+    again: frozenset[str],
+    words: Mapping[str, float],
 ) -> dict[str, float]:
-    """What rare words of the reference the focus has and lacks, and what rare words it has instead."""
+    """What rare words of the reference the focus has and lacks, and what rare words it has instead: `others`."""
 
     def weight(stems: Iterable[str]) -> float:
-        return sum(words.get(stem, 1.0) for stem in stems)
+        return sum([words.get(stem, 1.0) for stem in stems])
 
     def rarest(stems: Iterable[str]) -> float:
-        return max((words.get(stem, 1.0) for stem in stems), default=0.0)
+        return max([words.get(stem, 1.0) for stem in stems], default=0.0)
 
     triples = zip(in_near.stems, in_near.score, in_near.given, strict=True)
     new = [(stem, score) for stem, score, given in triples if not given]
     of = weight(stem for stem, _ in new)
-    wanted, given = case.reference.content_stems, frozenset(case.question.stems)
-    said = sorted(frozenset(near.content_stems) - given)
+    said = sorted(frozenset(near.content_stems).difference(case.question.stems))
     return {
         "recall_idf": 1.0 if in_near.whole else _share(weight(s for s, score in new if score >= HIT), of),
         "soft_idf": 1.0 if in_near.whole else _share(sum(words.get(s, 1.0) * score for s, score in new), of),
@@ -196,29 +204,22 @@ def _rare(
         "found_idf_rarest": rarest(in_near.found),
         "extra_idf": weight(others),
         "extra_idf_rarest": rarest(others),
-        "precision_idf": weight(s for s in said if any(alike(s, w) >= HIT for w in wanted)) / (weight(said) or 1.0),
+        "precision_idf": weight(s for s in said if s in again) / (weight(said) or 1.0),
     }
 
 
-def _others(case: Case, near: Text) -> list[str]:
-    """Content stems of the focus that neither the question nor, in whatever form, the reference has."""
+def _in_reference(case: Case, near: Text) -> frozenset[str]:
+    """The content stems of focus and residue that the reference has, in whatever form."""
     wanted = case.reference.content_stems
-    known = frozenset(case.reference.stems) | frozenset(case.question.stems)
-    said = (near.stems[i] for i in near.content)
-    return [s for s in said if s not in known and not any(alike(s, w) >= HIT for w in wanted)]
+    said = {*near.content_stems, *case.residue}
+    return frozenset([stem for stem in said if stem in wanted or any(alike(one, stem) >= HIT for one in wanted)])
 
 
-def _extra(case: Case, near: Text) -> dict[str, float]:
-    """What the answer says beyond question and reference."""
-    known = frozenset(case.reference.stems) | frozenset(case.question.stems)
-
-    def beyond(text: Text) -> list[str]:
-        return [s for s in (text.stems[i] for i in text.content) if s not in known]
-
-    head, close = beyond(case.head), beyond(near)
-    wanted = case.reference.content_stems
-    left = case.residue
-    hits = sum(any(alike(s, w) >= HIT for w in wanted) for s in left)
+def _extra(case: Case, near: Text, known: frozenset[str], again: frozenset[str]) -> dict[str, float]:
+    """What the answer says beyond question and reference, whose stems are `known`."""
+    head, close = ([stem for stem in text.said if stem not in known] for text in (case.head, near))
+    left, asked, kept = case.residue, case.question.stem_set, case.question.content_stems
+    hits = sum([stem in again for stem in left])
     return {
         "extra_head": math.log1p(len(head)),
         "extra_focus": math.log1p(len(close)),
@@ -226,10 +227,9 @@ def _extra(case: Case, near: Text) -> dict[str, float]:
         "extra_names_focus": float(len([s for s in set(close) if s in near.names])),
         "precision_residue": hits / len(left) if left else 0.0,
         "residue": math.log1p(len(left)),
-        "in_question": sum(s in case.question.stems for s in case.head.stems) / max(1, len(case.head.stems)),
-        "said_focus": sum(near.stems[i] in known for i in near.content) / max(1, len(near.content)),
-        "question_kept": sum(s in near.stems for s in case.question.content_stems)
-        / max(1, len(case.question.content_stems)),
+        "in_question": sum([stem in asked for stem in case.head.stems]) / max(1, len(case.head.stems)),
+        "said_focus": (len(near.said) - len(close)) / max(1, len(near.said)),
+        "question_kept": sum([stem in near.stem_set for stem in kept]) / max(1, len(kept)),
     }
 
 
@@ -294,24 +294,23 @@ def _trigrams(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
     }
 
 
-def _trigrams_of(words: Iterable[str]) -> frozenset[str]:
+def _trigrams_of(words: Iterable[str]) -> frozenset[tuple[str, str, str]]:
     text = f" {' '.join(words)} "
-    return frozenset(text[i : i + 3] for i in range(len(text) - 2))
+    return frozenset(zip(text, text[1:], text[2:], strict=False))
 
 
 def _rivals(case: Case, near: Text, in_near: Alignment, others: Sequence[str]) -> dict[str, float]:
     """Whether the focus has another word where the reference has one that is missing: John Smith for Jane Smith."""
-    wanted = case.reference.content_stems
-    said = [near.stems[i] for i in near.content]
-    missing = in_near.missing
+    wanted, said, missing = case.reference.content_stems, near.said, in_near.missing
+    both = bool(missing and others)
 
-    def least(of: Callable[[str, Text], bool]) -> float:
-        return float(min(sum(of(s, case.reference) for s in missing), sum(of(s, near) for s in others)))
+    def least(ours: Iterable[bool], theirs: Iterable[bool]) -> float:
+        return float(min(sum(ours), sum(theirs))) if both else 0.0
 
     return {
-        "rivals": least(lambda _stem, _text: True),
-        "rival_names": least(lambda stem, text: stem in text.names),
-        "rival_numbers": least(lambda stem, _text: stem.isdigit()),
+        "rivals": float(min(len(missing), len(others))),
+        "rival_names": least((s in case.reference.names for s in missing), (s in near.names for s in others)),
+        "rival_numbers": least(map(str.isdigit, missing), map(str.isdigit, others)),
         "first_same": float(bool(said) and alike(said[0], wanted[0]) >= HIT) if wanted else 0.0,
         "last_same": float(bool(said) and alike(said[-1], wanted[-1]) >= HIT) if wanted else 0.0,
     }
@@ -428,5 +427,5 @@ def embedding_features(roles: Mapping[str, str], known: Mapping[str, Vector]) ->
 
 
 def _unit(vector: Vector) -> Vector:
-    norm = float(np.linalg.norm(vector))
-    return (vector / norm).astype(np.float32) if norm else vector
+    norm = math.sqrt(vector @ vector)
+    return (vector / norm).astype(np.float32, copy=False) if norm else vector

@@ -191,7 +191,7 @@ def _seen(ruled: Sequence[_Ruled], cache_dir: str | None, words: Mapping[str, fl
             for case, text, by_role in zip(one.cases, texts, by_roles, strict=True)
         ]
         together = _together(rows)
-        seen.append(Seen(tuple({**row, **together} for row in rows), one.rulings, one.places))
+        seen.append(Seen(tuple(row | together for row in rows), one.rulings, one.places))
     return seen
 
 
@@ -202,7 +202,7 @@ def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
     >>> matrix(seen, ["recall", "refusal"]).shape
     (2, 2)
     """
-    rows = [[row[name] for name in names] for one in seen for row in one.values]
+    rows = [[*map(row.__getitem__, names)] for one in seen for row in one.values]
     return np.array(rows, np.float64).reshape(-1, len(names))
 
 
@@ -258,6 +258,10 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
     """
     if not pairs:
         return []
+    if len(distinct := dict.fromkeys(pairs)) < len(pairs):
+        # Releases often give the same answer.
+        known = dict(zip(distinct, match(list(distinct), cache_dir=cache_dir), strict=True))
+        return [known[pair] for pair in pairs]
     model = load()
     doubted = [place for place, pair in enumerate(pairs) if pair.wrong]
     compared = [*pairs, *(Pair(pairs[place].question, pairs[place].answer, pairs[place].wrong) for place in doubted)]

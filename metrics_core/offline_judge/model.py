@@ -19,7 +19,6 @@ FILE = Path(__file__).with_name("model.json")
 _ROWS_AT_ONCE = 4_096
 _LEAF = -1
 _MOST_LEAVES = 32
-_ALL = np.uint32(2**_MOST_LEAVES - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,24 +26,24 @@ class _Tree:
     """One boosted regression tree, flattened: its inner nodes in any order, its leaves from left to right.
 
     A row goes left where its feature is at most the threshold. A row that goes right at a node can no longer end in the
-    leaves on the node's left: `kept` has a bit for each leaf that is left to it then. The leaf that a row ends in is
-    the lowest bit that is left after all nodes, so no row is followed from node to node (QuickScorer, Lucchese et al.
-    2015).
+    leaves on the node's left: `gone` has a bit for each of these. The leaf that a row ends in is the lowest bit that is
+    left after all nodes, so no row is followed from node to node (QuickScorer, Lucchese et al. 2015).
 
     Attributes:
-        feature, threshold, kept: by inner node; the last two of shape (nodes, 1).
+        feature, threshold, gone: by inner node; the last two of shape (nodes, 1).
         value: by leaf.
     """
 
     feature: npt.NDArray[np.intp]
     threshold: npt.NDArray[np.float64]
-    kept: npt.NDArray[np.uint32]
+    gone: npt.NDArray[np.uint32]
     value: npt.NDArray[np.float64]
 
     def values(self, columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The value of the leaf that each row ends in. Shapes: (features, rows) -> (rows,)."""
         right = columns[self.feature] > self.threshold
-        left_over = np.bitwise_and.reduce(np.where(right, self.kept, _ALL), axis=0, initial=_ALL)
+        # A product takes a seventh of the time of a choice between two numbers.
+        left_over = ~np.bitwise_or.reduce(right * self.gone, axis=0)
         # A power of two is 1 times that in floating point, so the place of its bit is the exponent.
         _, exponent = np.frexp((left_over & -left_over).astype(np.float64))
         found: npt.NDArray[np.float64] = self.value[exponent - 1]
@@ -232,10 +231,9 @@ def _tree(nodes: Mapping[str, Sequence[float]]) -> _Tree:
     walk(0)
     if len(leaves) > _MOST_LEAVES:
         raise ValueError(f"a tree has {len(leaves)} leaves, at most {_MOST_LEAVES} are expected")
-    kept = [int(_ALL) & ~gone for _, _, gone in inner]
     return _Tree(
         np.array([one[0] for one in inner], np.intp),
         np.array([[one[1]] for one in inner], np.float64).reshape(-1, 1),
-        np.array(kept, np.uint32).reshape(-1, 1),
+        np.array([one[2] for one in inner], np.uint32).reshape(-1, 1),
         np.array(leaves, np.float64),
     )

@@ -136,20 +136,22 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
     [21.0, 3500000.0]
     """
     result: list[Number] = []
-    at = 0
-    while at < len(tokens):
-        below = tokens[at] in _MINUS and at + 1 < len(tokens)
-        number = _negative(_number_at(tokens, at + 1)) if below else _number_at(tokens, at)
-        if number is None:
-            at += 1
-        else:
-            result.append(number)
-            at = number.stop
+    for at, token in enumerate(tokens):
+        if not _may_begin(token) or (result and at < result[-1].stop):
+            continue
+        below = token in _MINUS and at + 1 < len(tokens)
+        number = _number_at(tokens, at + 1 if below else at)
+        if number is not None:
+            result.append(Number(-number.value, at, number.stop, number.ordinal) if below else number)
     return result
 
 
-def _negative(number: Number | None) -> Number | None:
-    return number and Number(-number.value, number.start - 1, number.stop, number.ordinal)
+# Most tokens begin neither, and a closer look at each of them is most of the time that a text takes.
+@lru_cache(maxsize=65_536)
+def _may_begin(token: str) -> bool:
+    """Whether a number or a date may begin with this token."""
+    named = token == "a" or any(token in words for words in (_ONES, _TENS, _HUNDREDS, _MINUS, _MONTHS))
+    return named or any(map(str.isdigit, token)) or ordinal_word(token) is not None or roman(token) is not None
 
 
 def _number_at(tokens: Sequence[str], start: int) -> Number | None:
@@ -299,14 +301,12 @@ def dates(tokens: Sequence[str]) -> list[Date]:
     [1851, 1900]
     """
     result: list[Date] = []
-    at = 0
-    while at < len(tokens):
+    for at, token in enumerate(tokens):
+        if not _may_begin(token) or (result and at < result[-1].stop):
+            continue
         date = _numeric(tokens, at) or _with_month(tokens, at) or _century(tokens, at) or _year_alone(tokens, at)
-        if date is None:
-            at += 1
-        else:
+        if date is not None:
             result.append(date)
-            at = date.stop
     return result
 
 
@@ -494,5 +494,7 @@ def clock(normal: str) -> int | None:
     >>> clock("it starts at 19:30")
     450
     """
+    if ":" not in normal:
+        return None
     times = {int(hour) % 12 * 60 + int(minute) for hour, minute in _CLOCK.findall(normal)}
     return times.pop() if len(times) == 1 else None

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Literal
 
 from answerkey.metrics_core.offline_judge.numbers_dates import Date, Number, dates, digits, numbers, ordinal_word
@@ -23,6 +24,7 @@ _SENTENCE = re.compile(
     + r")\s+|[。！？]\s*|$)",
     re.DOTALL,
 )
+_MAY_END = re.compile(r"\n|[.!?…؟।][\"')\]]*\s|[。！？]")
 # In a sentence, and not as its answer ("The answer is [5]"), nor an index of code from 0 on.
 _CITATION = re.compile(
     r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<![:=] )(?:\[\^?[1-9]\d*\^?\]|\[[1-9]\d*(?:,\s*\d+)*\]|\^[1-9]\d*\^)"
@@ -30,8 +32,10 @@ _CITATION = re.compile(
 _SENTENCE_WORDS = 4
 _THINK = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL | re.IGNORECASE)
 _MARKUP = re.compile(r"\*\*|__|`+|^#+\s*|^\s*[-*•]\s+", re.MULTILINE)
+_MARK = re.compile("[*_`#•-]")
 # "5km" and "5 km", "iPhone12" and "iPhone 12"; a footnote that lost its brackets ("sung by The Man1") comes off too.
 _SPACED_THOUSANDS = re.compile(r"(?<![\w.,])([1-9]\d{0,2}(?: \d{3})+)(?![\w%]|[.,:]\d)")
+_NUMBERS_IN_A_ROW = re.compile(r"\d \d")
 _LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
 _DECADE = re.compile(r"\d0s")
 _CONTRACTED = re.compile(r"(?<=[a-z])n't\b")
@@ -69,16 +73,12 @@ class Text:
     @cached_property
     def numbers(self) -> tuple[Number, ...]:
         """The numbers that the tokens name."""
-        return tuple(numbers(self.tokens)) if self._tells else ()
+        return tuple(numbers(self.tokens))
 
     @cached_property
     def dates(self) -> tuple[Date, ...]:
         """The dates that the tokens name."""
-        return tuple(dates(self.tokens)) if self._tells else ()
-
-    @cached_property
-    def _tells(self) -> bool:
-        return any(map(_tells, self.tokens))
+        return tuple(dates(self.tokens))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -86,9 +86,19 @@ class Text:
         return frozenset(_names(self.raw))
 
     @cached_property
+    def said(self) -> tuple[str, ...]:
+        """Stems of the content tokens."""
+        return tuple([self.stems[i] for i in self.content])
+
+    @cached_property
     def content_stems(self) -> tuple[str, ...]:
         """Stems of the content tokens; of all tokens where none carries content ("The Who", "It")."""
-        return tuple(self.stems[i] for i in self.content) or self.stems
+        return self.said or self.stems
+
+    @cached_property
+    def stem_set(self) -> frozenset[str]:
+        """The stems, each once."""
+        return frozenset(self.stems)
 
     @cached_property
     def negated(self) -> bool:
@@ -104,18 +114,13 @@ def read(text: str) -> Text:
     ('beatl',)
     """
     raw = clean(text)
-    normal = _CONTRACTED.sub(" not", normalise(raw))
-    normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
+    normal = normalise(raw)
+    normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
+    if _NUMBERS_IN_A_ROW.search(normal):
+        normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     tokens = _tokens(normal)
-    content = tuple(i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS)
+    content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
     return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)
-
-
-# Most texts name neither number nor date, and looking for them at each word is a third of reading.
-@lru_cache(maxsize=65_536)
-def _tells(token: str) -> bool:
-    """Whether the token may be part of a number or a date."""
-    return bool(numbers(("a", token)) or dates(("1", token)))
 
 
 def clean(text: str) -> str:
@@ -127,17 +132,19 @@ def clean(text: str) -> str:
     text = _THINK.sub(" ", text) if "<" in text else text
     cited = ("[" in text or "^" in text) and len(text.split()) >= _SENTENCE_WORDS
     text = _CITATION.sub(" ", text) if cited else text
-    text = _MARKUP.sub(" ", text[:LONGEST_CHARACTERS])
+    text = text[:LONGEST_CHARACTERS]
+    text = _MARKUP.sub(" ", text) if _MARK.search(text) else text
     return repaired(text).strip() or text.strip()
 
 
 def _tokens(normal: str) -> tuple[str, ...]:
     """Word tokens of a normalised text, accents folded; letters and digits apart, but for ordinals and decades."""
-    return tuple(part for token in words_of_normalised(normal) for part in _parted(fold(token)))
+    return tuple(chain.from_iterable(map(_parted, words_of_normalised(normal))))
 
 
 @lru_cache(maxsize=65_536)
 def _parted(token: str) -> tuple[str, ...]:
+    token = fold(token)
     plain = token.isalpha() or not token.isalnum() or digits(token) is not None or _DECADE.fullmatch(token)
     return (token,) if plain else tuple(_LETTERS_OR_DIGITS.findall(token))
 
@@ -165,10 +172,11 @@ def sentences(raw: str) -> tuple[str, ...]:
     >>> sentences("Dr. Brown won. She is old.")
     ('Dr. Brown won.', 'She is old.')
     """
-    return tuple(part.strip() for part in _SENTENCE.findall(raw) if part.strip()) or (raw,)
+    if not _MAY_END.search(raw):
+        return (raw.strip() or raw,)
+    return tuple([part.strip() for part in _SENTENCE.findall(raw) if part.strip()]) or (raw,)
 
 
-@lru_cache(maxsize=65_536)
 def fold(token: str) -> str:
     """A token without accents: `é` is `e`. Marks that make another letter in their script stay.
 
@@ -230,6 +238,8 @@ def _names(raw: str) -> list[str]:
     for sentence in sentences(raw):
         parts = sentence.split()
         for i, part in enumerate(parts):
+            if part.islower():
+                continue
             bare = part.strip("\"'“”‘’«»()[]{},.;:!?")
             if not bare[:1].isupper():
                 continue
@@ -273,7 +283,13 @@ def question_kind(question: Text) -> QuestionKind:
     >>> question_kind(read("Who wrote it?")), question_kind(read("In what year?"))
     ('who', 'when')
     """
-    tokens = frozenset(question.tokens)
+    return _kind_of_question(question.tokens)
+
+
+# The questions come again with every answer and every reference.
+@lru_cache(maxsize=4_096)
+def _kind_of_question(question: tuple[str, ...]) -> QuestionKind:
+    tokens = frozenset(question)
     for kind, asking in _ASKING:
         if not asking & tokens:
             continue
@@ -282,7 +298,7 @@ def question_kind(question: Text) -> QuestionKind:
         if kind == "which" and tokens & _TIME_WORDS:
             return "when"
         return kind
-    if tokens and (question.tokens[0] in _CLOSED or "ли" in tokens):
+    if tokens and (question[0] in _CLOSED or "ли" in tokens):
         return "closed"
     return "other"
 
@@ -324,6 +340,7 @@ def parts_of(question: str | None) -> tuple[str, ...]:
     return tuple(part for part in _PARTS.split(question or "") if words(part))
 
 
+@lru_cache(maxsize=4_096)
 def asks_several(question: str | None) -> bool:
     """Whether a question asks for more than one thing.
 

@@ -88,9 +88,8 @@ class Case:
 
 def _residue(head: Text, question: Text, reference: Text) -> tuple[str, ...]:
     """Content stems of the head that the question does not give, shell words dropped."""
-    given = frozenset(question.stems) - frozenset(reference.stems)
-    left = [s for s in (head.stems[i] for i in head.content) if s not in given and s not in SHELL_WORDS]
-    return tuple(left)
+    given = question.stem_set - reference.stem_set
+    return tuple([stem for stem in head.said if stem not in given and stem not in SHELL_WORDS])
 
 
 def clear(case: Case) -> bool:
@@ -99,7 +98,8 @@ def clear(case: Case) -> bool:
     >>> clear(Case.of(read("Which city?"), read("Paris or London"), read("Paris")))
     False
     """
-    choice = bool(ALTERNATIVE_WORDS & {*case.head.tokens} - {*case.reference.tokens, *case.question.tokens})
+    choices = ALTERNATIVE_WORDS.intersection(case.head.tokens)
+    choice = bool(choices and choices.difference(case.reference.tokens, case.question.tokens))
     return case.head.negated == case.reference.negated and not choice and not hedges(case.answer.normal)
 
 
@@ -111,14 +111,14 @@ def same_text(case: Case) -> Ruling | None:
 
 
 def _plain(text: Text) -> tuple[str, ...]:
-    return tuple(token for token in text.tokens if token not in ("the", "a", "an"))
+    return tuple([token for token in text.tokens if token not in ("the", "a", "an")])
 
 
 def same_answer(case: Case) -> Ruling | None:
     """The texts are equal without what the question says: "The capital of France is Paris" and "Paris"."""
-    wanted = case.reference.content_stems
-    contradicts = says(case.reference) != 0 and polarity(case.reference, case.answer, case.question) <= 0
-    if clear(case) and wanted and not contradicts and _same_words(case):
+    if not case.reference.content_stems or not _same_words(case) or not clear(case):
+        return None
+    if says(case.reference) == 0 or polarity(case.reference, case.answer, case.question) > 0:
         return Ruling("same_answer", "match", "without what the question says, the answer is the reference")
     return None
 
@@ -129,6 +129,8 @@ _LIST = re.compile(r"[,;/&]|\b(?:and|und|et|y|и)\b")
 def _same_words(case: Case) -> bool:
     """In the same order, except in lists: "Ada beat Eve" is not "Eve beat Ada"."""
     said, wanted = case.residue, case.reference.content_stems
+    if len(said) != len(wanted):
+        return False
     return said == wanted or (sorted(said) == sorted(wanted) and _LIST.search(case.reference.normal) is not None)
 
 
@@ -143,7 +145,7 @@ def same_polarity(case: Case) -> Ruling | None:
 def same_number(case: Case) -> Ruling | None:
     """Both are a single number with its unit: "100" and "one hundred", "5 km" and "5,000 metres"."""
     wanted = only_quantity(case.reference, frozenset())
-    said = only_quantity(case.head, frozenset(case.question.stems))
+    said = only_quantity(case.head, case.question.stem_set) if wanted else None
     if wanted is None or said is None or not clear(case) or not said.equals(wanted):
         return None
     return Ruling("same_number", "match", "the answer names the same number")
@@ -208,7 +210,7 @@ def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
     >>> only_quantity(read("the answer is 5 km"), frozenset())
     Quantity(value=5.0, unit='kilometre')
     """
-    named = quantities(text.tokens, text.numbers)
+    named = quantities(text.tokens, text.numbers) if text.numbers else ()
     if len(named) != 1:
         return None
     spelled = {i for number in text.numbers for i in range(number.start, number.stop)}
@@ -236,7 +238,7 @@ _BUT = re.compile(r",?\s(?:but|however|although|yet|но|однако)\b,?\s*", 
 
 def _says_more(case: Case) -> bool:
     """Whether a sentence neither declines nor only repeats the question: "As an AI ... However, it is 5"."""
-    known = frozenset(case.question.stems)
+    known = case.question.stem_set
     for sentence in sentences(case.answer.raw):
         for clause in _BUT.split(sentence):
             part = read(clause) if clause.strip() else case.question
@@ -327,8 +329,10 @@ def opposite(case: Case) -> Ruling | None:
     if polarity(case.reference, case.answer, case.question) < 0:
         return Ruling("opposite", "mismatch", "one says yes, the other no")
     reference = case.reference
+    if not reference.negated or case.answer.negated:
+        return None
     denied = {reference.stems[i] for i in reference.content if reference.tokens[i] not in NEGATIONS}
-    if reference.negated and not case.answer.negated and len(denied) > 1 and denied <= {*case.answer.stems}:
+    if len(denied) > 1 and denied.issubset(case.answer.stems):
         return Ruling("opposite", "mismatch", "the answer says what the reference denies")
     return None
 
@@ -339,11 +343,13 @@ _AND_BEHIND_COMMA = re.compile(r",.*\s(?:and|и|und|et|y)\s")
 
 def other_list(case: Case) -> Ruling | None:
     """The reference is a list ("red, yellow and blue"); the answer has only a part of it, or other numbers."""
-    items = [read(item).content_stems for item in _LIST_MARK.split(case.reference.normal) if item.strip(" .")]
+    items = _items(case.reference.normal)
+    if len(items) < 2:
+        return None
     wanted_numbers, numbers = ({n.value for n in text.numbers} for text in (case.reference, case.head))
     only_numbers = len(wanted_numbers) == len(items) and len(numbers) >= len(case.residue)
     several = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
-    if len(items) < 2 or not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
+    if not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return None
     said, wanted = case.answer.stems, case.reference.stems
     present = [any(alike(one, other) >= HIT for one in item for other in said) for item in items]
@@ -355,6 +361,13 @@ def other_list(case: Case) -> Ruling | None:
     return None
 
 
+# References come again with every answer.
+@lru_cache(maxsize=16_384)
+def _items(normal: str) -> tuple[tuple[str, ...], ...]:
+    """The content stems of each item of what may be a list."""
+    return tuple(read(item).content_stems for item in _LIST_MARK.split(normal) if item.strip(" ."))
+
+
 def other_number(case: Case) -> Ruling | None:
     """Both name a number of the same kind of thing, a time of day, an identifier, or what a number tells apart, and
     another one.
@@ -363,7 +376,7 @@ def other_number(case: Case) -> Ruling | None:
     times = clock(case.reference.normal), clock(case.answer.normal)
     if (None not in times and times[0] != times[1]) or _other_identifier(case):
         return ruling
-    if case.reference.dates:
+    if case.reference.dates or not case.reference.numbers:
         return None
     if _other_label(case):
         return ruling
@@ -382,11 +395,13 @@ def other_number(case: Case) -> Ruling | None:
 
 def _other_identifier(case: Case) -> bool:
     """Tokens with digits that are too long for a number, where one other digit means another thing."""
-    wanted, said = (
-        {token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token))}
-        for text in (case.reference, case.answer)
-    )
-    return bool(wanted and said) and wanted.isdisjoint(said)
+    wanted = _identifiers(case.reference)
+    said = _identifiers(case.answer) if wanted else wanted
+    return bool(said) and wanted.isdisjoint(said)
+
+
+def _identifiers(text: Text) -> frozenset[str]:
+    return frozenset(token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token)))
 
 
 def _about_the_same(case: Case) -> bool:

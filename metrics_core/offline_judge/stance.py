@@ -36,6 +36,7 @@ SHELL_WORDS = word_set("answer correct call known name nam locat situat refer ca
 """Stems of words that introduce an answer and are not part of it."""
 
 
+@lru_cache(maxsize=16_384)
 def shelled(sentence: str) -> str:
     """The sentence without an introduction such as "the answer is", "it's", "ответ:".
 
