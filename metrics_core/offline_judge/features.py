@@ -286,7 +286,7 @@ def _trigrams(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
     """Character trigrams that the reference shares with the focus, and what either says beyond the question."""
     wanted, close = _trigrams_of(case.reference.tokens), _trigrams_of(near.tokens)
     left = _trigrams_of(case.residue)
-    new = _trigrams_of(stem for stem, given in zip(in_near.stems, in_near.given, strict=True) if not given)
+    new = _trigrams_of(tuple([stem for stem, given in zip(in_near.stems, in_near.given, strict=True) if not given]))
     return {
         "trigrams_found": len(wanted & close) / max(1, len(wanted)),
         "trigrams_both": len(wanted & close) / max(1, len(wanted | close)),
@@ -294,7 +294,9 @@ def _trigrams(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
     }
 
 
-def _trigrams_of(words: Iterable[str]) -> frozenset[tuple[str, str, str]]:
+# The same texts come again beside the next reference.
+@lru_cache(maxsize=128)
+def _trigrams_of(words: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
     text = f" {' '.join(words)} "
     return frozenset(zip(text, text[1:], text[2:], strict=False))
 

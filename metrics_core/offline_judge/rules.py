@@ -368,18 +368,20 @@ def _items(normal: str) -> tuple[tuple[str, ...], ...]:
     return tuple(read(item).content_stems for item in _LIST_MARK.split(normal) if item.strip(" ."))
 
 
+_OTHER_NUMBER = Ruling("other_number", "mismatch", "the answer names another number")
+
+
 def other_number(case: Case) -> Ruling | None:
     """Both name a number of the same kind of thing, a time of day, an identifier, or what a number tells apart, and
     another one.
     """
-    ruling = Ruling("other_number", "mismatch", "the answer names another number")
     times = clock(case.reference.normal), clock(case.answer.normal)
     if (None not in times and times[0] != times[1]) or _other_identifier(case):
-        return ruling
+        return _OTHER_NUMBER
     if case.reference.dates or not case.reference.numbers:
         return None
     if _other_label(case):
-        return ruling
+        return _OTHER_NUMBER
     wanted, said = (
         quantities(case.reference.tokens, case.reference.numbers),
         quantities(case.head.tokens, case.head.numbers),
@@ -390,7 +392,7 @@ def other_number(case: Case) -> Ruling | None:
     if len(wanted) != 1 or len(said) != 1 or any(q.near(wanted[0]) for q in everywhere):
         return None
     asks = frozenset(UNIT_WORDS[token] for token in case.question.tokens if token in UNIT_WORDS)
-    return ruling if said[0].rivals(wanted[0], asks) and _about_the_same(case) else None
+    return _OTHER_NUMBER if said[0].rivals(wanted[0], asks) and _about_the_same(case) else None
 
 
 def _other_identifier(case: Case) -> bool:
