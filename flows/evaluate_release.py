@@ -35,6 +35,7 @@ from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.rivals import check_rivals, with_rivals
+from answerkey.tasks.score.score import start_processes
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
@@ -153,6 +154,8 @@ def evaluate(run: Run, asked: Evaluation, before: Sequence[Report] = ()) -> list
 
     # Nobody has looked yet whether the workers can be used for a dry run.
     loaded, measures = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
+    if not (runner.elsewhere or asked.judging.dry_run):
+        start_processes(metrics, loaded.n_rows)
     tell(Advance("validate"))
     checked = steps.validate.after(loaded)(loaded.staged, loaded.rejects, str(run.folder), asked.contract, measures)
     steps.record_validation(home, run.id, source.answers, loaded, checked)

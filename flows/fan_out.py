@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ from answerkey.tasks.reports.commit import Committed, CutCommit
 from answerkey.tasks.reports.commit_shard import CommitShard
 from answerkey.tasks.reports.scores import CutScores, ScoresShard
 from answerkey.tasks.score.plan import MAX_SHARDS
-from answerkey.tasks.score.score import in_good_order, worth_spawning
+from answerkey.tasks.score.score import in_good_order, spawns
 from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.validate.measures import MeasuredShard
 from answerkey.tasks.warehouse.home import Home
@@ -74,7 +75,7 @@ class OnThisMachine:
 
     def run(self, shards: Sequence[S], key_from: Callable[[S], str], after: object = None) -> Outcomes[S]:
         """See the class."""
-        spawn = worth_spawning(shard for shard in shards if isinstance(shard, Shard))
+        spawn = spawns(shard for shard in shards if isinstance(shard, Shard))
         closed = threading.Event()
         submitted: dict[Submitted[str], S] = {}
         model: Submitted[str] | None = None
@@ -205,7 +206,8 @@ def fan_out(
     """
     if not shards:
         return {}
-    progress = tell_server("its progress", _begin_progress)
+    # Each time, Prefect makes a connection of its own: no more than one in a second.
+    progress, shown = tell_server("its progress", _begin_progress), time.monotonic()
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -219,8 +221,10 @@ def fan_out(
             scored[shard.name] += shard.n_rows
             tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
             parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
-            if _tell("scored", done, len(shards)) and progress:
+            due = _tell("scored", done, len(shards)) and (done == len(shards) or time.monotonic() >= shown + 1)
+            if due and progress:
                 tell_server("its progress", partial(_show_progress, progress, 100 * done / len(shards)))
+                shown = time.monotonic()
     except Exception:
         # Shards that are still worked on read the files that the run removes next.
         outcomes.close()

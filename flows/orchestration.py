@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import logging
+import multiprocessing
 import os
 import sys
 import threading
@@ -86,7 +87,12 @@ class Flow(Generic[P, R]):
         self._validated = validate_call(config=_STRICT)(function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run it."""
+        """Run it.
+
+        Raises:
+            RuntimeError: a process that is to score for a run has come here by importing the script that started it.
+        """
+        _refuse_twice()
         if on_server():
             return self._on_prefect()(*args, **kwargs)
         with _own_threads():
@@ -97,6 +103,12 @@ class Flow(Generic[P, R]):
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._on_prefect(), name)
+
+
+def _refuse_twice() -> None:
+    # By this, multiprocessing knows such a process. The same run would begin once more in each.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError('a script must start a run under `if __name__ == "__main__":`, since processes import it')
 
 
 # Values may be secrets that were typed into the wrong field.
@@ -134,6 +146,7 @@ def _prefect_flow(
 
     class OnServer(prefect.Flow[P, R]):
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            _refuse_twice()
             return super().__call__(*args, **kwargs) if on_server() else plain(*args, **kwargs)
 
     _log_to_server()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 import uuid
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from answerkey.metrics_core import frame
 from answerkey.metrics_core.errors import UserError
@@ -22,6 +23,9 @@ from answerkey.metrics_core.metric import Metric, measured
 from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
 from answerkey.metrics_core.result import Result
 from answerkey.metrics_core.sample import Sample
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def evaluate(
@@ -119,11 +123,23 @@ def spawned_pool(workers: int) -> ProcessPoolExecutor:
 
     Spawned, not forked: a fork of a process with threads (torch, an orchestrator) can hang.
     """
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+    return _Pool(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+class _Pool(ProcessPoolExecutor):
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        # This may start a process, which inherits that it is deaf to Ctrl-C until it is ready to end by it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with_parent() -> None:
+    # Ctrl-C is for every process of a terminal. What it means is said by the parent: no traceback for each worker.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # The workers of a parent that was killed would otherwise wait for its next call for ever.
     threading.Thread(target=_watch_parent, daemon=True).start()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import cache
-from typing import Protocol, TypeVar
+from importlib import import_module
+from typing import ParamSpec, Protocol, TypeVar
 
 from answerkey.metrics_core.evaluate import spawned_pool
-from answerkey.metrics_core.metric import Kind
+from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.shard import Cancelled, Shard, score_shard
 
@@ -25,16 +28,53 @@ class Work(Protocol):
 
 
 W = TypeVar("W", bound=Work)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log = logging.getLogger("answerkey")
 
 _one_model_at_a_time = threading.Lock()
-_SPAWN_ROWS = 80_000
-"""Up to this many lexical rows a run stays in one process: to start another takes 2 seconds of a processor, and so does
-scoring this many. Of 70,000, a quarter of the time of the whole run went into starting two."""
+_SPAWN_ROWS = 40_000
+"""Up to this many lexical rows a run stays in one process. To start one for each processor takes .7 seconds of it,
+which pass while the answers are validated; to score this many takes 4."""
 
 
-def worth_spawning(shards: Iterable[Shard]) -> bool:
-    """Whether there is enough to score for more than one process."""
-    return sum(shard.n_rows for shard in shards if shard.workload == "lexical") > _SPAWN_ROWS
+def worth_spawning(n_rows: int) -> bool:
+    """Whether so many lexical rows are enough for more than one process."""
+    return n_rows > _SPAWN_ROWS and (os.cpu_count() or 1) > 1
+
+
+def start_processes(metrics: Iterable[Metric], n_rows: int) -> None:
+    """Start the processes that will score `n_rows` by each metric, if that is worth several, and do not wait for them.
+
+    What they import, they have imported by the time that the rows are validated.
+    """
+    lexical = n_rows * sum(metric.workload == "lexical" for metric in metrics)
+    if worth_spawning(lexical):
+        # `spawns` looks what has become of them.
+        with suppress(BrokenProcessPool):
+            for _ in range(min(os.cpu_count() or 1, 2 * lexical // _SPAWN_ROWS)):
+                _pool().submit(_import)
+
+
+def spawns(shards: Iterable[Shard]) -> bool:
+    """Whether there is enough to score for more than one process, and processes can be started."""
+    if not worth_spawning(sum(shard.n_rows for shard in shards if shard.workload == "lexical")):
+        return False
+    try:
+        in_another_process(_import)
+    except BrokenProcessPool:
+        log.warning(
+            "no other process could be started, so everything is scored in this one; "
+            'a script must call this under `if __name__ == "__main__":`'
+        )
+        return False
+    return True
+
+
+def _import() -> None:
+    """What scoring imports late."""
+    import_module("pyarrow.parquet")
 
 
 def score(shard: Shard, *, spawn: bool, key_from: str = "", stopped: Callable[[], bool] | None = None) -> str:
@@ -62,10 +102,10 @@ def score(shard: Shard, *, spawn: bool, key_from: str = "", stopped: Callable[[]
     return in_another_process(score_shard, shard) if spawn else score_shard(shard, stopped=stopped)
 
 
-def in_another_process(do: Callable[[W], str], shard: W) -> str:
+def in_another_process(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Do what only one thread of a process can do at once in one of as many processes as there are cores."""
     try:
-        return _pool().submit(do, shard).result()
+        return _pool().submit(do, *args, **kwargs).result()
     except BrokenProcessPool:
         # A worker process was killed. The next attempt, which the caller's retries make, gets a new pool.
         _pool.cache_clear()

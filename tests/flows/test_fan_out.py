@@ -4,9 +4,12 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows.environment import started_here
 from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.orchestration import end_submitted
 from answerkey.flows.parameters import Data, Limits, Scoring
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.contains import Contains
@@ -90,7 +94,7 @@ def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(
 
 @dataclass(frozen=True)
 class Slow(Contains):
-    """Takes a second for each row, and says when it has begun and ended."""
+    """Says when it has begun, and ends only once the run waits for it, or has removed its files."""
 
     began: ClassVar = threading.Event()
     ended: ClassVar[list[bool]] = []
@@ -98,9 +102,22 @@ class Slow(Contains):
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         self.began.set()
-        time.sleep(len(samples))
-        self.ended.append(any(self.home.scratch.glob("*/todo*")))
+        deadline = time.monotonic() + 200
+        while self.has_files() and not in_main_thread(end_submitted) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        # One that does not wait has left the function by now.
+        time.sleep(0.5)
+        self.ended.append(self.has_files() and in_main_thread(end_submitted))
         return super().measure(samples)
+
+    def has_files(self) -> bool:
+        return any(self.home.scratch.glob("*/todo*"))
+
+
+def in_main_thread(function: Callable[[], None]) -> bool:
+    """Whether the main thread of this process is in a call of that function."""
+    frames = traceback.walk_stack(sys._current_frames()[threading.main_thread().ident or 0])
+    return any(frame.f_code is function.__code__ for frame, _ in frames)
 
 
 @pytest.mark.parametrize("with_server", [True, False])
@@ -129,3 +146,27 @@ def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(
     assert [*Slow.home.scratch.iterdir()] == []
     assert query(tmp_path / "home", "SELECT status FROM runs") == [("stopped",)]
     assert "Traceback" not in capfd.readouterr().err
+
+
+UNGUARDED = """
+import sys
+from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.parameters import Data, Scoring
+from answerkey.tasks.score import score
+
+score._SPAWN_ROWS = 2
+evaluate_release(Data(answers=sys.argv[1], release="new"), Scoring(metrics=["contains"]), home=sys.argv[2], page=False)
+"""
+
+
+def test_a_script_that_processes_cannot_import_is_run_once(tmp_path: Path) -> None:
+    file, script, home = tmp_path / "faq.jsonl", tmp_path / "script.py", tmp_path / "home"
+    file.write_text("".join(json.dumps({"id": f"q{i}", "answer": "a", "reference": "a"}) + "\n" for i in range(3)))
+    script.write_text(UNGUARDED)
+    words = [sys.executable, str(script), str(file), str(home)]
+    alone = {**os.environ, "PREFECT_API_URL": ""}
+    done = subprocess.run(words, check=False, capture_output=True, text=True, env=alone, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert 'RuntimeError: a script must start a run under `if __name__ == "__main__":`' in done.stderr
+    assert query(home, "SELECT status FROM runs") == [("complete",)]
+    assert query(home, "SELECT status, count(*) FROM scores GROUP BY ALL") == [("scored", 3)]

@@ -37,6 +37,20 @@ if __name__ == "__main__":
     print(pool.submit(os.getpid).result(), flush=True)
     time.sleep(60)
 """
+CTRL_C = """
+import os, signal, time
+from answerkey.metrics_core.evaluate import spawned_pool
+if __name__ == "__main__":
+    pool = spawned_pool(2)
+    working = pool.submit(os.getpid)
+    if READY:
+        working.result()
+    # As a terminal does. The second one has only begun to start, or both.
+    pool.submit(time.sleep, 60)
+    signal.signal(signal.SIGINT, lambda *_: print("told once", flush=True))
+    os.killpg(0, signal.SIGINT)
+    print(type(pool.submit(os.getpid).exception()).__name__, flush=True)
+"""
 
 
 def samples(n: int = 7) -> list[Sample]:
@@ -208,6 +222,18 @@ def test_every_public_name_has_an_example(folder: str) -> None:
 def test_work_is_done_in_another_process() -> None:
     with spawned_pool(1) as pool:
         assert pool.submit(os.getppid).result() == os.getpid()
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_workers_say_nothing_of_ctrl_c(ready: bool, tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(CTRL_C.replace("READY", str(ready)))
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        check=False, capture_output=True, text=True, env=environment, start_new_session=True, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "told once\nBrokenProcessPool\n", "")
 
 
 def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:

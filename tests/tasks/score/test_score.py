@@ -1,11 +1,16 @@
 """In which order and where shards are scored."""
 
+import multiprocessing
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.score.score import in_good_order, worth_spawning
+from answerkey.tasks.score.score import _pool, in_good_order, spawns, start_processes
 from answerkey.tasks.score.shard import Shard
 
 ASKED = dict(judge=JudgeOptions(judges=("openai/a",)))
@@ -40,9 +45,44 @@ def test_the_offline_judge_is_a_model() -> None:
     assert in_good_order([*lexical, *offline]) == [offline[0], *lexical, offline[1]]
 
 
+@pytest.fixture
+def _no_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On a machine of two processors; the processes that are started end with the test."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    yield
+    _pool().shutdown(cancel_futures=True)
+    _pool.cache_clear()
+
+
+@pytest.mark.usefixtures("_no_processes")
 def test_only_lexical_rows_are_worth_processes() -> None:
     def rows(**n_rows: int) -> list[Shard]:
         return [replace(shard(metric, 0), n_rows=n) for metric, n in n_rows.items()]
 
-    assert not worth_spawning(rows(bleu=80_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
-    assert worth_spawning(rows(bleu=40_001, chrf=40_000))
+    assert not spawns(rows(bleu=40_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
+    assert spawns(rows(bleu=20_001, chrf=20_000))
+
+
+@pytest.mark.usefixtures("_no_processes")
+def test_processes_are_started_before_there_is_anything_to_score() -> None:
+    def started(metrics: list[str], n_rows: int) -> int:
+        start_processes([shard(metric, 0).metric for metric in metrics], n_rows)
+        return len(multiprocessing.active_children())
+
+    assert started(["bleu", "chrf", "semantic_similarity"], 20_000) == 0
+    assert started(["bleu", "chrf"], 20_001) == 2
+
+
+@pytest.mark.usefixtures("_no_processes")
+def test_without_processes_everything_is_scored_in_this_one(caplog: pytest.LogCaptureFixture) -> None:
+    start_processes([shard("bleu", 0).metric], 40_001)
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
+    assert not spawns([replace(shard("bleu", 0), n_rows=40_001)])
+    assert [record.message for record in caplog.records] == [
+        "no other process could be started, so everything is scored in this one; "
+        'a script must call this under `if __name__ == "__main__":`'
+    ]
+    # The next run tries again.
+    assert spawns([replace(shard("bleu", 0), n_rows=40_001)])
