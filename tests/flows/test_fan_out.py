@@ -135,8 +135,8 @@ def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(
         assert Slow.began.wait(200)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=interrupt).start()
     server = request.getfixturevalue("server") if with_server else None
+    threading.Thread(target=interrupt).start()
     with temporary_settings({PREFECT_API_URL: server}) if server else nullcontext():
         with pytest.raises(KeyboardInterrupt), started_here():
             evaluate_release(Data(answers=str(file), release="new"), scoring, home=home, page=False)
