@@ -211,6 +211,7 @@ def test_the_command_works_beside_the_users_own_packages(installed: Path, projec
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_it_serves_its_flows_from_there(installed: Path, project: Path) -> None:
     port = two_free_ports()
     command = [sys.executable, "-m", "answerkey.flows.cli", "serve", "--port", str(port), "--home", "home"]

@@ -155,8 +155,8 @@ def test_100_labels_of_1000_with_a_judge_of_kappa_7() -> None:
 
 def test_a_difference_of_releases_is_corrected_and_held() -> None:
     rng = np.random.default_rng(4)
-    old = (rng.random((500, 800)) < 0.65).astype(float)
-    new = np.where(rng.random((500, 800)) < 0.7, old, rng.random((500, 800)) < 0.8).astype(float)
+    old = (rng.random((300, 800)) < 0.65).astype(float)
+    new = np.where(rng.random((300, 800)) < 0.7, old, rng.random((300, 800)) < 0.8).astype(float)
     truth = 0.3 * (0.8 - 0.65)
     # The judge is kinder to the new release than to the old one.
     old_scores, new_scores = judged(rng, old, 0.85, 0.9), judged(rng, new, 0.95, 0.75)

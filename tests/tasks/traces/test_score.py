@@ -284,7 +284,7 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_pat
 
 
 def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log(tmp_path / "log.jsonl", [trace(n, items=list(range(1_000))) for n in range(20)])
+    log(tmp_path / "log.jsonl", [trace(n, items=list(range(400))) for n in range(20)])
     monkeypatch.setattr(selecting, "_LIMIT_S", 0.1)
     # Slow in small pieces: each pair of items of each trace.
     inner = "len(list_filter(items::INT[], lambda j: sin(i * j) > 2))"
