@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.llm.ledger import COLUMNS, Ledger
 from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
-from answerkey.tasks.reports.commit_shard import ROWS, TABLES, CommitShard
+from answerkey.tasks.reports.commit_shard import EVERY_ROW, ROWS, TABLES, CommitShard
 from answerkey.tasks.warehouse.content import Sums, is_sealed, seal, seal_as, seal_thinned
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -43,8 +43,6 @@ _DIGITS = 12
 _SHARD_ROWS = 100_000
 _MOST_SHARDS = 16
 _FILES = ("samples.parquet", "answers.parquet", "hashed.json")
-_ALL = {"share": 0, "of": 1}
-"""Of the rows of a commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +217,7 @@ def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: s
     import pyarrow.compute as pc
 
     samples = {"samples": one_file(loaded.references or accepted)}
-    connection.execute(ROWS["new_samples"], {**samples, **_ALL})
+    connection.execute(ROWS["new_samples"], {**samples, **EVERY_ROW})
     # Hashed as they come, in order: a text of all of them would have to fit into memory.
     digest, count = md5(usedforsecurity=False), 0
     for batch in connection.execute(_SQL["sample_hashes"], samples).to_arrow_reader(_HASHES):
@@ -229,7 +227,7 @@ def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: s
     answers = {"accepted": one_file(accepted)}
     releases = connection.execute(_SQL["releases"], answers).fetchall()
     digests = {release: md5(usedforsecurity=False) for release, *_ in releases}
-    hashes = connection.execute(f"{ROWS['new_answers']}\n{_SQL['answer_hashes']}", {**answers, **_ALL})
+    hashes = connection.execute(f"{ROWS['new_answers']}\n{_SQL['answer_hashes']}", {**answers, **EVERY_ROW})
     for batch in hashes.to_arrow_reader(_HASHES):
         runs, start = pc.run_end_encode(batch.column(0)), 0
         for release, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
@@ -283,8 +281,8 @@ def _commit_samples(
     if made:
         home.warehouse.adopt(warehouse, "samples", made.samples, {})
     else:
-        samples = {"samples": one_file(loaded.references or accepted)}
-        warehouse.execute(ROWS["new_samples"], {**samples, **_ALL})
+        samples = {"samples": one_file(loaded.references or accepted), **EVERY_ROW}
+        warehouse.execute(ROWS["new_samples"], samples)
         asked = {"accepted": one_file(accepted)} if loaded.references else {}
         rows = ROWS["asked_samples" if loaded.references else "samples"]
         warehouse.execute(f"INSERT INTO samples BY NAME {rows}", {**key, **samples, **asked})
@@ -309,7 +307,7 @@ def _commit_answers(
         home.warehouse.adopt(warehouse, "answers", made.answers, {})
     else:
         rows = f"{ROWS['new_answers']}\n{ROWS['answers']}"
-        warehouse.execute(f"INSERT INTO answers BY NAME {rows}", {**new, "accepted": one_file(accepted), **_ALL})
+        warehouse.execute(f"INSERT INTO answers BY NAME {rows}", {**new, "accepted": one_file(accepted), **EVERY_ROW})
     return {"answers": [f"{dataset}/{release}/{version}" for release, version in zip(*named, strict=True)]}
 
 

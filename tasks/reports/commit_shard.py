@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.metrics_core.metric import Kind
 from answerkey.tasks.warehouse.content import sums_of_files
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
     import duckdb
 
 ROWS = statements(__name__)
-"""The statements for the rows of samples and answers; all of them are share 0 of 1."""
+"""The statements for the rows of samples and answers, each of a range of rows of a file."""
+EVERY_ROW = {"first": 0, "end": 2**62}
 
 TABLES = ("samples", "answers", "measurements")
 
 
 @dataclass(frozen=True, slots=True)
 class CommitShard:
-    """One of `of` shares of the samples and answers of a run, numbered from 0, and as many of its finished parts.
+    """One of `of` ranges of the samples and answers of a run, numbered from 0, and as many of its finished parts.
 
     The rows become two files in the store, `samples` and `answers`. `hashed` is another one, with the `Sums` of both
     and of the measurements in `parts` as JSON, by table and by part of it. `releases` are pairs of name and version.
@@ -72,26 +74,35 @@ def write_commit(shard: CommitShard) -> str:
     if home.store.exists(shard.part):
         return shard.part
     with ExitStack() as opened:
-        files = {"accepted": one_file(opened.enter_context(home.store.local(shard.accepted)))}
+        accepted = opened.enter_context(home.store.local(shard.accepted))
+        files = {"accepted": one_file(accepted)}
         references = opened.enter_context(home.store.local(shard.references)) if shard.references else None
         # Whoever finds the sums finds the rows too: they are published first.
         hashed = opened.enter_context(home.store.whole(shard.hashed))
         answers = opened.enter_context(home.store.whole(shard.answers))
         samples = opened.enter_context(home.store.whole(shard.samples))
         connection = opened.enter_context(scratch(samples.parent))
-        share: dict[str, Any] = {"share": shard.share, "of": shard.of}
         about = {"dataset": shard.dataset, "version": shard.dataset_version}
-        given = {"samples": one_file(references) if references else files["accepted"]}
-        connection.execute(ROWS["new_samples"], {**given, **share})
+        given = {"samples": one_file(references or accepted), **_range(shard, references or accepted)}
+        connection.execute(ROWS["new_samples"], given)
         asked = {**about, **given, **(files if references else {})}
         write_parquet(connection, ROWS["asked_samples" if references else "samples"], samples, asked)
         releases, versions = ([*column] for column in zip(*shard.releases, strict=True))
         new = {"dataset": shard.dataset, "releases": releases, "versions": versions}
-        write_parquet(connection, f"{ROWS['new_answers']}\n{ROWS['answers']}", answers, {**new, **files, **share})
+        rows_of = {**files, **_range(shard, accepted)}
+        write_parquet(connection, f"{ROWS['new_answers']}\n{ROWS['answers']}", answers, {**new, **rows_of})
         parts = [one_file(opened.enter_context(home.store.local(part))) for part in shard.parts]
         rows = {"samples": [one_file(samples)], "answers": [one_file(answers)], "measurements": parts}
         hashed.write_text(json.dumps(_hashed(connection, rows, shard.of_measurements)))
     return shard.part
+
+
+def _range(shard: CommitShard, file: Path) -> dict[str, int]:
+    """The rows of a file that belong to a shard."""
+    import pyarrow.parquet as pq
+
+    n_rows = pq.read_metadata(file).num_rows
+    return {"first": n_rows * shard.share // shard.of, "end": n_rows * (shard.share + 1) // shard.of}
 
 
 def _hashed(
