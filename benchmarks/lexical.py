@@ -13,7 +13,7 @@ from benchmarks._environments import Missing, python_for
 from benchmarks._rows import SETS, sample
 from benchmarks._turns import Contestant, Failed, Turn, ratios, rounds, spread
 
-ROWS = 500
+ROWS = 300
 SIDES = Path(__file__).with_name("_lexical_sides.py")
 PEERS: dict[str, tuple[str, ...]] = {
     "rouge_l": ("rouge-score", "rouge-score, our words", "torchmetrics", "evaluate", "ragas", "DeepEval"),
@@ -25,7 +25,7 @@ PEERS: dict[str, tuple[str, ...]] = {
 }
 ENVIRONMENTS = {"torchmetrics": "torchmetrics", "evaluate": "evaluate", "ragas": "ragas", "DeepEval": "deepeval"}
 SAME = 1e-6
-SLOW_S = 3.0
+SLOW_S = 1.5
 
 
 def figures(cache: Path, n_rounds: int, rows: int = ROWS) -> dict[str, Any]:

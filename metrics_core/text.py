@@ -240,7 +240,9 @@ def words_of_normalised(text: str) -> tuple[str, ...]:
     return tuple(tokens)
 
 
-# References come again with every release; the sizes bound the memory.
+# References come again with every release; the sizes bound the memory. What is kept of answers, for the next metric of
+# a run, was measured to save seven metrics together 5 % of their time, and to cost one alone 8 %: it leaves the cache
+# of the processor, and the garbage collector looks through it.
 reference_words = lru_cache(maxsize=16_384)(words)
 """`words` for references: kept, since they come again with every release."""
 normal_reference = lru_cache(maxsize=16_384)(normalise)
