@@ -2,9 +2,13 @@
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from answerkey.metrics_core import Sample, evaluate
+from answerkey.metrics_core.offline_judge.matcher import Pair, match
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "offline_traps.jsonl"
 TRAPS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
@@ -30,3 +34,17 @@ def test_the_share_right_of_each_class() -> None:
     assert {name: len(some) for name, some in right.items()} == {name: of for name, (_, of) in FLOORS.items()}
     worse = {name: sum(right[name]) for name, (floor, _) in FLOORS.items() if sum(right[name]) < floor}
     assert worse == {}
+
+
+def test_which_answers_are_judged_together_changes_nothing() -> None:
+    """The last digits of an embedding depend on the texts of its batch; verdicts do not."""
+    pairs = [
+        Pair(trap["question"], trap["answer"], tuple(trap["references"]), tuple(trap["incorrect_references"]))
+        for trap in TRAPS
+    ]
+    twice = [*pairs, *pairs]
+    together, alone = match(twice), [found for pair in pairs for found in match([pair])]
+    assert together[len(pairs) :] == together[: len(pairs)]
+    for one, other in zip(together, alone, strict=False):
+        assert replace(one, probability=0) == replace(other, probability=0)
+        assert one.probability == pytest.approx(other.probability, abs=1e-6)
