@@ -59,8 +59,8 @@ def test_only_lexical_rows_are_worth_processes() -> None:
     def rows(**n_rows: int) -> list[Shard]:
         return [replace(shard(metric, 0), n_rows=n) for metric, n in n_rows.items()]
 
-    assert not spawns(rows(bleu=80_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
-    assert spawns(rows(bleu=40_001, chrf=40_000))
+    assert not spawns(rows(bleu=40_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
+    assert spawns(rows(bleu=20_001, chrf=20_000))
 
 
 @pytest.mark.usefixtures("_no_processes")
@@ -69,20 +69,20 @@ def test_processes_are_started_before_there_is_anything_to_score() -> None:
         start_processes([shard(metric, 0).metric for metric in metrics], n_rows)
         return len(multiprocessing.active_children())
 
-    assert started(["bleu", "chrf", "semantic_similarity"], 40_000) == 0
-    assert started(["bleu", "chrf"], 40_001) == 2
+    assert started(["bleu", "chrf", "semantic_similarity"], 20_000) == 0
+    assert started(["bleu", "chrf"], 20_001) == 2
 
 
 @pytest.mark.usefixtures("_no_processes")
 def test_without_processes_everything_is_scored_in_this_one(caplog: pytest.LogCaptureFixture) -> None:
-    start_processes([shard("bleu", 0).metric], 80_001)
+    start_processes([shard("bleu", 0).metric], 40_001)
     for process in multiprocessing.active_children():
         process.kill()
         process.join()
-    assert not spawns([replace(shard("bleu", 0), n_rows=80_001)])
+    assert not spawns([replace(shard("bleu", 0), n_rows=40_001)])
     assert [record.message for record in caplog.records] == [
         "no other process could be started, so everything is scored in this one; "
         'a script must call this under `if __name__ == "__main__":`'
     ]
     # The next run tries again.
-    assert spawns([replace(shard("bleu", 0), n_rows=80_001)])
+    assert spawns([replace(shard("bleu", 0), n_rows=40_001)])
