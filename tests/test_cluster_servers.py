@@ -38,6 +38,7 @@ def test_a_bucket_wants_its_keys(s3: str, monkeypatch: pytest.MonkeyPatch) -> No
         strange.open_input_file(f"{bucket}/a/b")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's help is Linux's")
 @pytest.mark.parametrize("kind", [Postgres, SeaweedFS])
 def test_a_server_dies_with_the_process_that_started_it(kind: type[Postgres | SeaweedFS]) -> None:

@@ -128,6 +128,7 @@ def check(answerkey: Run, folder: Path, line: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme_run(answerkey: Run, place: Path) -> None:
     found = commands("README.md")
     assert len(found) == 9
@@ -158,6 +159,7 @@ def test_the_tutorial_prints_what_stands_there(answerkey: Run, place: Path) -> N
     assert (place / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_the_job_for_github_actions_runs(answerkey: Run, place: Path) -> None:
     [job] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/ci.md").read_text(encoding="utf-8"), re.DOTALL)
     steps = yaml.safe_load(job)["jobs"]["gate"]["steps"]

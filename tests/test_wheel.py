@@ -177,6 +177,7 @@ def test_it_is_what_runs(installed: Path, project: Path) -> None:
     assert [Path(file).relative_to(installed).parts[0] for file in done.stdout.split()] == ["answerkey", "answerkey"]
 
 
+@pytest.mark.slow
 def test_the_command_works_beside_the_users_own_packages(installed: Path, project: Path) -> None:
     script = subprocess.run(
         [installed / "bin/answerkey", "--help"],

@@ -46,7 +46,7 @@ from tests.tasks.staging_help import jsonl, stage
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 LONG_S = 300.0
 
-pytestmark = pytest.mark.timeout(2 * LONG_S)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LONG_S)]
 
 
 def rows(n: int, answers: dict[int, str] | None = None) -> list[dict[str, str]]:

@@ -162,6 +162,7 @@ def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
     process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("served")
 def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_path: Path) -> None:
     def ask(method: str, path: str, body: object = None) -> Any:

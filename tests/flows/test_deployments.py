@@ -50,7 +50,7 @@ SILENT = "answerkey - a run without a heartbeat has crashed"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")

@@ -251,6 +251,7 @@ def start(server: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     runs = [start(server, "evaluate", answers, "--metrics", metric, "--home", home) for metric in ("bleu", "contains")]
@@ -266,6 +267,7 @@ def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Pat
     ]
 
 
+@pytest.mark.slow
 def test_kill_9_in_the_middle_loses_no_finished_shard(server: str, cli: Cli, tmp_path: Path) -> None:
     home = tmp_path / "home"
     file = tmp_path / "many.jsonl"

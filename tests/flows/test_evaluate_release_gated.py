@@ -30,6 +30,7 @@ def file(tmp_path: Path) -> str:
     return jsonl(tmp_path / "gated.jsonl", rows)
 
 
+@pytest.mark.slow
 def test_the_gate_is_the_last_step_of_a_run(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:
     home, policy = tmp_path / "home", tmp_path / "gate.yaml"
     policy.write_text(POLICY)

@@ -75,6 +75,7 @@ def means(result: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], flo
     }
 
 
+@pytest.mark.slow
 def test_a_batch_at_half_the_price_is_in_the_report(evaluate: Cli, home: Path) -> None:
     with BatchServer(brain) as server:
         batch = ("--batch", "--batch-poll", "0.05")
@@ -93,6 +94,7 @@ def test_a_batch_at_half_the_price_is_in_the_report(evaluate: Cli, home: Path) -
     assert (spent["calls"], spent["cost_usd"]) == (N_MATCH + N_SIMILARITY, pytest.approx(paid))
 
 
+@pytest.mark.slow
 def test_dry_run_then_little_money_then_enough_then_none_needed(
     evaluate: Cli, judge: JudgeServer, home: Path, ask: Any
 ) -> None:

@@ -21,6 +21,7 @@ def answers(release: str, wrong: int) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.slow
 def test_what_one_machine_evaluates_another_one_reads(
     cli: Cli, lake: str, s3_server: SeaweedFS, postgres_server: Postgres, tmp_path: Path
 ) -> None:

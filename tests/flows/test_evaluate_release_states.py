@@ -93,6 +93,7 @@ def test_a_retry_of_a_failed_run_goes_on(server: str, engine: Engine, tmp_path: 
     assert "report-late-bad" in on_server.artifacts(run_id)
 
 
+@pytest.mark.slow
 def test_a_run_says_what_the_runs_within_it_have_found(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

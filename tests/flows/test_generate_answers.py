@@ -43,6 +43,7 @@ def query(home: Path, sql: str) -> list[tuple[Any, ...]]:
         return warehouse.execute(sql).fetchall()
 
 
+@pytest.mark.slow
 def test_the_whole_life_of_a_release(
     cli: Cli, save_secret: Any, model: JudgeServer, questions: Path, tmp_path: Path, ask: Any
 ) -> None:

@@ -47,6 +47,7 @@ def rules(tmp_path: Path, judge: JudgeServer) -> Path:
     return tmp_path / "rules"
 
 
+@pytest.mark.slow
 def test_from_dry_run_to_history(cli: Cli, rules: Path, judge: JudgeServer, tmp_path: Path, ask: Any) -> None:
     home = tmp_path / "home"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
@@ -20,6 +21,7 @@ IN_BLOCK = "sk-canary-block-0123456789abcdef"
 METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--judge", "openai/gpt-4o-mini")
 
 
+@pytest.mark.slow
 def test_a_key_is_nowhere(
     cli: Cli, save_secret: Any, server_folder: Path, answers: Path, tmp_path: Path, ask: Any
 ) -> None:
@@ -56,6 +58,7 @@ def test_a_key_is_nowhere(
     assert [path for path in files if b"canary" in path.read_bytes()] == []
 
 
+@pytest.mark.slow
 def test_no_secret_of_a_lake_is_anywhere(
     cli: Cli, server_folder: Path, answers: Path, tmp_path: Path, ask: Any, lake: str,
     postgres_server: Postgres, s3_server: SeaweedFS,

@@ -170,6 +170,7 @@ AFTER_COMMIT = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_killed_at_any_moment_is_finished_by_the_next(made: Path, tmp_path: Path) -> None:
     homes = {name: Path(shutil.copytree(made, tmp_path / name)) for name in ("before the commit", *AFTER_COMMIT)}
     places = {"before the commit": ("open", ".rewrite-due")} | {name: at for name, (at, _) in AFTER_COMMIT.items()}
@@ -222,6 +223,7 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
     assert verify(home).findings == ()
 
 
+@pytest.mark.slow
 def test_on_a_lake_the_working_folders_of_the_living_stay(lake: str, tmp_path: Path) -> None:
     home = Home.parse(lake)
     rows = [{"id": "a", "answer": "4", "reference": "5"}, {"id": "b", "answer": "6", "reference": "7"}]

@@ -66,6 +66,7 @@ def same(one: Home, other: Home) -> None:
     assert calls(one) == calls(other)
 
 
+@pytest.mark.slow
 def test_a_home_goes_to_a_bucket_and_comes_back(source: Home, lake: str, tmp_path: Path) -> None:
     before, target, back = contents(source), Home.parse(lake), Home.parse(tmp_path / "back")
     # Of the version of now: what an earlier one has left in flight is settled when it is first opened.
@@ -119,6 +120,7 @@ def test_what_is_in_the_way_is_said(source: Home, tmp_path: Path) -> None:
         move(source, target)
 
 
+@pytest.mark.slow
 def test_a_move_that_was_killed_goes_on_with_the_same_source_only(source: Home, lake: str, tmp_path: Path) -> None:
     with Home.parse(source.address).store.whole("pages/large.html") as file:
         file.write_bytes(os.urandom(30_000_000))

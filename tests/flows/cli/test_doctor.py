@@ -34,6 +34,7 @@ def test_all_is_well(cli: Cli, server: str, tmp_path: Path) -> None:
     assert "duckdb 1.5" in found["versions"][1]
 
 
+@pytest.mark.slow
 def test_a_shared_home_is_tried(bare_cli: Cli, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     result = bare_cli("doctor", "--home", lake)
     found = findings(result)

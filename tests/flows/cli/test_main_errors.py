@@ -268,6 +268,7 @@ def _pipe(source: socket.socket, to: socket.socket) -> None:
         to.shutdown(socket.SHUT_WR)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli: Cli, server: str, home: Path, answers: Path) -> None:
     with BusyServer(server, lambda line, before: line in before) as busy:
         found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page",
@@ -277,6 +278,7 @@ def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli: Cli, server: st
     assert {"POST /api/flow_runs/", "POST /api/flows/"} <= refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("busy_from", ["GET /api/admin/version", "POST /api/artifacts/"])
 def test_a_server_that_is_busy_for_good(bare_cli: Cli, server: str, home: Path, answers: Path, busy_from: str) -> None:
     with BusyServer(server, lambda line, before: busy_from not in (line, *before)) as busy:

@@ -56,6 +56,7 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.slow
 def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Popen[str], home: Path, port: int) -> None:
     assert served.stdout
     lines = [served.stdout.readline(), served.stdout.readline()]

@@ -8,6 +8,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from answerkey.tasks.publish.site import Site
 from tests.cluster_servers import dies_with_its_parent
 from tests.tasks.publish.site_help import made_home
@@ -15,6 +17,7 @@ from tests.tasks.publish.site_help import made_home
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.slow
 def test_the_files_are_what_is_served_until_a_signal(bare_cli: Cli, tmp_path: Path) -> None:
     home = made_home(tmp_path)
     done = bare_cli("view", "--to", tmp_path / "site", "--home", home)

@@ -94,6 +94,7 @@ def settled(server: JudgeProcess) -> dict[str, Any]:
     return stats
 
 
+@pytest.mark.slow
 def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing: JudgeProcess, tmp_path: Path) -> None:
     server = pausing
     killed = Evaluation(server, tmp_path)
@@ -147,6 +148,7 @@ def two_at_once(server: JudgeProcess, ledger: Path) -> Iterator[tuple[Evaluation
             one.end()
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_path: Path) -> None:
     with two_at_once(pausing, tmp_path) as both:
         pausing.release()
@@ -158,6 +160,7 @@ def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_pa
     assert set(rows(tmp_path, "kind, status, attempt")) == {("ask", "usable", 1)}
 
 
+@pytest.mark.slow
 def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_path: Path) -> None:
     with two_at_once(pausing, tmp_path) as (killed, other):
         killed.kill()

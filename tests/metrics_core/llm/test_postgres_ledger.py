@@ -194,6 +194,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_had_in_flight_is_free_and_counts_as_spent(place: str) -> None:
     ledger, run = open_ledger(place), Budget("run", max_calls=10, max_cost_usd=2.0)
     with script(IN_FLIGHT, place) as process:

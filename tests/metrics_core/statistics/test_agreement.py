@@ -218,6 +218,7 @@ def test_every_interval_holds_the_truth_19_times_in_20(n: int, shares: tuple[flo
     assert held((interval_of(f.specificity) for f in found), p[3] / (p[1] + p[3])) >= 0.945
 
 
+@pytest.mark.slow
 def test_every_clustered_interval_holds_the_truth_19_times_in_20() -> None:
     rng, clusters = np.random.default_rng(2), [i // 6 for i in range(360)]
     easy, hard = (0.83, 0.02, 0.03, 0.12), (0.2, 0.2, 0.1, 0.5)

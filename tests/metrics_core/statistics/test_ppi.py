@@ -180,6 +180,7 @@ def test_only_rows_labelled_in_both_releases_count_as_labelled() -> None:
         ppi_difference([0], [0, 1], [None], [None])
 
 
+@pytest.mark.slow
 def test_clustered_corrections_hold_the_truth_19_times_in_20() -> None:
     rng, clusters = np.random.default_rng(5), [i // 5 for i in range(500)]
     share_ = np.repeat(rng.beta(2, 1, (800, 100)), 5, axis=1)

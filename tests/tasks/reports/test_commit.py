@@ -252,6 +252,7 @@ for number, (loaded, parts) in enumerate(json.loads(sys.stdin.read())):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_lose_nothing(any_home: Home, tmp_path: Path) -> None:
     home = any_home
     jobs: list[list[Any]] = [[], []]

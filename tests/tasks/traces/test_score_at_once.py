@@ -75,6 +75,7 @@ def started(script: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_score_every_trace_once(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [*(trace(n) for n in range(40)), "no json"])
     rule(tmp_path)
@@ -116,6 +117,7 @@ with alone(Home(home), ["r"], print):
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_twice(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [*(trace(n) for n in range(5)), "no json"])
     given = rule(tmp_path, metric="meaning_match", judge="openai/some-model")

@@ -224,6 +224,7 @@ def new_parts(home: Home, rounds: int) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["copied", "adopted"])
 def test_four_processes_commit_the_same_part_once(lake: str, how: str) -> None:
     home = Home.parse(lake)
@@ -310,6 +311,7 @@ def in_thread(function: Callable[[], object]) -> tuple[threading.Thread, list[ob
     return thread, outcome
 
 
+@pytest.mark.slow
 def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path: Path) -> None:
     postgres, s3 = Postgres(), SeaweedFS()
     try:
