@@ -135,6 +135,24 @@ class _Pool(ProcessPoolExecutor):
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
+    def _start_executor_manager_thread(self) -> None:
+        super()._start_executor_manager_thread()
+        manager: Any = self._executor_manager_thread
+        if not hasattr(manager, "_terminate_broken"):
+            # Python before 3.12.1 ends a broken pool while others may still submit to it: their calls would never be
+            # answered, and a process started for them would never end.
+            manager._terminate_broken, lock = manager.terminate_broken, self._shutdown_lock
+
+            def terminate_broken(cause: object) -> None:
+                with lock:
+                    pool = manager.executor_reference()
+                    if pool is not None:
+                        pool._broken = "a process of the pool ended abruptly"
+                del pool
+                manager._terminate_broken(cause)
+
+            manager.terminate_broken = terminate_broken
+
 
 def _end_with_parent() -> None:
     # Ctrl-C is for every process of a terminal. What it means is said by the parent: no traceback for each worker.
