@@ -162,7 +162,7 @@ def test_a_large_source_is_loaded_by_workers_as_it_is_here(
     assert query(there, 'SELECT status, sum("value"), count(*) FROM scores GROUP BY ALL') == [("scored", n, n)]
     names = [run["name"] for run in ask("task_runs/filter", {"limit": 200})]
     assert names.count(f"load on {dask_cluster.address}") == 2
-    assert list((there.scratch).glob("*")) == []
+    assert list(there.scratch.glob("*")) == []
 
 
 def sent(home: Home, source: Source, metrics: list[Metric]) -> Iterator[AnyShard]:

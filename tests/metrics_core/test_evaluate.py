@@ -42,18 +42,18 @@ import os, signal, time
 from concurrent.futures.process import BrokenProcessPool
 from answerkey.metrics_core.evaluate import spawned_pool
 if __name__ == "__main__":
-    pool = spawned_pool(2)
-    working = pool.submit(os.getpid)
-    if READY:
-        working.result()
-    # As a terminal does. The second one has only begun to start, or both.
-    pool.submit(time.sleep, 60)
-    signal.signal(signal.SIGINT, lambda *_: print("told once", flush=True))
-    os.killpg(0, signal.SIGINT)
-    try:
-        pool.submit(os.getpid).result()
-    except BrokenProcessPool as error:
-        print(type(error).__name__, flush=True)
+    with spawned_pool(2) as pool:
+        working = pool.submit(os.getpid)
+        if READY:
+            working.result()
+        # As a terminal does. The second one has only begun to start, or both.
+        pool.submit(time.sleep, 60)
+        signal.signal(signal.SIGINT, lambda *_: print("told once", flush=True))
+        os.killpg(0, signal.SIGINT)
+        try:
+            pool.submit(os.getpid).result()
+        except BrokenProcessPool as error:
+            print(type(error).__name__, flush=True)
 """
 
 
