@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 import regex
 
@@ -145,8 +146,6 @@ _PATTERNS = {
         r"[\[〈⟨‹<][|｜]\w+[|｜][\]〉⟩›>]|\]~!?b[\[\]]|\[e~\[|\u2800system",
     ),
 }
-# One by one: of an alternative among others, `regex` does not first look for the letters that it needs.
-_COMPILED = [(regex.compile(one), name) for name, some in _PATTERNS.items() for one in some]
 _SPACED = regex.compile(r"\b(?:\p{L}[ .\-_*·]){3,}\p{L}\b")
 _GAPS = regex.compile(r"[ .\-_*·]")
 _LEET = str.maketrans("013457@$", "oieastas")
@@ -166,10 +165,17 @@ def addressed(text: str) -> str | None:
     if len(text) > 2 * _LONGEST:
         text = f"{text[:_LONGEST]} {text[-_LONGEST:]}"
     for view in _views(text):
-        for pattern, name in _COMPILED:
+        for pattern, name in _compiled():
             if pattern.search(view):
                 return name
     return None
+
+
+@cache
+def _compiled() -> list[tuple[regex.Pattern[str], str]]:
+    # At first use: it takes longer than to import the rest of this package. One by one: of an alternative among others,
+    # `regex` does not first look for the letters that it needs.
+    return [(regex.compile(one), name) for name, some in _PATTERNS.items() for one in some]
 
 
 def _views(text: str) -> Iterator[str]:
