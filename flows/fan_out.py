@@ -75,7 +75,7 @@ class OnThisMachine:
 
     def run(self, shards: Sequence[S], key_from: Callable[[S], str], after: object = None) -> Outcomes[S]:
         """See the class."""
-        spawn = spawns(shard for shard in shards if isinstance(shard, Shard))
+        spawn = spawns(shards)
         closed = threading.Event()
         submitted: dict[Submitted[str], S] = {}
         model: Submitted[str] | None = None
@@ -135,9 +135,9 @@ def _submitted(
     shard: AnyShard, spawn: bool, key_from: str, after: Sequence[object], stopped: Callable[[], bool]
 ) -> Submitted[str]:
     if isinstance(shard, MeasuredShard | SourceShard):
-        return steps.stage.after(*after).submit(shard)
+        return steps.stage.after(*after).submit(shard, spawn=spawn)
     if isinstance(shard, CommitShard | ScoresShard):
-        return steps.write.after(*after).submit(shard)
+        return steps.write.after(*after).submit(shard, spawn=spawn)
     score = steps.score.tagged(_tags(shard), f"score {shard.metric.name}").after(*after)
     return score.submit(shard, spawn=spawn, key_from=key_from, stopped=stopped)
 

@@ -5,6 +5,9 @@ Nothing is cached by Prefect: finished parts and the warehouse are the cache, an
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from answerkey.flows.orchestration import Step
 from answerkey.tasks.compare import compare as comparing
 from answerkey.tasks.gate import calibrate as calibrating
@@ -28,16 +31,22 @@ from answerkey.tasks.traces import summary as traces_summary
 from answerkey.tasks.validate import data_docs, measures
 from answerkey.tasks.validate import validate as validating
 
+T = TypeVar("T")
+
 load = Step("load", loading.load)
 cut = Step("cut a source", source_shards.cut)
 cut_references = Step("cut references", source_shards.cut_references)
 
 
-def _stage(shard: measures.MeasuredShard | source_shards.SourceShard) -> str:
+def _stage(shard: measures.MeasuredShard | source_shards.SourceShard, *, spawn: bool) -> str:
     """Of answers or, which are not measured, of references."""
     if isinstance(shard, source_shards.SourceShard):
-        return scoring.in_another_process(source_shards.stage_shard, shard)
-    return scoring.in_another_process(measures.measure_shard, shard)
+        return _done(spawn, source_shards.stage_shard, shard)
+    return _done(spawn, measures.measure_shard, shard)
+
+
+def _done(spawn: bool, do: Callable[[T], str], shard: T) -> str:
+    return scoring.in_another_process(do, shard) if spawn else do(shard)
 
 
 stage = Step("load a shard", _stage, "load {shard.part}", retried=True)
@@ -54,10 +63,10 @@ fail_shard = Step("write down a failed shard", shards.fail_shard)
 cut_commit = Step("cut a commit", committing.cut_commit)
 
 
-def _write(shard: commit_shards.CommitShard | score_rows.ScoresShard) -> str:
+def _write(shard: commit_shards.CommitShard | score_rows.ScoresShard, *, spawn: bool) -> str:
     if isinstance(shard, commit_shards.CommitShard):
-        return scoring.in_another_process(commit_shards.write_commit, shard)
-    return scoring.in_another_process(score_rows.write_scores, shard)
+        return _done(spawn, commit_shards.write_commit, shard)
+    return _done(spawn, score_rows.write_scores, shard)
 
 
 write = Step("write rows", _write, "write {shard.part}", retried=True)

@@ -58,15 +58,17 @@ def start_processes(metrics: Iterable[Metric], n_rows: int) -> None:
                 _pool().submit(_import)
 
 
-def spawns(shards: Iterable[Shard]) -> bool:
-    """Whether there is enough to score for more than one process, and processes can be started."""
-    if not worth_spawning(sum(shard.n_rows for shard in shards if shard.workload == "lexical")):
+def spawns(shards: Sequence[Work]) -> bool:
+    """Whether there is enough to do for more than one process, and processes can be started."""
+    rows = [shard.n_rows if shard.workload == "lexical" else 0 for shard in shards if isinstance(shard, Shard)]
+    # Other work is cut into shards only where there is enough of it.
+    if len(rows) == len(shards) and not worth_spawning(sum(rows)):
         return False
     try:
         in_another_process(_import)
     except BrokenProcessPool:
         log.warning(
-            "no other process could be started, so everything is scored in this one; "
+            "no other process could be started, so this one does everything; "
             'a script must call this under `if __name__ == "__main__":`'
         )
         return False
@@ -104,7 +106,11 @@ def score(shard: Shard, *, spawn: bool, key_from: str = "", stopped: Callable[[]
 
 
 def in_another_process(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do what only one thread of a process can do at once in one of as many processes as there are cores."""
+    """Do what only one thread of a process can do at once in one of as many processes as there are cores.
+
+    Raises:
+        BrokenProcessPool: a process was killed, or none could be started.
+    """
     try:
         return _pool().submit(do, *args, **kwargs).result()
     except BrokenProcessPool:

@@ -152,17 +152,19 @@ UNGUARDED = """
 import sys
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Data, Scoring
+from answerkey.tasks.load import shard
 from answerkey.tasks.score import score
 
-score._SPAWN_ROWS = 2
+LARGE
 evaluate_release(Data(answers=sys.argv[1], release="new"), Scoring(metrics=["contains"]), home=sys.argv[2], page=False)
 """
 
 
-def test_a_script_that_processes_cannot_import_is_run_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("large", ["score._SPAWN_ROWS = 2", "shard.LARGE_BYTES = shard.SHARD_BYTES = 1"])
+def test_a_script_that_processes_cannot_import_is_run_once(large: str, tmp_path: Path) -> None:
     file, script, home = tmp_path / "faq.jsonl", tmp_path / "script.py", tmp_path / "home"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": "a", "reference": "a"}) + "\n" for i in range(3)))
-    script.write_text(UNGUARDED)
+    script.write_text(UNGUARDED.replace("LARGE", large))
     words = [sys.executable, str(script), str(file), str(home)]
     alone = {**os.environ, "PREFECT_API_URL": ""}
     done = subprocess.run(words, check=False, capture_output=True, text=True, env=alone, timeout=600)

@@ -81,7 +81,7 @@ def test_without_processes_everything_is_scored_in_this_one(caplog: pytest.LogCa
         process.join()
     assert not spawns([replace(shard("bleu", 0), n_rows=40_001)])
     assert [record.message for record in caplog.records] == [
-        "no other process could be started, so everything is scored in this one; "
+        "no other process could be started, so this one does everything; "
         'a script must call this under `if __name__ == "__main__":`'
     ]
     # The next run tries again.
