@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from answerkey.flows.forms import ALL
+from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, Cli
 
@@ -112,6 +113,11 @@ class Deployed:
 
         text = until(reply, 300, f"{method} {path}")
         return json.loads(text) if text else None
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of the warehouse, which runs at work are waited for."""
+        with Home(self.home).warehouse.reading() as warehouse:
+            return warehouse.execute(sql).fetchall()
 
     def deployment(self, name: str) -> Run:
         [found] = self.ask("POST", "deployments/filter", {"deployments": {"name": {"any_": [name]}}})

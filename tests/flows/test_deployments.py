@@ -32,7 +32,7 @@ from tests.flows.deployed_help import (
     worker,
 )
 from tests.judge_server import JudgeServer, agreeable
-from tests.tasks.staging_help import jsonl, query
+from tests.tasks.staging_help import jsonl
 
 KEY = "sk-canary-form-0123456789abcdef"
 LEXICAL = {"metrics": ["contains", "bleu"]}
@@ -275,9 +275,9 @@ def test_two_evaluations_at_once_on_one_home(
     assert [line for line in logs[0] if line.startswith("the data break `brief`: Answers are brief; observed: ")]
     [docs] = (deployed.home / "pages/_data-docs/validations/suite").rglob("*.html")
     assert "Answers are brief" in docs.read_text(encoding="utf-8")
-    counts = query(deployed.home, "SELECT metric, count(*) FROM measurements GROUP BY metric ORDER BY metric")
+    counts = deployed.query("SELECT metric, count(*) FROM measurements GROUP BY metric ORDER BY metric")
     assert counts == [("bleu", 300), ("contains", 452), ("meaning_match", 152)]
-    assert query(deployed.home, "SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
+    assert deployed.query("SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
     artifacts = deployed.artifacts(first)
     assert {"scoring", "scores-examples-aurora-1", "report-examples"} <= set(artifacts)
     assert "meaning_match.match" in artifacts["scores-examples-aurora-2"]["data"]
@@ -337,8 +337,8 @@ def test_an_event_starts_the_evaluation_once(deployed: Deployed, tmp_path: Path)
     assert [(run["state_type"], run["parameters"]["waiting"]) for run in runs] == [
         ("COMPLETED", {"release": "faq/gpt-5", "at_most": 10})
     ] * 2
-    assert query(deployed.home, "SELECT report_id FROM reports WHERE dataset = 'faq'") == [("faq/gpt-5/v1",)]
-    assert query(deployed.home, "SELECT report_id, attempts, message FROM registered") == [("faq/gpt-5/v1", 1, None)]
+    assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'faq'") == [("faq/gpt-5/v1",)]
+    assert deployed.query("SELECT report_id, attempts, message FROM registered") == [("faq/gpt-5/v1", 1, None)]
     idle = [line for run in runs for line in deployed.messages(run["id"])]
     assert [
         line
@@ -371,7 +371,7 @@ def test_the_schedule_finds_what_no_event_told(deployed: Deployed, tmp_path: Pat
     assert "1 of 2 could not be evaluated; faq/broken: " in done["state"]["message"]
     assert "100 % of the rows (4 of 4) are in quarantine, 20 % are allowed" in done["state"]["message"]
     assert not [line for line in deployed.messages(run["id"]) if "Traceback" in line]
-    rows = query(deployed.home, "SELECT release, report_id, attempts FROM registered ORDER BY registered_at")
+    rows = deployed.query("SELECT release, report_id, attempts FROM registered ORDER BY registered_at")
     assert rows == [("gpt-5", "faq/gpt-5/v1", 1), ("gpt-6", "faq/gpt-6/v1", 1), ("broken", None, 1)]
 
 
@@ -398,10 +398,10 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         until(
             lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"] or None, 300, "the worker's word"
         )
-        assert query(deployed.home, "SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
+        assert deployed.query("SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
         with _pointed_at(deployed):
             assert close_runs(Home(deployed.home)) == 1
-        [(message,)] = query(deployed.home, "SELECT message FROM runs WHERE dataset = 'killed'")
+        [(message,)] = deployed.query("SELECT message FROM runs WHERE dataset = 'killed'")
         assert message.startswith("Crashed: ")
         before = judge.n_requests
         assert before < n
@@ -413,9 +413,9 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         times = judge.count_by_user_message()
         assert len(times) == n
         assert sum(count - 1 for count in times.values()) <= at_once
-    assert query(deployed.home, "SELECT status, count(*) FROM measurements WHERE metric = 'meaning_match' "
+    assert deployed.query("SELECT status, count(*) FROM measurements WHERE metric = 'meaning_match' "
                  "AND run_id = '" + run_id + "' GROUP BY status") == [("scored", n)]  # fmt: skip
-    assert query(deployed.home, f"SELECT status FROM runs WHERE run_id = '{run_id}'") == [("complete",)]
+    assert deployed.query(f"SELECT status FROM runs WHERE run_id = '{run_id}'") == [("complete",)]
 
 
 FINAL_STATES = {"CRASHED", "FAILED", "COMPLETED"}
@@ -427,14 +427,13 @@ def test_again_with_another_judge_from_the_form(deployed: Deployed, rerun: tuple
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
     assert done["name"] == "evaluate gpt-5 on faq"
     assert judge.n_requests == 5
-    [(rerun_of, judges, metrics)] = query(
-        deployed.home,
+    [(rerun_of, judges, metrics)] = deployed.query(
         "SELECT manifest->>'$.rerun_of', manifest->>'$.parameters.judging.judges[0]', "
         "manifest->>'$.parameters.scoring.metrics' FROM reports WHERE report_id = 'faq/gpt-5/v2'",
     )
     assert (rerun_of, judges, metrics) == ("faq/gpt-5/v1", f"openai/y@{judge.url}", '["contains","meaning_match"]')
     same = "SELECT count(DISTINCT manifest->>'$.answers_version') FROM reports WHERE release = 'gpt-5'"
-    assert query(deployed.home, same) == [(1,)]
+    assert deployed.query(same) == [(1,)]
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
@@ -481,7 +480,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         browser.close()
     assert abroad == []
     assert deployed.run(run_id)["name"] == "evaluate by-hand on typed"
-    assert query(deployed.home, "SELECT report_id FROM reports WHERE dataset = 'typed'") == [("typed/by-hand/v1",)]
+    assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'typed'") == [("typed/by-hand/v1",)]
 
 
 def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: Deployed) -> None:
