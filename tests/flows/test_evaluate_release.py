@@ -100,6 +100,7 @@ def _shown_in_the_ui(ask: Any, home: Path) -> None:
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in logs
 
 
+@pytest.mark.slow
 def test_every_release_has_artifacts_of_its_own(cli: Cli, tmp_path: Path, ask: Any) -> None:
     file = tmp_path / "faqru.jsonl"
     for release in ("модель-а", "модель-б"):
@@ -177,6 +178,7 @@ def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli: Cli, answe
     assert query(home, "SELECT count(*) FROM datasets") == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli: Cli, answers: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     blocked = _block_the_part_of("contains", answers, home, tmp_path)

@@ -92,6 +92,7 @@ def _events_say_it(ask: Any, sentence: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_new_answers_are_a_look_and_a_run_that_is_repeated_is_none(cli: Cli, tmp_path: Path) -> None:
     home, policy = tmp_path / "home", tmp_path / "gate.yaml"
     policy.write_text(POLICY + "looks: repeated\n")

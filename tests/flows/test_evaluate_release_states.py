@@ -30,6 +30,7 @@ def engine(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[En
         yield found
 
 
+@pytest.mark.slow
 def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(
     server: str, engine: Engine, tmp_path: Path
 ) -> None:

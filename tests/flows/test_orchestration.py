@@ -57,6 +57,7 @@ def rows(home: Path) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_writes_the_same_rows_and_says_the_same(
     bare_cli: Callable[..., subprocess.CompletedProcess[str]], server: str, answers: Path, tmp_path: Path
 ) -> None:

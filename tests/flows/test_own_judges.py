@@ -5,6 +5,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.judge_server import Body, JudgeServer, data_of
 from tests.tasks.staging_help import query
 
@@ -47,6 +49,7 @@ def answers(folder: Path, retrieved: bool = False) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: Path) -> None:
     rubric, home = tmp_path / "manners.yaml", tmp_path / "home"
     rubric.write_text(RUBRIC)
@@ -136,6 +139,7 @@ def learning_brain(body: Body) -> str:
     return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
 
 
+@pytest.mark.slow
 def test_a_rubric_learns_examples_from_labels(
     cli: Cli, bare_cli: Cli, on_server: Callable[..., str], ask: Callable[[str, object], list[dict[str, object]]],
     tmp_path: Path,

@@ -17,6 +17,7 @@ FILES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def test_verdict_reason_facts_and_cost(trial: Cli, server: JudgeServer) -> None:
     assert server.n_requests == 3
 
 
+@pytest.mark.slow
 def test_a_second_try_costs_nothing_and_needs_no_key(
     trial: Cli, bare_cli: Cli, server: JudgeServer, tmp_path: Path
 ) -> None:

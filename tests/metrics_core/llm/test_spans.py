@@ -60,6 +60,7 @@ print(json.dumps(spans))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["1", ""])
 def test_calls_have_spans_where_they_are_asked_for(asked: str) -> None:
     with JudgeServer(match, faults=at_first("says_key")) as server:

@@ -17,6 +17,8 @@ from answerkey.tasks.warehouse.home import Home
 from tests.tasks.publish.page.browser_help import Open
 from tests.tasks.staging_help import query, run
 
+pytestmark = pytest.mark.slow
+
 PATHS = {"id": "meta.question_id", "release": "model", "label": "human_label"}
 
 
