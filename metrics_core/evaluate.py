@@ -139,8 +139,8 @@ class _Pool(ProcessPoolExecutor):
         super()._start_executor_manager_thread()
         manager: Any = self._executor_manager_thread
         if not hasattr(manager, "_terminate_broken"):
-            # Python before 3.12.1 ends a broken pool while others may still submit to it: their calls would never be
-            # answered, and a process started for them would never end.
+            # Python 3.11 ends a broken pool while others may still submit to it: their calls would never be answered,
+            # and a process started for them would never end.
             manager._terminate_broken, lock = manager.terminate_broken, self._shutdown_lock
 
             def terminate_broken(cause: object) -> None:

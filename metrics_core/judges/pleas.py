@@ -173,8 +173,8 @@ def addressed(text: str) -> str | None:
 
 @cache
 def _compiled() -> list[tuple[regex.Pattern[str], str]]:
-    # At first use: it takes longer than to import the rest of this package. One by one: of an alternative among others,
-    # `regex` does not first look for the letters that it needs.
+    # At first use, since most commands need none of them. One by one: of an alternative among others, `regex` does not
+    # first look for the letters that it needs.
     return [(regex.compile(one), name) for name, some in _PATTERNS.items() for one in some]
 
 
