@@ -147,9 +147,15 @@ class Deployed:
         return until(lambda: found if (found := self.run(run_id))["state_type"] in FINAL else None, seconds, run_id)
 
     def messages(self, run_id: str) -> list[str]:
-        """What the run's log says, in order."""
+        """What the log of an ended run says, in order. Its last lines come after its state; a crash cuts them off."""
         of_run = {"logs": {"flow_run_id": {"any_": [run_id]}}, "sort": "TIMESTAMP_ASC"}
-        return [line["message"] for line in self.ask("POST", "logs/filter", of_run)]
+
+        def all_of_them() -> list[str] | None:
+            lines = [line["message"] for line in self.ask("POST", "logs/filter", of_run)]
+            whole = any(line.startswith("Finished in state ") for line in lines)
+            return lines if whole or self.run(run_id)["state_type"] == "CRASHED" else None
+
+        return until(all_of_them, 300, "the whole log")
 
     def task_runs(self, run_id: str, last: str = "announce") -> list[Run]:
         """The task runs of an evaluation. The server learns of them by events, of the last one at last."""
