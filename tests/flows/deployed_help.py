@@ -249,22 +249,29 @@ def unfold(page: Page, title: str) -> None:
 
 
 def schedule_in_a_browser(deployed: Deployed, name: str, cron: str) -> None:
-    """Change the time of the only schedule of a deployment, as people do."""
+    """Change the time of the only schedule of a deployment, as people do: again, where the page was still being redrawn
+    and what was typed went with it."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(f"{deployed.url.removesuffix('/api')}/deployments/deployment/{deployed.deployment(name)['id']}")
+    def is_saved() -> bool:
+        [found] = deployed.deployment(name)["schedules"]
+        return bool(found["schedule"]["cron"] == cron)
+
+    def saved() -> bool | None:
+        page.goto(address, wait_until="networkidle", timeout=250_000)
         page.locator(".deployment-schedule__menu button").click(timeout=150_000)
         page.get_by_text("Edit", exact=True).last.click()
         form = page.locator(".p-modal")
         form.locator("xpath=.//*[normalize-space() = 'Value']/following::input[1]").first.fill(cron)
         form.get_by_role("button", name="Save").click()
+        deadline = time.monotonic() + 15.0
+        while time.monotonic() < deadline and not is_saved():
+            time.sleep(0.5)
+        return True if is_saved() else None
 
-        def saved() -> bool | None:
-            [found] = deployed.deployment(name)["schedules"]
-            return True if found["schedule"]["cron"] == cron else None
-
-        until(saved, 100, "the new time")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page()
+        address = f"{deployed.url.removesuffix('/api')}/deployments/deployment/{deployed.deployment(name)['id']}"
+        until(saved, 300, "the new time")
         browser.close()
