@@ -129,7 +129,7 @@ def _cascades(outcome: Outcome) -> None:
                 at = _borders(outcome, name if left else "", error)
                 sure = np.maximum(found.probabilities, 1 - found.probabilities)
                 stands = own & (sure > np.array([at[kind] for kind in data.kinds]))
-                stands &= ~data.flagged | np.array([rule is not None for rule in found.rules])
+                stands &= ~found.flagged | ~found.by_model
                 wrong = (stands & (found.verdicts != data.labels))[own]
                 spread = 200 * _clustered(wrong.astype(float), data.questions[own])
                 row = f"{error:.0%} | {stands[own].mean():.1%} | {wrong.mean():.2%} | {spread:.2f}"
@@ -161,12 +161,14 @@ def _clustered(values: np.ndarray, questions: np.ndarray) -> float:
 
 
 def _flags(outcome: Outcome) -> None:
-    print("\n| data | flagged | kappa of flagged | kappa of unflagged |\n|---|---|---|---|")
+    print("\n| data | left out | flagged | kappa of flagged | kappa of unflagged |\n|---|---|---|---|---|")
     data = outcome.data
     for title, name, own in outcome.groups():
-        found = next(iter(outcome.judged(name).values()))
-        parts = [_kappa(found, data, some) for some in (own & data.flagged, own & ~data.flagged)]
-        print(f"| {title} | {(own & data.flagged).sum()} of {own.sum()} | {parts[0]} | {parts[1]} |")
+        for judge, found in outcome.judged(name).items():
+            flagged, rest = own & found.flagged, own & ~found.flagged
+            left = judge.endswith("left out") or name == "nq301"
+            parts = " | ".join(_kappa(found, data, some) for some in (flagged, rest))
+            print(f"| {title} | {'yes' if left else 'no'} | {flagged.sum()} of {own.sum()} | {parts} |")
 
 
 def _kappa(found: Judged, data: Table, some: np.ndarray) -> str:

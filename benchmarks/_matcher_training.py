@@ -9,7 +9,7 @@ import numpy as np
 from _matcher_data import MADE, Side, Table
 
 from answerkey.metrics_core.offline_judge.matcher import HALF, Judgement, beside_wrong, both_sides, final_ruling
-from answerkey.metrics_core.offline_judge.model import trees_of, weigher
+from answerkey.metrics_core.offline_judge.model import Centroids, trees_of, weigher
 from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH, RuleId, Ruling
 
 FOLDS, SEEDS = 5, 3
@@ -33,6 +33,11 @@ SETTINGS_AGAINST: Mapping[str, Any] = {
     "learning_rate": 0.06, "max_iter": 100, "max_leaf_nodes": 16, "min_samples_leaf": 30, "l2_regularization": 10.0,
     "max_features": 0.3,
 }  # fmt: skip
+
+
+CENTROIDS = 300
+FAR = 0.05
+"""The share of the answers of the training that lies farther from all centroids than the limit."""
 
 
 def best(side: Side, scores: np.ndarray) -> np.ndarray:
@@ -128,13 +133,17 @@ class Judged:
         self.right, self.wrong = (1 / (1 + np.exp(-scores)) for scores in (right, wrong))
         self.of = [_slices(side, len(data)) for side in (data.right, data.wrong)]
         decided = [self._decided(seen, 0, at) for at, seen in enumerate(data.right.seen)]
-        self.rules: list[Ruling | None] = [ruling for _, ruling in decided]
+        self.rules: list[Ruling | None] = [ruling for *_, ruling in decided]
+        self.by_model = np.array([ruling is None for ruling in self.rules])
+        self.flagged = data.flagged
+        # Of the reference that decided, the row of `data.right.x`.
+        self.rows = np.array([own.start + place for own, (place, *_) in zip(self.of[0], decided, strict=True)])
         own = learnt if isinstance(learnt, np.ndarray) else np.zeros(len(data), bool)
         given = {} if isinstance(learnt, np.ndarray) else learnt
         self.fitted = dict(given or {"rules": rule_probabilities(data.labels[own], np.array(self.rules)[own])})
-        self.probabilities = np.array([self._probability(p, ruling) for p, ruling in decided])
+        self.probabilities = np.array([self._probability(p, ruling) for _, p, ruling in decided])
         self.verdicts = np.array(
-            [ruling.verdict == "match" if ruling else p >= HALF for p, ruling in decided], np.float64
+            [ruling.verdict == "match" if ruling else p >= HALF for _, p, ruling in decided], np.float64
         )
         doubted = np.array([at for at, seen in enumerate(data.wrong.seen) if seen])
         weighed = both_sides([self._sides(data, at) for at in doubted], data.names)
@@ -148,10 +157,15 @@ class Judged:
         for at, probability in zip(doubted, found, strict=True):
             self._settle(data, at, float(probability))
 
-    def _decided(self, seen: Any, side: int, at: int) -> tuple[float, Ruling | None]:
+    def doubt(self, data: Table, stored: Mapping[str, Any]) -> None:
+        """Flag also what the model decides and is farther from its training, as in the model file, than the limit."""
+        far = Centroids.of(stored).far(data.right.x[self.rows])
+        self.flagged = data.flagged | (self.by_model & far)
+
+    def _decided(self, seen: Any, side: int, at: int) -> tuple[int, float, Ruling | None]:
         own = self._own(side, at)
         place, ruling = final_ruling(seen.rulings, own)
-        return (own[place] if ruling is None else max(own)), ruling
+        return place, (own[place] if ruling is None else max(own)), ruling
 
     def _own(self, side: int, at: int) -> list[float]:
         found: list[float] = (self.right, self.wrong)[side][self.of[side][at]].tolist()
@@ -165,7 +179,7 @@ class Judged:
         return (right, self._own(0, at)), (wrong, self._own(1, at))
 
     def _settle(self, data: Table, at: int, probability: float) -> None:
-        own, ruling = self._decided(data.wrong.seen[at], 1, at)
+        _, own, ruling = self._decided(data.wrong.seen[at], 1, at)
         other = (ruling.rule if ruling else "model", self._probability(own, ruling))
         mine = self.rules[at]
         probability = beside_wrong(mine.rule if mine else "model", float(self.probabilities[at]), other, probability)
@@ -213,6 +227,25 @@ def _across(weighed: Weighed, labels: np.ndarray, questions: np.ndarray, known: 
         own = np.isin(np.arange(len(labels)), seen) & known
         found[unseen] = outweighed(weighing(weighed, labels, own), *(side[unseen] for side in weighed))
     return found
+
+
+def centroids(data: Table, judged: Judged, answers: np.ndarray) -> dict[str, Any]:
+    """Where those of the `answers` lie that the model decides, as in the model file."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    x = data.right.x[judged.rows[answers & judged.by_model]]
+    spreads = x.std(axis=0)
+    mean, spread = (
+        [float(f"{v:.6g}") for v in values] for values in (x.mean(axis=0), np.where(spreads > 1e-6, spreads, 1.0))
+    )
+    raw = Centroids.of({"mean": mean, "spread": spread, "points": [], "limit": 0})
+    # With more threads, sums are rounded in another order.
+    with threadpool_limits(1):
+        found = KMeans(CENTROIDS, n_init=1, random_state=0).fit(raw.standardised(x)).cluster_centers_
+    stored = {"mean": mean, "spread": spread, "points": [[round(float(v), 2) for v in row] for row in found]}
+    distances = Centroids.of({**stored, "limit": 0}).distances(x)
+    return {**stored, "limit": round(float(np.quantile(distances, 1 - FAR)), 3)}
 
 
 def exported(models: Sequence[Any]) -> list[dict[str, list[float]]]:

@@ -40,6 +40,7 @@ from _matcher_training import (
     Judged,
     base_of,
     border,
+    centroids,
     exported,
     highest,
     logits,
@@ -111,14 +112,17 @@ def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
     slope, offset = platt(highest(data, right)[real], data.labels[real])
     within = Judged(data, slope * right + offset, slope * wrong + offset, real)
     left_out = without_the_set(data, ours, right, wrong, within)
+    places = centroids(data, within, real)
     models = train(data, np.flatnonzero(ours), SEEDS)
     final = Judged(data, *(slope * logits(models, side.x) + offset for side in (data.right, data.wrong)), within.fitted)
+    for judged in (within, final):
+        judged.doubt(data, places)
     borders = {kind: borders_of(data, real, within, left_out, kind) for kind in KINDS}
     agreed = agreements(data, real, within, slope * right + offset)
     outcome = Outcome(data, rows, real, within, left_out, final, borders, ERRORS)
     print_tables(outcome)
     return {
-        "format": 3,
+        "format": 4,
         "trained_on": {
             "data": ", ".join([*TRAINED_ON, "pairs made from them"]) + ", without the questions of nq301",
             "answers": int(real.sum()),
@@ -130,6 +134,7 @@ def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
         },
         "agreement": agreed,
         "limits": LIMITS,
+        "centroids": places,
         "features": data.names,
         "slope": round(slope, 6),
         "offset": round(offset, 6),
@@ -161,6 +166,7 @@ def without_the_set(
         against = UNTAUGHT if name == "truthfulqa" else within.fitted
         rules = rule_probabilities(data.labels[real], np.array(within.rules)[real])
         found[name] = Judged(data, *(slope * one + offset for one in scores), {**against, "rules": rules})
+        found[name].doubt(data, centroids(data, found[name], real))
     return found
 
 

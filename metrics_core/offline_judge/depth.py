@@ -17,6 +17,9 @@ Kind = Literal["short answers", "claims", "other languages"]
 in English, and everything that is not in English."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+UNLIKE_TRAINING = "unlike the answers that it was trained on"
+"""Where the model decides, and what it sees of the answer is far from all that it saw in training."""
+
 _LETTER = regex.compile(r"\p{L}")
 _FOREIGN = regex.compile(r"[\p{L}--\p{Latin}]", regex.VERSION1)
 _ENOUGH_LETTERS = 4

@@ -14,7 +14,7 @@ from rapidfuzz import fuzz
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import names_whole
-from answerkey.metrics_core.offline_judge.depth import Kind, kind_of, out_of_depth
+from answerkey.metrics_core.offline_judge.depth import UNLIKE_TRAINING, Kind, kind_of, out_of_depth
 from answerkey.metrics_core.offline_judge.features import (
     embedding_features,
     focus,
@@ -22,7 +22,7 @@ from answerkey.metrics_core.offline_judge.features import (
     unit_vectors,
     word_features,
 )
-from answerkey.metrics_core.offline_judge.model import MatcherModel, load
+from answerkey.metrics_core.offline_judge.model import load
 from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION, Case, RuleId, Ruling, decide
 
@@ -270,18 +270,16 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
     weighed_too = {*doubted, *range(len(pairs), len(compared))}
     open_to_model = [at for at, one in enumerate(ruled) if at in weighed_too or settled(one.rulings) is None]
     seen = dict(zip(open_to_model, _seen([ruled[at] for at in open_to_model], cache_dir, model.words), strict=True))
-    probabilities = iter(model.probabilities(matrix(list(seen.values()), model.features)).tolist())
+    rows = matrix(list(seen.values()), model.features)
+    probabilities, unlike = iter(model.probabilities(rows).tolist()), iter(model.centroids.far(rows).tolist())
     of = {at: [next(probabilities) for _ in one.values] for at, one in seen.items()}
-    found = [
-        _verdict(pair, one, seen.get(at), of.get(at, ()), model)
-        for at, (pair, one) in enumerate(zip(compared, ruled, strict=True))
-    ]
-    sides = [
-        ((seen[place], of[place]), (seen[at], of[at]))
-        for place, at in zip(doubted, range(len(pairs), len(compared)), strict=True)
-    ]
+    far = {at: [next(unlike) for _ in one.values] for at, one in seen.items()}
+    asked = enumerate(zip(compared, ruled, strict=True))
+    found = [_verdict(*both, seen.get(at), of.get(at, ()), far.get(at, ())) for at, both in asked]
+    beside = list(zip(doubted, range(len(pairs), len(compared)), strict=True))
+    sides = [((seen[place], of[place]), (seen[at], of[at])) for place, at in beside]
     weighed = model.outweighs(*both_sides(sides, model.features)) if sides else ()
-    for place, at, probability in zip(doubted, range(len(pairs), len(compared)), weighed, strict=True):
+    for (place, at), probability in zip(beside, weighed, strict=True):
         found[place] = _weighed(found[place], found[at], float(probability))
     return found[: len(pairs)]
 
@@ -380,8 +378,9 @@ def undecided(judged: Match, accepted_error: float) -> bool:
 
 
 def _verdict(
-    pair: Pair, ruled: _Ruled, seen: Seen | None, probabilities: Sequence[float], model: MatcherModel
+    pair: Pair, ruled: _Ruled, seen: Seen | None, probabilities: Sequence[float], far: Sequence[bool]
 ) -> Match:
+    model = load()
     texts = (read(pair.question), read(pair.answer), [read(reference) for reference in pair.references])
     kind, unknown = kind_of(*texts), out_of_depth(*texts, model.limits)
     at, ruling = final_ruling(ruled.rulings, probabilities)
@@ -392,7 +391,8 @@ def _verdict(
         return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, place, unknown, kind=kind)
     matched = probabilities[at] >= HALF
     verdict, reason = explained(seen.values[at], matched=matched)
-    return Match(matched, probabilities[at], verdict, "model", reason, place, unknown, kind=kind)
+    depth = unknown or (UNLIKE_TRAINING if far[at] else "")
+    return Match(matched, probabilities[at], verdict, "model", reason, place, depth, kind=kind)
 
 
 _CERTAIN = frozenset(("same_text", "same_answer"))

@@ -19,6 +19,7 @@ FILE = Path(__file__).with_name("model.json")
 _ROWS_AT_ONCE = 4_096
 _LEAF = -1
 _MOST_LEAVES = 32
+_FARTHEST = 5.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +72,53 @@ class Trees:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Centroids:
+    """Where the answers lie that the model was trained on: centroids (k-means) of their standardised features.
+
+    Attributes:
+        mean, spread: of each feature in training, (features,). A feature counts as at most five times its spread away
+            from its mean.
+        points: (centroids, features), standardised.
+        limit: Euclidean distance from the nearest centroid that few answers of the training exceed.
+    """
+
+    mean: npt.NDArray[np.float64]
+    spread: npt.NDArray[np.float64]
+    points: npt.NDArray[np.float64]
+    limit: float
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Centroids:
+        """From lists of numbers, as in the file."""
+        mean, spread, points = (np.array(stored[name], np.float64) for name in ("mean", "spread", "points"))
+        return cls(mean, spread, points, float(stored["limit"]))
+
+    def standardised(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Features in units of their spread in training; the shape stays."""
+        found: npt.NDArray[np.float64] = np.clip((rows - self.mean) / self.spread, -_FARTHEST, _FARTHEST)
+        return found
+
+    def distances(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """How far the rows of features are from the nearest centroid: shape (rows,).
+
+        >>> two = Centroids(np.zeros(2), np.ones(2), np.array([[0.0, 0.0], [3.0, 4.0]]), 1.0)
+        >>> two.distances(np.array([[0.0, 1.0], [3.0, 4.0]])).tolist()
+        [1.0, 0.0]
+        """
+        found = np.empty(len(rows))
+        lengths = (self.points**2).sum(axis=1)
+        for at in range(0, len(rows), _ROWS_AT_ONCE):
+            some = self.standardised(rows[at : at + _ROWS_AT_ONCE])
+            nearest = (lengths - 2 * (some @ self.points.T)).min(axis=1)
+            found[at : at + _ROWS_AT_ONCE] = np.sqrt(np.maximum(nearest + (some**2).sum(axis=1), 0))
+        return found
+
+    def far(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """Whether the rows of features are farther from all centroids than the limit: shape (rows,)."""
+        return self.distances(rows) > self.limit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MatcherModel:
     """The content of `model.json`.
 
@@ -85,7 +133,9 @@ class MatcherModel:
         against_trees, against_base: the trees that weigh them too, and the mean logit.
         agreement: kappa with people by kind of data, on questions that were not seen in training.
         words: how rare stems are in training, 0..1; see `features.rarities`.
-        limits: how long texts were in training, in words; `trained_on`: a description of the training, for reports.
+        limits: how long texts were in training, in words.
+        centroids: where the answers of the training lie.
+        trained_on: a description of the training, for reports.
         revision: the first six digits of the file's SHA-256.
     """
 
@@ -104,6 +154,7 @@ class MatcherModel:
     agreement: dict[str, float]
     words: dict[str, float]
     limits: dict[str, int]
+    centroids: Centroids
     trained_on: dict[str, Any]
     revision: str
 
@@ -194,6 +245,7 @@ def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
         dict(data["agreement"]),
         dict(data["words"]),
         dict(data["limits"]),
+        Centroids.of(data["centroids"]),
         dict(data["trained_on"]),
         revision,
     )

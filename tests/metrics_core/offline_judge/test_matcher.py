@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.offline_judge import matcher
-from answerkey.metrics_core.offline_judge.depth import KINDS
+from answerkey.metrics_core.offline_judge.depth import KINDS, UNLIKE_TRAINING
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair, final_ruling, match, undecided
 from answerkey.metrics_core.offline_judge.model import load
 
@@ -128,6 +128,14 @@ def test_reasons_say_what_decided() -> None:
             Pair(FRANCE, "Paris", ("the largest city of the country since the year 987 " * 5,)),
             "reference",
         ),
+        (Pair("What do bees make?", "honey, which they store", ("Honey",)), ""),
+        (
+            Pair("How is it sorted?", "def f(x): return sorted(x, key=len)[:3]", ("sorted(x, key=len)[:3]",)),
+            UNLIKE_TRAINING,
+        ),
+        (Pair("Which are prime?", ", ".join(map(str, range(1, 17))), ("3, 5, 7, 11, 13, 17 and 19",)), UNLIKE_TRAINING),
+        # A rule decides, whatever the features are.
+        (Pair("What is said?", '"Not now", "not ever", ["no"], (perhaps) {never}', ('"Now", and (always) [yes]',)), ""),
     ],
 )
 def test_out_of_depth(pair: Pair, why: str) -> None:

@@ -22,6 +22,7 @@ STUMPS = {
     "against_trees": [{"feature": [0, -1, -1], "threshold": [1, 0, 0], "left": [1, 0, 0], "right": [2, 0, 0],
                        "value": [0, -4, 4]}],
     "against_base": 0.5, "words": {"the": 0.1},
+    "centroids": {"mean": [1.0, 0.0], "spread": [2.0, 1.0], "points": [[0.0, 0.0], [3.0, 4.0]], "limit": 1.5},
 }  # fmt: skip
 
 
@@ -34,6 +35,16 @@ def test_trees_go_left_up_to_the_threshold() -> None:
 def test_probabilities_are_the_calibrated_logistic_of_the_sum() -> None:
     model = parse({**STUMPS, "base": 1.0, "scale": 2.0, "slope": 0.5, "offset": -0.25})
     assert model.probabilities(np.array([[1.0, 0.0]]))[0] == pytest.approx(1 / (1 + np.exp(0.25)))
+
+
+def test_answers_are_as_far_from_training_as_from_the_nearest_centroid() -> None:
+    known = parse(STUMPS).centroids
+    # In units of the spread: the mean, the other point, one beside it, and one that counts as (5, 5).
+    rows = np.array([[1.0, 0.0], [7.0, 4.0], [8.0, 4.0], [900.0, 70.0]])
+    assert known.distances(rows).tolist() == pytest.approx([0.0, 0.0, 0.5, 5**0.5])
+    assert known.distances(np.tile(rows, (2_500, 1)))[-4:].tolist() == pytest.approx([0.0, 0.0, 0.5, 5**0.5])
+    assert known.far(rows).tolist() == [False, False, False, True]
+    assert known.distances(rows[:0]).tolist() == []
 
 
 def test_many_rows_are_summed_like_few() -> None:
@@ -64,7 +75,7 @@ def test_borders_are_those_of_the_largest_error_that_is_accepted() -> None:
 
 
 def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs() -> None:
-    assert FILE.stat().st_size < 1_000_000
+    assert FILE.stat().st_size < 1_200_000
     found = json.loads(FILE.read_text(encoding="utf-8"))
     model = load()
     seen = look([Pair("Who?", "It was Ada Brown.", ("Ada Brown", "Brown"))])
