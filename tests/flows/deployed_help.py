@@ -226,6 +226,19 @@ def worker(
         process.wait()
 
 
+@contextmanager
+def in_a_browser() -> Iterator[Page]:
+    """A page of Chromium that waits for four minutes for what it is asked for: pages of a busy server come late."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 1400})
+        page.set_default_timeout(250_000)
+        yield page
+        browser.close()
+
+
 def field(page: Page, title: str, kind: str = "textarea") -> Locator:
     """A field of the form of a run, by its title."""
     label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
@@ -251,15 +264,14 @@ def unfold(page: Page, title: str) -> None:
 def schedule_in_a_browser(deployed: Deployed, name: str, cron: str) -> None:
     """Change the time of the only schedule of a deployment, as people do: again, where the page was still being redrawn
     and what was typed went with it."""
-    from playwright.sync_api import sync_playwright
 
     def is_saved() -> bool:
         [found] = deployed.deployment(name)["schedules"]
         return bool(found["schedule"]["cron"] == cron)
 
-    def saved() -> bool | None:
-        page.goto(address, wait_until="networkidle", timeout=250_000)
-        page.locator(".deployment-schedule__menu button").click(timeout=150_000)
+    def saved(page: Page) -> bool | None:
+        page.goto(address, wait_until="networkidle")
+        page.locator(".deployment-schedule__menu button").click()
         page.get_by_text("Edit", exact=True).last.click()
         form = page.locator(".p-modal")
         form.locator("xpath=.//*[normalize-space() = 'Value']/following::input[1]").first.fill(cron)
@@ -269,9 +281,6 @@ def schedule_in_a_browser(deployed: Deployed, name: str, cron: str) -> None:
             time.sleep(0.5)
         return True if is_saved() else None
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        page = browser.new_page()
-        address = f"{deployed.url.removesuffix('/api')}/deployments/deployment/{deployed.deployment(name)['id']}"
-        until(saved, 300, "the new time")
-        browser.close()
+    address = f"{deployed.url.removesuffix('/api')}/deployments/deployment/{deployed.deployment(name)['id']}"
+    with in_a_browser() as page:
+        until(lambda: saved(page), 300, "the new time")

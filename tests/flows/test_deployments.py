@@ -25,6 +25,7 @@ from tests.flows.deployed_help import (
     Deployed,
     Run,
     field,
+    in_a_browser,
     schedule_in_a_browser,
     submitted,
     unfold,
@@ -438,14 +439,10 @@ def test_again_with_another_judge_from_the_form(deployed: Deployed, rerun: tuple
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
 def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
     base = deployed.url.removesuffix("/api")
     rows = jsonl(tmp_path / "typed.jsonl", questions(3))
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 1400})
+    with in_a_browser() as page:
         abroad: list[str] = []
         page.on("request", lambda asked: None if base in asked.url else abroad.append(asked.url))
         form = deployed.deployment("evaluate")
@@ -464,7 +461,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         field(page, "Threshold (Optional)", "input").fill("3")
         page.get_by_role("button", name="Submit").click()
         message = page.get_by_text("Validation failed for field 'scoring.threshold'").first
-        message.wait_for(timeout=150_000)
+        message.wait_for()
         assert "3 is greater than the maximum of 1" in message.inner_text()
         before = len(deployed.runs_of("evaluate"))
         field(page, "Threshold (Optional)", "input").fill("0")
@@ -472,12 +469,11 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         started = until(lambda: submitted(page, deployed, before), 300, "the run of the form")
         run_id = started[0]["id"]
         page.goto(f"{base}/runs/flow-run/{run_id}")
-        page.get_by_text("Completed", exact=True).first.wait_for(timeout=250_000)
+        page.get_by_text("Completed", exact=True).first.wait_for()
         page.get_by_text("Artifacts", exact=True).first.click()
         page.get_by_text("report-typed-by-hand").first.click()
-        page.get_by_role("cell", name="answer_correctness.token_overlap_recall").first.wait_for(timeout=150_000)
+        page.get_by_role("cell", name="answer_correctness.token_overlap_recall").first.wait_for()
         page.screenshot(path=tmp_path / "artifact.png")
-        browser.close()
     assert abroad == []
     assert deployed.run(run_id)["name"] == "evaluate by-hand on typed"
     assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'typed'") == [("typed/by-hand/v1",)]

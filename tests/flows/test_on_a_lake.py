@@ -16,7 +16,7 @@ from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import namespaces
 from tests.flows.conftest import ROOT, Cli, command
-from tests.flows.deployed_help import CHROMIUM, Deployed, field, submitted, until, worker
+from tests.flows.deployed_help import CHROMIUM, Deployed, field, in_a_browser, submitted, until, worker
 
 ROWS = [
     {"id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
@@ -96,18 +96,14 @@ def in_a_namespace(folder: Path, command: list[str]) -> list[str]:
 def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(
     server: str, lake: str, bare_cli: Cli, tmp_path: Path
 ) -> None:
-    from playwright.sync_api import sync_playwright
-
     deployed = Deployed(server, lake, bare_cli)
     deployed.cli("deploy")
     upload(f"{lake}-sources/answers.jsonl", ROWS)
     there, elsewhere = tmp_path / "worker", tmp_path / "reader"
     with (
         worker(server, "alone", tmp_path / "log", partial(in_a_namespace, there), **machine(there)),
-        sync_playwright() as playwright,
+        in_a_browser() as page,
     ):
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 1400})
         page.goto(f"{server.removesuffix('/api')}/deployments/deployment/{deployed.deployment('evaluate')['id']}/run")
         field(page, "Answers").fill(f"{lake}-sources/answers.jsonl")
         field(page, "References (Optional)").fill("")
@@ -118,7 +114,6 @@ def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(
         before = len(deployed.runs_of("evaluate"))
         started = until(lambda: submitted(page, deployed, before), 200, "the run of the form")
         run = deployed.wait(started[0]["id"], 600)
-        browser.close()
     assert run["state_type"] == "COMPLETED", deployed.messages(run["id"])
     environment = {**os.environ, **machine(elsewhere)}
     asked = in_a_namespace(elsewhere, command("report", "clicked/gpt-5", "--home", lake, "--json"))

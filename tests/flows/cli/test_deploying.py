@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.flows.conftest import ROOT, Cli
-from tests.flows.deployed_help import CHROMIUM, Deployed, field, until
+from tests.flows.deployed_help import CHROMIUM, Deployed, field, in_a_browser, until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Request, Route
 
 NAME = "score-traces"
 DOCS = ROOT / "deployments/README.md"
@@ -33,33 +33,28 @@ def settings(deployed: Deployed) -> dict[str, Any]:
 def edit(page: Page, address: str) -> None:
     """As a person does: the form of the deployment, then the switch of its schedule."""
     # What is loaded late replaces what was typed before it came.
-    page.goto(f"{address}/edit", wait_until="networkidle", timeout=250_000)
-    page.locator("xpath=//*[contains(@class, 'p-tag') and normalize-space() = 'traces']//button").click(timeout=250_000)
+    page.goto(f"{address}/edit", wait_until="networkidle")
+    page.locator("xpath=//*[contains(@class, 'p-tag') and normalize-space() = 'traces']//button").click()
     page.locator("textarea").first.fill("by hand")
     page.locator(".p-number-input__control").first.fill("3")
     field(page, "home (Optional)").fill("/elsewhere")
     page.get_by_role("button", name="Save").click()
-    page.wait_for_url(f"{address}?**", timeout=250_000)
-    page.goto(address, wait_until="networkidle", timeout=250_000)
-    page.get_by_role("switch").click(timeout=250_000)
+    page.wait_for_url(f"{address}?**")
+    page.goto(address, wait_until="networkidle")
+    page.get_by_role("switch").click()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
 def test_what_was_set_in_a_browser_stays_until_it_is_reset(server: str, bare_cli: Cli, tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
     deployed = Deployed(server, tmp_path / "home", bare_cli)
     deployed.cli("deploy", "--reset", NAME)
     before = settings(deployed)
     by_hand = {"description": "by hand", "tags": ["answerkey"], "limit": 3, "home": "/elsewhere", "active": True}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 1400})
+    with in_a_browser() as page:
         edit(page, f"{server.removesuffix('/api')}/deployments/deployment/{deployed.deployment(NAME)['id']}")
         until(lambda: True if settings(deployed)["active"] else None, 300, "an active schedule on the server")
-        browser.close()
     assert settings(deployed) == by_hand
     said = deployed.cli("deploy")
     assert settings(deployed) == by_hand
@@ -73,8 +68,6 @@ def test_what_was_set_in_a_browser_stays_until_it_is_reset(server: str, bare_cli
 @pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
 def test_the_policy_in_the_docs_keeps_the_second_interface_from_other_hosts(server: str) -> None:
-    from playwright.sync_api import Request, Route, sync_playwright
-
     base = server.removesuffix("/api")
     [name, policy] = re.findall(r"`(Content-Security-Policy): ([^`]+)`", DOCS.read_text(encoding="utf-8"))[0]
     abroad: list[str] = []
@@ -86,17 +79,13 @@ def test_the_policy_in_the_docs_keeps_the_second_interface_from_other_hosts(serv
         reply = route.fetch()
         route.fulfill(response=reply, headers={**reply.headers, name: policy})
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        page = browser.new_page()
-        # Of Prefect's analytics. Once it asks nobody any more, the docs need no policy.
-        with page.expect_event("request", is_abroad, timeout=250_000):
-            page.goto(f"{base}/v2/deployments")
-        page = browser.new_page()
+    # Of Prefect's analytics. Once it asks nobody any more, the docs need no policy.
+    with in_a_browser() as page, page.expect_event("request", is_abroad):
+        page.goto(f"{base}/v2/deployments")
+    with in_a_browser() as page:
         page.on("request", lambda asked: abroad.append(asked.url) if is_abroad(asked) else None)
         page.route(f"{base}/v2/deployments", proxied)
         page.goto(f"{base}/v2/deployments")
-        page.get_by_text("Deployments", exact=True).first.wait_for(timeout=250_000)
-        page.wait_for_load_state("networkidle", timeout=250_000)
-        browser.close()
+        page.get_by_text("Deployments", exact=True).first.wait_for()
+        page.wait_for_load_state("networkidle")
     assert abroad == []
