@@ -5,7 +5,8 @@
 
 Every step is a process of its own: `us` is its processor time per row, and `MiB` the most memory that it had resident,
 with everything that it maps. Scoring is left out: the parts are made by SQL, and so are the inputs of the first step
-that is asked for. `again` is the plan of a second run, which finds every row measured.
+that is asked for; what else it needs is run and not shown. `again` is the plan of a second run, which finds every row
+measured.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,8 @@ BEFORE: dict[str, tuple[str, ...]] = {
 }
 """The steps in their order, and what SQL makes before each, unless a step or an earlier call made it."""
 _MADE_BY = {"make_staged": "load", "make_accepted": "validate"}
+_WANTED_LATER = ("plan", "commit", "aggregate")
+"""What SQL does not stand in for: run all the same where only later steps are asked for."""
 
 
 def run(folder: Path, rows: int, step: str) -> None:
@@ -215,16 +218,22 @@ def figures(cache: Path, n_rounds: int, rows: int = 100_000) -> dict[str, Any]:
     }
 
 
-def table(folder: Path, rows: int, steps: list[str]) -> Iterator[tuple[str, float, float]]:
+def table(folder: Path, rows: int, steps: Container[str]) -> Iterator[tuple[str, float, float]]:
     """Measure and print the lines of the table for a number of rows; yields step, seconds and MiB."""
     folder.mkdir(parents=True, exist_ok=True)
-    for step in steps:
+    last = max(place for place, step in enumerate(BEFORE) if step in steps)
+    for step in list(BEFORE)[: last + 1]:
+        if step not in steps and (step not in _WANTED_LATER or (folder / f"{step}.pickle").exists()):
+            continue
         for made in BEFORE[step]:
             if not (folder / f"{made}.pickle").exists() and _MADE_BY.get(made) not in steps:
                 measured(folder, rows, made)
         seconds, peak = measured(folder, rows, step)
-        print(f"{rows:>12,} {step:<10}{seconds:>9.1f} s{1e6 * seconds / rows:>8.1f} us{peak:>8,.0f} MiB", flush=True)
-        yield step, seconds, peak
+        if step in steps:
+            print(
+                f"{rows:>12,} {step:<10}{seconds:>9.1f} s{1e6 * seconds / rows:>8.1f} us{peak:>8,.0f} MiB", flush=True
+            )
+            yield step, seconds, peak
 
 
 def main() -> int:
@@ -240,8 +249,7 @@ def main() -> int:
         return 0
     for rows in chosen.rows:
         with tempfile.TemporaryDirectory(prefix="answerkey-steps-") as temporary:
-            wanted = [step for step in BEFORE if step in chosen.steps]
-            list(table((chosen.folder or Path(temporary)) / str(rows), rows, wanted))
+            list(table((chosen.folder or Path(temporary)) / str(rows), rows, chosen.steps))
     return 0
 
 
