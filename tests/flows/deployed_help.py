@@ -191,14 +191,21 @@ class Deployed:
         return done.stdout
 
 
-def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
-    """Poll `found` until it returns something."""
+def within(found: Callable[[], T | None], seconds: float) -> T | None:
+    """Poll `found` until it returns something; None if it does not in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if (result := found()) is not None:
             return result
         time.sleep(0.5)
-    pytest.fail(f"{what}: not within {seconds:.0f} s")
+    return None
+
+
+def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
+    """Poll `found` until it returns something; the test fails if it does not in time."""
+    if (result := within(found, seconds)) is None:
+        pytest.fail(f"{what}: not within {seconds:.0f} s")
+    return result
 
 
 @contextmanager
@@ -248,11 +255,7 @@ def field(page: Page, title: str, kind: str = "textarea") -> Locator:
 def submitted(page: Page, deployed: Deployed, before: int) -> list[Run] | None:
     """Press Submit as people do: again, where the form was still being redrawn and nothing came of it."""
     page.get_by_role("button", name="Submit").click()
-    for _ in range(20):
-        if runs := deployed.runs_of("evaluate")[before:]:
-            return runs
-        time.sleep(0.5)
-    return None
+    return within(lambda: deployed.runs_of("evaluate")[before:] or None, 30.0)
 
 
 def unfold(page: Page, title: str) -> None:
@@ -265,9 +268,9 @@ def schedule_in_a_browser(deployed: Deployed, name: str, cron: str) -> None:
     """Change the time of the only schedule of a deployment, as people do: again, where the page was still being redrawn
     and what was typed went with it."""
 
-    def is_saved() -> bool:
+    def is_saved() -> bool | None:
         [found] = deployed.deployment(name)["schedules"]
-        return bool(found["schedule"]["cron"] == cron)
+        return True if found["schedule"]["cron"] == cron else None
 
     def saved(page: Page) -> bool | None:
         page.goto(address, wait_until="networkidle")
@@ -276,10 +279,7 @@ def schedule_in_a_browser(deployed: Deployed, name: str, cron: str) -> None:
         form = page.locator(".p-modal")
         form.locator("xpath=.//*[normalize-space() = 'Value']/following::input[1]").first.fill(cron)
         form.get_by_role("button", name="Save").click()
-        deadline = time.monotonic() + 15.0
-        while time.monotonic() < deadline and not is_saved():
-            time.sleep(0.5)
-        return True if is_saved() else None
+        return within(is_saved, 15.0)
 
     address = f"{deployed.url.removesuffix('/api')}/deployments/deployment/{deployed.deployment(name)['id']}"
     with in_a_browser() as page:
