@@ -1,4 +1,4 @@
-"""The rules of the house that no linter holds: pins, start-up, unwanted names, sizes, the network."""
+"""The rules of the project that no linter holds: pins, start-up, unwanted names, the network."""
 
 import ast
 import contextlib
@@ -22,8 +22,6 @@ PACKAGES = ("metrics_core", "tasks", "flows", "deployments")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REQUIREMENTS = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
 
-LONGEST_FILE = 500
-LONGEST_FUNCTION = 60
 MOST_CPU_S = 1.0
 """Of --help and of a bad argument: .5 to .7 on idle cores. What may be imported is tested apart."""
 HEAVY = (
@@ -50,29 +48,6 @@ UNWANTED = tuple(
         (".libr", "ary/"),
     )
 )
-MIRRORED = ("metrics_core", "tasks", "flows")
-WHOLE = {
-    "flows/test_custom_metrics.py": "metrics of a user's own, from the command line to the page",
-    "flows/test_own_judges.py": "judges of a user's own, from a file to the gate on a real server",
-    "flows/test_deployments.py": "deployments/prefect.yaml on a real server",
-    "flows/test_container_files.py": "deployments/docker, cluster and kubernetes",
-    "flows/test_on_a_lake.py": "a run from a form, by a worker on another machine, with a home in a bucket",
-    "flows/test_secrets.py": "no key in any file, table, log or message",
-    "metrics_core/metrics/test_oracles.py": "the libraries that define the lexical metrics",
-    "metrics_core/offline_judge/test_offline_metrics.py": "the metrics scored by the offline judge",
-    "metrics_core/statistics/test_labelled_releases.py": "all statistics on real releases",
-    "metrics_core/test_laws.py": "laws of all lexical metrics",
-    "metrics_core/test_signatures.py": "signatures of all metrics",
-    "tasks/load/formats/test_exports.py": "files of other tools, from the file to the report",
-    "tasks/publish/page/test_browser.py": "the page in a browser: its table",
-    "tasks/publish/page/test_hostile.py": "the page in a browser: hostile data",
-    "tasks/publish/page/test_real.py": "the page in a browser: real releases",
-    "tasks/publish/page/test_screens.py": "the page in a browser: screens, keyboard, print",
-    "tasks/publish/page/test_viewer.py": "all pages of a home in a browser: overview, reports, accessibility",
-    "tasks/test_facts.py": "facts from the file to the page",
-    "tasks/test_judged.py": "judged runs from the plan to the report",
-}
-"""Tests of more than one module, with what they test."""
 MADE = {".git", ".venv", ".answerkey", "build", "dist", "node_modules"}
 
 
@@ -160,36 +135,6 @@ def test_no_file_names_a_package_host_or_a_path_of_one_machine() -> None:
         text = path.read_bytes().decode("utf-8", "replace")
         found += [f"{short(path)}: {word}" for word in UNWANTED if word in text]
     assert found == []
-
-
-def test_files_are_short_enough_to_read() -> None:
-    lengths = {short(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
-    assert lengths
-    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
-
-
-def test_functions_are_short_enough_to_read_at_once() -> None:
-    long = []
-    for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > LONGEST_FUNCTION:
-                    long.append(f"{short(path)}:{node.lineno} {node.name}: {length} lines")
-    assert long == []
-
-
-def test_every_test_file_is_named_after_what_it_tests() -> None:
-    # `tasks/load/columns.py` is tested by tests/tasks/load/test_columns.py, and perhaps test_columns_golden.py.
-    unlike = set()
-    for top in MIRRORED:
-        for path in (ROOT / "tests" / top).rglob("test_*.py"):
-            place = path.relative_to(ROOT / "tests")
-            names = [one.stem.lstrip("_") for one in (ROOT / place.parent).glob("*.py")]
-            tested = path.stem.removeprefix("test_")
-            if not any(tested == name or tested.startswith(f"{name}_") for name in names if name):
-                unlike.add(place.as_posix())
-    assert unlike == set(WHOLE)
 
 
 def test_every_session_of_duckdb_is_made_in_one_place() -> None:
