@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.test_wheel import FILES, FOLDERS
+from tests.test_wheel import copy_sources
 
 PAGE = ROOT / "docs/developing.md"
 
@@ -22,10 +21,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.touched = folder, list[str]()
-        for name in FOLDERS:
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in FILES:
-            shutil.copy(ROOT / name, folder)
+        copy_sources(folder)
 
     def add(self, file: str, text: str) -> None:
         assert not (self.folder / file).exists()

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import urllib.request
 import zipfile
@@ -19,7 +20,7 @@ from tests.conftest import ROOT
 from tests.flows.cli.test_server import two_free_ports
 
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
-FILES = ("pyproject.toml", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 SUFFIXES = {".csv", ".ipynb", ".py", ".typed", ".sql", ".md", ".json", ".jsonl", ".yaml", ".yml", ".j2", ".css", ".js"}
 WITHOUT_EXTRAS = """
 import sys
@@ -61,15 +62,29 @@ def contents(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the package is built of."""
-    folder = tmp_path_factory.mktemp("source")
+def copy_sources(folder: Path) -> Path:
+    """Copy what the package is built of, with the links of `answerkey/`."""
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(ROOT / name, folder)
     return folder
+
+
+def without_links(folder: Path) -> Path:
+    """Put a text file in the place of each link, as programs do that unpack a zip file or check out without links."""
+    links = [path for path in (folder / "answerkey").iterdir() if path.is_symlink()]
+    assert links
+    for link in links:
+        target = os.readlink(link)
+        link.unlink()
+        link.write_text(target, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_sources(tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +145,33 @@ def test_an_sdist_makes_the_same_wheel(source: Path, wheel: Path, tmp_path: Path
     shutil.unpack_archive(build("sdist", source, tmp_path / "sdist"), tmp_path, filter="data")
     [unpacked] = tmp_path.glob("answerkey-*")
     assert contents(build("wheel", unpacked, tmp_path / "again")) == contents(wheel)
+
+
+def test_a_copy_without_links_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    bare = without_links(copy_sources(tmp_path))
+    assert contents(build("wheel", bare, tmp_path / "wheel")) == contents(wheel)
+
+
+def test_a_copy_without_links_installs_for_development_and_evaluates(tmp_path: Path) -> None:
+    # `make evaluate` in an unpacked zip file: an editable installation, run from the root of the copy.
+    bare = without_links(copy_sources(tmp_path / "answerkey-main"))
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=120)
+    [packages] = (venv / "lib").glob("python*/site-packages")
+    # What it depends on comes from the interpreter that runs the tests.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin/python"), "install", "-q", "--no-index"]
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", str(bare)], check=True, timeout=240)
+    done = subprocess.run(
+        [venv / "bin/answerkey", "evaluate", "examples/museum.csv", "--metrics", "contains", "--json"],
+        cwd=bare, env={**os.environ, "ANSWERKEY_HOME": str(tmp_path / "home")}, check=False, capture_output=True,
+        text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [report["release"] for report in json.loads(done.stdout)] == ["old", "new"]
+    code = "import answerkey.flows, answerkey.flows.cli.init as init; print(answerkey.flows.__file__, init.EXAMPLES)"
+    where = subprocess.run([venv / "bin/python", "-c", code], cwd=bare, check=True, capture_output=True, text=True)
+    assert where.stdout.split() == [str(bare / "flows/__init__.py"), str(bare / "examples")]
 
 
 def test_what_it_imports_is_what_it_declares() -> None:

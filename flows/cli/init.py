@@ -10,11 +10,10 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.markup import escape
 
-import answerkey
 from answerkey.flows.cli.layout import show
 from answerkey.metrics_core.errors import UserError
 
-EXAMPLES = Path(answerkey.__file__).parent / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _WANTED = (".csv", ".jsonl", ".yaml", ".py", ".md", ".ipynb")
 
 
