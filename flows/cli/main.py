@@ -348,6 +348,9 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
     if not arguments:
         app.help_print([])
         return EXIT_BAD_INPUT
+    if arguments[0] == "help":
+        # As git and docker have it.
+        arguments = [*arguments[1:], "--help"]
     try:
         # A dash alone would be taken for an option. After --json it stands for standard output.
         pairs = zip(["", *arguments], arguments, strict=False)

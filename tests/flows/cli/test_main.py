@@ -26,6 +26,14 @@ def test_help_names_every_command(bare_cli: Cli) -> None:
         assert f"\n│ {name} " in result.stdout
 
 
+@pytest.mark.parametrize(("words", "option"), [(["help"], ["--help"]), (["help", "gate"], ["gate", "--help"])])
+def test_help_is_a_command_too(bare_cli: Cli, words: list[str], option: list[str]) -> None:
+    result = bare_cli(*words)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("Usage: answerkey")
+    assert result.stdout == bare_cli(*option).stdout
+
+
 def test_an_unknown_argument_exits_with_2(bare_cli: Cli) -> None:
     line = refused(bare_cli("evaluate", "x.csv", "--metrix", "bleu"))
     assert line == "answerkey: --metrix: there is no such option; did you mean --metrics?"
