@@ -1,7 +1,8 @@
 """Score answers against answers known to be right, and decide whether a release may ship.
 
-`flows`, `tasks`, `metrics_core`, `deployments` and `examples` are the folders of those names at the top of the repository:
-whoever installs answerkey beside their own Prefect project has packages called `flows` and `tasks` already.
+The packages `flows`, `tasks`, `metrics_core`, `deployments` and `examples` are the folders of those names at the top of
+the repository. They are inside this package because whoever installs answerkey beside their own Prefect project has
+packages called `flows` and `tasks` already.
 
 >>> from answerkey import Sample, evaluate
 >>> evaluate([Sample("1", "It is Paris.", ["Paris"])], ["contains"])[0].values
