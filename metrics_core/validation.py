@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -87,30 +86,3 @@ def _problem(error: Mapping[str, Any]) -> str:
     # Whoever writes 95 for a share means percent.
     share = 1 in (limits.get("lt"), limits.get("le")) and isinstance(value, int | float) and 1 < value <= 100
     return f"{message}; {value:g} % is {value / 100:g}" if share and value >= 2 else message
-
-
-def is_text(given: str) -> bool:
-    """Whether this is the content of a YAML file, and not its path: it has several lines, or a brace."""
-    return "\n" in given or "{" in given
-
-
-def read_yaml(given: str, what: str) -> tuple[Any, str]:
-    """The content of a file of YAML (or JSON, which is YAML), given as its path or its text; and what to call it.
-
-    Args:
-        what: how messages call a text.
-
-    Raises:
-        UserError: it cannot be read, or is not YAML; one line.
-    """
-    import yaml
-
-    where = what if is_text(given) else given
-    try:
-        return yaml.safe_load(given if is_text(given) else Path(given).read_text(encoding="utf-8-sig")), where
-    except OSError as error:
-        raise UserError(f"{where}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise UserError(f"{where}{line}: not YAML; put a text with a colon, bracket or star in quotes") from error

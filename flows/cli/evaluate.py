@@ -126,7 +126,7 @@ def with_suite(limits: Limits, slices: Sequence[str] | None = None) -> Limits:
     """
     if not limits.expectations:
         return limits
-    from answerkey.metrics_core.validation import is_text
+    from answerkey.metrics_core.document import is_text
     from answerkey.tasks.validate.expectations import read_suite
 
     read_suite(limits.expectations, slices)
@@ -163,7 +163,7 @@ def _check_scoring(scoring: Scoring, judging: Judging) -> None:
 
 
 def _checked_policy(policy: str, baseline: str) -> str:
-    from answerkey.metrics_core.validation import is_text
+    from answerkey.metrics_core.document import is_text
     from answerkey.tasks.gate.gate import read_policy
 
     if not policy:

@@ -17,6 +17,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -99,6 +100,10 @@ class Policy:
         return next((rule for rule in self.rules if rule.kind == "kappa" and rule.field == field), None)
 
 
+_LEAST_COVERAGE = 0.5
+"""The lowest share of samples with a number that a rule may demand."""
+_LARGEST_LOSS = 0.5
+"""The share of a field's range from which on a loss is no margin: a rule that tolerates it would nearly always hold."""
 KEYS = ("primary", "margin", "looks", "rules")
 """The keys of a policy, in the order in which they are written."""
 _FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
@@ -184,10 +189,10 @@ def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
         return f"no release could pass, since {where}; write a floor below {high:g}" if rule.floor > high else None
     if rule.kind != "difference":
         return None
-    if rule.floor <= -span:
+    if rule.floor <= -_LARGEST_LOSS * span:
         return (
-            f"every release would pass, since {where} and cannot lose more than {span:g}; write the loss that does not "
-            f"matter, for instance {span / 50:g}"
+            f"a release that is far worse would pass, since {where}: write the loss that does not matter, less than "
+            f"{_LARGEST_LOSS * span:g}, for instance {span / 50:g}"
         )
     if rule.floor >= span:
         return f"no release could pass, since {where} and cannot gain more than {span:g}; write a smaller gain"
@@ -204,6 +209,9 @@ def _strange_keys(content: Mapping[object, object]) -> Iterator[str]:
 
 def _primary(content: Mapping[object, object]) -> PolicyRule | str:
     field, margin = content.get("primary"), content.get("margin")
+    # YAML reads 1e-2 as a text.
+    with suppress(ValueError):
+        margin = float(margin) if isinstance(margin, str) else margin
     if not isinstance(field, str) or not re.fullmatch(_FIELD, field):
         return f"primary: {_given(field)}; write the METRIC.FIELD that decides, for instance meaning_match.match"
     if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < math.inf:
@@ -238,13 +246,21 @@ def _rule(text: object) -> PolicyRule | str:
     if not (math.isfinite(floor) and low <= floor <= high):
         span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
         return f"rule {_shown(text)}: {_shown(number)} is not a number{span}; write a share as 0.95, not as 95%"
-    if kind == "coverage" and floor == 0:
-        return f"rule {_shown(text)}: this demands no number at all; write a share above 0, for instance 0.95"
+    if low_floor := _always_holds(kind, floor):
+        return f"rule {_shown(text)}: {low_floor}"
     if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
         return f"rule {_shown(text)}: {kind} takes no slice and no other word; {_HOW}"
     if slice_ and "=" not in slice_:
         return f"rule {_shown(text)}: {_shown(slice_)} is not a slice; write [column=value]"
     return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, floor)
+
+
+def _always_holds(kind: RuleKind, floor: float) -> str | None:
+    if kind == "coverage" and floor < _LEAST_COVERAGE:
+        return f"nearly every release would pass; write at least {_LEAST_COVERAGE}, for instance 0.95"
+    if kind == "kappa" and floor <= 0:
+        return "a judge that guesses has a kappa of 0; write a floor above 0, for instance 0.6"
+    return None
 
 
 def _twice(rules: Sequence[PolicyRule]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import numpy as np
 
+from answerkey.metrics_core.document import read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Missing, PairedScores
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
@@ -19,7 +20,6 @@ from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
 from answerkey.metrics_core.statistics.multiple_testing import shared_level
-from answerkey.metrics_core.validation import read_yaml
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
     SCORED,
@@ -55,8 +55,8 @@ def read_policy(policy: str) -> Policy:
     Raises:
         UserError: the file cannot be read, is no YAML, or holds no policy; one line a problem.
     """
-    content, where = read_yaml(policy, "policy")
-    return parse_policy(content, where)
+    found = read_yaml(policy, "policy")
+    return parse_policy(found.content, found.file)
 
 
 def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy | None:

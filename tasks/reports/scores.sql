@@ -16,7 +16,8 @@ SELECT r.report_id, a.dataset, $dataset_version AS dataset_version, a.release, a
        unnest(f.fields) AS field,
        unnest([if(m.status = 'scored', map_extract_value(m."values", name), NULL) FOR name IN f.fields]) AS "value",
        CASE WHEN a.missing_because IS NOT NULL THEN 'failed' ELSE coalesce(m.status, 'skipped') END AS status,
-       CASE WHEN a.missing_because IS NOT NULL
+       CASE WHEN starts_with(a.missing_because, 'quarantined (') THEN split_part(a.missing_because, ':', 1)
+            WHEN a.missing_because IS NOT NULL
                 THEN concat('unanswered (', split_part(a.missing_because, ':', 1), ')')
             WHEN m.status IS NULL THEN 'not scored yet: only failed rows were asked for'
             ELSE m.reason END AS reason,

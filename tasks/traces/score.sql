@@ -9,13 +9,14 @@ SELECT dataset, arg_max(version, created_at) FROM datasets GROUP BY dataset
 SELECT count(*) OVER (), a.sample_id, strftime(d.time, '%Y-%m-%d %H:%M:%S'), left(a.answer, 200)
 FROM read_parquet($accepted) a
 JOIN (SELECT trace_id, min(time) AS time FROM read_parquet($decided) GROUP BY trace_id) d ON d.trace_id = a.sample_id
+WHERE a.missing_because IS NULL
 ORDER BY d.time, a.sample_id LIMIT $most
 
 -- name: taken
 CREATE OR REPLACE TEMP TABLE taken (sample_id VARCHAR, sample_key VARCHAR)
 
 -- name: add_taken
-INSERT INTO taken SELECT sample_id, sample_key FROM read_parquet($accepted)
+INSERT INTO taken SELECT sample_id, sample_key FROM read_parquet($accepted) WHERE missing_because IS NULL
 
 -- name: new_outcomes
 CREATE OR REPLACE TEMP TABLE new_outcomes AS

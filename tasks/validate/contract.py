@@ -6,13 +6,14 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from answerkey.metrics_core.sample import content_hash, sample_key
 from answerkey.metrics_core.validation import Validated
 
 Severity = Literal["critical", "warning"]
@@ -144,6 +145,42 @@ def quarantined(
         "rule": broken[0].name,
         "reason": "; ".join([reasons[0], *also]),
         "raw": json.dumps(row, ensure_ascii=False),
+    }
+
+
+_OF_THE_SAMPLE = frozenset((
+    "id_present", "release_present", "sample_consistent", "references_present", "length_reference", "length_question",
+))  # fmt: skip
+"""Rules that leave open which sample the row is about, or whether that can be scored at all."""
+
+
+def without_answer(
+    row: Mapping[str, Any], marks: Mapping[str, Any], quarantined: Mapping[str, Any], broken: Collection[str]
+) -> dict[str, Any] | None:
+    """A quarantined row as a question to which the release gave no answer; None where the row is not about one.
+
+    Without it, the mean of a release whose service fails would be that of its better answers. Of several rows with one
+    id, the first stands for all of them.
+
+    Args:
+        row: the staged row.
+        quarantined: the row of the quarantine file that was made of it.
+        broken: the names of the rules that the row breaks.
+    """
+    several = "id_unique" in broken
+    if not _OF_THE_SAMPLE.isdisjoint(broken) or (
+        several and (marks["id_clash"] == 1 or row["row"] != marks["first_row"])
+    ):
+        return None
+    if "encoding" in broken and any(name != "answer" and _BROKEN.search(text) for name, text in _texts(row)):
+        return None
+    sample = (row[name] or () for name in ("references", "facts", "context", "incorrect_references"))
+    return {
+        **row,
+        "answer": None,
+        "finish_reason": None,
+        "missing_because": f"quarantined ({quarantined['rule']}): {quarantined['reason']}",
+        "sample_key": content_hash([sample_key(row["question"], None, *sample), "missing"]),
     }
 
 

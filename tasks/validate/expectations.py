@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.validation import is_text, read_yaml
 from answerkey.tasks.validate.contract import Severity, reserved
 from answerkey.tasks.validate.suite import great_expectations, problem, validated
 
@@ -106,7 +106,8 @@ def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
     Raises:
         UserError: the file cannot be read, or is no suite: one line that names the expectation and what is wrong.
     """
-    content, where = read_yaml(suite, "expectations")
+    read = read_yaml(suite, "expectations")
+    content, where = read.content, read.file
     name, listed = (content.get("name"), content.get("expectations")) if isinstance(content, dict) else (None, content)
     if not isinstance(listed, list) or not listed:
         raise UserError(f"{where}: no suite: it needs a list `expectations`, each with `type` and `kwargs`")

@@ -25,6 +25,7 @@ from answerkey.tasks.validate.contract import (
     release_rules,
     row_rules,
     table_rules,
+    without_answer,
 )
 from answerkey.tasks.validate.expectations import Found, OwnExpectation, OwnSuite, check_rows, read_suite
 from answerkey.tasks.validate.measures import measured
@@ -409,6 +410,8 @@ def _split(
 ) -> int:
     """Write each staged row to `good` or, with its first rule and all its reasons, to `out`; return their number.
 
+    What a refused row asked goes to `good` all the same, as a question without an answer.
+
     `correct` is filled from what the label was understood as. Without `good` they are only counted.
     """
     import numpy as np
@@ -430,14 +433,22 @@ def _split(
         rows = batch.select(good.schema.names)
         correct = pa.array(labels == 1, mask=labels < 0)
         rows = rows.set_column(rows.schema.get_field_index("correct"), "correct", correct)
-        if kept.any():
-            good.write_batch(rows.filter(pa.array(kept)))
-        refused = np.flatnonzero(~kept)
+        refused, open_questions = np.flatnonzero(~kept), []
         for some in (refused[i : i + _REFUSED_ROWS] for i in range(0, len(refused), _REFUSED_ROWS)):
             fields = batch.take(pa.array(some)).to_pylist()
             of_rows = marks.take(pa.array(some)).to_pylist()
-            lines = [quarantined(*line, rules) for line in zip(fields, of_rows, bits[some].tolist(), strict=True)]
+            lines = []
+            for row, of_row, of_bits in zip(fields, of_rows, bits[some].tolist(), strict=True):
+                names = [rule.name for bit, rule in enumerate(rules) if of_bits >> bit & 1]
+                lines.append(quarantined(dict(row), of_row, of_bits, rules))
+                if question := without_answer(row, of_row, lines[-1], names):
+                    open_questions.append(question)
             out.write_batch(pa.RecordBatch.from_pylist(lines, schema=out.schema))
+        parts = [
+            pa.Table.from_batches([rows.filter(pa.array(kept))]),
+            pa.Table.from_pylist(open_questions, good.schema),
+        ]
+        good.write_table(pa.concat_tables(parts if open_questions else parts[:1]).sort_by("row"))
     return n_rows
 
 

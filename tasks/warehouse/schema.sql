@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS answers (
     label           VARCHAR,                -- the label as the source had it
     correct         BOOLEAN,                -- the label as a boolean; NULL: not labelled
     slices          MAP(VARCHAR, VARCHAR),  -- column to value, '(none)' where there is none
-    missing_because VARCHAR,                -- why the question got no answer; such a row has no score. NULL otherwise
+    missing_because VARCHAR,                -- why the question has no answer to score; 'quarantined (RULE): ...' where it got one
     repeat          INTEGER DEFAULT 1,      -- which of the release's answers to the question it is, from 1
     context         VARCHAR[]               -- the passages that the answer was to rest on; NULL: none were given
     --, PRIMARY KEY (dataset, release, answers_version, sample_id, repeat)

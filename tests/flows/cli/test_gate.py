@@ -103,7 +103,7 @@ def decided(cli: Cli, home: Path, new: str, *rules: str, margin: float = 0.02) -
         ("dropper", ", 49 of them not answered by dropper and counted as 0: 49 absent); it lost more than"),
         ("alone", ", 49 of them not answered by alone and counted as 0: 49 absent); it lost more than the"),
         ("unanswered", ", 49 of them not answered by unanswered and counted as 0: 49 unanswered (timeout)); it lost"),
-        ("damaged", ", 49 of them not answered by damaged and counted as 0: 49 quarantined); it lost more"),
+        ("damaged", ", 49 of them not answered by damaged and counted as 0: 49 quarantined (encoding)); it"),
         ("renamer", ", 49 of them not answered by renamer and counted as 0: 49 absent); it lost more than"),
         ("blank", ""),
         ("mover", ""),
@@ -228,14 +228,27 @@ def test_the_self_test_prints_rates_with_their_errors(bare_cli: Cli, home: Path)
         (["--policy", "x.yaml", "--margin", "1"], "--policy and --margin: write the policy in the file or in options"),
         (["--policy", "none.yaml"], "none.yaml: No such file or directory"),
         (["--primary", FIELD, "--margin", "0.02", "--rule", "recall >= 1"], "options: rule 'recall >= 1': not underst"),
-        (["--primary", FIELD, "--margin", "5"], "policy: margin 5: every release would pass, since label.correct is 0"),
+        (["--primary", FIELD, "--margin", "5"], "policy: margin 5: a release that is far worse would pass, since label"),
+        (
+            ["--primary", FIELD, "--margin", "0.99"],
+            "policy: margin 0.99: a release that is far worse would pass, since label.correct is 0 to 1: write the loss "
+            "that does not matter, less than 0.5, for instance 0.02",
+        ),
+        (
+            ["--primary", FIELD, "--margin", "0.02", "--rule", f"kappa {FIELD} >= 0"],
+            f"options: rule 'kappa {FIELD} >= 0': a judge that guesses has a kappa of 0; write a floor above 0",
+        ),
+        (
+            ["--primary", FIELD, "--margin", "0.02", "--rule", "coverage >= 0.0001"],
+            "options: rule 'coverage >= 0.0001': nearly every release would pass; write at least 0.5",
+        ),
         (
             ["--primary", FIELD, "--margin", "0.02", "--rule", f"level {FIELD} >= 1.5"],
             "policy: rule 'level label.correct >= 1.5': no release could pass",
         ),
         (
             ["--primary", FIELD, "--margin", "0.02", "--rule", "coverage >= 0"],
-            "options: rule 'coverage >= 0': this demands no number at all; write a share above 0",
+            "options: rule 'coverage >= 0': nearly every release would pass; write at least 0.5, for instance 0.95",
         ),
         (["--primary", FIELD, "--margin", "0.02", "--junit", "no/such/folder"], "no/such/folder: cannot be written"),
     ],

@@ -61,8 +61,12 @@ def test_looks_are_once_unless_they_are_repeated() -> None:
         ({"colour": 1}, "'colour': no such key; the keys are primary, margin, looks, rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
-        ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': this demands no number at all; write a share above 0, "
+        ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': nearly every release would pass; write at least 0.5, "
          "for instance 0.95"),
+        ({"rules": ["coverage >= 0.0001"]}, "rule 'coverage >= 0.0001': nearly every release would pass; write at least "
+         "0.5, for instance 0.95"),
+        ({"rules": ["kappa label.correct >= 0"]}, "rule 'kappa label.correct >= 0': a judge that guesses has a kappa of "
+         "0; write a floor above 0, for instance 0.6"),
         ({"rules": ["coverage >= 95"]}, "rule 'coverage >= 95': '95' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["a.b >= nan"]}, "rule 'a.b >= nan': 'nan' is not a number; write a share as 0.95, not as 95%"),
@@ -78,10 +82,10 @@ def test_what_cannot_be_used_gets_a_line(changes: dict[str, object], line: str) 
 @pytest.mark.parametrize(
     ("margin", "rule", "line"),
     [
-        (5, "", "margin 5: every release would pass, since label.correct is 0 to 1 and cannot lose more than 1; write "
-         "the loss that does not matter, for instance 0.02"),
-        (1, "", "margin 1: every release would pass, since label.correct is 0 to 1"),
-        (0, "label.correct[lang=ru] >= -7", "rule 'label.correct[lang=ru] >= -7': every release would pass, since lab"),
+        (5, "", "margin 5: a release that is far worse would pass, since label.correct is 0 to 1: write the loss that "
+         "does not matter, less than 0.5, for instance 0.02"),
+        (0.99, "", "margin 0.99: a release that is far worse would pass, since label.correct is 0 to 1"),
+        (0, "label.correct[lang=ru] >= -7", "rule 'label.correct[lang=ru] >= -7': a release that is far worse would pas"),
         (0, "label.correct[lang=ru] >= 1", "rule 'label.correct[lang=ru] >= 1': no release could pass, since label.corr"
          "ect is 0 to 1 and cannot gain more than 1; write a smaller gain"),
         (0, "level label.correct >= 1.5", "rule 'level label.correct >= 1.5': no release could pass, since label.correc"
@@ -100,12 +104,12 @@ def test_a_rule_that_always_or_never_holds_is_refused(margin: float, rule: str, 
 
 
 def test_what_a_field_can_have_is_allowed() -> None:
-    rules = ["m.similarity >= -1.5", "level m.similarity >= -0.5", "level label.correct >= 1", "gone.f >= -7"]
-    read = parse_policy({**PLAIN, "margin": 0.99, "rules": rules}, "x")
+    rules = ["m.similarity >= -0.9", "level m.similarity >= -0.5", "level label.correct >= 1", "gone.f >= -7"]
+    read = parse_policy({**PLAIN, "margin": "4e-1", "rules": rules}, "x")
     check_ranges(read, {"label.correct": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
 
 
-@pytest.mark.parametrize("margin", [-0.01, True, "0.02", float("nan"), float("inf")])
+@pytest.mark.parametrize("margin", [-0.01, True, "2 %", float("nan"), float("inf")])
 def test_a_margin_is_a_number_from_0(margin: object) -> None:
     [line] = problems({**PLAIN, "margin": margin})
     assert line.startswith(f"gate.yaml: margin: {str(margin)!r} cannot be used; write the loss of label.correct")

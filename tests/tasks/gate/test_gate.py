@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -181,13 +182,27 @@ def test_policy_files(tmp_path: Path) -> None:
         "label.correct >= -0.02", "label.correct[lang=ru] >= -0.05", "coverage >= 0.95",
     ]  # fmt: skip
     file.write_text("primary: [a\nmargin: 1")
-    with pytest.raises(UserError, match=r"gate.yaml, line 2: not YAML"):
+    with pytest.raises(UserError, match=r"gate.yaml:2: not YAML"):
         read_policy(str(file))
     file.write_text("primary: !!python/object/apply:os.getcwd []")
     with pytest.raises(UserError, match="not YAML"):
         read_policy(str(file))
     with pytest.raises(UserError, match="No such file"):
         read_policy(str(tmp_path / "none.yaml"))
+    # The lower margin is the one that would have counted.
+    file.write_text(
+        "primary: label.correct\nmargin: 0.02\nrules: [level label.correct >= 0.95]\nmargin: 0.4\nrules: []\n"
+    )
+    with pytest.raises(UserError, match=r"gate.yaml:4: margin: is here twice, first in line 2; keep one$"):
+        read_policy(str(file))
+    # Each line stands for ten times the one before.
+    lines = [
+        "a: &a [1]",
+        *(f"{name}: &{name} [{', '.join(['*' + before] * 10)}]" for before, name in pairwise("abcdefghij")),
+    ]
+    file.write_text("\n".join(lines))
+    with pytest.raises(UserError, match=r"gate.yaml:\d+: more than 200,000 values$"):
+        read_policy(str(file))
 
 
 def test_a_policy_may_be_its_own_text() -> None:
@@ -195,7 +210,7 @@ def test_a_policy_may_be_its_own_text() -> None:
     assert {read_policy(text) for text in texts} == {policy(0.02)}
     with pytest.raises(UserError, match=r"^policy: margin: missing"):
         read_policy("{primary: label.correct}")
-    with pytest.raises(UserError, match=r"^policy, line 2: not YAML"):
+    with pytest.raises(UserError, match=r"^policy:2: not YAML"):
         read_policy("primary: [a\nmargin: 1")
 
 
@@ -213,9 +228,9 @@ def test_verdicts_are_kept_and_the_newest_counts(tmp_path: Path) -> None:
     ids = warehouse(tmp_path, [Made(n, {FIELD: scores(500, wrong)}) for n, wrong in (("old", 50), ("new", 150))])
     first = gate(Home(tmp_path), *ids, policy())
     assert stored_verdicts(Home(tmp_path), [ids[1]]) == (first,)
-    second = gate(Home(tmp_path), *ids, policy(0.5))
+    second = gate(Home(tmp_path), *ids, policy(0.4))
     missing = gate(Home(tmp_path), "gone", "new", policy())
-    assert (second.verdict.outcome, second.margin) == ("PASS", 0.5)
+    assert (second.verdict.outcome, second.margin) == ("PASS", 0.4)
     assert stored_verdicts(Home(tmp_path), [ids[1]]) == (second, missing)
     assert stored_verdicts(Home(tmp_path), [ids[0]]) == ()
     kept = query(tmp_path, "SELECT old_report, outcome, rules->0->>'outcome' FROM verdicts ORDER BY created_at")

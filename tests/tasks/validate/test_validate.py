@@ -64,7 +64,10 @@ def stage(path: Path, staged: Iterable[Mapping[str, Any]]) -> str:
 class Outcome:
     def __init__(self, validation: Validation) -> None:
         self.validation = validation
-        self.accepted: list[dict[str, Any]] = pq.read_table(validation.accepted).to_pylist()
+        lines: list[dict[str, Any]] = pq.read_table(validation.accepted).to_pylist()
+        quarantined = [str(line["missing_because"]).startswith("quarantined (") for line in lines]
+        self.accepted = [line for line, out in zip(lines, quarantined, strict=True) if not out]
+        self.without_answer = [line for line, out in zip(lines, quarantined, strict=True) if out]
         self.quarantine: list[dict[str, Any]] = pq.read_table(validation.quarantine).to_pylist()
         self.reasons = {line["row"]: (line["rule"], line["reason"]) for line in self.quarantine}
 
