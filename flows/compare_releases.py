@@ -41,7 +41,8 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
     """
     place = Home.parse(home)
     rules = read_policy(policy) if policy else None
-    old, new = pair_named(place, comparing.old, comparing.new, comparing.dataset)
+    fields = [*comparing.fields, comparing.primary, *(rules.fields if rules else ())]
+    old, new = pair_named(place, comparing.old, comparing.new, comparing.dataset, fields)
     pair = steps.compare(
         place,
         old,

@@ -12,7 +12,7 @@ from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddre
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, source_of
+from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, registrations, source_of
 from answerkey.tasks.warehouse.home import Home
 
 _WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits()
@@ -94,6 +94,9 @@ def evaluate_registered(  # noqa: PLR0913
 def _to_do(home: Home, waiting: Waiting) -> list[Registration]:
     crash_unfinished_within()
     found = pending(home, waiting.release, waiting.at_most)
+    for one in registrations(home, waiting.release):
+        if one.report_id is None and one.superseded and one not in found:
+            log.info(f"{one.name}: registration {one.registration} is left out, since the release has newer answers")
     if not found:
         log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
     return found

@@ -208,7 +208,8 @@ def _concluded(
 ) -> list[str]:
     """What is done with the reports: compare them with the baseline, decide, and publish."""
     report_ids = [report.report_id for report in reports]
-    old = report_named(home, asked.baseline, dataset) if asked.baseline else ""
+    fields = policy.fields if policy else ()
+    old = report_named(home, asked.baseline, dataset, fields) if asked.baseline else ""
     new = [report_id for report_id in report_ids if report_id != old]
     if old and not new:
         log.warning(f"{asked.baseline}: there is no other release to compare it with")

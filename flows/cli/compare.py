@@ -133,7 +133,7 @@ def compare(
     from answerkey.tasks.reports.report import pair_named
 
     _check_samples(samples)
-    ids = pair_named(home, comparing.old, comparing.new, comparing.dataset)
+    ids = pair_named(home, comparing.old, comparing.new, comparing.dataset, [*comparing.fields, comparing.primary])
     pair = compare_reports(
         home, *ids, fields=comparing.fields, all_fields=comparing.all_fields, primary=comparing.primary,
         seed=comparing.seed, level=comparing.level,
@@ -233,7 +233,7 @@ def _against(
             raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
         return ids, compare_all(home, list(pairwise(ids)), all_fields=all_fields), []
     rules = read_policy(policy) if policy else None
-    old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset)
+    old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset, rules.fields if rules else ())
     news = [new for new in ids if new != old]
     if not news:
         raise UserError(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")

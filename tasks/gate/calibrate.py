@@ -118,7 +118,7 @@ def labelled_scores(
         UserError: no such report or field, several signatures, or no label is about an answer of the reports.
     """
     metric, _, field = name.partition(".")
-    ids = [report_named(home, one) for one in reports] or latest_run(home)
+    ids = [report_named(home, one, fields=[name]) for one in reports] or latest_run(home)
     found = read_reports(home, list(dict.fromkeys(ids)))
     signature = _signature(found, name)
     rows = [row for report in found for row in _scores(home, report, metric, field)]

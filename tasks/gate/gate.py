@@ -100,8 +100,8 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, c
     """Decide whether the release of report `new` may ship in place of that of `old`, and keep what was decided.
 
     Args:
-        old, new: ids of reports, or names of releases, which stand for their newest report; `dataset`: where a release
-            has reports on several.
+        old, new: ids of reports, or names of releases, which stand for their newest report with the fields of the
+            policy; `dataset`: where a release has reports on several.
         candidates: how many new releases are decided on together; their intervals share the error of one. The same
             reports decided on again keep the number that they had.
 
@@ -132,7 +132,7 @@ def _check_known(policy: Policy, before: Report, after: Report) -> None:
 def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candidates: int) -> ReleaseVerdict:
     primary, margin = policy.primary.field, abs(policy.primary.floor)
     if not is_known(home, old):
-        new = report_named(home, new, dataset)
+        new = report_named(home, new, dataset, policy.fields)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
         sentence = f"Whether {new} may ship cannot be said: {sentence}"
@@ -213,7 +213,7 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
-    before, after = read_pair(home, *pair_named(home, old, new, dataset))
+    before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
     names = (name.partition(".") for name in policy.fields)
     known = [(metric, field) for metric, _, field in names if metric == LABEL or after.metric(metric)]
     check_ranges(policy, {f"{metric}.{field}": after.range(metric, field) for metric, field in known})

@@ -60,6 +60,8 @@ class Registration:
     attempts: int
     message: str | None
     report_id: str | None
+    superseded: bool = False
+    """Whether newer answers of the release are registered, or were evaluated, since."""
 
     @property
     def name(self) -> str:
@@ -238,10 +240,14 @@ def source_of(home: Home, registration: Registration) -> Source:
 def pending(home: Home, name: str = "", limit: int | None = None) -> list[Registration]:
     """The registrations without a report, the least tried first; at most `limit`.
 
+    Older answers of a release that has newer ones are evaluated only if their registration is named: their report
+    would be the newest of the release.
+
     Args:
         name: a registration, a release or DATASET/RELEASE: no others. Empty: all.
     """
-    return [one for one in registrations(home, name) if one.report_id is None][:limit]
+    waiting = [one for one in registrations(home, name) if one.report_id is None]
+    return [one for one in waiting if not one.superseded or one.registration == name][:limit]
 
 
 def registrations(home: Home, name: str = "") -> list[Registration]:

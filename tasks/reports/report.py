@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -242,17 +242,19 @@ def scores_of(warehouse: duckdb.DuckDBPyConnection, report_id: str) -> list[Scor
     return [Score(*row) for row in warehouse.execute(_SQL["scores"], {"report_id": report_id}).fetchall()]
 
 
-def report_named(home: Home, name: str, dataset: str = "") -> str:
+def report_named(home: Home, name: str, dataset: str = "", fields: Collection[str] = ()) -> str:
     """The id of the report `name`, or of the newest report of the release `name`, or DATASET/RELEASE.
 
     Args:
         dataset: the data set, where a release has reports on several; no other one is looked at.
+        fields: METRIC.FIELD, what the report is for. Of the reports about the newest answers and data of the release,
+            the newest one with most of these is taken, since a later one may have been made with other metrics.
 
     Raises:
         UserError: there is no such report, or the release has reports on several data sets and `dataset` names none.
     """
     with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["named"], {"name": name, "dataset": dataset}).fetchall()
+        rows = warehouse.execute(_SQL["named"], {"name": name, "dataset": dataset, "fields": list(fields)}).fetchall()
     if rows and rows[-1][2]:
         return str(rows[-1][0])
     datasets = list(dict.fromkeys(row[1] for row in rows))
@@ -271,7 +273,7 @@ def _nearest(home: Home, name: str) -> str:
     return f"did you mean {near[0]}?" if near else "`answerkey report --list` shows them"
 
 
-def pair_named(home: Home, old: str, new: str, dataset: str = "") -> tuple[str, str]:
+def pair_named(home: Home, old: str, new: str, dataset: str = "", fields: Collection[str] = ()) -> tuple[str, str]:
     """The ids of two reports on one data set; see `report_named`. What one name leaves open, the other may say.
 
     Raises:
@@ -281,7 +283,7 @@ def pair_named(home: Home, old: str, new: str, dataset: str = "") -> tuple[str, 
         known = [found for name in (old, new) for found in _datasets(home, name)]
         both = [one for one in known if known.count(one) > 1]
         dataset = both[0] if len(set(both)) == 1 else ""
-    return report_named(home, old, dataset), report_named(home, new, dataset)
+    return report_named(home, old, dataset, fields), report_named(home, new, dataset, fields)
 
 
 def _datasets(home: Home, name: str) -> list[str]:

@@ -36,9 +36,14 @@ SELECT rule, count(*) FROM quarantine
 WHERE run_id = $run_id AND (release IS NULL OR release = $release) GROUP BY rule ORDER BY rule
 
 -- name: named
-SELECT report_id, dataset, report_id = $name AS exactly FROM reports
+SELECT report_id, dataset, report_id = $name AS exactly FROM reports LEFT JOIN (
+    SELECT report_id, count(*) AS n_fields FROM report_scores
+    WHERE slice = 'all' AND metric || '.' || field IN (SELECT unnest($fields)) GROUP BY report_id
+) USING (report_id)
 WHERE $name IN (report_id, release, dataset || '/' || release) AND $dataset IN ('', dataset)
-ORDER BY exactly, version
+QUALIFY exactly OR (dataset_version, answers_version) IS NOT DISTINCT FROM
+    max_by((dataset_version, answers_version), version) OVER (PARTITION BY dataset, release)
+ORDER BY exactly, coalesce(n_fields, 0), version
 
 -- name: datasets
 SELECT DISTINCT dataset FROM reports WHERE $name IN (report_id, release, dataset || '/' || release)

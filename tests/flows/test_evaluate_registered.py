@@ -1,5 +1,7 @@
-"""The flow that evaluates registered releases, where there is nothing to do."""
+"""Which registered releases are evaluated, and which not."""
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,3 +13,29 @@ def test_on_a_home_with_nothing_in_it_there_is_nothing_to_do(tmp_path: Path, cap
     assert evaluate_registered(home=str(tmp_path / "home")) == []
     assert caplog.messages == ["nothing to do: every registered release has a report"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_and_are_named(
+    bare_cli: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    home, file = ["--home", tmp_path / "home"], tmp_path / "faq.csv"
+    register = ["register-release", "p1", "--dataset", "faq", "--answers"]
+
+    def with_answer(answer: str) -> Path:
+        file.write_text(f"id,question,reference,answer\nq1,Capital?,Paris,{answer}\n")
+        return file
+
+    assert bare_cli(*register, with_answer("Lyon"), *home).returncode == 0
+    bare_cli("evaluate", with_answer("Paris"), "--release", "p1", "--metrics", "exact_match", "--no-page", *home)
+    done = bare_cli("evaluate-registered", "--metrics", "exact_match", "--no-page", *home)
+    assert done.returncode == 0, done.stderr
+    assert "is left out, since the release has newer answers" in done.stderr
+    assert "nothing to do: every registered release has a report" in done.stderr
+    shown = bare_cli("report", "p1", *home).stdout
+    assert "faq/p1/v1" in shown
+    assert "exact_match.match   1.000" in shown
+    # A rerun of what was evaluated before does not supersede what was registered since.
+    assert bare_cli(*register, with_answer("Nice"), *home).returncode == 0
+    bare_cli("rerun", "faq/p1/v1", "--metrics", "contains", *home)
+    bare_cli("evaluate-registered", "--metrics", "exact_match", "--no-page", *home)
+    assert "exact_match.match   0.000" in bare_cli("report", "p1", *home).stdout

@@ -228,11 +228,11 @@ def test_the_self_test_prints_rates_with_their_errors(bare_cli: Cli, home: Path)
         (["--policy", "x.yaml", "--margin", "1"], "--policy and --margin: write the policy in the file or in options"),
         (["--policy", "none.yaml"], "none.yaml: No such file or directory"),
         (["--primary", FIELD, "--margin", "0.02", "--rule", "recall >= 1"], "options: rule 'recall >= 1': not underst"),
-        (["--primary", FIELD, "--margin", "5"], "policy: margin 5: a release that is far worse would pass, since label"),
+        (["--primary", FIELD, "--margin", "5"], "policy: margin 5: a release that is far worse would pass, since labe"),
         (
             ["--primary", FIELD, "--margin", "0.99"],
-            "policy: margin 0.99: a release that is far worse would pass, since label.correct is 0 to 1: write the loss "
-            "that does not matter, less than 0.5, for instance 0.02",
+            "policy: margin 0.99: a release that is far worse would pass, since label.correct is 0 to 1: write the "
+            "loss that does not matter, less than 0.5, for instance 0.02",
         ),
         (
             ["--primary", FIELD, "--margin", "0.02", "--rule", f"kappa {FIELD} >= 0"],

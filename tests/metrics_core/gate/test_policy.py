@@ -63,10 +63,10 @@ def test_looks_are_once_unless_they_are_repeated() -> None:
          "0.95, not as 95%"),
         ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': nearly every release would pass; write at least 0.5, "
          "for instance 0.95"),
-        ({"rules": ["coverage >= 0.0001"]}, "rule 'coverage >= 0.0001': nearly every release would pass; write at least "
-         "0.5, for instance 0.95"),
-        ({"rules": ["kappa label.correct >= 0"]}, "rule 'kappa label.correct >= 0': a judge that guesses has a kappa of "
-         "0; write a floor above 0, for instance 0.6"),
+        ({"rules": ["coverage >= 0.0001"]}, "rule 'coverage >= 0.0001': nearly every release would pass; write at least"
+         " 0.5, for instance 0.95"),
+        ({"rules": ["kappa label.correct >= 0"]}, "rule 'kappa label.correct >= 0': a judge that guesses has a kappa of"
+         " 0; write a floor above 0, for instance 0.6"),
         ({"rules": ["coverage >= 95"]}, "rule 'coverage >= 95': '95' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["a.b >= nan"]}, "rule 'a.b >= nan': 'nan' is not a number; write a share as 0.95, not as 95%"),
@@ -85,7 +85,7 @@ def test_what_cannot_be_used_gets_a_line(changes: dict[str, object], line: str) 
         (5, "", "margin 5: a release that is far worse would pass, since label.correct is 0 to 1: write the loss that "
          "does not matter, less than 0.5, for instance 0.02"),
         (0.99, "", "margin 0.99: a release that is far worse would pass, since label.correct is 0 to 1"),
-        (0, "label.correct[lang=ru] >= -7", "rule 'label.correct[lang=ru] >= -7': a release that is far worse would pas"),
+        (0, "label.correct[lang=ru] >= -7", "rule 'label.correct[lang=ru] >= -7': a release that is far worse would p"),
         (0, "label.correct[lang=ru] >= 1", "rule 'label.correct[lang=ru] >= 1': no release could pass, since label.corr"
          "ect is 0 to 1 and cannot gain more than 1; write a smaller gain"),
         (0, "level label.correct >= 1.5", "rule 'level label.correct >= 1.5': no release could pass, since label.correc"

@@ -16,6 +16,7 @@ from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, gate_self_test, read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES, ReleaseVerdict, junit, stored_verdicts, worst
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import report_named
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.gating_help import Made, Scores, evouna, warehouse
 from tests.tasks.staging_help import jsonl, query, run
@@ -245,6 +246,23 @@ def test_two_reports_of_one_release_go_by_their_versions(tmp_path: Path) -> None
         run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", rows), release="r"), ["exact_match"])
     found = gate(Home(tmp_path), "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
     assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, all 2 rules hold: exact_match.match went")
+
+
+def test_a_release_stands_for_its_newest_report_with_the_fields_of_the_policy(tmp_path: Path) -> None:
+    def evaluated(release: str, metric: str, answer: str = "yes") -> None:
+        rows = [{"id": f"q{i}", "reference": "yes", "answer": answer} for i in range(300)]
+        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", rows), release=release), [metric])
+
+    for release in ("old", "new"):
+        for metric in ("exact_match", "contains"):
+            evaluated(release, metric)
+    found = gate(Home(tmp_path), "old", "new", policy(primary="exact_match.match"))
+    assert (found.old, found.new, found.verdict.outcome) == ("faq/old/v1", "faq/new/v1", "PASS")
+    assert report_named(Home(tmp_path), "new") == "faq/new/v2"
+    # An older report is no stand-in for answers that it is not about.
+    evaluated("new", "contains", "no")
+    found = gate(Home(tmp_path), "old", "new", policy(primary="exact_match.match"))
+    assert (found.new, found.verdict.outcome) == ("faq/new/v3", "INCOMPLETE")
 
 
 def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) -> None:
