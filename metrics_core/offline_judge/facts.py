@@ -383,12 +383,15 @@ def _without_insertions(claim: str) -> Iterator[str]:
     """The claim without its insertion and relative clauses, then these as claims of their own."""
     pieces = claim.split(", ")
     for place in range(1, len(pieces) - 1):
-        inner, after = pieces[place], ", ".join(pieces[place + 1 :])
-        subject = ", ".join(pieces[:place])
+        # Piece by piece, since a long enumeration would else be read again for each of its items. The comma counts: a
+        # word in -ed is a verb behind one, and none at the beginning of a text.
+        if first_verb(pieces[0] if place == 1 else f", {pieces[place - 1]}") is not None:
+            break
+        inner, verb = pieces[place], first_verb(pieces[place + 1])
         opener = inner.split()[0].casefold() if inner.split() else ""
-        verb = first_verb(after)
         inserted = opener in _PARTICIPLES or _PARTICIPLE_RU.fullmatch(opener)
-        if inserted and first_verb(subject) is None and verb is not None and not verb.start():
+        if inserted and verb is not None and not verb.start():
+            subject, after = ", ".join(pieces[:place]), ", ".join(pieces[place + 1 :])
             yield f"{subject} {after}"
             yield f"{subject} {'is' if opener.isascii() else '—'} {inner}"
             return
