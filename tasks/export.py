@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import UNFINISHED
 from answerkey.tasks.warehouse.warehouse import quoted
 
 if TYPE_CHECKING:
@@ -57,14 +56,13 @@ def new_folder(home: Home, folder: Path) -> Iterator[Path]:
         raise UserError(f"{folder}: this is there already; name a folder that is not")
     if isinstance(home.place, Path) and home.place.resolve() in folder.resolve().parents:
         raise UserError(f"{folder}: name a folder outside of the home {home}: forgetting does not look for copies")
-    unfinished = folder.with_name(f"{folder.name}{UNFINISHED}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # A folder of this run alone: one of a fixed name beside `folder` may be the user's.
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as own:
+        unfinished = Path(own, folder.name)
+        unfinished.mkdir()
         yield unfinished
         unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _write(warehouse: duckdb.DuckDBPyConnection, name: str, file: Path, format: Format) -> int:

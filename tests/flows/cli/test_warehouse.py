@@ -65,10 +65,17 @@ def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli: Cl
     assert (refused.returncode, refused.stderr) == (2, f"answerkey: data: there is no such sample in {home}\n")
     refused = bare_cli("warehouse", "maintain", "--older-than", "-1", "--home", home)
     assert (refused.returncode, refused.stderr) == (2, "answerkey: --older-than: write a number of days, from 1\n")
+    # Folders of the user with the names that such programs give to what is not finished.
+    mine = [tmp_path / f"{name}.part" / "thesis.txt" for name in ("out", "copy")]
+    for file in mine:
+        file.parent.mkdir()
+        file.write_text("years of work")
     done = bare_cli("export", tmp_path / "out", "datasets", "report_metrics", "--format", "csv", "--home", home)
     assert done.stdout == f"{tmp_path / 'out'}: 2 csv files, 3 rows\n"
     done = bare_cli("backup", tmp_path / "copy", "--home", home)
     assert done.stdout.startswith(f"{tmp_path / 'copy'} has {home} as it was: 0 reports, 0 paid calls, 1 other files, ")
+    assert [file.read_text() for file in mine] == ["years of work"] * 2
+    assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith(".")) == []
     again = bare_cli("backup", tmp_path / "copy", "--home", home)
     assert (again.returncode, again.stderr) == (
         2, f"answerkey: {tmp_path / 'copy'}: this is there already; name a folder that is not\n",
