@@ -286,13 +286,11 @@ def _tell(did: str, done: int, of: int) -> bool:
 
 
 def _tags(shard: Shard) -> list[str]:
-    """`judge-openai` for a shard that asks such a judge, `embeddings` for one of an embedding model.
+    """`judge-openai` for a shard that asks such a judge: a concurrency limit of that name holds it back.
 
-    A concurrency limit of that name holds it back. Others have none, since the server is asked about every tag.
+    Others have none. The server is asked about every tag, and takes a lock on its database for the answer.
     """
     metric = shard.metric
-    if metric.workload == "semantic":
-        return ["embeddings"]
     if not isinstance(metric, JudgeMetric) or metric.workload != "judge":
         return []
     return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.seats()})

@@ -38,8 +38,8 @@ def evaluate(
     """Score every sample with every metric.
 
     Args:
-        samples: what to score: an iterable of `Sample`, or a data frame (pandas, polars, Arrow) whose columns are
-            recognised by their names; ids need not be unique here.
+        samples: what to score, the answers of one release: an iterable of `Sample`, or a data frame (pandas, polars,
+            Arrow) whose columns are recognised by their names. Samples with one id are answers to one question.
         metrics: names from `METRICS`, specs (`x=my_package.metrics:Politeness(threshold=.9)`), metrics such as
             `RougeL()`, classes of metrics, functions of an answer and its references. When not given:
             `DEFAULT_METRICS`; unless `judge` names a model, the judge is the offline one.
@@ -53,8 +53,8 @@ def evaluate(
         also has `summary()`, `to_pandas()`, `worst()`, `compare(baseline)` and `plot()`.
 
     Raises:
-        UserError: a data frame has no such columns, a metric is not known, an option is not known or out of its range,
-            or no metric here has it.
+        UserError: a data frame has no such columns, an id twice, or the answers of several releases; a metric is not
+            known; an option is not known or out of its range, or no metric here has it.
 
     >>> [m] = evaluate([Sample("1", "It is Paris.", ["Paris"])], ["contains"])
     >>> m.values["match"]
@@ -74,9 +74,9 @@ def evaluate(
 def _samples(given: Any) -> list[Sample]:
     if isinstance(given, Sample):
         raise UserError("a single sample; give a list of samples, or a data frame")
-    found = frame.samples(given)
-    if found is None:
-        found = list(given) if isinstance(given, Iterable) else [given]
+    if (found := frame.samples(given)) is not None:
+        return found
+    found = list(given) if isinstance(given, Iterable) else [given]
     for one in found:
         if not isinstance(one, Sample):
             raise UserError(f"to be scored: samples, or a data frame, not {type(one).__name__}; see answerkey.Sample")

@@ -9,6 +9,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample
 
 _BATCH = 5_000
+_SHOWN = 5
+"""Releases in a message."""
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
     "repeat", "finish_reason", "incorrect_references",
@@ -46,7 +48,8 @@ def samples(frame: Any) -> list[Sample] | None:
     Columns are recognised by the names in `USUAL_NAMES`. A row without an id has its number, from 0.
 
     Raises:
-        UserError: there is no column for the answer or the references, or a cell is of another type.
+        UserError: there is no column for the answer or the references, a cell is of another type, an id occurs twice,
+            or the answers are those of several releases.
 
     >>> import pyarrow as pa
     >>> samples(pa.table({"response": ["It is Paris."], "reference": ["Paris"]}))[0].references
@@ -61,7 +64,25 @@ def samples(frame: Any) -> list[Sample] | None:
         if not columns[field]:
             names = ", ".join(USUAL_NAMES[field])
             raise UserError(f"the data frame has no column for {field} ({names}); it has {', '.join(there)}")
-    return [_sample(number, row, columns) for number, row in enumerate(rows)]
+    made, releases, first = [], dict[str, None](), dict[tuple[str, str], int]()
+    release = next((name for name in USUAL_NAMES["release"] if name in there), "")
+    for number, row in enumerate(rows):
+        made.append(sample := _sample(number, row, columns))
+        if (named := row.get(release)) is not None:
+            releases[str(named)] = None
+        before = first.setdefault((sample.sample_id, str(row.get("repeat"))), number)
+        if before != number and len(releases) < 2:
+            raise UserError(
+                f"row {number} of the data frame: the id {sample.sample_id!r} is that of row {before}; drop one of "
+                "them, or number several answers to a question in a column `repeat`"
+            )
+    if len(releases) > 1:
+        shown = ", ".join([*list(releases)[:_SHOWN], *(["..."] if len(releases) > _SHOWN else [])])
+        raise UserError(
+            f"the data frame has the answers of {len(releases)} releases (column {release}: {shown}); evaluate each by "
+            f"itself, for instance those with {release} {next(iter(releases))!r}, and compare the results"
+        )
+    return made
 
 
 def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str]) -> Sample:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
+import time
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +14,14 @@ from typing import Any
 
 NOTE = "prefect/address"
 """In the folder of a home: the API address of the server that `answerkey serve` keeps for it."""
+
+LOCK = "prefect/serve.lock"
+"""In the folder of a home: held while `answerkey serve` keeps a server for it."""
+_PATIENCE_S = 60.0
+"""For a server that is known to run, and does not answer."""
+_REPLY_S = 15.0
+
+_log = logging.getLogger("answerkey")
 
 _LOOPBACK = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/api")
 
@@ -70,7 +80,10 @@ def _within(table: object, *names: object) -> Any:
 
 
 def kept_server(folder: Path) -> str:
-    """The API address of the server that `answerkey serve` keeps for the home in `folder`; empty where none answers."""
+    """The API address of the server that `answerkey serve` keeps for the home in `folder`; empty where there is none.
+
+    One that is busy is waited for, a minute at most; then a warning says that it did not answer.
+    """
     note = folder / NOTE
     try:
         # In a shared home, others could name a server of theirs, and by its variables a judge.
@@ -81,15 +94,47 @@ def kept_server(folder: Path) -> str:
         return ""
     if not _LOOPBACK.fullmatch(address):
         return ""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (keeps := _keeps(address, note.parent.resolve())) is None and _is_held(folder / LOCK):
+        if time.monotonic() > deadline:
+            _log.warning(
+                f"the Prefect server of this home, {address}, does not answer: this goes on without it. Runs are then "
+                "not in its list, and what is registered is evaluated when it answers again"
+            )
+            break
+        time.sleep(1.0)
+    return address if keeps else ""
+
+
+def _keeps(address: str, folder: Path) -> bool | None:
+    """Whether the server at `address` is Prefect's with this folder; None where nothing answers in time."""
     import httpx
 
     try:
+        told = httpx.get(f"{address}/admin/settings", timeout=_REPLY_S, trust_env=False)
+        if told.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+            return None
         # Of another server on that port, or of one that wants a password, nothing is expected.
-        told = httpx.get(f"{address}/admin/settings", timeout=5.0, trust_env=False)
-        keeps = told.status_code == httpx.codes.OK and told.json()["home"] == str(note.parent.resolve())
+        return told.status_code == httpx.codes.OK and bool(told.json()["home"] == str(folder))
+    except httpx.TransportError:
+        return None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError):
-        keeps = False
-    return address if keeps else ""
+        return False
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether `answerkey serve` runs: its lock ends with it, even if it is killed."""
+    from filelock import FileLock, Timeout
+
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, blocking=False):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
 
 
 def within_run() -> bool:

@@ -8,8 +8,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 from answerkey.flows.cli.settings import (
     Merged,
@@ -22,12 +25,11 @@ from answerkey.flows.cli.settings import (
 )
 from answerkey.flows.forms import with_defaults, with_names, with_short_heads
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.releases.register import pending
 from answerkey.tasks.reports.report import known_names
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from prefect.client.orchestration import SyncPrefectClient
 
 POOL = "answerkey"
@@ -40,6 +42,8 @@ _IS_CHECKOUT = (_ROOT / "pyproject.toml").is_file()
 
 _NOTIFY = "00000000-0000-0000-0000-000000000000"
 """Stands in deployments/automations for the block that notifies people."""
+_AT_ONCE = 50
+"""Registered releases that one run evaluates."""
 _EVALUATE_NEW = "00000000-0000-0000-0000-000000000001"
 """Stands there for the deployment evaluate-new."""
 
@@ -155,6 +159,8 @@ def _fill_forms(
 def make_pool(kind: PoolKind = "process") -> str:
     """Make the work pool, or bring one that is described in deployments/ up to date; return its name.
 
+    Where runs share a machine, its queue `default`, if it has no limit, gets one of a run at a time.
+
     Args:
         kind: process, for runs on the worker's machine, or docker or kubernetes, for one container per run.
     """
@@ -170,6 +176,9 @@ def make_pool(kind: PoolKind = "process") -> str:
         except ObjectAlreadyExists:
             if template := wanted.get("base_job_template"):
                 client.update_work_pool(pool.name, WorkPoolUpdate(base_job_template=template))
+        queue = client.read_work_queue_by_name("default", pool.name)
+        if kind != "kubernetes" and queue.concurrency_limit is None:
+            client.update_work_queue(queue.id, concurrency_limit=1)
     return pool.name
 
 
@@ -203,6 +212,42 @@ def make_automations(notify: str = "", reset: Collection[str] = ()) -> tuple[lis
                 made.append(str(content["name"]))
         record.write()
     return made, kept
+
+
+class PendingReleases:
+    """The registered releases that wait though no run has been started for them: of events that the server missed."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._waited: set[str] = set()
+        """Those that waited at the last look: the event of a new one may be on its way."""
+        self._started: set[str] = set()
+        """Those for which a run was started. One that failed is tried again when somebody asks for it."""
+
+    def start(self) -> None:
+        """Start `evaluate-new` for those that have waited since the last look, unless such a run is at work already."""
+        from prefect.client.orchestration import get_client
+        from prefect.deployments import run_deployment
+
+        names = {one.registration for one in pending(self._home, limit=_AT_ONCE) if not one.attempts}
+        waiting, self._waited = names & self._waited - self._started, names
+        if not waiting:
+            return
+        with suppress(Exception), get_client(sync_client=True) as client:
+            # Of a server that is away nothing is expected: the next look is in a minute.
+            [one] = [one for (name, _), one in _deployments(client).items() if name == "evaluate-new"]
+            at_work = {
+                "deployments": {"id": {"any_": [one["id"]]}},
+                "flow_runs": {
+                    "state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]}},
+                    "expected_start_time": {"before_": datetime.now(UTC).isoformat()},
+                },
+            }
+            if client.request("POST", "/flow_runs/count", json=at_work).json():
+                return
+            parameters = {"waiting": {"release": "", "at_most": _AT_ONCE}}
+            run_deployment(UUID(one["id"]), parameters=parameters, timeout=0, as_subflow=False)
+            self._started |= waiting
 
 
 def _with_ids(actions: list[dict[str, Any]], ids: Mapping[str, str | None]) -> bool:

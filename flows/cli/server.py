@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -24,11 +24,13 @@ from cyclopts import Parameter
 from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.server import NOTE, has_server
+from answerkey.tasks.server import LOCK, NOTE, has_server
 from answerkey.tasks.warehouse.home import Home
 
 _HOST = "127.0.0.1"
 _HEALTHY_S = 180.0
+_PENDING_S = 60.0
+"""Between two looks at what is registered and not evaluated."""
 _PATIENCE_S = 20.0
 """For a child to end by itself, a run that it works on included, before it is killed."""
 
@@ -75,7 +77,14 @@ def _serve(home: Home, port: int, environment: dict[str, str], reset: Sequence[s
     with server(home, port, environment) as prefect:
         # Prefect reads them when it is imported, which is now.
         os.environ.update(environment)
-        from answerkey.flows.cli.deploying import POOL, deploy_all, make_automations, make_pool, project_folder
+        from answerkey.flows.cli.deploying import (
+            POOL,
+            PendingReleases,
+            deploy_all,
+            make_automations,
+            make_pool,
+            project_folder,
+        )
 
         make_pool()
         kept = deploy_all(home, environment, reset=reset)
@@ -87,7 +96,7 @@ def _serve(home: Home, port: int, environment: dict[str, str], reset: Sequence[s
             running(command, environment, log, project_folder()) as worker,
         ):
             print(f"ready: http://127.0.0.1:{port}  (home {home}; Ctrl-C stops it)", flush=True)
-            wait_for(prefect, worker, pages)
+            wait_for(prefect, worker, pages, meanwhile=PendingReleases(home).start)
             raise UserError(f"the server or the worker stopped unexpectedly; see the logs in {log.parent}")
 
 
@@ -162,6 +171,9 @@ def server_environment(home: Home, port: int) -> dict[str, str]:
     from answerkey.tasks.publish.artifacts import PAGES
 
     return {
+        # Leases of concurrency limits. In memory, where Prefect has them otherwise, a restart of the server loses them,
+        # and with them every run that renews one later.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         **os.environ,
         "PREFECT_HOME": str((home.local / "prefect").resolve()),
         "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
@@ -184,7 +196,8 @@ def server(home: Home, port: int, environment: Mapping[str, str]) -> Iterator[su
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
-            stack.enter_context(FileLock(folder / "serve.lock", blocking=False))
+            # A command that looks whether it is held has it for a moment.
+            stack.enter_context(FileLock(home.local / LOCK, timeout=1))
         except Timeout:
             raise UserError(f"{home}: another `answerkey serve` uses this home; stop it, or give --home") from None
         _check_port(port)
@@ -235,12 +248,18 @@ def page_server(home: Home, port: int, environment: Mapping[str, str]) -> Iterat
         yield child
 
 
-def wait_for(*children: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    """Wait until one of the children has ended, and return it."""
+def wait_for(
+    *children: subprocess.Popen[bytes], meanwhile: Callable[[], None] = lambda: None
+) -> subprocess.Popen[bytes]:
+    """Wait until one of the children has ended, and return it; `meanwhile` is called once a minute."""
+    due = time.monotonic()
     while True:
         for child in children:
             if child.poll() is not None:
                 return child
+        if time.monotonic() >= due:
+            meanwhile()
+            due = time.monotonic() + _PENDING_S
         time.sleep(0.5)
 
 

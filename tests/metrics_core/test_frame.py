@@ -58,6 +58,17 @@ def test_numbers_are_texts_and_a_text_is_one_reference() -> None:
             pd.DataFrame({"answer": ["x"], "reference": [b"x"]}), ["contains"],
             r"row 0 of the data frame: reference has a bytes, not a text",
         ),
+        (
+            pd.DataFrame({"id": list("abab"), "answer": "x", "reference": "x", "model": ["old"] * 2 + ["new"] * 2}),
+            ["contains"],
+            r"the data frame has the answers of 2 releases \(column model: old, new\); evaluate each by itself, for "
+            r"instance those with model 'old', and compare the results",
+        ),
+        (
+            pd.DataFrame({"id": ["a", "b", "a"], "answer": list("xyz"), "reference": "x"}), ["contains"],
+            r"row 2 of the data frame: the id 'a' is that of row 0; drop one of them, or number several answers to a "
+            r"question in a column `repeat`",
+        ),
         (SAMPLES, "contains", r"metrics is the text 'contains'; give a list: metrics=\['contains'\]"),
         (SAMPLES[0], ["contains"], r"a single sample; give a list of samples, or a data frame"),
         ([{"answer": "x"}], ["contains"], r"to be scored: samples, or a data frame, not dict; see answerkey\.Sample"),
@@ -68,6 +79,11 @@ def test_the_usual_mistakes(given: Any, metrics: Any, message: str) -> None:
     with pytest.raises(UserError) as error:
         evaluate(given, metrics)
     assert re.fullmatch(message, str(error.value)), str(error.value)
+
+
+def test_several_answers_to_a_question_are_numbered() -> None:
+    frame = pd.DataFrame({"id": ["a", "a"], "repeat": [1, 2], "answer": ["x", "y"], "reference": "x", "model": "old"})
+    assert [one.values["match"] for one in evaluate(frame, ["contains"])] == [1.0, 0.0]
 
 
 def test_a_function_is_a_metric() -> None:
