@@ -25,6 +25,7 @@ from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
+from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
@@ -134,7 +135,7 @@ class Evaluation:
 
         Within a flow of others, Prefect takes up a run that was killed by its place there, whatever is evaluated now.
         """
-        data = json.loads(json.dumps(self.parameters["data"]))
+        data = json.loads(json.dumps(kept_parameters(self.parameters["data"])))
         return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == data]
 
 

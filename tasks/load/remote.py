@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -29,6 +29,15 @@ def without_secrets(text: str) -> str:
     text = re.sub(r"://[^/@\s]*@", "://…@", text)
     # The quote and the colon that may follow belong to the sentence around the URL.
     return re.sub(r"(://[^\s?]*)\?[^\s'\"]*?(?=[:;,]?([\s'\"]|$))", r"\1?…", text)
+
+
+def kept_parameters(value: Any) -> Any:
+    """What is kept of the parameters of a run: all, but for passwords and tokens in the URLs of its sources."""
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, Mapping):
+        return {name: kept_parameters(one) for name, one in value.items()}
+    return [kept_parameters(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def objects(bucket: str, pattern: str) -> list[str]:

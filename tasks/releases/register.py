@@ -25,7 +25,7 @@ from answerkey.tasks.load.columns import complete, complete_made, parse_map
 from answerkey.tasks.load.formats.registry import PLAIN, read_as
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
 from answerkey.tasks.load.plain import COMPRESSED, kind_of
-from answerkey.tasks.load.remote import URL
+from answerkey.tasks.load.remote import URL, without_secrets
 from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.load.sources import called, read
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
@@ -101,7 +101,7 @@ def register(home: Home, source: Source) -> Registration:
         shutil.rmtree(work)
     made = Registration(
         "", dataset, source.release, answers, references, _pairs(kept.paths), _pairs(kept.reference_paths),
-        tuple(kept.slices), source.answers, "", 0, None, None,
+        tuple(kept.slices), without_secrets(source.answers), "", 0, None, None,
     )  # fmt: skip
     made = _insert(home, replace(made, registration=_identity(made)))
     _announce(home, made)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.llm.ledger import COLUMNS, Ledger
 from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
+from answerkey.tasks.load.remote import kept_parameters, without_secrets
 from answerkey.tasks.reports.commit_shard import EVERY_ROW, ROWS, TABLES, CommitShard
 from answerkey.tasks.warehouse.content import Sums, is_sealed, seal, seal_as, seal_thinned
 from answerkey.tasks.warehouse.home import Home
@@ -71,7 +72,7 @@ def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapp
         log.info(f"{home}: a removal was stopped before it had rewritten the files; that is done now")
     with home.warehouse.writing() as warehouse:
         about = {"run_id": run_id, "flow": flow, "dataset": dataset}
-        about["parameters"] = json.dumps(parameters, ensure_ascii=False)
+        about["parameters"] = json.dumps(kept_parameters(parameters), ensure_ascii=False)
         # A run that is started again keeps its row: see `seal`.
         for name in ("start_again", "start_run"):
             warehouse.execute(_SQL[name], about)
@@ -277,7 +278,7 @@ def _commit_samples(
     [(known,)] = warehouse.execute(_SQL["is_known"], key).fetchall()
     if known:
         return {}
-    warehouse.execute(_SQL["add_dataset"], {**key, "n_samples": versions.n_samples, "source": source})
+    warehouse.execute(_SQL["add_dataset"], {**key, "n_samples": versions.n_samples, "source": without_secrets(source)})
     if made:
         home.warehouse.adopt(warehouse, "samples", made.samples, {})
     else:

@@ -20,6 +20,7 @@ from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded
+from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.validate.validate import Validation
 
@@ -57,7 +58,7 @@ def manifest(
     """
     content = {
         "run_id": run_id,
-        "parameters": dict(parameters),
+        "parameters": kept_parameters(parameters),
         "rows": {
             "read": validation.n_rows,
             "accepted": validation.n_accepted,

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS datasets (
     version     VARCHAR NOT NULL,       -- 12 hex digits of the content hash
     created_at  TIMESTAMPTZ NOT NULL,   -- when this version was first committed
     n_samples   BIGINT NOT NULL,        -- rows of `samples` with this version
-    source      VARCHAR                 -- where it was first loaded from
+    source      VARCHAR                 -- where it was first loaded from; passwords and tokens of a URL are left out
     , PRIMARY KEY (dataset, version)
     , CHECK (n_samples >= 0)
 );

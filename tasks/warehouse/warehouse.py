@@ -273,7 +273,8 @@ class WarehouseFile:
         # Behind the lock to the end: a copy of before a removal must not take the place of one of after it.
         with whole(self.folder / SNAPSHOT) as copy:
             duplicate(self.file, copy)
-            copy.chmod(0o444)
+            # Nobody may write it; who may read it is as the umask has it.
+            copy.chmod(copy.stat().st_mode & 0o444)
 
     def copy_to(self, target: Path) -> None:
         """Copy the file as it is between two writers.

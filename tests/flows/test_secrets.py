@@ -4,7 +4,9 @@ import json
 import os
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
+from tests.flows.conftest import command
 from tests.judge_server import Body, JudgeServer, agreeable
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -56,6 +59,39 @@ def test_a_key_is_nowhere(
     files = [path for folder in (home, server_folder) for path in folder.rglob("*") if path.is_file()]
     assert {"answerkey.duckdb", "judge.sqlite", "prefect.db"} <= {path.name for path in files}
     assert [path for path in files if b"canary" in path.read_bytes()] == []
+
+
+def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"id,answer,reference,release\nq1,Paris,Paris,a\n")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://ada:canary-1@127.0.0.1:{server.server_port}/a.csv?token=canary-2"
+        done = subprocess.run(
+            command("evaluate", address, "--metrics", "exact_match", "--home", home),
+            check=False, capture_output=True, text=True, timeout=240, umask=0o077,
+        )  # fmt: skip
+        kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address, "--home", home)
+        server.shutdown()
+    assert (done.returncode, kept.returncode) == (0, 0), done.stderr + kept.stderr
+    shown = bare_cli("report", "--home", home, "--json").stdout
+    assert f"http://…@127.0.0.1:{server.server_port}/a.csv?…" in shown
+    texts = {"terminal": done.stdout + done.stderr, "report": shown, "warehouse": _warehouse(home)}
+    assert [place for place, text in texts.items() if "canary" in text] == []
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert [path for path in files if b"canary" in path.read_bytes()] == []
+    # Whoever may read the tables may read their copy, and nobody else.
+    modes = {name: oct((home / name).stat().st_mode & 0o777) for name in ("answerkey.duckdb", "snapshot.duckdb")}
+    assert modes == {"answerkey.duckdb": "0o600", "snapshot.duckdb": "0o400"}
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(ba
                     "data": {"answers": str(rows), "release": "a"},
                     "scoring": {"metrics": ["meaning_match"]},
                     "judging": {
-                        "judges": [f"openai/m@{judge.url}"], "timeout_s": 400,
+                        "judges": [f"openai/m@{judge.url}"], "timeout_s": 400, "deadline_s": 900,
                     },
                     "home": str(tmp_path / "home"), "page": False,
                 },
