@@ -187,6 +187,7 @@ def print_result(
     """Print the result of a run: its reports, how they compare, or what it would have asked. Returns the exit code."""
     from answerkey.flows.cli.compare import print_compared_reports
     from answerkey.flows.cli.tables import print_estimates, print_reports
+    from answerkey.tasks.gate.verdicts import EXIT_CODES
     from answerkey.tasks.reports.report import read_reports
 
     if dry_run:
@@ -199,7 +200,16 @@ def print_result(
         print_reports(read_reports(home, result) if result else [], as_json=as_json, all_fields=all_fields, home=home)
     if result and not as_json:
         _print_next(home, result, compared=compared, gated=gated)
-    return code
+    lacking = {
+        report.report_id: list(
+            dict.fromkeys(one.metric for one in report.overall if not one.n_scored and one.n_failed + one.n_skipped)
+        )
+        for report in (read_reports(home, result) if result else [])
+    }
+    for report_id, names in lacking.items():
+        if names:
+            print(f"answerkey: {report_id}: no answer has a score of {', '.join(names)}", file=sys.stderr)
+    return code or (EXIT_CODES["INCOMPLETE"] if any(lacking.values()) else 0)
 
 
 def _print_next(home: Home, report_ids: Sequence[str], *, compared: bool, gated: bool) -> None:

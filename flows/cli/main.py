@@ -37,7 +37,7 @@ EXIT_CODES = {
     1: "doctor, verify, judge, the ledger, the runner, the server or the disk has a problem; a gate says FAIL",
     2: "bad input: one line on standard error says what is wrong",
     3: "a gate says INCONCLUSIVE: there are too few samples",
-    4: "a gate says INCOMPLETE: something that it needs is missing",
+    4: "a gate says INCOMPLETE, or no answer has a score of a metric: something that it needs is missing",
     130: "stopped with Ctrl-C; what was scored is kept",
     143: "stopped with SIGTERM; what was scored is kept",
 }

@@ -70,6 +70,9 @@ def deployed(server: str, bare_cli: Cli, tmp_path_factory: pytest.TempPathFactor
         yield found
 
 
+QUEUE = "work_pools/answerkey/queues/default"
+
+
 @pytest.fixture(scope="module")
 def doomed(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[bytes]]:
     """A run that the command line has started, and that waits for a judge that never answers."""
@@ -144,7 +147,7 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
 
 
 def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
-    from answerkey.flows.cli.deploying import deploy_all, make_automations
+    from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool
 
     names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
     assert names == [
@@ -167,9 +170,14 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
     )
     # Switches stay as they were set by hand.
     assert [_schedule(deployed, name)["active"] for name in ("housekeeping", "evaluate-new")] == [False, False]
-    for name in ("evaluate", "evaluate-new"):
-        # As on a machine with more cores than the file expects.
-        deployed.ask("PATCH", f"deployments/{deployed.deployment(name)['id']}", {"concurrency_limit": 2})
+    assert all(deployed.deployment(name)["work_queue_name"] == "default" for name in ("evaluate", "rerun"))
+    assert all(deployed.deployment(name)["work_queue_name"] == "beside" for name in ("compare", "housekeeping"))
+    assert deployed.ask("GET", QUEUE)["concurrency_limit"] == 1
+    # As on a machine with more cores than the file expects; it stays so as well.
+    deployed.ask("PATCH", QUEUE, {"concurrency_limit": 4})
+    with _pointed_at(deployed):
+        make_pool()
+    assert deployed.ask("GET", QUEUE)["concurrency_limit"] == 4
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")

@@ -186,3 +186,22 @@ def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evalu
     failed = query(home, "SELECT DISTINCT \"value\", split_part(reason, ':', 1) FROM scores WHERE status = 'failed'")
     assert failed == [(None, "connection")]
     assert query(home, "SELECT status, message FROM runs") == [("complete", None)]
+
+
+def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(bare_cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "faq.csv"
+    # Where the words are the same, nobody is asked.
+    file.write_text(
+        "id,release,question,answer,reference\nq1,a,Where?,It is Paris,Paris\nq1,b,Where?,Paris,Paris\n"
+    )
+    with JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge:
+        done = bare_cli(
+            "evaluate", file, "--metrics", "contains,meaning_match", "--judge", f"openai/x@{judge.url}",
+            "--home", tmp_path / "home", "--no-page", ANSWERKEY_JUDGE_KEY="none",
+        )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("answerkey:")] == [
+        "answerkey: faq/a/v1: no answer has a score of meaning_match"
+    ]
+    assert done.stderr.endswith("no answer has a score of meaning_match\n")
+    assert "meaning_match: 1 of 1 not scored: 1 http_401" in done.stdout

@@ -24,7 +24,7 @@ def settings(deployed: Deployed) -> dict[str, Any]:
     return {
         "description": found["description"],
         "tags": sorted(found["tags"]),
-        "limit": found["global_concurrency_limit"]["limit"],
+        "limit": (found["global_concurrency_limit"] or {}).get("limit"),
         "home": found["parameters"]["home"],
         "active": hourly["active"],
     }
