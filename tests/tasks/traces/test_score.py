@@ -283,6 +283,15 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_pat
     )
 
 
+def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n, env=("production", "staging", None)[n % 3]) for n in range(6_000)])
+    taken = [
+        prepared(tmp_path, rule(tmp_path, where=where))[0].selection.sampled
+        for where in ("env IS DISTINCT FROM 'production'", "env IS NOT DISTINCT FROM 'production'")
+    ]
+    assert taken == [4_000, 2_000]
+
+
 def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log(tmp_path / "log.jsonl", [trace(n, items=list(range(400))) for n in range(20)])
     monkeypatch.setattr(selecting, "_LIMIT_S", 0.1)
