@@ -24,7 +24,8 @@ _ROW = "logged"
 """The struct with what a condition asks for. Each name in the condition gets it as a prefix, so that none can mean
 anything else that is in scope where the condition is evaluated."""
 
-_AROUND = ("SELECT * FROM t WHERE (\n", "\n)")
+_SELECT = "SELECT * FROM t WHERE "
+_AROUND = (f"{_SELECT}(\n", "\n)")
 # A line break closes a comment at the end of a condition.
 
 _ALLOWED = {
@@ -32,6 +33,8 @@ _ALLOWED = {
     "OPERATOR",
 }  # fmt: skip
 """Kinds of expressions. Without subqueries a condition can name no table, no file and no table function."""
+
+_DISTINCT = {"COMPARE_DISTINCT_FROM": "COMPARE_NOTEQUAL", "COMPARE_NOT_DISTINCT_FROM": "COMPARE_EQUAL"}
 
 _UNBOUNDED = {
     "array_resize", "bitstring", "equi_width_bins", "format", "generate_series", "list_resize", "lpad", "pg_sleep",
@@ -43,7 +46,7 @@ _UNBOUNDED = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: as it was written, and with each name as a field of the struct `logged`.
+    """One condition: as it was written, and as it is evaluated, with each name as a field of the struct `logged`.
 
     `names` are the names in it, each as the keys that lead to the value: ("metadata", "environment").
     """
@@ -69,8 +72,15 @@ def parse_condition(text: object) -> Condition:
     offline = {name: "false" for name in ("enable_external_access", "autoload_known_extensions")}
     with session(config={**offline, "memory_limit": "256MB"}) as connection, time_limit(connection, _CHECK_S):
         try:
-            names = _names(text, *_trees(connection, text))
-            condition = Condition(text, _prefixed(text, [place for place, _ in names]), _distinct(names))
+            plain = _statement(connection, "true")
+            clause = _clause(_statement(connection, text), text, plain)
+            names: list[tuple[str, ...]] = []
+            plain["statements"][0]["node"]["where_clause"] = _rewritten(text, clause, frozenset(), names)
+            asked = {"tree": json.dumps(plain)}
+            [(sql,)] = connection.execute("SELECT json_deserialize_sql($tree::JSON)", asked).fetchall()
+            condition = Condition(
+                text, sql.removeprefix(_SELECT), names_in([Condition("", "", tuple(dict.fromkeys(names)))])
+            )
             row = struct([condition], ["NULL"] * len(condition.names))
             connection.execute(f"EXPLAIN SELECT 1 FROM (SELECT {row} AS {_ROW}) WHERE {verdict(condition)}")
         except duckdb.Error as error:
@@ -130,68 +140,67 @@ def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterato
         timer.cancel()
 
 
-def _trees(connection: duckdb.DuckDBPyConnection, text: str) -> tuple[Any, Any]:
-    """The syntax tree of a condition, and that of the statement around it without any."""
-    nodes = []
-    for written in ("true", text):
-        query = written.join(_AROUND)
-        [(found,)] = connection.execute("SELECT json_serialize_sql($query)", {"query": query}).fetchall()
-        tree = json.loads(found)
-        if tree["error"]:
-            raise UserError(f"{text!r}: {tree['error_message']}; write SQL, like metadata.environment = 'production'")
-        nodes.append([statement["node"] for statement in tree["statements"]])
-    [plain], given = nodes
-    return (given[0], plain) if len(given) == 1 else ({}, plain)
+def _statement(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
+    """The syntax tree of a statement whose WHERE clause is a condition, as DuckDB writes it in JSON."""
+    query = {"query": text.join(_AROUND)}
+    [(written,)] = connection.execute("SELECT json_serialize_sql($query)", query).fetchall()
+    tree = json.loads(written)
+    if tree["error"]:
+        raise UserError(f"{text!r}: {tree['error_message']}; write SQL, like metadata.environment = 'production'")
+    return tree
 
 
-def _names(text: str, tree: Any, plain: Any) -> list[tuple[int, tuple[str, ...]]]:
-    """Where in the statement each name stands, in bytes, and its parts."""
-    if {**tree, "where_clause": None} != {**plain, "where_clause": None}:
+def _clause(statement: Any, text: str, plain: Any) -> Any:
+    """The tree of the condition alone; `plain` is the same statement with another condition."""
+    nodes = [one["node"] for one in statement["statements"]]
+    if [{**node, "where_clause": None} for node in nodes] != [
+        {**one["node"], "where_clause": None} for one in plain["statements"]
+    ]:
         raise UserError(f"{text!r}: must be one condition, like a = 1 AND b = 2")
-    found: list[tuple[int, tuple[str, ...]]] = []
-    _walk(text, tree["where_clause"], frozenset(), found)
-    return sorted(set(found))
+    return nodes[0]["where_clause"]
 
 
-def _walk(text: str, node: Any, bound: frozenset[str], found: list[tuple[int, tuple[str, ...]]]) -> None:
-    """Add the names under a node to `found`, but for the parameters of lambdas, which are `bound`."""
+def _rewritten(text: str, node: Any, bound: frozenset[str], names: list[tuple[str, ...]]) -> Any:
+    """A tree in which each name is a field of `logged`; the names are added to `names`, but for the parameters of
+    lambdas, which are `bound`."""
     if isinstance(node, list):
-        for one in node:
-            _walk(text, one, bound, found)
-    elif isinstance(node, dict):
-        kind = node.get("class")
-        if kind is not None and kind not in _ALLOWED:
-            raise UserError(f"{text!r}: {kind.lower().replace('_', ' ')} is not allowed in a condition on a trace")
-        if kind == "FUNCTION" and node["schema"] not in ("", "main"):
-            name = node["function_name"]
-            raise UserError(f"{text!r}: write {name}({node['schema']}) in place of {node['schema']}.{name}()")
-        if kind == "FUNCTION" and node["function_name"].lower() in _UNBOUNDED:
-            name = node["function_name"]
-            raise UserError(
-                f"{text!r}: {name}() is not allowed in a condition on a trace: it has no limit in size or time"
-            )
-        if kind == "LAMBDA":
-            parameters: list[tuple[int, tuple[str, ...]]] = []
-            _walk(text, node["lhs"], frozenset(), parameters)
-            _walk(text, node["expr"], bound | {name[0] for _, name in parameters}, found)
-        elif kind == "COLUMN_REF":
-            if node["column_names"][0] not in bound:
-                found.append((node["query_location"], tuple(node["column_names"])))
-        else:
-            for value in node.values():
-                _walk(text, value, bound, found)
+        return [_rewritten(text, one, bound, names) for one in node]
+    if not isinstance(node, dict):
+        return node
+    kind = node.get("class")
+    if kind is not None and kind not in _ALLOWED:
+        raise UserError(f"{text!r}: {kind.lower().replace('_', ' ')} is not allowed in a condition on a trace")
+    if kind == "FUNCTION" and node["schema"] not in ("", "main"):
+        name = node["function_name"]
+        raise UserError(f"{text!r}: write {name}({node['schema']}) in place of {node['schema']}.{name}()")
+    if kind == "FUNCTION" and node["function_name"].lower() in _UNBOUNDED:
+        name = node["function_name"]
+        raise UserError(f"{text!r}: {name}() is not allowed in a condition on a trace: it has no limit in size or time")
+    if kind == "LAMBDA":
+        parameters: list[tuple[str, ...]] = []
+        _rewritten(text, node["lhs"], frozenset(), parameters)
+        inner = bound | {name[0] for name in parameters}
+        return {**node, "expr": _rewritten(text, node["expr"], inner, names)}
+    if kind == "COLUMN_REF":
+        if node["column_names"][0] in bound:
+            return node
+        names.append(tuple(node["column_names"]))
+        return {**node, "column_names": [_ROW, *node["column_names"]]}
+    inside = {key: _rewritten(text, value, bound, names) for key, value in node.items()}
+    return _compared(inside) if kind == "COMPARISON" else inside
 
 
-def _prefixed(text: str, places: Sequence[int]) -> str:
-    written = text.encode()
-    for place in sorted(places, reverse=True):
-        at = place - len(_AROUND[0].encode())
-        written = written[:at] + f"{_ROW}.".encode() + written[at:]
-    return written.decode()
+def _compared(node: dict[str, Any]) -> dict[str, Any]:
+    """`a IS DISTINCT FROM b` as `coalesce(a <> b, (a IS NULL) <> (b IS NULL))`, and its opposite with `=`.
 
-
-def _distinct(names: Sequence[tuple[int, tuple[str, ...]]]) -> tuple[tuple[str, ...], ...]:
-    return names_in([Condition("", "", tuple(name for _, name in names))])
+    DuckDB 1.5 evaluates the operators themselves wrongly for a VARIANT where some of the rows are NULL.
+    """
+    if node["type"] not in _DISTINCT:
+        return node
+    compared = {**node, "type": _DISTINCT[node["type"]]}
+    about = {"class": "OPERATOR", "alias": "", "query_location": node["query_location"]}
+    missing = {side: {**about, "type": "OPERATOR_IS_NULL", "children": [node[side]]} for side in ("left", "right")}
+    return {**about, "type": "OPERATOR_COALESCE", "children": [compared, {**compared, **missing}]}
 
 
 def _said(error: duckdb.Error) -> str:

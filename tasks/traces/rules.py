@@ -29,6 +29,7 @@ from answerkey.metrics_core.document import Located, read_located
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import create
+from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.traces.condition import Condition, names_in, of_filter, parse_condition
 from answerkey.tasks.traces.source import absolute, path_problem
 
@@ -81,6 +82,13 @@ class Rule:
     options: Mapping[str, Any] = field(default_factory=dict)
     judge: Mapping[str, Any] = field(default_factory=dict)
     located: Located = field(default=Located("", {}, {}), compare=False, repr=False)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What its file says, as JSON has it, without passwords and tokens in the address of the source."""
+        content = {**self.located.content, "source": without_secrets(self.located.content["source"])}
+        read: dict[str, Any] = json.loads(json.dumps(content, default=str))
+        return read
 
 
 def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, ...]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +129,8 @@ def stage(rule: Rule, home: Home, selection: Selection, out: Path) -> Staged:
             _write(good, rows)
             _write(bad, refusals)
     notes = list(_nowhere(rule, found, selection.sampled))
+    if selection.sampled and not found["answer"]:
+        _check_answer(rule, selection)
     if not n_staged:
         return Staged(None, str(rejects), tuple(notes))
     validation = validate(str(staged), str(rejects), str(out), _CONTRACT)
@@ -203,6 +205,26 @@ def _parted(
         except ValueError as error:
             refusals.append({**refused(raw, f"{Path(trace['file']).name}: {error}"), "sample_id": trace["trace_id"]})
     return rows, refusals
+
+
+def _check_answer(rule: Rule, selection: Selection) -> None:
+    """A path to the answer that leads nowhere in any trace is a mistake in the rule: all would be scored as blank.
+
+    It is none where traces were scored by the same mapping before: these few have no answer, then.
+
+    Raises:
+        UserError: that is so.
+    """
+    before = selection.last_run
+    if before.scored and before.definition.get("mapping") == rule.definition["mapping"]:
+        return
+    path = rule.mapping["answer"]
+    taken = (trace for batch in _batches(selection.taken) for trace in batch if trace["bucket"] == "sampled")
+    if not any(is_there(parse_line(trace["row"], trace["trace"]).record or {}, path) for trace in taken):
+        raise UserError(
+            f"{rule.located.where('mapping.answer')}: mapping.answer: none of the {selection.sampled:,} sampled traces "
+            f"has anything at {path!r}; write where the answer of a trace is"
+        )
 
 
 def _nowhere(rule: Rule, found: Mapping[str, int], sampled: int) -> Iterator[str]:
@@ -351,14 +373,10 @@ def _insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepar
 
 def _set_watermark(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> datetime | None:
     rule, selection = prepared.rule, prepared.selection
-    content = {**rule.located.content, "source": without_secrets(rule.located.content["source"])}
-    known = [selection.watermark]
-    if not prepared.window.backfill:
-        # A trace that claims to come from the future must not make all others late.
-        known.append(selection.newest and min(selection.newest, datetime.now(UTC)))
+    known = [selection.last_run.watermark, None if prepared.window.backfill else selection.newest]
     watermark = max(filter(None, known), default=None)
     about = {"rule": rule.name, "watermark": watermark, "metric": rule.metric, "run_id": run_id}
-    about["definition"] = json.dumps(content, ensure_ascii=False, default=str)
+    about["definition"] = json.dumps(rule.definition, ensure_ascii=False)
     # A rule keeps its row: see `seal`.
     for name in ("replace_rule", "add_rule"):
         warehouse.execute(_SQL[name], about)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
 from answerkey.tasks.load.remote import URL, without_secrets
 from answerkey.tasks.traces.condition import names_in, struct, time_limit, verdict
-from answerkey.tasks.traces.rules import Rule
+from answerkey.tasks.traces.rules import KEYS, Rule
 from answerkey.tasks.traces.source import Relation, traces_in
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -27,6 +28,9 @@ _SQL = statements(__name__)
 _LONGEST_ID = 1_000
 _UNKNOWN = "cannot be evaluated: "
 _CAST = "give its values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000"
+_OF_NO_TRACE = ("name", "description", "source", "start", "late_days")
+"""Keys of a rule that decide nothing about a trace that was looked at."""
+
 _LIMIT_S = 1_800.0
 """For reading a source and evaluating the conditions of a rule."""
 
@@ -45,12 +49,22 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class LastRun:
+    """What the runs of a rule left: its watermark, what the rule said, and whether any trace was scored."""
+
+    watermark: datetime | None = None
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    scored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What a rule made of the traces that it looked at.
 
     `decided` is a Parquet file of all of them (trace_id, time, bucket, reason); `taken` one of those to be scored and
     of those that cannot be (file, row, trace_id, time, bucket, reason, trace). `again` of the seen ones had failed or
-    had been skipped before. `newest` is the latest time among them, `watermark` that of the runs before.
+    had been skipped before, or a condition could not be evaluated for them. `newest` is the latest time among them that
+    is not in the future; `last_run` is what is known of the runs before.
     """
 
     decided: str
@@ -63,7 +77,7 @@ class Selection:
     sampled: int
     again: int
     newest: datetime | None
-    watermark: datetime | None
+    last_run: LastRun
     notes: tuple[str, ...]
 
 
@@ -78,10 +92,10 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     out.mkdir(parents=True, exist_ok=True)
     with scratch(out) as connection:
         make_macros(connection)
-        known, watermark = _known(connection, rule, home, out)
+        known, last_run = _known(connection, rule, home, out)
         try:
             with time_limit(connection, _LIMIT_S):
-                decided = _decide(connection, rule, out, window, known, watermark)
+                decided = _decide(connection, rule, out, window, known, last_run.watermark)
         except duckdb.InterruptException as error:
             raise UserError(
                 f"{rule.located.where('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or "
@@ -97,8 +111,10 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
             raise UserError(without_secrets(f"{rule.source}: cannot be read: {said}")) from error
         rows, found = _found(decided, rule)
         _check_columns(rule, rows, found)
-        notes = tuple(_notes(decided, rule, rows, found))
-        return _written(decided, out, watermark, notes)
+        notes = [*_notes(decided, rule, rows, found)]
+        if not window.backfill:
+            notes += [*_left_out(decided, rule, last_run)]
+        return _written(decided, out, last_run, tuple(notes))
 
 
 def make_macros(connection: duckdb.DuckDBPyConnection) -> None:
@@ -106,16 +122,20 @@ def make_macros(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_SQL["macros"])
 
 
-def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> tuple[str, datetime | None]:
-    """A Parquet file (trace_id, outcome) of what earlier runs made of the rule's traces, and their watermark."""
+def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> tuple[str, LastRun]:
+    """A Parquet file (trace_id, outcome) of what earlier runs made of the rule's traces, and what else they left."""
     file = out / "known.parquet"
     if not home.warehouse.exists():
         write_parquet(connection, "SELECT '' AS trace_id, '' AS outcome LIMIT 0", file)
-        return str(file), None
+        return str(file), LastRun()
+    conditions = {"unknown": _UNKNOWN, "conditions": [one.text for one in rule.where]}
     with home.warehouse.reading() as warehouse:
-        write_parquet(warehouse, _SQL["known"], file, {"rule": rule.name})
-        marks = warehouse.execute(_SQL["watermark"], {"rule": rule.name}).fetchall()
-    return str(file), instant(marks[0][0]) if marks else None
+        write_parquet(warehouse, _SQL["known"], file, {"rule": rule.name, **conditions})
+        last = warehouse.execute(_SQL["last_run"], {"rule": rule.name}).fetchall()
+    if not last:
+        return str(file), LastRun()
+    [(watermark, definition, scored)] = last
+    return str(file), LastRun(instant(watermark), json.loads(definition), scored)
 
 
 def instant(microseconds: int | None) -> datetime | None:
@@ -221,16 +241,43 @@ def _notes(decided: duckdb.DuckDBPyRelation, rule: Rule, rows: int, found: Mappi
         yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
 
 
-def _written(
-    everything: duckdb.DuckDBPyRelation, out: Path, watermark: datetime | None, notes: tuple[str, ...]
-) -> Selection:
+def _left_out(decided: duckdb.DuckDBPyRelation, rule: Rule, last_run: LastRun) -> Iterator[str]:
+    """Lines about traces that only a backfill looks at, where their number may surprise."""
+    late = decided.filter("NOT looked_at AND NOT again AND bucket = 'sampled'")
+    if rule.start:
+        late = late.filter(f"time >= TIMESTAMPTZ '{rule.start.isoformat()}'")
+    n, since = _counted(late)
+    if n:
+        yield (
+            f"{rule.name}: {n:,} traces are older than the newest one by more than late_days ({rule.late_days:g}), and "
+            f"were left out; `--since {since}` scores them"
+        )
+    definition, before = rule.definition, last_run.definition
+    changed = [key for key in KEYS if key not in _OF_NO_TRACE and definition.get(key) != before.get(key)]
+    n, since = _counted(decided.filter("NOT looked_at AND again"))
+    if before and changed and n:
+        yield (
+            f"{rule.name}: {', '.join(changed)} changed since the last run; the {n:,} traces that earlier runs settled "
+            f"are not looked at again, but with `--since {since}`"
+        )
+
+
+def _counted(traces: duckdb.DuckDBPyRelation) -> tuple[int, str]:
+    """How many they are, and the day of the first."""
+    [(n, first)] = traces.aggregate("count(*), strftime(min(time), '%Y-%m-%d')").fetchall()
+    return n, first or "DAY"
+
+
+def _written(everything: duckdb.DuckDBPyRelation, out: Path, last_run: LastRun, notes: tuple[str, ...]) -> Selection:
     rows, decided, taken = everything.filter("looked_at"), out / "decided.parquet", out / "taken.parquet"
     rows.project("trace_id, time, bucket, reason").write_parquet(str(decided))
     wanted = rows.filter("bucket IN ('sampled', 'quarantined')")
     columns = 'file, "row", trace_id, time, bucket, reason, trace'
     wanted.project(columns).write_parquet(str(taken), row_group_size=20_480)
     counts = dict(rows.aggregate("bucket, count(*)", "bucket").fetchall())
-    [(seen, again, newest)] = rows.aggregate("count(*), count(*) FILTER (again), epoch_us(max(time))").fetchall()
+    # A trace that claims to come from the future would make all others late.
+    newest_of = f"epoch_us(max(time) FILTER (time <= TIMESTAMPTZ '{datetime.now(UTC).isoformat()}'))"
+    [(seen, again, newest)] = rows.aggregate(f"count(*), count(*) FILTER (again), {newest_of}").fetchall()
     return Selection(
         decided=str(decided),
         taken=str(taken),
@@ -242,7 +289,7 @@ def _written(
         sampled=counts.get("sampled", 0),
         again=again,
         newest=instant(newest),
-        watermark=watermark,
+        last_run=last_run,
         notes=notes,
     )
 

@@ -25,10 +25,15 @@ CREATE OR REPLACE TEMP MACRO instant_in(t) AS usual(
          ELSE since_1970(number_in(t)) END);
 
 -- name: known
-SELECT trace_id, outcome FROM trace_outcomes WHERE rule = $rule
+-- What a condition could not be evaluated for is tried again once the rule has that condition no more.
+SELECT trace_id, CASE WHEN outcome = 'filtered' AND starts_with(reason, $unknown)
+    AND NOT list_contains($conditions, substr(reason, length($unknown) + 1)) THEN 'failed' ELSE outcome END AS outcome
+FROM trace_outcomes WHERE rule = $rule
 
--- name: watermark
-SELECT epoch_us(watermark) FROM trace_rules WHERE rule = $rule
+-- name: last_run
+SELECT epoch_us(watermark), definition,
+       EXISTS (FROM trace_outcomes WHERE rule = $rule AND outcome = 'scored') AS scored
+FROM trace_rules WHERE rule = $rule
 
 -- name: decide
 CREATE TEMP TABLE decided AS

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -192,7 +193,8 @@ def _result(configuration: Any, checks: Sequence[Check]) -> Any:
 
     counted = [check for check in checks if check.release is None] or checks
     n_failed, n_checked = sum(check.n_failed for check in counted), sum(check.n_checked for check in counted)
-    said = [check.message for check in checks if not check.success]
+    # It has names of releases in it, and the pages show it as it is.
+    said = [escape(check.message, quote=False) for check in checks if not check.success]
     share = 100 * n_failed / max(n_checked, 1)
     return ExpectationValidationResult(
         success=all(check.success for check in checks),

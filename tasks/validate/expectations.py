@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,10 @@ _ROW_BY_ROW = re.compile(
     r"|select_column_values_to_be_unique_within_record|multicolumn_(sum_to_equal|values_to_be_(equal|unique)))"
 )
 """Types that say the same of a row whatever the other rows are."""
+
+_CONDITION = 'row_condition: {type: comparison, column: {name: release}, operator: "==", parameter: new}'
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+"""The keywords of a JSON schema that name another schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ class OwnSuite:
             for n in range(len(self.expectations)) if which is None else which:
                 one = self.expectations[n]
                 meta = {**one.config["meta"], "name": one.name}
-                config = {**one.config, "meta": meta, "description": one.sentence}
+                # Data Docs write it into their pages as it is.
+                config = {**one.config, "meta": meta, "description": escape(one.sentence, quote=False)}
                 suite.add_expectation_configuration(ExpectationConfiguration(**config))
         return suite
 
@@ -139,6 +145,16 @@ def _expectation(given: Any, where: str) -> OwnExpectation:
     config = {"type": kind, "kwargs": {name: value for name, value in kwargs.items() if name != "batch_id"},
               "meta": meta, "severity": severity, "description": given.get("description")}  # fmt: skip
     made = _made(config, where)
+    try:
+        columns = (*_columns(kwargs), *_condition_columns(getattr(made, "row_condition", None)))
+        if unfit := [column for column in columns if "<" in column]:
+            # Data Docs write the names of columns into their pages as they are.
+            raise ValueError(f"{unfit[0]!r}: the name of a column cannot have < in it; rename the column")
+        _require_self_contained(kwargs.get("json_schema"))
+    except RecursionError as error:
+        raise UserError(f"{where} ({kind}): json_schema: it contains itself, or is nested too deep") from error
+    except ValueError as error:
+        raise UserError(f"{where} ({kind}): {error}") from error
     expectation = great_expectations().expectations.expectation
     rows = isinstance(
         made,
@@ -151,7 +167,7 @@ def _expectation(given: Any, where: str) -> OwnExpectation:
         rows=rows,
         alone=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
         mostly=float(getattr(made, "mostly", 1.0)),
-        columns=_columns(kwargs),
+        columns=columns,
         config=config,
     )
 
@@ -181,6 +197,59 @@ def _made(config: Mapping[str, Any], where: str) -> Any:
             return ExpectationConfiguration(**config).to_domain_obj()
     except Exception as error:
         raise UserError(f"{where} ({config['type']}): {problem(error)}") from error
+
+
+def _condition_columns(condition: Any) -> Iterator[str]:
+    """The columns that a condition on the rows compares.
+
+    Great Expectations makes every condition a query of pandas, in which text can call any function.
+
+    Raises:
+        ValueError: it is such a query itself, or its values could break out of the quotes that they get there.
+    """
+    from great_expectations.expectations import row_conditions
+
+    if isinstance(condition, row_conditions.AndCondition | row_conditions.OrCondition):
+        for part in condition.conditions:
+            yield from _condition_columns(part)
+    elif isinstance(condition, row_conditions.ComparisonCondition | row_conditions.NullityCondition):
+        parameter = getattr(condition, "parameter", "")
+        for value in (condition.column.name, *(parameter if isinstance(parameter, list) else [parameter])):
+            # pandas misreads a backslash before a quote, and takes a backtick for the end of a column's name.
+            if not isinstance(value, str | int | float) or (isinstance(value, str) and re.search(r"[`\\]", value)):
+                raise ValueError(
+                    f"row_condition: {value!r} cannot stand in a condition: write numbers, and texts without backticks "
+                    "and backslashes"
+                )
+        yield condition.column.name
+    elif condition is not None:
+        raise ValueError(
+            "row_condition: a condition in the language of pandas can run any code, so it is refused; write "
+            f"{_CONDITION}"
+        )
+
+
+def _require_self_contained(schema: Any, *, root: bool = True, renamed: bool = False) -> None:
+    """Refuse a JSON schema of which a part lies elsewhere: the library would fetch it, once for each row.
+
+    Args:
+        root: whether this is the schema itself, and not a part of it.
+        renamed: whether it lies in a part with an address of its own, which `#` refers to in there.
+
+    Raises:
+        ValueError: it names such a part.
+    """
+    if isinstance(schema, dict):
+        renamed = renamed or (not root and any(isinstance(schema.get(name), str) for name in ("$id", "id")))
+        for name, value in schema.items():
+            if name in _REFERENCES and isinstance(value, str) and (renamed or not value.startswith("#")):
+                raise ValueError(
+                    f"json_schema: {name} {value!r} leads out of the schema, and nothing is fetched; write what it "
+                    "names under $defs, without an $id, and refer to it as #/$defs/NAME"
+                )
+    if isinstance(schema, dict | list):
+        for part in schema.values() if isinstance(schema, dict) else schema:
+            _require_self_contained(part, root=False, renamed=renamed)
 
 
 def _named(kind: str, kwargs: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.warehouse import SNAPSHOT
 from tests.judge_http import http
+from tests.raw_server import RawServer, ok
 from tests.tasks.staging_help import jsonl, run
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -173,6 +174,89 @@ def test_what_is_written_wrongly_is_named(
     where = [] if arguments[0] == "evalute" else ["--home", home]
     assert said(capsys, 2, *arguments, *where) == line
     assert not (home / "nowhere").exists()
+
+
+CODE = "@pd.io.common.os.system('touch ran')"
+PANDAS = (
+    "row_condition: a condition in the language of pandas can run any code, so it is refused; "
+    'write row_condition: {type: comparison, column: {name: release}, operator: "==", parameter: new}'
+)
+UNFIT = " cannot stand in a condition: write numbers, and texts without backticks and backslashes"
+BROKEN_OUT = f"question`.str.len() > {CODE} or `question"
+IN_PANDAS = {"type": "pass_through", "pass_through_filter": f"question.str.len() > {CODE}"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ({"row_condition": f"question.str.len() > {CODE}", "condition_parser": "pandas"}, PANDAS),
+        ({"row_condition": f"question.str.len() > {CODE}"}, PANDAS),
+        ({"row_condition": IN_PANDAS}, PANDAS),
+        ({"row_condition": {"type": "or", "conditions": [{"type": "and", "conditions": [IN_PANDAS]}]}}, PANDAS),
+        (
+            {"row_condition": {"type": "nullity", "column": {"name": BROKEN_OUT}, "is_null": False}},
+            f"row_condition: {BROKEN_OUT!r}{UNFIT}",
+        ),
+        (
+            {"row_condition": f'col("{BROKEN_OUT}") == "x"', "condition_parser": "great_expectations"},
+            f"row_condition: {BROKEN_OUT!r}{UNFIT}",
+        ),
+        (
+            {"row_condition": {"type": "comparison", "column": {"name": "question"}, "operator": "IN",
+                               "parameter": ["a", "b\\"]}},
+            f"row_condition: {'b' + chr(92)!r}{UNFIT}",
+        ),
+        (
+            {"row_condition": {"type": "comparison", "column": {"name": "question"}, "operator": "==",
+                               "parameter": {"$PARAMETER": "x", "$PARAMETER.x": CODE}}},
+            f"row_condition: {({'$PARAMETER': 'x', '$PARAMETER.x': CODE})!r}{UNFIT}",
+        ),
+    ],
+)  # fmt: skip
+def test_a_suite_of_expectations_runs_no_code(
+    tmp_path: Path,
+    answers: Path,
+    condition: dict[str, object],
+    why: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kind = "expect_column_value_lengths_to_be_between"
+    one = {"type": kind, "kwargs": {"column": "question", "min_value": 1, **condition}}
+    (tmp_path / "suite.json").write_text(json.dumps({"expectations": [one]}))
+    command = ["evaluate", answers, "--metrics", "exact_match", "--expectations", "suite.json", "--home", "home"]
+    assert said(capsys, 2, *command) == f"suite.json: expectation 1 ({kind}): {why}"
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("schema", "leads"),
+    [
+        ({"$ref": "{url}/schema"}, "$ref '{url}/schema'"),
+        ({"properties": {"a": {"$dynamicRef": "{url}/schema"}}}, "$dynamicRef '{url}/schema'"),
+        ({"$id": "{url}/", "anyOf": [{"$ref": "schema"}]}, "$ref 'schema'"),
+        (
+            {"$ref": "#/kept", "kept": {"properties": {"a": {"$id": "{url}/schema", "$ref": "#/b"}}}},
+            "$ref '#/b'",
+        ),
+    ],
+)
+def test_no_part_of_a_json_schema_is_fetched(
+    tmp_path: Path, schema: dict[str, object], leads: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = "expect_column_values_to_match_json_schema"
+    data = jsonl(tmp_path / "a.jsonl", [{"id": 1, "answer": '{"a": 1}', "reference": "x"}])
+    with RawServer(ok({})) as server:
+        kwargs = json.dumps({"column": "answer", "json_schema": schema}).replace("{url}", server.url)
+        suite = f'{{"expectations": [{{"type": "{kind}", "kwargs": {kwargs}}}]}}'
+        command = ["evaluate", data, "--metrics", "exact_match", "--expectations", suite, "--home", tmp_path / "home"]
+        assert said(capsys, 2, *command) == (
+            f"expectations: expectation 1 ({kind}): json_schema: {leads.replace('{url}', server.url)} leads out of the "
+            "schema, and nothing is fetched; write what it names under $defs, without an $id, and refer to it as "
+            "#/$defs/NAME"
+        )
+        assert server.requests == []
 
 
 def test_names_from_data_send_no_control_sequences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

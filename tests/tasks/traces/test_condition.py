@@ -1,7 +1,8 @@
 """Conditions on traces: which are accepted, and which traces fit, as DuckDB sees it."""
 
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
@@ -72,6 +73,85 @@ def test_what_fits(
     }
 
 
+Trace = dict[str, Any]
+OPERATORS: list[tuple[str, Callable[[Any, Any, Any, list[str]], object]]] = [
+    # condition, and its meaning where None is NULL: what is not true does not fit
+    ("lang IS DISTINCT FROM 'ru'", lambda lang, env, ms, tags: lang != "ru"),
+    ("lang IS NOT DISTINCT FROM 'ru'", lambda lang, env, ms, tags: lang == "ru"),
+    ("NOT lang IS DISTINCT FROM 'ru'", lambda lang, env, ms, tags: lang == "ru"),
+    ("'ru' IS DISTINCT FROM lang", lambda lang, env, ms, tags: lang != "ru"),
+    ("ms IS DISTINCT FROM 700", lambda lang, env, ms, tags: ms != 700),
+    ("lang IS DISTINCT FROM env", lambda lang, env, ms, tags: lang != env),
+    ("lang IS NOT DISTINCT FROM env", lambda lang, env, ms, tags: lang == env),
+    ("lang IS DISTINCT FROM NULL", lambda lang, env, ms, tags: lang is not None),
+    ("lower(env) IS DISTINCT FROM 'ru'", lambda lang, env, ms, tags: env != "ru"),
+    (
+        "(lang IS DISTINCT FROM 'ru') IS DISTINCT FROM (ms IS DISTINCT FROM 700)",
+        lambda lang, env, ms, tags: (lang != "ru") != (ms != 700),
+    ),
+    (
+        "len(list_filter(tags::VARCHAR[], lambda tag: tag IS DISTINCT FROM lang::VARCHAR)) = 2",
+        lambda lang, env, ms, tags: sum(tag != lang for tag in tags) == 2,
+    ),
+    ("lang = 'ru'", lambda lang, env, ms, tags: lang == "ru"),
+    ("lang <> 'ru'", lambda lang, env, ms, tags: lang not in (None, "ru")),
+    ("lang = env", lambda lang, env, ms, tags: lang == env and lang),
+    ("lang <> env", lambda lang, env, ms, tags: lang and env and lang != env),
+    ("coalesce(lang <> 'ru', true)", lambda lang, env, ms, tags: lang != "ru"),
+    ("lang IN ('ru', 'de')", lambda lang, env, ms, tags: lang in ("ru", "de")),
+    ("lang NOT IN ('ru', 'de')", lambda lang, env, ms, tags: lang not in (None, "ru", "de")),
+    ("'ru' IN (lang, env)", lambda lang, env, ms, tags: "ru" in (lang, env)),
+    ("lang IS NULL", lambda lang, env, ms, tags: lang is None),
+    ("lang IS NOT NULL", lambda lang, env, ms, tags: lang is not None),
+    ("(lang = 'ru') IS NULL", lambda lang, env, ms, tags: lang is None),
+    ("nullif(lang, 'ru') IS NULL", lambda lang, env, ms, tags: lang in (None, "ru")),
+    ("coalesce(lang, env) = 'de'", lambda lang, env, ms, tags: (lang or env) == "de"),
+    ("CASE lang WHEN 'ru' THEN true ELSE env = 'de' END", lambda lang, env, ms, tags: lang == "ru" or env == "de"),
+    ("lang LIKE 'r%'", lambda lang, env, ms, tags: lang == "ru"),
+    ("lang > 'de'", lambda lang, env, ms, tags: lang and lang > "de"),
+    ("greatest(lang, env) = 'ru'", lambda lang, env, ms, tags: "ru" in (lang, env)),
+    ("ms = 700", lambda lang, env, ms, tags: ms == 700),
+    ("ms > 600.5", lambda lang, env, ms, tags: ms is not None and ms > 600.5),
+    ("ms BETWEEN 200 AND 700", lambda lang, env, ms, tags: ms is not None and 200 <= ms <= 700),
+    ("ms NOT BETWEEN 200 AND 700", lambda lang, env, ms, tags: ms is not None and not 200 <= ms <= 700),
+    ("tags[1] = 'ru'", lambda lang, env, ms, tags: tags[:1] == ["ru"]),
+    ("list_contains(tags::VARCHAR[], 'ru')", lambda lang, env, ms, tags: "ru" in tags),
+    ("list_contains([lang, env], 'ru')", lambda lang, env, ms, tags: "ru" in (lang, env)),
+    ("lang = 'ru' OR ms = 700", lambda lang, env, ms, tags: lang == "ru" or ms == 700),
+    ("NOT (lang = 'ru' AND env = 'de')", lambda lang, env, ms, tags: (lang and lang != "ru") or (env and env != "de")),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Trace]]:
+    """6,000 traces in a file, in which values are missing and null."""
+    chance = random.Random(7)
+    langs, numbers = ["ru", "de", "en", None, ...], [700, 100, 650.5, None, ...]
+    traces: list[Trace] = []
+    for _ in range(6_000):
+        drawn = {"lang": chance.choice(langs), "env": chance.choice(langs), "ms": chance.choice(numbers)}
+        tags = [str(chance.choice(langs[:3])) for _ in range(chance.randrange(4))]
+        traces.append({"tags": tags} | {key: value for key, value in drawn.items() if value is not ...})
+    file = tmp_path_factory.mktemp("many") / "traces.jsonl"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in traces))
+    return str(file), traces
+
+
+@pytest.mark.parametrize(("text", "meaning"), OPERATORS)
+def test_every_operator_on_thousands_of_traces(
+    connection: duckdb.DuckDBPyConnection,
+    many: tuple[str, list[Trace]],
+    text: str,
+    meaning: Callable[[Any, Any, Any, list[str]], object],
+) -> None:
+    file, traces = many
+    condition = parse_condition(text)
+    row = struct([condition], [f"json -> '$.{name}'" for (name,) in condition.names])
+    query = f"SELECT {verdict(condition)} FROM (SELECT {row} AS logged FROM read_ndjson_objects($file))"
+    fitting = [fits for (fits,) in connection.execute(query, {"file": file}).fetchall()]
+    assert fitting == [bool(meaning(one.get("lang"), one.get("env"), one.get("ms"), one["tags"])) for one in traces]
+
+
 @given(st.text(min_size=1))
 def test_a_value_is_a_value_whatever_it_says(connection: duckdb.DuckDBPyConnection, value: str) -> None:
     value = value.encode("utf-8", "replace").decode().replace("\0", "0")
@@ -86,7 +166,8 @@ def test_a_name_is_a_key_of_the_trace_and_nothing_else() -> None:
     condition = parse_condition(text)
     assert condition.names == (("file",), ("logged", "trace"), ("two words",), ("ключ", "имя"))
     assert condition.sql == (
-        "logged.file = 'ж' AND logged.logged.trace = 1 AND logged.\"two words\" = 'file' AND logged.ключ.имя = 2 -- x"
+        '(("logged".file = \'ж\') AND ("logged"."logged".trace = 1) AND ("logged"."two words" = \'file\') AND '
+        '("logged"."ключ"."имя" = 2))'
     )
     both = [parse_condition("a.b = 1 AND c = 2"), parse_condition("a = 3")]
     assert names_in(both) == (("c",), ("a",))

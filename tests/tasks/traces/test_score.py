@@ -120,10 +120,30 @@ def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path: Path) -> 
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(13,)]
 
 
-def test_a_trace_from_the_future_moves_the_watermark_to_now_at_most(tmp_path: Path) -> None:
-    log(tmp_path / "log.jsonl", [trace(0), trace(1, start_time="3000-01-01T00:00:00Z")])
-    run(tmp_path, rule(tmp_path))
-    assert query(tmp_path, "SELECT watermark < now() + INTERVAL 1 MINUTE FROM trace_rules") == [(True,)]
+def test_a_trace_from_the_future_makes_no_other_late(tmp_path: Path) -> None:
+    given = rule(tmp_path, late_days=3)
+    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(20)), trace(20, start_time="3000-01-01T00:00:00Z")])
+    assert run(tmp_path, given).watermark == "2026-11-01T00:19:00+00:00"
+    log(tmp_path / "log.jsonl", [trace(1440 + n) for n in range(50)], mode="a")
+    found = run(tmp_path, given)
+    assert counts(found) == {"seen": 50, "scored": 50, "measured": 50}
+    assert found.watermark == "2026-11-02T00:49:00+00:00"
+
+
+def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(tmp_path: Path) -> None:
+    given = rule(tmp_path, late_days=1, where="env = 'production'")
+    # What is filtered is forgotten once it is old: it is no trace that came late.
+    log(tmp_path / "log.jsonl", [trace(0, env="staging"), trace(1440 * 6)])
+    assert counts(run(tmp_path, given)) == {"seen": 2, "filtered": 1, "scored": 1, "measured": 1}
+    log(tmp_path / "log.jsonl", [trace(1440 * 2), trace(1440 * 3), trace(1440 * 3 + 1, env="staging")], mode="a")
+    one, out, run_id = prepared(tmp_path, given)
+    assert one.selection.notes == (
+        "r: 2 traces are older than the newest one by more than late_days (1), and were left out; `--since 2026-11-03` "
+        "scores them",
+    )
+    assert counts(scoring.commit(Home(tmp_path), run_id, one, [], out)) == {}
+    assert run(tmp_path, given, days("2026-11-03/2026-11-06")).scored == 2
+    assert prepared(tmp_path, given)[0].selection.notes == ()
 
 
 def test_a_rule_looks_back_as_far_as_it_says(tmp_path: Path) -> None:
@@ -281,6 +301,75 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_pat
         f"{tmp_path / 'wrong.yaml'}:8: where: 'length(output) > 3' cannot be evaluated for 5 of 5 rows; give its "
         "values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000"
     )
+
+
+def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n, env=("production", "staging", None)[n % 3]) for n in range(6_000)])
+    taken = [
+        prepared(tmp_path, rule(tmp_path, where=where))[0].selection.sampled
+        for where in ("env IS DISTINCT FROM 'production'", "env IS NOT DISTINCT FROM 'production'")
+    ]
+    assert taken == [4_000, 2_000]
+
+
+def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n, ref=n if n % 5 else "a long text") for n in range(100)])
+    wrong = rule(tmp_path, where=["env = 'production'", "length(ref::INT::VARCHAR) > 1"])
+    assert counts(run(tmp_path, wrong)) == {"seen": 100, "filtered": 28, "scored": 72, "measured": 72}
+    # It cannot be evaluated for 20, which it has settled as long as it stays.
+    assert counts(run(tmp_path, wrong)) == {}
+    mended = rule(tmp_path, where=["env = 'production'", "length(ref::VARCHAR) > 1"])
+    one, _, _ = prepared(tmp_path, mended)
+    assert one.selection.notes == (
+        "r: where changed since the last run; the 80 traces that earlier runs settled are not looked at again, but "
+        "with `--since 2026-11-01`",
+    )
+    assert counts(run(tmp_path, mended)) == {"seen": 20, "scored": 20, "again": 20, "measured": 20}
+    assert counts(run(tmp_path, mended)) == {}
+    assert prepared(tmp_path, mended)[0].selection.notes == ()
+
+
+def test_a_rule_that_changed_says_what_it_does_not_look_at_again(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(10)])
+    assert counts(run(tmp_path, rule(tmp_path, sampling=0))) == {"seen": 10, "sampled_out": 10}
+    notes = {
+        key: prepared(tmp_path, rule(tmp_path, **{"sampling": 0, key: value}))[0].selection.notes
+        for key, value in (("sampling", 1), ("metric", "bleu"), ("late_days", 90), ("description", "new"))
+    }
+    said = "since the last run; the 10 traces that earlier runs settled are not looked at again, but with `--since "
+    assert notes == {
+        "sampling": (f"r: sampling changed {said}2026-11-01`",),
+        "metric": (f"r: metric changed {said}2026-11-01`",),
+        "late_days": (),
+        "description": (),
+    }
+    backfill, _, _ = prepared(tmp_path, rule(tmp_path, sampling=1), days("2026-11-01/"))
+    assert (backfill.selection.notes, backfill.selection.sampled) == ((), 10)
+
+
+def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(20)])
+    wrong = rule(tmp_path, mapping={**MAPPING, "answer": "outputs.text"})
+    with pytest.raises(UserError) as error:
+        run(tmp_path, wrong)
+    assert str(error.value) == (
+        f"{tmp_path}/r.yaml:2: mapping.answer: none of the 20 sampled traces has anything at 'outputs.text'; write "
+        "where the answer of a trace is"
+    )
+    assert not Home(tmp_path).warehouse.exists()
+    right = rule(tmp_path)
+    assert counts(run(tmp_path, right)) == {"seen": 20, "scored": 20, "measured": 20}
+    with pytest.raises(UserError, match=r"has anything at 'outputs\.text'; write where the answer of a trace is"):
+        run(tmp_path, wrong, days("2026-11-01/"))
+    # By a path that led somewhere before, one trace without an answer is one that failed.
+    failed = {key: value for key, value in trace(20).items() if key != "output"}
+    log(tmp_path / "log.jsonl", [failed], mode="a")
+    assert counts(run(tmp_path, right)) == {"seen": 1, "scored": 1, "measured": 1}
+
+
+def test_answers_that_are_all_null_are_no_wrong_path(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n, output=None) for n in range(3)])
+    assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 3, "scored": 3, "measured": 3}
 
 
 def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,17 @@ def test_counts_of_releases_add_up(tmp_path: Path) -> None:
     assert "120 unexpected values found. ≈13.33% of 900 total rows. longer; longer; longer; 120 of 900" in shown
 
 
+def test_texts_of_data_and_of_suites_are_no_markup(tmp_path: Path) -> None:
+    markup = "<img src=x onerror=alert(1)>"
+    given, home = contract({**APOLOGY, "description": f"No {markup}"}, WHOLE[0]), Home(tmp_path / "home")
+    each = [{"release": "a" if n % 2 else markup, "sample_id": f"q{n}", "answer": "Sorry"} for n in range(9)]
+    found = run(tmp_path, rows(*each), given).validation
+    build_data_docs(home, "run", "d", given, found)
+    pages = "".join(page.read_text() for page in (home.local / data_docs.SITE).rglob("*.html"))
+    assert "release '&lt;img src=x onerror=alert(1)&gt;' lacks" in pages and "No &lt;img src=x" in pages
+    assert "<img src=x" not in pages
+
+
 def _text(page: Path) -> str:
     bare = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", page.read_text(), flags=re.DOTALL)
     return re.sub(r"\s+", " ", bare)

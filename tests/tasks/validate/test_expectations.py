@@ -82,10 +82,18 @@ def test_what_mostly_allows_is_kept(tmp_path: Path) -> None:
 
 
 def test_conditions_pairs_keys_and_slices(tmp_path: Path) -> None:
-    legal = {"row_condition": 'topic == "law"', "condition_parser": "pandas"}
+    law_topic = {"type": "comparison", "column": {"name": "topic"}, "operator": "==", "parameter": "law"}
+    asked = {"type": "nullity", "column": {"name": "question"}, "is_null": False}
+    legal = {"row_condition": {"type": "and", "conditions": [law_topic, asked]}}
+    artful = {"row_condition": 'col("topic") == "art"', "condition_parser": "great_expectations"}
     greater = {"column_A": "question_chars", "column_B": "n_references"}
     suite = contract(
         APOLOGY | {"kwargs": {**APOLOGY["kwargs"], **legal}},  # type: ignore[dict-item]
+        {
+            "type": "expect_column_value_lengths_to_be_between",
+            "kwargs": {"column": "answer", "max_value": 2, **artful},
+            "severity": "warning",
+        },
         {"type": "expect_column_pair_values_a_to_be_greater_than_b", "kwargs": greater},
         {
             "type": "expect_compound_columns_to_be_unique",
@@ -104,6 +112,19 @@ def test_conditions_pairs_keys_and_slices(tmp_path: Path) -> None:
         1: "no_apology", 3: "question_chars_n_references_a_be_greater_than_b", 4: "new", 5: "new",
         6: "topic_be_in_set",
     }  # fmt: skip
+    assert "(rows 2, 3)" in found.check("answer_lengths_be_between").message
+
+
+def test_a_json_schema_that_refers_to_its_own_parts(tmp_path: Path) -> None:
+    schema = {
+        "$id": "http://127.0.0.1:1/answer",
+        "properties": {"city": {"$ref": "#/$defs/name"}},
+        "$defs": {"name": {"type": "string", "examples": [{"id": "x"}]}},
+    }
+    kwargs = {"column": "answer", "json_schema": schema}
+    suite = contract({"type": "expect_column_values_to_match_json_schema", "kwargs": kwargs})
+    found = check(tmp_path, suite, {"answer": '{"city": "Paris"}'}, {"answer": '{"city": 1}'})
+    assert (found.kept, found.reasons[2][0]) == ([1], "answer_match_json_schema")
 
 
 @pytest.mark.parametrize(("severity", "stops"), [("critical", True), ("warning", False), ("info", False)])
@@ -164,6 +185,22 @@ WRONG: list[tuple[str, str]] = [
         "{expectations: [{type: expect_column_values_to_not_be_null, kwargs: {column: answer}, severity: bad}]}",
         ": expectation 1 (expect_column_values_to_not_be_null): Invalid severity 'bad'. "
         "Must be one of: critical, warning, info",
+    ),
+    (
+        "{expectations: [{type: expect_column_values_to_not_be_null, kwargs: {column: answer, row_condition: "
+        "{type: nullity, column: {name: releas}, is_null: false}}}]}",
+        ": expectation 1 (answer_not_be_null): there is no column 'releas'; did you mean release?",
+    ),
+    (
+        "{expectations: [{type: expect_column_values_to_not_be_null, kwargs: {column: <b>}}]}",
+        ": expectation 1 (expect_column_values_to_not_be_null): '<b>': the name of a column cannot have < in it; "
+        "rename the column",
+    ),
+    (
+        "{expectations: [{type: expect_column_values_to_match_json_schema, "
+        "kwargs: {column: answer, json_schema: &a {not: *a}}}]}",
+        ": expectation 1 (expect_column_values_to_match_json_schema): json_schema: it contains itself, or is nested "
+        "too deep",
     ),
     (
         "{expectations: [{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: SELECT 1}}]}",
