@@ -20,6 +20,8 @@ URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
 S3 = re.compile(r"^(?P<bucket>s3://[^/]+)/(?P<name>.*)$")
 GOOGLE = re.compile(r"^gc?s://(?P<object>[^/]+/.+)$")
 WILDCARD = re.compile(r"[*?\[]")
+MOST_BYTES = 20 * 2**30
+"""Of a file from a web server, unpacked. There are answers without an end."""
 _TIMEOUT_S = 60.0
 """Without a byte from a web server."""
 
@@ -128,6 +130,8 @@ def _fetch(url: str, target: Path) -> None:
             reply.raise_for_status()
             for piece in reply.iter_bytes(1 << 20):
                 out.write(piece)
+                if out.tell() > MOST_BYTES:
+                    raise OSError(f"it is larger than {MOST_BYTES / 2**30:.0f} GiB; download it, and name the file")
     except httpx.HTTPStatusError as error:
         raise OSError(f"HTTP Error: {error.response.status_code} {error.response.reason_phrase}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:

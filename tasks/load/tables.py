@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +17,14 @@ from answerkey.tasks.load.plain import check_kind
 from answerkey.tasks.load.remote import first_line
 from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import is_damage, one_file, scratch, session
+from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, is_damage, one_file, scratch, session
 
 _SQL = statements(__name__)
 _ALONE = "hive_partitioning = false"
 """DuckDB would put what a folder COLUMN=VALUE says in the place of what the rows say; see `columns_of_path`."""
 _BATCH = 2_000
+_LONGEST_S = 600.0
+"""To read a view, which may compute without end, and have rows without end."""
 
 
 def read_parquet(file: Path, work: Path, before: int = 0, skipping: Collection[int] = ()) -> Iterator[Raw]:
@@ -104,10 +108,13 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
     check_kind(file)
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:
-        # A view in somebody else's file must not read other files of this machine, or fetch anything.
-        with session(str(file), read_only=True, config={"enable_external_access": False}) as connection:
+        # A view in somebody else's file must not read other files of this machine, or fetch anything, nor take the
+        # memory, the disk or the hours of whoever reads it.
+        limits = {"enable_external_access": False, "memory_limit": MEMORY_LIMIT, "temp_directory": ""}
+        with session(str(file), read_only=True, config=limits) as connection:
+            [(is_view,)] = connection.execute(_SQL["is_view"], [table.rpartition(".")[2]]).fetchall()
             try:
-                yield from _rows(connection, f"SELECT * FROM {name}", [])
+                yield from _rows(connection, f"SELECT * FROM {name}", [], longest_s=_LONGEST_S if is_view else None)
             except duckdb.CatalogException as error:
                 there = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
                 has = f"it has {listed(there)}" if there else "it has no tables"
@@ -123,21 +130,59 @@ def _why_no_rows(file: Path, table: str, error: Exception) -> str:
         return f"{file}: cut off or damaged ({said}); copy it again from where it comes from"
     if "Could not set lock" in said:
         return f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
+    if "Interrupted" in said or "Out of Memory" in said:
+        return (
+            f"{file}::{table}: takes more than {_LONGEST_S:.0f} s or {MEMORY_LIMIT} of memory to read; if that "
+            "is right for this view, write its rows to a Parquet file, and name that"
+        )
     if "disabled by configuration" in said:
         return f"{file}::{table}: it is a view of other files, which none of a loaded file may read; name them instead"
     return f"{file}::{table}: {said}"
 
 
 def _rows(
-    connection: Any, query: str, options: list[str], skipping: Collection[int] = (), before: int = 0
+    connection: Any,
+    query: str,
+    options: list[str],
+    skipping: Collection[int] = (),
+    before: int = 0,
+    longest_s: float | None = None,
 ) -> Iterator[Raw]:
-    """The rows of a query, numbered from `before` + 1; the numbers `skipping` belong to rows not among them."""
-    result = connection.execute(query, options)
+    """The rows of a query, numbered from `before` + 1; the numbers `skipping` belong to rows not among them.
+
+    Raises:
+        duckdb.InterruptException: it takes longer than `longest_s` seconds until all rows are read.
+    """
+    end = None if longest_s is None else time.monotonic() + longest_s
+    with _interrupting(connection, end):
+        result = connection.execute(query, options)
     names = [column[0] for column in result.description]
     numbers = (number for number in itertools.count(before + 1) if number not in skipping)
-    while batch := result.fetchmany(_BATCH):
+    while True:
+        with _interrupting(connection, end):
+            batch = result.fetchmany(_BATCH)
+        if not batch:
+            return
         for values in batch:
             yield Raw(next(numbers), dict(zip(names, values, strict=True)))
+
+
+@contextmanager
+def _interrupting(connection: Any, end: float | None) -> Iterator[None]:
+    """Interrupt what the connection does at the time `end`."""
+    if end is None:
+        yield
+        return
+    timer = threading.Timer(max(0.0, end - time.monotonic()), connection.interrupt)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+    if time.monotonic() > end:
+        import duckdb
+
+        raise duckdb.InterruptException("Interrupted")
 
 
 def _rejected(connection: Any) -> list[Raw]:

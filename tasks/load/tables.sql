@@ -8,3 +8,6 @@ FROM information_schema.tables ORDER BY table_schema <> 'main', table_schema, ta
 
 -- name: dialect
 SELECT Delimiter, Quote, SkipRows FROM sniff_csv(?, header = true, all_varchar = true)
+
+-- name: is_view
+SELECT count(*) > 0 FROM duckdb_views() WHERE view_name = ? AND NOT internal

@@ -144,8 +144,18 @@ def quarantined(
         "release": row["release"],
         "rule": broken[0].name,
         "reason": "; ".join([reasons[0], *also]),
-        "raw": json.dumps(row, ensure_ascii=False),
+        "raw": json.dumps({name: _shortened(value) for name, value in row.items()}, ensure_ascii=False),
     }
+
+
+_MOST_KEPT = 1_000_000
+"""Characters of a text in quarantine. With tens of millions, its row could not be hashed in the memory of a session."""
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _MOST_KEPT:
+        return f"{value[:_MOST_KEPT]}... ({len(value):,} characters)"
+    return [_shortened(one) for one in value] if isinstance(value, list) else value
 
 
 _OF_THE_SAMPLE = frozenset((

@@ -191,9 +191,7 @@ def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evalu
 def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(bare_cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "faq.csv"
     # Where the words are the same, nobody is asked.
-    file.write_text(
-        "id,release,question,answer,reference\nq1,a,Where?,It is Paris,Paris\nq1,b,Where?,Paris,Paris\n"
-    )
+    file.write_text("id,release,question,answer,reference\nq1,a,Where?,It is Paris,Paris\nq1,b,Where?,Paris,Paris\n")
     with JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge:
         done = bare_cli(
             "evaluate", file, "--metrics", "contains,meaning_match", "--judge", f"openai/x@{judge.url}",

@@ -159,18 +159,27 @@ def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(serv
     assert query(home, "SELECT report_id FROM reports ORDER BY 1") == [("first/first/v1",), ("second/second/v1",)]
 
 
-def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server: str, engine: Engine, tmp_path: Path) -> None:
-    """A limit of `embeddings` that something else holds: Pending until it is free, while other metrics are scored."""
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer(agreeable) as running:
+        yield running
+
+
+def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(
+    server: str, engine: Engine, tmp_path: Path, judge: JudgeServer
+) -> None:
+    """A limit of `judge-openai` that something else holds: Pending until it is free, while other metrics are scored."""
     rows = [{"id": f"q{i}", "answer": f"It is {i}.", "reference": f"{i}"} for i in range(3)]
     parameters = {
         "data": {"answers": str(jsonl(tmp_path / "limited.jsonl", rows)), "release": "a"},
-        "scoring": {"metrics": ["exact_match", "semantic_similarity"]},
+        "scoring": {"metrics": ["exact_match", "meaning_match"]},
+        "judging": {"judges": [f"openai/x@{judge.url}"]},
         "home": str(tmp_path / "home"), "page": False,
     }  # fmt: skip
     on_server = Deployed(server, tmp_path)
-    # As `prefect concurrency-limit create embeddings 1` and a task of somebody else's do.
-    on_server.ask("POST", "concurrency_limits/", {"tag": "embeddings", "concurrency_limit": 1})
-    held = {"names": ["tag:embeddings"], "slots": 1, "lease_duration": 3_600}
+    # As `prefect concurrency-limit create judge-openai 1` and a task of somebody else's do.
+    on_server.ask("POST", "concurrency_limits/", {"tag": "judge-openai", "concurrency_limit": 1})
+    held = {"names": ["tag:judge-openai"], "slots": 1, "lease_duration": 3_600}
     lease = on_server.ask("POST", "v2/concurrency_limits/increment-with-lease", held)["lease_id"]
 
     def states() -> set[tuple[str, str]]:
@@ -180,7 +189,7 @@ def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server: str, engine: En
         return {(re.sub(r"-\w{3}$", "", one["name"]), one["state_name"]) for one in found}
 
     def waits() -> bool | None:
-        both = {("score exact_match, 3 rows", "Completed"), ("score semantic_similarity", "Pending")}
+        both = {("score exact_match, 3 rows", "Completed"), ("score meaning_match", "Pending")}
         return True if both <= states() else None
 
     try:
@@ -189,7 +198,7 @@ def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server: str, engine: En
     finally:
         on_server.ask("POST", "v2/concurrency_limits/decrement-with-lease", {"lease_id": lease})
         found = engine.result()
-        on_server.ask("DELETE", "concurrency_limits/tag/embeddings")
+        on_server.ask("DELETE", "concurrency_limits/tag/judge-openai")
     assert found == ["limited/a/v1"]
     done = {name for name, state in states() if state == "Completed"}
-    assert {"score exact_match, 3 rows", "score semantic_similarity, 3 rows"} <= done
+    assert {"score exact_match, 3 rows", "score meaning_match, 3 rows"} <= done

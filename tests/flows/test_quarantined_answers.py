@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -57,3 +58,16 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(
     gate = bare_cli("gate", "old", "faq/new/v1", "--primary", "exact_match.match", "--margin", "0.02", *home)
     assert f"2 of them not answered by new and counted as 0: {why}" in " ".join(gate.stdout.split())
     assert gate.returncode != 0
+
+
+def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli: Cli, tmp_path: Path) -> None:
+    file = answers(tmp_path / "faq.jsonl", q9="Paris " * 7_500_000)
+    options = ("--release", "a", "--metrics", "exact_match", "--no-page", "--home", tmp_path / "home")
+    done = bare_cli("evaluate", file, *options)
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert "exact_match: 1 of 10 not scored: 1 quarantined (length_answer)" in done.stdout
+    with duckdb.connect(str(tmp_path / "home/snapshot.duckdb"), read_only=True) as warehouse:
+        [(reason, raw)] = warehouse.execute("SELECT reason, raw FROM quarantine").fetchall()
+    assert reason == "an answer of 45,000,000 characters, 100,000 are allowed"
+    assert json.loads(raw)["answer"].endswith("... (45,000,000 characters)")
+    assert len(raw) < 1_001_000

@@ -20,7 +20,7 @@ from answerkey.tasks.server import NOTE
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT, Cli, command, free_port
 from tests.flows.deployed_help import Deployed, until, worker
-from tests.judge_server import JudgeServer
+from tests.judge_server import JudgeServer, agreeable
 
 pytestmark = [pytest.mark.slow, pytest.mark.kills, pytest.mark.timeout(2_400)]
 DELAY_S = 6.0
@@ -44,7 +44,7 @@ def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(ba
     rows.write_text(json.dumps({"id": "q1", "question": "Capital?", "answer": "It is Paris.", "reference": "Paris"}))
     deployed = Deployed(f"http://127.0.0.1:{port}/api", tmp_path / "home", bare_cli)
     # The judge answers once the lease has had to be renewed.
-    late = JudgeServer(lambda _: json.dumps({"reason": "the same", "match": True}), latency=LEASE_S + 30)
+    late = JudgeServer(agreeable, latency=LEASE_S + 30)
     with late as judge, running(start, environment, tmp_path / "server.log") as first:
         until(lambda: _healthy(deployed), 200, "the server")
         done = bare_cli("deploy", "--home", home, PREFECT_API_URL=deployed.url)

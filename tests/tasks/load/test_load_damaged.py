@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load import tables
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.sources import read
 
@@ -231,3 +232,25 @@ def test_a_view_of_a_duckdb_file_reads_no_other_files(tmp_path: Path) -> None:
         load(Source(f"{file}::answers"), tmp_path / "staged")
     said = f"{file}::answers: it is a view of other files, which none of a loaded file may read; name them instead"
     assert str(error.value) == said
+
+
+@pytest.mark.parametrize(
+    ("view", "seconds"),
+    [
+        ("SELECT 1 AS id, 'x' AS reference, string_agg(range::VARCHAR, ',') AS answer FROM range(3000000000)", 600.0),
+        ("WITH RECURSIVE t(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM t) SELECT id, 'x' AS answer FROM t", 2.0),
+    ],
+)
+def test_a_view_that_computes_without_end_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, view: str, seconds: float
+) -> None:
+    monkeypatch.setattr(tables, "_LONGEST_S", seconds)
+    file = tmp_path / "d.duckdb"
+    with duckdb.connect(str(file)) as made:
+        made.execute(f"CREATE VIEW v AS {view}")
+    with pytest.raises(UserError) as refused:
+        list(tables.read_table(file, "v"))
+    assert str(refused.value) == (
+        f"{file}::v: takes more than {seconds:.0f} s or 400MB of memory to read; if that is right for this view, write "
+        "its rows to a Parquet file, and name that"
+    )
