@@ -257,7 +257,7 @@ def report_named(home: Home, name: str, dataset: str = "", fields: Collection[st
         rows = warehouse.execute(_SQL["named"], {"name": name, "dataset": dataset, "fields": list(fields)}).fetchall()
     if rows and rows[-1][2]:
         return str(rows[-1][0])
-    datasets = list(dict.fromkeys(row[1] for row in rows))
+    datasets = sorted({str(row[1]) for row in rows})
     if not rows:
         where = f" on {dataset}" if dataset else ""
         raise UserError(f"{name}: no such report or release{where} in {home}; {_nearest(home, name)}")
@@ -319,7 +319,8 @@ def check_baseline(home: Home, name: str, dataset: str, accepted: str) -> None:
         UserError: there is no such release or report on the data set.
     """
     with closing(scratch(Path(accepted).parent)) as connection:
-        rows = connection.execute("SELECT DISTINCT release FROM read_parquet(?)", [one_file(accepted)]).fetchall()
+        query = "SELECT DISTINCT release FROM read_parquet(?) ORDER BY release"
+        rows = connection.execute(query, [one_file(accepted)]).fetchall()
     releases = [str(row[0]) for row in rows]
     if name in releases:
         return

@@ -151,8 +151,6 @@ def _expectation(given: Any, where: str) -> OwnExpectation:
             # Data Docs write the names of columns into their pages as they are.
             raise ValueError(f"{unfit[0]!r}: the name of a column cannot have < in it; rename the column")
         _require_self_contained(kwargs.get("json_schema"))
-    except RecursionError as error:
-        raise UserError(f"{where} ({kind}): json_schema: it contains itself, or is nested too deep") from error
     except ValueError as error:
         raise UserError(f"{where} ({kind}): {error}") from error
     expectation = great_expectations().expectations.expectation
