@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -36,12 +37,49 @@ _ALLOWED = {
 
 _DISTINCT = {"COMPARE_DISTINCT_FROM": "COMPARE_NOTEQUAL", "COMPARE_NOT_DISTINCT_FROM": "COMPARE_EQUAL"}
 
-_UNBOUNDED = {
-    "array_resize", "bitstring", "equi_width_bins", "format", "generate_series", "list_resize", "lpad", "pg_sleep",
-    "printf", "range", "repeat", "rpad", "sleep_ms",
-}  # fmt: skip
-"""Functions that take as long, or make as much, as a number says. DuckDB cannot be interrupted within a call, so one
-`range(100_000_000)` would outlast any time limit, and its memory limit does not count such a list."""
+_LONGEST = 10_000
+"""Characters of a condition."""
+
+_DEEPEST = 16
+"""Functions and casts within each other."""
+
+_LIKE = {"~~", "!~~", "~~*", "!~~*", "~~~", "like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape"}
+_MOST_WILDCARDS = 2
+"""In a pattern: DuckDB takes as long as the length of the text to the power of their number. But for LIKE without _."""
+
+_JSON_PATH = {"->>", "json_extract", "json_extract_string"}
+_SPLIT = {"string_split", "split", "str_split", "string_to_array"}
+_FUNCTIONS = {*_LIKE, *_JSON_PATH, *_SPLIT} | set(
+    re.findall(
+        r"\S+",
+        """
+    + - * / // % ** ^ & | ~ << >> || ^@ xor
+    abs cbrt ceil ceiling cos even exp floor greatest isfinite isinf isnan least ln log log10 log2 mod pow power round
+    sign sin sqrt trunc
+    ascii char_length character_length chr concat concat_ws contains ends_with instr lcase left len length lower ltrim
+    md5 nfc_normalize ord position prefix regexp_extract regexp_full_match regexp_matches reverse right rtrim sha256
+    split_part starts_with strip_accents strlen strpos substr substring suffix translate trim ucase unicode upper
+    century date_add date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth
+    dayofweek dayofyear decade epoch epoch_ms epoch_ns epoch_us hour isodow isoyear last_day make_date make_timestamp
+    microsecond millisecond minute month monthname quarter second strftime strptime time_bucket timezone to_days
+    to_hours to_microseconds to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks to_years
+    try_strptime week weekday weekofyear year yearweek
+    array_contains array_distinct array_extract array_filter array_has array_has_all array_has_any array_intersect
+    array_length array_position array_slice array_sort array_unique cardinality element_at filter list_any_value
+    list_avg list_concat list_contains list_count list_distinct list_element list_extract list_filter list_first
+    list_has list_has_all list_has_any list_indexof list_intersect list_last list_max list_min list_pack list_position
+    list_reverse_sort list_slice list_sort list_sum list_unique list_value map_contains map_extract map_keys map_values
+    row struct_extract struct_pack
+    json_array_length json_type json_valid nullif typeof variant_extract variant_typeof
+    """,
+    )
+)
+"""What a condition may call: functions of the trace alone, whose result is hardly longer than what they are given.
+
+DuckDB cannot be interrupted within a call, and evaluates calls on constants when it plans a statement, so one
+`range(100_000_000)`, or a few of `replace` within each other, would outlast any limit of time and memory. Functions of
+the session or of the clock would select other traces in another run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +105,10 @@ def parse_condition(text: object) -> Condition:
     """
     if not isinstance(text, str) or not text.strip():
         raise UserError(f"{text!r} must be a condition in SQL, like metadata.environment = 'production'")
+    if len(text) > _LONGEST:
+        raise UserError(
+            f"{text[:60]!r}...: a condition has {_LONGEST:,} characters at most, and this one {len(text):,}"
+        )
     import duckdb
 
     offline = {name: "false" for name in ("enable_external_access", "autoload_known_extensions")}
@@ -74,8 +116,10 @@ def parse_condition(text: object) -> Condition:
         try:
             plain = _statement(connection, "true")
             clause = _clause(_statement(connection, text), text, plain)
+            if problem := next(_problems(clause), ""):
+                raise UserError(f"{text!r}: {problem}")
             names: list[tuple[str, ...]] = []
-            plain["statements"][0]["node"]["where_clause"] = _rewritten(text, clause, frozenset(), names)
+            plain["statements"][0]["node"]["where_clause"] = _rewritten(clause, frozenset(), names)
             asked = {"tree": json.dumps(plain)}
             [(sql,)] = connection.execute("SELECT json_deserialize_sql($tree::JSON)", asked).fetchall()
             condition = Condition(
@@ -85,6 +129,8 @@ def parse_condition(text: object) -> Condition:
             connection.execute(f"EXPLAIN SELECT 1 FROM (SELECT {row} AS {_ROW}) WHERE {verdict(condition)}")
         except duckdb.Error as error:
             raise UserError(f"{text!r}: {_said(error)}") from error
+        except RecursionError as error:
+            raise UserError(f"{text!r}: is nested too deep") from error
     return condition
 
 
@@ -160,34 +206,86 @@ def _clause(statement: Any, text: str, plain: Any) -> Any:
     return nodes[0]["where_clause"]
 
 
-def _rewritten(text: str, node: Any, bound: frozenset[str], names: list[tuple[str, ...]]) -> Any:
+def _rewritten(node: Any, bound: frozenset[str], names: list[tuple[str, ...]]) -> Any:
     """A tree in which each name is a field of `logged`; the names are added to `names`, but for the parameters of
     lambdas, which are `bound`."""
     if isinstance(node, list):
-        return [_rewritten(text, one, bound, names) for one in node]
+        return [_rewritten(one, bound, names) for one in node]
     if not isinstance(node, dict):
         return node
     kind = node.get("class")
-    if kind is not None and kind not in _ALLOWED:
-        raise UserError(f"{text!r}: {kind.lower().replace('_', ' ')} is not allowed in a condition on a trace")
-    if kind == "FUNCTION" and node["schema"] not in ("", "main"):
-        name = node["function_name"]
-        raise UserError(f"{text!r}: write {name}({node['schema']}) in place of {node['schema']}.{name}()")
-    if kind == "FUNCTION" and node["function_name"].lower() in _UNBOUNDED:
-        name = node["function_name"]
-        raise UserError(f"{text!r}: {name}() is not allowed in a condition on a trace: it has no limit in size or time")
     if kind == "LAMBDA":
         parameters: list[tuple[str, ...]] = []
-        _rewritten(text, node["lhs"], frozenset(), parameters)
+        _rewritten(node["lhs"], frozenset(), parameters)
         inner = bound | {name[0] for name in parameters}
-        return {**node, "expr": _rewritten(text, node["expr"], inner, names)}
+        return {**node, "expr": _rewritten(node["expr"], inner, names)}
     if kind == "COLUMN_REF":
         if node["column_names"][0] in bound:
             return node
         names.append(tuple(node["column_names"]))
         return {**node, "column_names": [_ROW, *node["column_names"]]}
-    inside = {key: _rewritten(text, value, bound, names) for key, value in node.items()}
+    inside = {key: _rewritten(value, bound, names) for key, value in node.items()}
     return _compared(inside) if kind == "COMPARISON" else inside
+
+
+def _problems(node: Any, around: tuple[str, ...] = ()) -> Iterator[str]:
+    """What a tree has that is not allowed; `around` are the calls, casts and lambdas that it stands in."""
+    if isinstance(node, list):
+        for one in node:
+            yield from _problems(one, around)
+    elif isinstance(node, dict):
+        kind = node.get("class")
+        if kind is not None and kind not in _ALLOWED:
+            yield f"{kind.lower().replace('_', ' ')} is not allowed in a condition on a trace"
+        if kind in ("FUNCTION", "CAST", "LAMBDA"):
+            name = node["function_name"].lower() if kind == "FUNCTION" else kind
+            yield from _problems_of_call(node, name, around)
+            around = (*around, name)
+        elif kind == "COMPARISON" and node["type"] in _DISTINCT:
+            # Each one doubles what stands in it: see `_compared`.
+            if around.count("DISTINCT") > 1:
+                yield "IS DISTINCT FROM stands in itself more than once"
+            around = (*around, "DISTINCT")
+        for value in node.values():
+            yield from _problems(value, around)
+
+
+def _problems_of_call(node: Any, name: str, around: Sequence[str]) -> Iterator[str]:
+    if len(around) >= _DEEPEST:
+        yield f"more than {_DEEPEST} functions and casts are nested"
+    if name == "CAST":
+        kind = json.dumps(node["cast_type"])
+        if '"ARRAY"' in kind:
+            yield "a cast to a type of fixed length is not allowed; write a list, like VARCHAR[]"
+        if '"LIST"' in kind and "LAMBDA" in around:
+            yield "a cast to a list is not allowed in a lambda, which would do it for each element of another list"
+    elif name == "LAMBDA":
+        if name in around:
+            yield "a lambda within a lambda is not allowed"
+    elif node["schema"] not in ("", "main"):
+        yield f"write {name}({node['schema']}) in place of {node['schema']}.{name}()"
+    elif name not in _FUNCTIONS:
+        near = difflib.get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.8)
+        yield f"{name}() is not allowed in a condition on a trace" + (f"; did you mean {near[0]}()?" if near else "")
+    elif "LAMBDA" in around and (name in _SPLIT or name.startswith(("list_", "array_"))):
+        yield f"{name}() is not allowed in a lambda, which would call it for each element of another list"
+    elif name in _SPLIT and not _SPLIT.isdisjoint(around):
+        yield f"{name}() of what was split already is not allowed"
+    elif name in _LIKE or name in _JSON_PATH:
+        yield from _problems_of_pattern(node["children"][1:2], name)
+
+
+def _problems_of_pattern(second: Sequence[Any], name: str) -> Iterator[str]:
+    """What is wrong with the second argument of a function: a pattern, or a path into JSON."""
+    value = second[0].get("value") if second else None
+    literal = value.get("value") if isinstance(value, dict) else None
+    quick = name in ("~~", "!~~") and "_" not in str(literal)
+    if name in _JSON_PATH and (literal is None or "*" in str(literal)):
+        yield "a path into JSON must be a text or a number, without *"
+    if name in _LIKE and not isinstance(literal, str):
+        yield "the pattern of LIKE must be a text; or write contains(), starts_with() or regexp_matches()"
+    if name in _LIKE and not quick and len(re.findall("[%*]", str(literal))) > _MOST_WILDCARDS:
+        yield f"{literal!r} has more than {_MOST_WILDCARDS} wildcards; write regexp_matches() in place of it"
 
 
 def _compared(node: dict[str, Any]) -> dict[str, Any]:
