@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -29,19 +30,46 @@ _AROUND = (f"{_SELECT}(\n", "\n)")
 # A line break closes a comment at the end of a condition.
 
 _ALLOWED = {
-    "BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "LAMBDA",
-    "OPERATOR",
+    "BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR",
 }  # fmt: skip
 """Kinds of expressions. Without subqueries a condition can name no table, no file and no table function."""
 
 _DISTINCT = {"COMPARE_DISTINCT_FROM": "COMPARE_NOTEQUAL", "COMPARE_NOT_DISTINCT_FROM": "COMPARE_EQUAL"}
 
-_UNBOUNDED = {
-    "array_resize", "bitstring", "equi_width_bins", "format", "generate_series", "list_resize", "lpad", "pg_sleep",
-    "printf", "range", "repeat", "rpad", "sleep_ms",
-}  # fmt: skip
-"""Functions that take as long, or make as much, as a number says. DuckDB cannot be interrupted within a call, so one
-`range(100_000_000)` would outlast any time limit, and its memory limit does not count such a list."""
+_LONGEST = 10_000
+"""Characters of a condition."""
+
+_DEEPEST = 16
+"""Functions and casts within each other."""
+
+_LIKE = {"~~", "!~~", "~~*", "!~~*", "like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape"}
+_MOST_WILDCARDS = 2
+"""In a pattern: DuckDB takes as long as the length of the text to the power of their number, but for LIKE without _."""
+
+_FUNCTIONS = _LIKE | set(
+    """
+    + - * / // % ** ^ & | ~ << >> ||
+    abs cbrt ceil ceiling exp floor greatest isfinite isinf isnan least ln log log10 log2 mod pow power round sign sqrt
+    trunc
+    concat concat_ws contains ends_with instr lcase left len length lower ltrim md5 nfc_normalize position prefix
+    regexp_extract regexp_full_match regexp_matches reverse right rtrim sha256 split_part starts_with strip_accents
+    strlen strpos substr substring suffix translate trim ucase unicode upper
+    date_add date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth
+    dayofweek dayofyear epoch epoch_ms hour isodow isoyear last_day make_date make_timestamp minute month monthname
+    quarter second strftime strptime time_bucket timezone to_days to_hours to_minutes to_months to_seconds to_timestamp
+    to_weeks to_years try_strptime week weekday weekofyear year yearweek
+    array_contains array_extract array_has array_has_all array_has_any array_length array_position cardinality
+    element_at list_contains list_element list_extract list_has list_has_all list_has_any list_indexof list_max list_min
+    list_position list_sum list_value map_contains map_extract map_keys map_values struct_extract
+    nullif typeof variant_extract variant_typeof
+    """.split()  # noqa: SIM905
+)
+"""What a condition may call: functions of the trace alone, whose result is hardly longer than what they are given.
+
+DuckDB cannot be interrupted within a call, and evaluates calls on constants when it plans a statement, so one
+`range(100_000_000)`, or a few of `replace` within each other, would outlast any limit of time and memory. Functions of
+the session or of the clock would select other traces in another run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +95,10 @@ def parse_condition(text: object) -> Condition:
     """
     if not isinstance(text, str) or not text.strip():
         raise UserError(f"{text!r} must be a condition in SQL, like metadata.environment = 'production'")
+    if len(text) > _LONGEST:
+        raise UserError(
+            f"{text[:60]!r}...: a condition has {_LONGEST:,} characters at most, and this one {len(text):,}"
+        )
     import duckdb
 
     offline = {name: "false" for name in ("enable_external_access", "autoload_known_extensions")}
@@ -74,8 +106,10 @@ def parse_condition(text: object) -> Condition:
         try:
             plain = _statement(connection, "true")
             clause = _clause(_statement(connection, text), text, plain)
+            if problem := next(_problems(clause), ""):
+                raise UserError(f"{text!r}: {problem}")
             names: list[tuple[str, ...]] = []
-            plain["statements"][0]["node"]["where_clause"] = _rewritten(text, clause, frozenset(), names)
+            plain["statements"][0]["node"]["where_clause"] = _rewritten(clause, names)
             asked = {"tree": json.dumps(plain)}
             [(sql,)] = connection.execute("SELECT json_deserialize_sql($tree::JSON)", asked).fetchall()
             condition = Condition(
@@ -85,6 +119,8 @@ def parse_condition(text: object) -> Condition:
             connection.execute(f"EXPLAIN SELECT 1 FROM (SELECT {row} AS {_ROW}) WHERE {verdict(condition)}")
         except duckdb.Error as error:
             raise UserError(f"{text!r}: {_said(error)}") from error
+        except RecursionError as error:
+            raise UserError(f"{text!r}: is nested too deep") from error
     return condition
 
 
@@ -160,34 +196,59 @@ def _clause(statement: Any, text: str, plain: Any) -> Any:
     return nodes[0]["where_clause"]
 
 
-def _rewritten(text: str, node: Any, bound: frozenset[str], names: list[tuple[str, ...]]) -> Any:
-    """A tree in which each name is a field of `logged`; the names are added to `names`, but for the parameters of
-    lambdas, which are `bound`."""
+def _rewritten(node: Any, names: list[tuple[str, ...]]) -> Any:
+    """A tree in which each name is a field of `logged`; the names are added to `names`."""
     if isinstance(node, list):
-        return [_rewritten(text, one, bound, names) for one in node]
+        return [_rewritten(one, names) for one in node]
     if not isinstance(node, dict):
         return node
-    kind = node.get("class")
-    if kind is not None and kind not in _ALLOWED:
-        raise UserError(f"{text!r}: {kind.lower().replace('_', ' ')} is not allowed in a condition on a trace")
-    if kind == "FUNCTION" and node["schema"] not in ("", "main"):
-        name = node["function_name"]
-        raise UserError(f"{text!r}: write {name}({node['schema']}) in place of {node['schema']}.{name}()")
-    if kind == "FUNCTION" and node["function_name"].lower() in _UNBOUNDED:
-        name = node["function_name"]
-        raise UserError(f"{text!r}: {name}() is not allowed in a condition on a trace: it has no limit in size or time")
-    if kind == "LAMBDA":
-        parameters: list[tuple[str, ...]] = []
-        _rewritten(text, node["lhs"], frozenset(), parameters)
-        inner = bound | {name[0] for name in parameters}
-        return {**node, "expr": _rewritten(text, node["expr"], inner, names)}
-    if kind == "COLUMN_REF":
-        if node["column_names"][0] in bound:
-            return node
+    if node.get("class") == "COLUMN_REF":
         names.append(tuple(node["column_names"]))
         return {**node, "column_names": [_ROW, *node["column_names"]]}
-    inside = {key: _rewritten(text, value, bound, names) for key, value in node.items()}
-    return _compared(inside) if kind == "COMPARISON" else inside
+    inside = {key: _rewritten(value, names) for key, value in node.items()}
+    return _compared(inside) if node.get("class") == "COMPARISON" else inside
+
+
+def _problems(node: Any, around: tuple[str, ...] = ()) -> Iterator[str]:
+    """What a tree has that is not allowed; `around` are the calls, casts and comparisons that it stands in."""
+    if isinstance(node, list):
+        for one in node:
+            yield from _problems(one, around)
+    elif isinstance(node, dict):
+        kind = node.get("class")
+        if kind is not None and kind not in _ALLOWED:
+            yield f"{kind.lower().replace('_', ' ')} is not allowed in a condition on a trace"
+        if kind == "FUNCTION":
+            yield from _problems_of_call(node)
+        if kind == "CAST" and '"ARRAY"' in json.dumps(node["cast_type"]):
+            yield "a cast to a type of fixed length is not allowed; write a list, like VARCHAR[]"
+        if kind in ("FUNCTION", "CAST"):
+            around = (*around, kind)
+            if len(around) - around.count("DISTINCT") > _DEEPEST:
+                yield f"more than {_DEEPEST} functions and casts are nested"
+        elif kind == "COMPARISON" and node["type"] in _DISTINCT:
+            # Each one doubles what stands in it: see `_compared`.
+            if around.count("DISTINCT") > 1:
+                yield "IS DISTINCT FROM stands in itself more than once"
+            around = (*around, "DISTINCT")
+        for value in node.values():
+            yield from _problems(value, around)
+
+
+def _problems_of_call(node: Any) -> Iterator[str]:
+    name = node["function_name"].lower()
+    if node["schema"] not in ("", "main"):
+        yield f"write {name}({node['schema']}) in place of {node['schema']}.{name}()"
+    elif name not in _FUNCTIONS:
+        near = difflib.get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.8)
+        yield f"{name}() is not allowed in a condition on a trace" + (f"; did you mean {near[0]}()?" if near else "")
+    elif name in _LIKE:
+        pattern = node["children"][1].get("value") or {}
+        text = pattern.get("value")
+        if not isinstance(text, str):
+            yield "the pattern of LIKE must be a text; or write contains(), starts_with() or regexp_matches()"
+        elif text.count("%") > _MOST_WILDCARDS and ("_" in text or name not in ("~~", "!~~")):
+            yield f"{text!r} has more than {_MOST_WILDCARDS} wildcards; write regexp_matches() in place of it"
 
 
 def _compared(node: dict[str, Any]) -> dict[str, Any]:

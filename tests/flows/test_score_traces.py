@@ -178,13 +178,12 @@ def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(
     bare_cli: Cli, rules: Path, tmp_path: Path
 ) -> None:
     text = (rules / "all.yaml").read_text()
-    slow = "len(list_filter(range(100_000_000), lambda i: sin(i) > 2)) = 0"
+    slow = "len(range(100_000_000)) = 0"
     (rules / "all.yaml").write_text(text.replace("where: env = 'production'", f"where: {slow!r}", 1))
     done = bare_cli("score-traces", rules, "--home", tmp_path / "home")
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(
-        rf"answerkey: {rules}/all\.yaml:\d+: where: .*: range\(\) is not allowed in a condition on a trace: "
-        r"it has no limit in size or time\n",
+        rf"answerkey: {rules}/all\.yaml:\d+: where: .*: range\(\) is not allowed in a condition on a trace\n",
         done.stderr,
     )
 

@@ -97,7 +97,8 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         "3: enabeld: a rule has no such key; did you mean enabled?",
         "12: sampling: 1.5 must be a share between 0 (none) and 1 (all)",
         "5: id: '$..id' names several values; write the way to one, like messages[0].text",
-        "11: where: \"lst_contains(tags, 'billing')\": Scalar Function with name lst_contains does not exist",
+        "11: where: \"lst_contains(tags, 'billing')\": lst_contains() is not allowed in a condition on a trace; did "
+        "you mean list_contains()?",
         "18: metric: metric 'meaning_mach' is not known: did you mean meaning_match?",
     ]
 
