@@ -13,7 +13,7 @@ _SHOWN = 5
 """Releases in a message."""
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
-    "repeat", "finish_reason", "incorrect_references",
+    "repeat", "finish_reason", "incorrect_references", "references-as",
 ]  # fmt: skip
 
 # The names that ragas, DeepEval, continuous-eval, Opik, Langfuse and common data sets give their columns,

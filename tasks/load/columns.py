@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from answerkey.metrics_core.errors import UserError
@@ -16,9 +16,15 @@ from answerkey.tasks.load.plain import as_json, as_list
 KEYS: tuple[Key, ...] = get_args(Key)
 
 _MISSING = object()
+_SEVERAL: tuple[Key, ...] = ("references", "incorrect_references")
+"""The keys that may have several columns, and whose texts may spell lists."""
 _MOST_COLUMNS = 1_000
-_RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth")
-"""How the names of columns begin that have right answers, or say which ones are right."""
+_RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|acceptable|alternative|alias")
+"""What is in the names of columns that have right answers, or say which ones are right."""
+_GIVEN = re.compile("input|output|prompt|question|answer|response|prediction|model|messages")
+"""What is in the names of columns that have what a model was asked, or what it said."""
+_AS = ("text", "list")
+_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,9 @@ class ColumnMap:
     paths: Mapping[Key, str]
     slices: tuple[str, ...]
     guessed: tuple[Key, ...]
+    references_as: str = "text"
+    """What a reference is that spells a list, as JSON or as Python prints it: one `text`, or a `list` of references;
+    `quoted`: a list, if all that is in it are texts in quotes, or objects."""
 
     @property
     def description(self) -> str:
@@ -41,10 +50,13 @@ def usual_names(*keys: Key) -> tuple[str, ...]:
 
 
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
-    """`KEY=PATH` pairs as the user writes them.
+    """`KEY=PATH` pairs as the user writes them. References can have several paths, one in each line of the text.
+
+    >>> parse_map(["id=n", "references=gold", "references=also"])
+    {'id': 'n', 'references': 'gold\\nalso'}
 
     Raises:
-        UserError: a pair has no `=`, or its key is not one of `KEYS`.
+        UserError: a pair has no `=`, its key is not one of `KEYS`, or comes twice.
     """
     paths: dict[Key, str] = {}
     for pair in pairs:
@@ -53,7 +65,11 @@ def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
             raise UserError(f"--map {pair}: write KEY=PATH, for instance id=meta.question_id")
         if key not in KEYS:
             raise UserError(f"--map {pair}: {key!r} is not a key; choose from {', '.join(KEYS)}")
-        paths[key] = path
+        if key == "references-as" and path not in _AS:
+            raise UserError(f"--map {pair}: references that spell a list are read as text or as list")
+        if key in paths and key not in _SEVERAL:
+            raise UserError(f"--map {pair}: {key} is mapped twice, also to {paths[key]}; keep one of them")
+        paths[key] = f"{paths[key]}\n{path}" if key in paths else path
     return paths
 
 
@@ -74,11 +90,80 @@ def complete(
     """
     columns = dict.fromkeys(name for record in records for name in record)
     paths: dict[Key, str] = dict(given)
-    for key, path in [*given.items(), *(("slice", path) for path in slices if path not in elsewhere)]:
+    references_as = paths.pop("references-as", "")
+    asked = [(key, path) for key, several in paths.items() for path in several.split("\n")]
+    for key, path in [*asked, *(("slice", path) for path in slices if path not in elsewhere)]:
         if records and not any(is_there(record, path) for record in records):
-            raise UserError(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
+            near = difflib.get_close_matches(path, columns, 1, 0.8)
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            raise UserError(
+                f"{source}: no column {path!r} (for {key}); {meant}the columns are {', '.join(sorted(columns))}"
+            )
     guessed = _recognised(paths, columns, settled)
-    return ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
+    found = ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
+    quoted = any(_spelled(text) is not text for _, text in _listlike(records, found))
+    return replace(found, references_as=references_as or ("quoted" if quoted else "text"))
+
+
+def _listlike(records: Iterable[Mapping[str, Any]], columns: ColumnMap) -> Iterator[tuple[int, str]]:
+    """The references among the records that are texts, and spell lists, with the number of the record (from 1)."""
+    for number, record in enumerate(records, 1):
+        for key in _SEVERAL:
+            for path in columns.paths[key].split("\n") if key in columns.paths else ():
+                try:
+                    text = value(record, path)
+                    if isinstance(text, str) and text.lstrip()[:1] == "[" and isinstance(as_list(text), list):
+                        yield number, text
+                except ValueError:
+                    # Whoever reads the row refuses it.
+                    continue
+
+
+def _spelled(text: str) -> Any:
+    """The list of texts in quotes, or of objects, that a text spells; where it spells none, the text."""
+    found = as_list(text)
+    quoted = re.search("[\"']", text) and all(one is None or isinstance(one, str | Mapping) for one in found)
+    return found if quoted else text
+
+
+def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: str) -> list[str]:
+    """What users are to know of how columns are read; `option` is the one that maps them."""
+    notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
+    taken = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
+    names = dict.fromkeys(name for record in records for name in record)
+    unused = [name for name in names if name not in taken and _looks_right(name, records)]
+    if unused and "references" in columns.paths:
+        several = " ".join(f"{option} references={name}" for name in [columns.paths["references"], *unused])
+        notes.append(f"not used: {', '.join(unused)}; if these are right answers too, give {several}")
+    if columns.references_as == "list" or not (alike := list(_listlike(records, columns))):
+        return notes
+    split = [(number, text) for number, text in alike if columns.references_as == "quoted" and _spelled(text) != text]
+    if split:
+        number, text = split[0]
+        made = " and ".join(map(repr, as_texts(text, "quoted"))) or "no reference"
+        notes.append(
+            f"references that spell a list of texts are read as that list (row {number}: {_short(text)} as "
+            f"{_short(made)}); {option} references-as=text keeps them as they stand"
+        )
+    if kept := [one for one in alike if one not in split]:
+        number, text = kept[0]
+        notes.append(
+            f"references that look like a list are read as one text (row {number}: {_short(text)}); {option} "
+            "references-as=list makes each item a reference"
+        )
+    return notes
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _looks_right(name: str, records: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a column may have right answers: its name says so, and there are texts in it."""
+    plain = _plainly(name)
+    cells = [record.get(name) for record in records]
+    named = _RIGHT.search(plain) and not re.search("incorrect|wrong|correct$|correctness", plain)
+    return bool(named) and any(isinstance(cell, str | list) and cell for cell in cells)
 
 
 def _recognised(paths: Mapping[Key, str], columns: Collection[str], settled: Collection[Key] = ()) -> dict[Key, str]:
@@ -86,7 +171,7 @@ def _recognised(paths: Mapping[Key, str], columns: Collection[str], settled: Col
     alike = {_plainly(name): name for name in reversed(list(columns))} | {name: name for name in columns}
     found: dict[Key, str] = {}
     for key, names in USUAL_NAMES.items():
-        taken = {*paths.values(), *found.values()}
+        taken = {*(path for several in paths.values() for path in several.split("\n")), *found.values()}
         like = (alike.get(name, alike.get(_plainly(name))) for name in names)
         name = next((name for name in like if name is not None and name not in taken), None)
         if key not in paths and key not in settled and name is not None:
@@ -105,7 +190,7 @@ def columns_in(record: Mapping[str, Any], usual: ColumnMap) -> ColumnMap:
     own = _recognised(kept, record)
     if not own:
         return usual
-    return ColumnMap({**usual.paths, **own}, usual.slices, tuple(dict.fromkeys((*usual.guessed, *own))))
+    return replace(usual, paths={**usual.paths, **own}, guessed=tuple(dict.fromkeys((*usual.guessed, *own))))
 
 
 def _plainly(name: str) -> str:
@@ -128,9 +213,11 @@ def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[
     names = list(dict.fromkeys(name for record in records for name in record))
     free = {_plainly(name): name for name in names if name not in taken}
     usual = [_plainly(name) for name in usual_names(key)]
-    if key != "references":
-        # "Reference Outputs" are right answers, and not those of a release.
-        free = {one: name for one, name in free.items() if not _RIGHT.match(one)}
+    # "Reference Outputs" are right answers, and not those of a release; "model_answer" is not a right one.
+    other = _GIVEN if key == "references" else _RIGHT
+    free = {one: name for one, name in free.items() if not other.search(one)}
+    if key == "answer":
+        free = {one: name for one, name in free.items() if not re.search("input|messages", one)}
     near = [one for one in free if any(name in one for name in usual if len(name) > 4)]
     near += [match for name in usual for match in difflib.get_close_matches(name, free, 1, 0.75)]
     best = free[near[0]] if near else next(iter(free.values())) if len(free) == 1 else "COLUMN"
@@ -155,7 +242,9 @@ def complete_made(
         gone -= {"answer"}
     made = [key for key in KEYS if any(key in record for record in records)]
     paths = {key: key for key in made if key not in gone} | dict(given)
-    return complete(paths, slices, records, source, elsewhere, settled=made)
+    found = complete(paths, slices, records, source, elsewhere, settled=made)
+    # A format knows what is a list, and what a text that spells one.
+    return replace(found, references_as=given.get("references-as", "text"))
 
 
 def with_other_columns(records: Iterable[Mapping[str, Any]], paths: Collection[str]) -> Iterator[Mapping[str, Any]]:
@@ -265,14 +354,17 @@ def repeat_of(text: str | None) -> str:
     return number[1] if number else text or "1"
 
 
-def as_texts(found: Any) -> list[str]:
+def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
     """A list, a JSON or Python list in a text, or a single text, as texts. Nulls in it are dropped.
+
+    Args:
+        spelled_as: what a text is that spells a list, as `ColumnMap.references_as`.
 
     Raises:
         ValueError: an item is not a text, or an object in it has a key twice.
     """
-    if isinstance(found, str) and found.lstrip().startswith("["):
-        found = as_list(found)
+    if isinstance(found, str) and found.lstrip().startswith("[") and spelled_as != "text":
+        found = as_list(found) if spelled_as == "list" else _spelled(found)
     items = found if isinstance(found, (list, tuple)) else [found]
     return [text for item in items if (text := as_text(item)) is not None]
 
@@ -286,7 +378,7 @@ def context_of(record: Mapping[str, Any], columns: ColumnMap) -> tuple[str, ...]
     if "context" not in columns.paths:
         return ()
     try:
-        return tuple(text for text in texts_at(record, columns.paths, "context") if not is_blank(text))
+        return tuple(text for text in texts_at(record, columns, "context") if not is_blank(text))
     except ValueError:
         # A column that nobody named, and that is no list of passages: data sets have such a "context" too.
         if "context" in columns.guessed:
@@ -308,18 +400,20 @@ def text_at(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> st
         raise ValueError(f"{key} ({paths[key]}) {error}") from error
 
 
-def texts_at(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> tuple[str, ...]:
+def texts_at(record: Mapping[str, Any], columns: ColumnMap, key: Key) -> tuple[str, ...]:
     """The texts of a key.
 
     Raises:
         ValueError: it is not a list of texts.
     """
-    if key not in paths:
-        return ()
-    try:
-        return tuple(clean(text) or "" for text in as_texts(value(record, paths[key])))
-    except ValueError as error:
-        raise ValueError(f"{key} ({paths[key]}) {error}") from error
+    spelled_as = columns.references_as if key in _SEVERAL else "list"
+    texts: list[str] = []
+    for path in columns.paths[key].split("\n") if key in columns.paths else ():
+        try:
+            texts += [clean(text) or "" for text in as_texts(value(record, path), spelled_as)]
+        except ValueError as error:
+            raise ValueError(f"{key} ({path}) {error}") from error
+    return tuple(texts)
 
 
 def clean(text: str | None) -> str | None:

@@ -22,6 +22,7 @@ from answerkey.tasks.load.columns import (
     columns_in,
     complete,
     complete_made,
+    notes_on,
     repeat_of,
     suggested,
     text_at,
@@ -196,8 +197,7 @@ def stager_of(
         later = (raw.record for raw in rows() if raw.record is not None)
         records = with_other_columns(later, {*source.paths.values(), *source.slices})
         columns = _columns_of(source, [*records_of(head), *records], known, reading)
-    if columns.guessed:
-        notes.append(f"{_name(source.answers)}: columns recognised by name: {columns.description}")
+    notes += [f"{_name(source.answers)}: {note}" for note in notes_on(columns, records_of(head), "--map")]
     default_release = "" if source.release else _default_release(source, columns, notes)
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
@@ -319,7 +319,8 @@ def reference_stager(
         if key not in columns.paths:
             names, best = suggested(key, records_of(head), list(columns.paths.values()))
             raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={best}")
-    notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
+    said = notes_on(columns, records_of(head), "--map-references")
+    notes += [f"{_name(source.references)}: {note}" for note in said]
     return itertools.chain(head, rows), reading, ReferenceStager(columns, name)
 
 

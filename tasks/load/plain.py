@@ -338,8 +338,10 @@ def _object(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     return found
 
 
-JSON = json.JSONDecoder(object_pairs_hook=_object)
-"""Python would take the last of two values, and drop the other without a word."""
+JSON = json.JSONDecoder(object_pairs_hook=_object, parse_float=str)
+"""Python would take the last of two values of a key, and drop the other without a word.
+
+Numbers with a fraction or an exponent are texts, as they are spelled: an answer `1.10` is not `1.1`."""
 
 
 def as_json(text: str) -> Any:

@@ -190,11 +190,11 @@ def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, An
     return {
         "sample_id": clean(text_at(record, paths, "id")),
         "question": clean(text_at(record, paths, "question")),
-        "references": texts_at(record, paths, "references"),
-        "facts": texts_at(record, paths, "facts"),
+        "references": texts_at(record, columns, "references"),
+        "facts": texts_at(record, columns, "facts"),
         "cluster": clean(text_at(record, paths, "cluster")),
         "context": context_of(record, columns),
-        "incorrect_references": texts_at(record, paths, "incorrect_references"),
+        "incorrect_references": texts_at(record, columns, "incorrect_references"),
     }
 
 

@@ -288,10 +288,14 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], cont
     message = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
     if too_many:
         top = max(groups, key=lambda group: group.count)
+        several = (
+            "If these are answers of several releases, evaluate each file with a --release of its own, or leave "
+            "--release out where a column names the release (--map release=COLUMN). "
+        )
         message += (
             f", {_percent(allowed)} are allowed; most often `{top.rule}`: {_count(top.count, 'row')} "
             f"({_places(top.rows, top.count)}): {top.why}. "
-            "Correct the data or the mapping, or raise max_quarantined"
+            f"{several if top.rule == 'id_unique' else ''}Correct the data or the mapping, or raise --max-quarantined"
         )
     return [
         Check("not_empty", "critical", not empty, n_rows, 0, rows),

@@ -148,24 +148,25 @@ def last_message(chat: Any, roles: Sequence[str]) -> Any:
 
 def question_in(found: Any) -> Any:
     """The question in what was put to a model: a text, chat messages (the last of the user), or an object with one."""
-    return _text_in(found, _USER, ("messages", *usual_names("question"), "text", "content"))
+    return _text_in(decoded(found), _USER, ("messages", *usual_names("question"), "text", "content"))
 
 
 def answer_in(found: Any) -> Any:
-    """The answer in what a model gave: a text, chat messages (the last of the model), or an object with one."""
+    """The answer in what a model gave: a text, chat messages (the last of the model), or an object with one.
+
+    A text is the answer as it stands, also where it spells JSON.
+    """
     return _text_in(found, _MODEL, (*usual_names("answer"), "messages", "text", "content", "result"))
 
 
 def references_in(found: Any) -> Any:
     """The right answers in what a tool calls expected: a text, a list of texts, or an object with one."""
-    found = decoded(found)
     if isinstance(found, list) and not is_chat(found):
         return [_text_in(one, _MODEL, (*usual_names("references", "answer"), "text", "content")) for one in found]
     return _text_in(found, _MODEL, (*usual_names("references", "answer"), "messages", "text", "content", "result"))
 
 
 def _text_in(found: Any, roles: Sequence[str], names: Sequence[str]) -> Any:
-    found = decoded(found)
     if is_chat(found):
         return last_message(found, roles)
     if has(found, "choices") and items(found["choices"]):

@@ -40,7 +40,7 @@ from answerkey.tasks.load.formats.opik import OPIK
 from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
 from answerkey.tasks.load.formats.ragas import RAGAS
 from answerkey.tasks.load.formats.squad import SQUAD
-from answerkey.tasks.load.plain import KeyTwice
+from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, item_row
 from answerkey.tasks.load.sources import called
 
@@ -147,7 +147,21 @@ def read_as(rows: Iterator[Raw], source: str, chosen: str = "") -> tuple[Reading
     if head and not head[0].document:
         head += itertools.islice(rows, _LOOK_AHEAD - 1)
     records = [Document(raw.record) if raw.document else raw.record for raw in head if raw.record is not None]
-    return recognise(records, source, chosen), itertools.chain(head, rows)
+    reading = recognise(records, source, chosen)
+    if reading.convert and kind_of(((head[0].file if head else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL):
+        reading = replace(reading, convert=partial(_of_cells, reading.convert))
+    return reading, itertools.chain(head, rows)
+
+
+def _of_cells(convert: Convert, record: Record) -> Iterable[Row | Unreadable]:
+    """The rows of a record whose cells hold objects and lists as JSON, for tables have nothing but texts."""
+    return convert({name: _of_cell(cell) for name, cell in record.items()})
+
+
+def _of_cell(cell: Any) -> Any:
+    """What a cell holds as JSON; a list of anything else than texts and objects may be an answer, and stays a text."""
+    found = decoded(cell)
+    return found if not isinstance(found, list) or all(isinstance(one, str | dict) for one in found) else cell
 
 
 def recognise(records: Sequence[Record], source: str, chosen: str = "") -> Reading:
@@ -168,7 +182,7 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "") -> Readi
 def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """The columns in which every cell is a chat, or a text in the quotes of JSON; one cell alone may be a quotation."""
     chats = {name: question_in for name in usual_names("question")} | {
-        name: answer_in for name in usual_names("answer")
+        name: _answer_in_cell for name in usual_names("answer")
     }
     for name in records[0] if records else ():
         cells = [cell for one in records if (cell := one.get(name)) not in (None, "")]
@@ -177,6 +191,10 @@ def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any
             yield name, chats[name]
         if len(cells) > 1 and all(isinstance(one, str) and one[:1] == '"' and decoded(one) != one for one in cells):
             yield name, decoded
+
+
+def _answer_in_cell(cell: Any) -> Any:
+    return answer_in(decoded(cell))
 
 
 def _fit(format: Format, records: Sequence[Record]) -> Convert | None:

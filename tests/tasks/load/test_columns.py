@@ -31,8 +31,21 @@ def test_a_key_that_is_not_known() -> None:
     assert str(error.value) == (
         "--map anwser=text: 'anwser' is not a key; "
         "choose from id, question, answer, references, facts, context, release, label, cluster, missing_because, "
-        "repeat, finish_reason, incorrect_references"
+        "repeat, finish_reason, incorrect_references, references-as"
     )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["references-as=json"], "--map references-as=json: references that spell a list are read as text or as list"),
+        (["id=a", "id=b"], "--map id=b: id is mapped twice, also to a; keep one of them"),
+    ],
+)
+def test_what_cannot_be_mapped(pairs: list[str], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_map(pairs)
+    assert str(error.value) == message
 
 
 RECORD: dict[str, Any] = {
@@ -246,5 +259,5 @@ def test_any_path_into_any_record_gives_something_or_nothing(record: dict[str, s
 
 
 def test_every_key_but_the_label_has_usual_names() -> None:
-    names = set(KEYS) - {"label"}
+    names = set(KEYS) - {"label", "references-as"}
     assert set(complete({}, (), [dict.fromkeys(KEYS, "x")], "file").paths) == names

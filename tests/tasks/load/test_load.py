@@ -3,6 +3,7 @@
 import importlib
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.tasks.load.frame import frame_source
 from answerkey.tasks.load.load import Source, dataset_name, load
 from answerkey.tasks.reports.commit import Committed, commit
+from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
 
@@ -462,3 +465,138 @@ def test_frames_of_each_library_are_sources(tmp_path: Path, library: str) -> Non
     ]  # fmt: skip
     with pytest.raises(UserError, match=r"^a data frame is needed \(of pandas, polars or Arrow\), not dict$"):
         frame_source(columns, tmp_path / "frames")
+
+
+def answers_of(*, right: bool, **more: object) -> list[Row]:
+    answer = "It is {}." if right else "It is not {}."
+    return [{"id": n, "answer": answer.format(n % 3 or n), "reference": str(n), **more} for n in range(6)]
+
+
+def references_of(folder: Path, name: str, content: str, **source: Any) -> tuple[list[list[str]], list[str]]:
+    (folder / name).write_text(content)
+    loaded = load(Source(str(folder / name), release="r", **source), folder / "work")
+    notes = [note for note in loaded.notes if "list" in note]
+    return [row["references"] for row in rows_of(loaded.staged)], notes
+
+
+CSV_OF_LISTS = """id,answer,reference
+1,"[2, 1]","[1, 2]"
+2,x,[sic]
+3,"[""a""]","[""a"", ""b""]"
+"""
+SPLIT = (
+    """a.csv: references that spell a list of texts are read as that list (row 3: ["a", "b"] as 'a' and 'b'); --map """
+    "references-as=text keeps them as they stand"
+)
+KEPT = (
+    "a.csv: references that look like a list are read as one text (row 1: [1, 2]); --map references-as=list makes each "
+    "item a reference"
+)
+
+
+def test_references_that_spell_lists_are_split_with_a_note(tmp_path: Path) -> None:
+    assert references_of(tmp_path, "a.csv", CSV_OF_LISTS) == ([["[1, 2]"], ["[sic]"], ["a", "b"]], [SPLIT, KEPT])
+    texts = [["[1, 2]"], ["[sic]"], ['["a", "b"]']]
+    assert references_of(tmp_path, "a.csv", CSV_OF_LISTS, paths={"references-as": "text"}) == (texts, [KEPT])
+    lists = [["1", "2"], ["[sic]"], ["a", "b"]]
+    assert references_of(tmp_path, "a.csv", CSV_OF_LISTS, paths={"references-as": "list"}) == (lists, [])
+
+
+def test_a_list_that_comes_after_the_first_rows_is_the_text_that_it_is(tmp_path: Path) -> None:
+    rows = [{"id": n, "answer": "x", "reference": "x" if n < 150 else "['a', 'b']"} for n in range(151)]
+    loaded = stage(tmp_path, rows)
+    assert rows_of(loaded.staged)[150]["references"] == ["['a', 'b']"]
+
+
+def test_references_of_a_workbook_and_of_a_second_file_are_noted_too(tmp_path: Path) -> None:
+    pd.DataFrame({"id": [1], "answer": ["x"], "reference": ["['1', '2']"]}).to_excel(tmp_path / "a.xlsx", index=False)
+    loaded = load(Source(str(tmp_path / "a.xlsx"), release="r"), tmp_path / "work")
+    assert rows_of(loaded.staged)[0]["references"] == ["1", "2"]
+    assert any("(row 1: ['1', '2'] as '1' and '2'); --map references-as" in note for note in loaded.notes)
+    (tmp_path / "references.csv").write_text(CSV_OF_LISTS)
+    notes = stage(tmp_path, [{"id": 1, "answer": "x"}], references=str(tmp_path / "references.csv")).notes
+    assert "references.csv: references that spell a list of texts are read as that list" in "\n".join(notes)
+    assert "--map-references references-as=text keeps them" in "\n".join(notes)
+
+
+def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_path: Path) -> None:
+    rows = [{"id": 1, "answer": "x", "Expected Answer": "a", "Alternative Answer": "b", "is_correct": "yes"}]
+    note = (
+        "answers.jsonl: not used: Alternative Answer; if these are right answers too, give --map references=Expected "
+        "Answer --map references=Alternative Answer"
+    )
+    assert note in stage(tmp_path, rows).notes
+    both = stage(tmp_path, rows, paths={"references": "Expected Answer\nAlternative Answer"})
+    assert rows_of(both.staged)[0]["references"] == ["a", "b"]
+    assert not any("not used" in one for one in both.notes)
+    with pytest.raises(
+        UserError, match=r"no column 'Alternativ Answer' \(for references\); did you mean 'Alternative A"
+    ):
+        stage(tmp_path, rows, paths={"references": "Expected Answer\nAlternativ Answer"})
+
+
+def test_numbers_are_scored_as_they_are_spelled(tmp_path: Path) -> None:
+    numbers = ["1.10", "1e3", "1E400", "0.10000000000000000555", "-0.0", "7"]
+    lines = "\n".join(f'{{"id": {n}, "answer": {text}, "reference": [{text}]}}' for n, text in enumerate(numbers))
+    (tmp_path / "a.jsonl").write_text(lines)
+    staged = rows_of(load(Source(str(tmp_path / "a.jsonl"), release="r"), tmp_path / "work").staged)
+    assert [(row["answer"], row["references"]) for row in staged] == [(text, [text]) for text in numbers]
+
+
+ANSWER_TEXTS = ["[1, 2]", '{"a": 1}', '{"content": "Paris"}', '["x"]', '"quoted"']
+TOOLS: dict[str, Any] = {
+    "braintrust": lambda text: {"id": text, "input": "?", "output": text, "expected": text, "span_id": "s"},
+    "langsmith": lambda text: {
+        "id": text, "inputs": {"question": "?"}, "outputs": {"output": text}, "reference_outputs": {"output": text},
+    },
+    "langfuse": lambda text: {
+        "id": text, "input": "?", "output": text, "expectedOutput": text, "timestamp": "t", "projectId": "p",
+        "sessionId": "s",
+    },
+    "mlflow": lambda text: {"id": text, "inputs": "?", "outputs": text, "targets": text},
+    "opik": lambda text: {
+        "dataset_item_id": text, "dataset_item_data": {"input": "?", "expected_output": text},
+        "evaluation_task_output": text,
+    },
+    "promptfoo": lambda text: {
+        "promptIdx": 0, "testIdx": text, "provider": "p", "prompt": {}, "vars": {"q": "?"},
+        "response": {"output": text}, "testCase": {"assert": [{"type": "equals", "value": text}]},
+    },
+    "inspect": lambda text: {
+        "eval": {"model": "m", "task": "t"},
+        "samples": [{"id": text, "input": "?", "target": text, "output": {"completion": text}}],
+    },
+    "deepeval": lambda text: {
+        "test_cases": [{"input": "?", "actual_output": text, "expected_output": text, "name": text}]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_answers_and_references_that_are_json_texts_stay_texts_in_every_importer(tool: str, tmp_path: Path) -> None:
+    loaded = stage(tmp_path, map(TOOLS[tool], ANSWER_TEXTS), release="r", format=tool)
+    assert rows_of(loaded.rejects) == []
+    staged = [(row["answer"], row["references"]) for row in rows_of(loaded.staged)]
+    assert staged == [(text, [text]) for text in ANSWER_TEXTS]
+
+
+def test_cells_of_a_tool_hold_json_because_tables_have_nothing_but_texts(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.csv"
+    answers = ["[1, 2]", '{"content": "Paris"}', '"quoted"', "plain"]
+    rows = [{"id": n, "input": "?", "output": text, "expected": "x", "span_id": "s"} for n, text in enumerate(answers)]
+    pd.DataFrame(rows).to_csv(file, index=False)
+    loaded = load(Source(str(file), release="r"), tmp_path / "work")
+    assert rows_of(loaded.rejects) == []
+    assert [row["answer"] for row in rows_of(loaded.staged)] == ["[1, 2]", "Paris", "quoted", "plain"]
+
+
+def test_a_folder_of_a_file_per_release_is_told_apart_by_the_user(tmp_path: Path) -> None:
+    for name, right in (("v1", True), ("v2", False)):
+        jsonl(tmp_path / "answers" / f"{name}.jsonl", answers_of(right=right))
+    remedy = (
+        r"most often `id_unique`: .* If these are answers of several releases, evaluate each file with a --release of "
+        r"its own, or leave --release out where a column names the release \(--map release=COLUMN\)\."
+    )
+    loaded = load(Source(f"{tmp_path}/answers"), tmp_path / "work")
+    broken = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract()).broken
+    assert re.search(remedy, broken or "")

@@ -558,7 +558,7 @@ def test_too_much_quarantine_breaks_the_contract(tmp_path: Path) -> None:
     assert found.validation.broken == (
         "28.57 % of the rows (6 of 21) are in quarantine, 28 % are allowed; most often `references_present`: "
         "5 rows (rows 2, 6, 10, ...): without a reference. "
-        "Correct the data or the mapping, or raise max_quarantined"
+        "Correct the data or the mapping, or raise --max-quarantined"
     )
     check = found.check("quarantined_share")
     assert (check.severity, check.success, check.n_checked, check.n_failed) == ("critical", False, 21, 6)
