@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from answerkey.tasks.server import has_server, kept_server
+from answerkey.tasks.server import has_server, kept_server, server_address
 
 if TYPE_CHECKING:
     from answerkey.tasks.warehouse.home import Home
@@ -44,6 +44,9 @@ def quiet() -> None:
     if os.environ.get("PREFECT_API_URL") == "":
         # Prefect takes an empty address for an address, and complains with every event.
         del os.environ["PREFECT_API_URL"]
+    if "prefect" not in sys.modules and (address := server_address()):
+        # Else files of the working folder would come before the user's profile.
+        os.environ["PREFECT_API_URL"] = address
 
 
 def prepare(home: Home) -> None:

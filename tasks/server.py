@@ -8,7 +8,7 @@ import re
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,42 +27,22 @@ _LOOPBACK = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/api")
 
 
 def has_server() -> bool:
-    """Whether Prefect finds the address of a server.
+    """Whether the user has named a Prefect server."""
+    return bool(server_address())
 
-    It looks into the environment, into `.env`, `prefect.toml` and `pyproject.toml` of the working folder, and into the
-    active one of the user's profiles; the first that has an address decides, also if that is empty.
+
+def server_address() -> str:
+    """The address of the server that the environment names, or else the active one of the user's profiles.
+
+    Prefect also reads `.env`, `prefect.toml` and `pyproject.toml` of the working folder. That folder may be somebody
+    else's data or code, which are not to decide where names, parameters and logs of runs are sent.
     """
-    if os.environ.get("PREFECT_API_URL"):
-        return True
-    variables, tables = _variables(Path(".env")), [_toml(Path("prefect.toml"))]
-    tables.append(_within(_toml(Path("pyproject.toml")), "tool", "prefect") or {})
-    active: object = None
-    profiles = _toml(
-        _profiles([variables.get("PREFECT_PROFILES_PATH"), *(_within(one, "profiles_path") for one in tables)])
-    )
-    if name := os.environ.get("PREFECT_PROFILE") or profiles.get("active"):
-        active = _within(profiles, "profiles", name, "PREFECT_API_URL")
-    named = [variables.get("PREFECT_API_URL"), *(_within(one, "api", "url") for one in tables), active]
-    return bool(next((address for address in named if address is not None), None))
-
-
-def _profiles(named: Iterable[object]) -> Path:
-    """The file of the user's profiles, for which the files of the working folder may have `named` another place."""
-    for place in (os.environ.get("PREFECT_PROFILES_PATH"), *named):
-        if place:
-            return Path(str(place))
-    return Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "profiles.toml"
-
-
-def _variables(file: Path) -> Mapping[str, str | None]:
-    if not file.is_file():
-        return {}
-    import dotenv
-
-    try:
-        return {name.upper(): value for name, value in dotenv.dotenv_values(file).items()}
-    except (OSError, ValueError):
-        return {}
+    if address := os.environ.get("PREFECT_API_URL"):
+        return address
+    named = os.environ.get("PREFECT_PROFILES_PATH")
+    profiles = _toml(Path(named or Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "profiles.toml"))
+    name = os.environ.get("PREFECT_PROFILE") or profiles.get("active")
+    return str(_within(profiles, "profiles", name, "PREFECT_API_URL") or "")
 
 
 def _toml(file: Path) -> Mapping[str, object]:

@@ -23,6 +23,7 @@ from answerkey.flows.cli.main import _outside, main
 from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.warehouse import SNAPSHOT
+from tests.flows.conftest import ROOT, command
 from tests.judge_http import http
 from tests.raw_server import RawServer, ok
 from tests.tasks.staging_help import jsonl, run
@@ -128,8 +129,8 @@ def test_a_damaged_warehouse_is_called_so_at_once(
 ) -> None:
     file = home / "answerkey.duckdb"
     file.write_bytes(damage(whole))
-    for command in (["report"], ["warehouse", "maintain"]):
-        assert said(capsys, 2, *command, "--home", home) == f"{file}: {what}; {RESTORE}"
+    for asked in (["report"], ["warehouse", "maintain"]):
+        assert said(capsys, 2, *asked, "--home", home) == f"{file}: {what}; {RESTORE}"
     (home / SNAPSHOT).write_bytes(whole)
     assert said(capsys, 2, "report", "--home", home) == (
         f"{file}: {what}; move it away and copy snapshot.duckdb beside it, the state after the last run, to "
@@ -142,8 +143,8 @@ def test_a_damaged_warehouse_is_called_so_at_once(
 def test_homes_that_cannot_be(tmp_path: Path, answers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "file"
     file.write_text("x")
-    for command in (["report"], ["evaluate", answers]):
-        line = said(capsys, 2, *command, "--home", file)
+    for asked in (["report"], ["evaluate", answers]):
+        line = said(capsys, 2, *asked, "--home", file)
         assert line == f"{file}: this is a file; the home is a folder, in which the warehouse is"
     assert said(capsys, 2, "evaluate", answers, "--home", "/proc/nothing/home") == (
         "/proc/nothing/home: the folder cannot be made: No such file or directory; name another one with --home"
@@ -289,6 +290,28 @@ def test_a_server_that_is_down(bare_cli: Cli, home: Path, answers: Path) -> None
         "answerkey: the Prefect server 127.0.0.1:9/api does not answer; run again once it works (what was scored is "
         "kept), or unset PREFECT_API_URL"
     )
+
+
+@pytest.mark.parametrize("profile", ["", "http://127.0.0.1:9/api"])
+def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(
+    profile: str, tmp_path: Path, answers: Path
+) -> None:
+    """`.env` stands in somebody's data folder; the user has a profile that names a server, or none."""
+    (tmp_path / "prefect").mkdir()
+    named = f'active = "own"\n[profiles.own]\nPREFECT_API_URL = "{profile}"\n' if profile else ""
+    (tmp_path / "prefect/profiles.toml").write_text(named)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_CLIENT_MAX_RETRIES": "0"}
+    with BusyServer("http://127.0.0.1:9/api", lambda *_: False) as elsewhere:
+        (tmp_path / ".env").write_text(f"PREFECT_API_URL={elsewhere.url}\n")
+        found = subprocess.run(
+            command("evaluate", answers, "--metrics", "exact_match", "--no-page", "--home", tmp_path / "home"),
+            check=False, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+            timeout=240,
+        )  # fmt: skip
+        assert elsewhere.answered == []
+    assert found.returncode == (1 if profile else 0), found.stderr
+    assert ("the Prefect server http://127.0.0.1:9/api does not answer" in found.stderr) == bool(profile)
 
 
 class BusyServer:
