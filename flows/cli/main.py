@@ -20,6 +20,7 @@ import sys
 import types
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, get_args
 
 from cyclopts import App, Group, Parameter
@@ -309,14 +310,27 @@ def _asks_for_json(words: Sequence[str]) -> bool:
     return "--json" in words
 
 
+def _of_a_file(error: OSError) -> str:
+    """Which file may not be written or read, or which folder is gone; empty for anything else."""
+    folder = Path(error.filename).parent
+    if error.errno == errno.ENOENT and not folder.exists():
+        return f"{folder}: the folder was removed while this worked; run the same command again"
+    return f"{error.filename}: {error.strerror}" if error.errno in (errno.EACCES, errno.EROFS) else ""
+
+
 def _outside(error: BaseException | None) -> str:
     """What is wrong with the machine or the server, where an error is of these; empty if it is of the program."""
     while error:
         name, text = f"{type(error).__module__}.{type(error).__name__}", str(error)
         if any(full in text for full in ("No space left on device", "Disk quota exceeded", "disk is full")):
             return "the disk is full; free some space and run the same command again: what was scored is kept"
-        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS) and error.filename:
-            return f"{error.filename}: {error.strerror}"
+        if "File too large" in text:
+            return (
+                "a file would exceed the limit on its size (see `ulimit -f`, or the user's quota); raise the limit and "
+                "run the same command again: what was scored is kept"
+            )
+        if isinstance(error, OSError) and error.filename and (said := _of_a_file(error)):
+            return said
         if "Failed to reach API at" in text or name.startswith(
             ("httpx.", "httpcore.", "prefect.exceptions.PrefectHTTP")
         ):

@@ -64,14 +64,31 @@ def parsed_csv(file: Path, work: Path) -> Iterator[tuple[Any, list[Raw]]]:
     """
     import duckdb
 
-    query = f"read_csv(?, all_varchar = true, header = true, store_rejects = true, max_line_size = 16777216, {_ALONE})"
+    options = f"all_varchar = true, header = true, store_rejects = true, max_line_size = {16 << 20}"
+    query = f"read_csv(?, {options}, {_ALONE})"
     with scratch(work) as connection:
         try:
             connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [one_file(file)])
             _check_names(connection, file)
             yield connection, _rejected(connection)
         except duckdb.Error as error:
-            raise UserError(f"{file}: {first_line(error)}") from error
+            raise UserError(f"{file}: {_why_no_csv(error)}") from error
+
+
+def _why_no_csv(error: Exception) -> str:
+    """Why DuckDB cannot read a CSV, with a remedy where one is known."""
+    said = first_line(error)
+    remedy = "write it as JSON Lines or Parquet"
+    if "Maximum line size of" in str(error):
+        return f"a row is longer than 16 MiB; shorten it, or {remedy}"
+    if "when sniffing file" in said:
+        return (
+            "this CSV cannot be parsed; use one kind of line ending, close every quote and keep each row under 16 MiB, "
+            f"or {remedy}"
+        )
+    if "Out of Memory" in said:
+        return f"reading it takes more than {MEMORY_LIMIT} of memory; drop columns that are not needed, or {remedy}"
+    return said
 
 
 def _check_names(connection: Any, file: Path) -> None:

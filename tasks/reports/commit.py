@@ -93,7 +93,7 @@ def publish(home: Home) -> None:
         home.warehouse.publish()
     except OSError as error:
         # What was committed is safe.
-        log.warning(f"the snapshot for readers is that of an earlier run: {error.strerror or error}")
+        log.warning(f"readers of the snapshot do not see this run yet: {error.strerror or error}")
 
 
 def is_complete(home: Home, run_id: str) -> bool:

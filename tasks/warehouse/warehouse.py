@@ -175,7 +175,7 @@ class WarehouseFile:
         if not self.exists():
             raise nothing_here(self.folder)
         snapshot = self.folder / SNAPSHOT
-        if self.published and snapshot.exists():
+        if (self.published or not self._lockable()) and snapshot.exists():
             # Nobody writes to it: a newer one takes its name, and who has this one open keeps it.
             with self._connected(wait_s, read_only=True, file=snapshot) as connection:
                 if version_of(connection) == VERSION:
@@ -189,6 +189,11 @@ class WarehouseFile:
             pass  # The tables have this version now.
         with self.reading(wait_s) as connection:
             yield connection
+
+    def _lockable(self) -> bool:
+        """Whether this user may take the lock, which a home that is there to be read does not admit."""
+        lock = self.folder / f"{FILE}.lock"
+        return os.access(lock if lock.exists() else self.folder, os.W_OK)
 
     @contextmanager
     def _locked(self, mode: int) -> Iterator[None]:
@@ -434,10 +439,10 @@ def nothing_here(place: object) -> UserError:
 
 
 def made(folder: Path) -> Path:
-    """A folder that is made if it is not there.
+    """A folder to write to, which is made if it is not there.
 
     Raises:
-        UserError: it cannot be.
+        UserError: it cannot be made, or not be written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -445,6 +450,8 @@ def made(folder: Path) -> Path:
         raise UserError(
             f"{folder}: the folder cannot be made: {error.strerror}; name another one with --home"
         ) from error
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"{folder}: you may not write to this folder; name another one with --home")
     return folder
 
 

@@ -58,7 +58,7 @@ def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> Non
         (
             ["--map", "idx=a"],
             "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, context, "
-            "release, label, cluster, missing_because, repeat, finish_reason, incorrect_references",
+            "release, label, cluster, missing_because, repeat, finish_reason, incorrect_references, references-as",
         ),
         (["--map", "id"], "--map id: write KEY=PATH, for instance id=meta.question_id"),
         (

@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import re
+import resource
+import shutil
 import socket
 import subprocess
 import sys
@@ -412,9 +414,78 @@ def test_a_full_disk_and_a_folder_that_nobody_may_write() -> None:
             raise RuntimeError("the task failed") from error
         except RuntimeError as outer:
             assert _outside(outer) == full
+    removed = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/no/home/runs/a.parquet")
+    assert _outside(removed) == "/no/home/runs: the folder was removed while this worked; run the same command again"
     assert _outside(PermissionError(errno.EACCES, "Permission denied", "/x")) == "/x: Permission denied"
     assert _outside(PermissionError(errno.EACCES, "Permission denied")) == ""
     assert _outside(ValueError("a mistake of ours")) == ""
+
+
+def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(home: Path, answers: Path) -> None:
+    arguments = command("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    found = subprocess.run(
+        arguments, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120, preexec_fn=limit
+    )
+    assert (found.returncode, found.stderr.splitlines()[-1]) == (
+        1,
+        "answerkey: a file would exceed the limit on its size (see `ulimit -f`, or the user's quota); raise the limit "
+        "and run the same command again: what was scored is kept",
+    )
+    assert "Traceback" not in found.stderr
+    again = subprocess.run(arguments, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.fixture
+def unprivileged() -> list[str]:
+    """What stands before a command, so that the permissions of files hold for it even if root runs the tests."""
+    if os.geteuid():
+        return []
+    prefix = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--"]
+    if shutil.which("setpriv") is None or subprocess.run([*prefix, "true"], check=False).returncode:
+        pytest.skip("root may do anything, and there is no setpriv here that could give that up")
+    return prefix
+
+
+def _without_privileges(prefix: list[str], *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*prefix, *command(*arguments)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_file_that_may_not_be_read(answers: Path, home: Path, unprivileged: list[str]) -> None:
+    answers.chmod(0)
+    found = _without_privileges(unprivileged, "evaluate", answers, "--home", home)
+    assert (found.returncode, found.stderr) == (
+        2, f"answerkey: {answers}: the file cannot be read: Permission denied\n"
+    )  # fmt: skip
+
+
+def test_a_home_that_may_only_be_read_is_reported_on(
+    bare_cli: Cli, answers: Path, tmp_path: Path, unprivileged: list[str]
+) -> None:
+    home = tmp_path / "theirs"
+    made = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page")
+    assert made.returncode == 0, made.stderr
+    files = [home, *home.rglob("*")]
+    for file in files:
+        file.chmod(file.stat().st_mode & ~0o222)
+    try:
+        for arguments in (["report", "--list"], ["verify"], ["export", tmp_path / "tables"]):
+            found = _without_privileges(unprivileged, *arguments, "--home", home)
+            assert (found.returncode, found.stderr) == (0, "")
+        for arguments in (["evaluate", answers], ["compare", "old", "new"]):
+            found = _without_privileges(unprivileged, *arguments, "--home", home)
+            assert (found.returncode, found.stderr) == (
+                2, f"answerkey: {home}: you may not write to this folder; name another one with --home\n"
+            )  # fmt: skip
+    finally:
+        for file in files:
+            file.chmod(file.stat().st_mode | 0o200)
 
 
 @pytest.mark.parametrize("command", ["serve", "deploy"])
