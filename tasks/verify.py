@@ -29,7 +29,7 @@ from answerkey.tasks.reports.manifest import is_of_this_code
 from answerkey.tasks.reports.report import Report, Score, list_reports, read_report, scores_of
 from answerkey.tasks.warehouse.content import PARTS, hashes, wrongly_signed
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.schema import relations
+from answerkey.tasks.warehouse.schema import definitions, relations
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file
 
@@ -69,26 +69,28 @@ class Finding:
 class Verified:
     """What was looked at, and what was found."""
 
-    parts: int
+    parts: int = 0
     """Parts of tables whose rows were hashed again."""
-    reports: int
+    reports: int = 0
     """Reports whose numbers were computed again."""
-    numbers: int
+    numbers: int = 0
     """Rows of `report_scores` that they have."""
-    older: int
+    older: int = 0
     """Reports that another version of the code made: their counts and means were computed again, and no intervals."""
-    comparisons: int
+    comparisons: int = 0
     """Comparisons whose numbers were computed again."""
-    apart: int
+    apart: int = 0
     """Those of them without some that they were made with: their p-values were not computed again."""
-    verdicts: int
+    verdicts: int = 0
     """Verdicts that were given again, from the scores and from what was calibrated until then."""
-    outdated: int
+    outdated: int = 0
     """Comparisons and verdicts that were not: answers were removed since, a report or a metric of it is not there, or
     another version of the code made the reports of a verdict."""
-    calls: int
+    calls: int = 0
     """Calls of judges that were compared with the ledger."""
-    findings: tuple[Finding, ...]
+    uncompared: int = 0
+    """Calls of judges that were not, since there is no ledger."""
+    findings: tuple[Finding, ...] = ()
 
 
 def verify(home: Home) -> Verified:
@@ -104,7 +106,12 @@ def verify(home: Home) -> Verified:
         LedgerError: the ledger cannot be read.
     """
     with home.warehouse.reading() as warehouse:
-        parts, found = _changed_parts(warehouse)
+        found = _other_relations(warehouse)
+        if any(finding.part == "table" and finding.table in relations() for finding in found):
+            # What needs the columns that should be there would end in an error.
+            return Verified(findings=tuple(found))
+        parts, changed = _changed_parts(warehouse)
+        found += changed
         found += _changed_reports(warehouse)
         found += _broken_rules(warehouse)
     # What a report says of itself is needed to compute it again.
@@ -123,10 +130,10 @@ def verify(home: Home) -> Verified:
     about = _About(home, {report.report_id: report for report in reports if report.is_readable})
     compared = _compared_again(about)
     given = _decided_again(about)
-    calls, differing = _other_calls(home)
+    calls, uncompared, differing = _other_calls(home)
     return Verified(
         parts, len(reports), numbers, older, compared.n, compared.apart, given.n, compared.outdated + given.outdated,
-        calls, (*found, *compared.findings, *given.findings, *differing),
+        calls, uncompared, (*found, *compared.findings, *given.findings, *differing),
     )  # fmt: skip
 
 
@@ -157,6 +164,35 @@ def _session(home: Home) -> Iterator[duckdb.DuckDBPyConnection]:
     # A transaction of a lake that only reads has no temporary tables.
     with home.warehouse.writing() if home.shared else home.warehouse.reading() as warehouse:
         yield warehouse
+
+
+def _other_relations(warehouse: duckdb.DuckDBPyConnection) -> list[Finding]:
+    """Tables and views that are not defined as answerkey defines them, and what it does not make at all."""
+    defined, found = _definitions(), []
+    for name, kind, definition in warehouse.execute(_SQL["relations"]).fetchall():
+        if name not in defined:
+            found.append(Finding(name, kind, "answerkey does not make it"))
+        elif (kind, definition) not in defined.pop(name):
+            found.append(Finding(name, kind, "it is not defined as answerkey defines it"))
+    missing = ((name, min(defined[name])[0]) for name in defined)
+    return found + [Finding(name, kind, "it is missing") for name, kind in missing]
+
+
+def _definitions() -> dict[str, set[tuple[str, str]]]:
+    """The tables and views of answerkey, each with its kind and its columns or SQL.
+
+    That is as DuckDB gives it before and after it has stored it, which is not the same.
+    """
+    import duckdb
+
+    defined: dict[str, set[tuple[str, str]]] = {}
+    with TemporaryDirectory(prefix="answerkey-verify-") as folder:
+        for script in (definitions(constraints=False), ""):
+            with duckdb.connect(str(Path(folder) / "new.duckdb")) as new:
+                new.execute(script)
+                for name, kind, definition in new.execute(_SQL["relations"]).fetchall():
+                    defined.setdefault(name, set()).add((kind, definition))
+    return defined
 
 
 def _changed_parts(warehouse: duckdb.DuckDBPyConnection) -> tuple[int, list[Finding]]:
@@ -368,20 +404,31 @@ def _other_values(
     ]
 
 
-def _other_calls(home: Home) -> tuple[int, list[Finding]]:
-    """Calls that are other ones in the ledger, or whose reply is damaged there; and how many were compared."""
+def _other_calls(home: Home) -> tuple[int, int, list[Finding]]:
+    """Calls that the ledger lacks, that are other ones there, or that it alone has for a request with a reply.
+
+    Returns how many were compared, how many were not for want of a ledger, and the findings.
+    """
     if not ledger_exists(home.ledger):
-        return 0, []
+        with home.warehouse.reading() as warehouse:
+            [(n,)] = warehouse.execute("SELECT count(*) FROM judge_calls").fetchall()
+        return 0, int(n), []
     columns = [name for name in COLUMNS if name != "call_id"]
     differs = " OR ".join(f'c."{name}" IS DISTINCT FROM l."{name}"' for name in columns)
     with TemporaryDirectory(prefix="answerkey-verify-") as folder, closing(open_ledger(home.ledger)) as ledger:
         about = {"file": one_file(Path(write_calls(Path(folder) / "calls.parquet", ledger.calls())))}
         with home.warehouse.reading() as warehouse:
             [(n,)] = warehouse.execute(_SQL["n_calls"], about).fetchall()
+            missing = warehouse.execute(_SQL["missing_calls"], about).fetchall()
+            added = warehouse.execute(_SQL["added_calls"], {**about, "most": _MOST_ROWS}).fetchall()
             damaged = warehouse.execute(_SQL["damaged"], {**about, "code": DAMAGED}).fetchall()
             query = _SQL["other_calls"].replace("CALL_DIFFERS", differs)
             rows = warehouse.execute(query, {**about, "code": DAMAGED, "most": _MOST_ROWS}).fetchall()
-    found = [
+    found = [Finding("ledger", run, f"{n:,} of its {n_all:,} calls are missing") for run, n, n_all in missing]
+    found += [
+        Finding("ledger", run, f"call {call_id} has a second reply to a request that had one") for run, call_id in added
+    ]
+    found += [
         Finding("ledger", run, f"the reply to call {call_id} is not the one that was written")
         for run, call_id in damaged
     ]
@@ -393,4 +440,4 @@ def _other_calls(home: Home) -> tuple[int, list[Finding]]:
         for name in columns
         if not _equal(call[name], own[name])
     ]
-    return int(n), found
+    return int(n), 0, found

@@ -144,6 +144,7 @@ def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
     for n, what in (
         (done.older, "reports were made by another version of the code: their intervals were not computed again"),
         (done.apart, "comparisons lack some that they were made with: their p-values were not computed again"),
+        (done.uncompared, "calls of judges were not compared: there is no ledger here"),
         (done.outdated, "comparisons and verdicts are of before answers were removed, or of code that is not here"),
     ):
         if n:

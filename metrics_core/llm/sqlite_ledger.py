@@ -153,8 +153,10 @@ class SQLiteLedger(StoredLedger):
             yield
         except LedgerError:
             raise
-        except (sqlite3.Error, OSError) as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            # A damaged name of a table has no text that sqlite3 could put into its message.
+            damaged = isinstance(error, UnicodeDecodeError)
+            code = sqlite3.SQLITE_CORRUPT if damaged else getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and not self._patient:
                 raise LedgerBusy(f"the ledger {self._where} is being written by another process") from error
             remedy = _REMEDIES.get(code, "free space or repair the file, then run again")

@@ -129,6 +129,36 @@ def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
     assert "samples: dataset, dataset_version, sample_id: 1 rows have the key of another one" in lines
 
 
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        (
+            ["CREATE OR REPLACE VIEW report_metrics AS SELECT report_id, * REPLACE (0.999 AS mean) FROM report_scores"],
+            ["report_metrics: view: it is not defined as answerkey defines it"],
+        ),
+        (
+            [
+                "CREATE TABLE mine AS SELECT 1 AS n", "CREATE SCHEMA x", "CREATE VIEW x.reports AS SELECT 1 AS n",
+                "CREATE MACRO twice(a) AS a + a",
+            ],
+            [
+                f"{name}: answerkey does not make it"
+                for name in ("mine: table", "twice: macro", "x.reports: view")
+            ],
+        ),
+        (["DROP VIEW facts"], ["facts: view: it is missing"]),
+        (["DROP VIEW facts", "CREATE TABLE facts (n INT)"], ["facts: table: it is not defined as answerkey defines it"]),
+        (["DROP TABLE verdicts"], ["verdicts: table: it is missing"]),
+        (["ALTER TABLE reports DROP COLUMN message"], ["reports: table: it is not defined as answerkey defines it"]),
+    ],
+)  # fmt: skip
+def test_what_is_defined_in_another_way_is_found(home: Path, changes: list[str], found: list[str]) -> None:
+    with duckdb.connect(str(home / FILE)) as connection:
+        for change in changes:
+            connection.execute(change)
+    assert [str(finding) for finding in verify(Home(home)).findings] == found
+
+
 @pytest.mark.slow
 def test_a_lake_is_verified_and_forgets(lake: str, tmp_path: Path) -> None:
     rows = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
@@ -142,9 +172,11 @@ def test_a_lake_is_verified_and_forgets(lake: str, tmp_path: Path) -> None:
     assert (done.rows["answers"], done.rows["scores"], done.reports) == (1, 3, ("d/r/v1",))
     assert verify(home).findings == ()
     with home.warehouse.writing() as warehouse:
+        warehouse.execute("CREATE OR REPLACE VIEW latest_reports AS SELECT * FROM reports")
         warehouse.execute("INSERT INTO reports SELECT * FROM reports")
         warehouse.execute("UPDATE report_scores SET mean = 0.5 WHERE field = 'f1'")
     lines = [str(finding) for finding in verify(home).findings]
+    assert lines[0] == "latest_reports: view: it is not defined as answerkey defines it"
     assert "reports: d/r/v1: 2 rows, and 1 were written" in lines
     assert "reports: report_id: 1 rows have the key of another one" in lines
     assert "report_scores: d/r/v1: of 3 rows at least one was changed" in lines

@@ -232,6 +232,30 @@ def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home: Home, tmp_p
     assert changed.startswith(f"judge_calls: {run_id} call {call_id}: tokens_in is ")
 
 
+def test_calls_that_are_not_in_the_ledger_or_were_put_there_are_named(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    rows = [{"id": str(i), "answer": f"a {i} wrong", "reference": f"b {i}", "release": "r"} for i in range(5)]
+    with JudgeServer(wordy) as server:
+        options = judged(server.url, run="r", ledger=home.ledger)
+        run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["meaning_match"], options=options)
+    calls = [call for (call,) in query(home, "SELECT call_id FROM judge_calls ORDER BY started_at, call_id")]
+    [(run_id,)] = query(home, "SELECT DISTINCT run FROM judge_calls")
+    file = Path(home.ledger) / "judge.sqlite"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DELETE FROM calls WHERE call_id IN (?, ?)", calls[:2])
+        connection.execute("CREATE TEMP TABLE forged AS SELECT * FROM calls WHERE call_id = ?", calls[2:3])
+        connection.execute("UPDATE forged SET call_id = 'forged', reply = 'yes', checksum = NULL")
+        connection.execute("INSERT INTO calls SELECT * FROM forged")
+    assert lines(verify(home)) == [
+        f"ledger: {run_id}: 2 of its {len(calls)} calls are missing",
+        f"ledger: {run_id}: call forged has a second reply to a request that had one",
+    ]
+    for part in Path(home.ledger).glob("judge*"):
+        part.rename(tmp_path / part.name)
+    done = verify(home)
+    assert (lines(done), done.calls, done.uncompared) == ([], 0, len(calls))
+
+
 def spoil(home: Home, call_id: str) -> None:
     """Change a reply in the ledger itself."""
     if home.shared:

@@ -545,6 +545,16 @@ def test_a_file_that_was_cut_off_is_a_ledger_error(tmp_path: Path) -> None:
             ledger.reply(f"k{number}")
 
 
+def test_a_name_that_is_no_text_any_more_is_a_damaged_ledger(tmp_path: Path) -> None:
+    written(tmp_path, "a", "yes")
+    file = tmp_path / FILE
+    file.write_bytes(file.read_bytes().replace(b"sqlite_autoindex_calls", b"sqlite_autoindex_call\xff"))
+    with pytest.raises(LedgerError) as error:
+        list(SQLiteLedger(tmp_path).calls())
+    assert str(error.value).startswith(f"the ledger {file} cannot be used (")
+    assert str(error.value).endswith("the file is damaged: restore it from a backup, or move it away to begin a new one")
+
+
 @pytest.mark.parametrize("damage", ["'no'", "CAST(x'ff00fe' AS TEXT)"])
 def test_a_damaged_reply_is_not_known_and_reported_once(
     damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
