@@ -60,6 +60,8 @@ class Removed:
     """Of the home, in which it was or may have been."""
     reports: tuple[str, ...]
     """Reports that were computed anew from what is left."""
+    finished: bool = False
+    """Whether it is an earlier one, stopped before it had rewritten the files: nothing else was there."""
 
 
 def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", reason: str = "") -> Removed:
@@ -75,7 +77,7 @@ def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", rea
         reason: why, to be kept.
 
     Raises:
-        UserError: there is no such thing, neither is named, or a run is at work.
+        UserError: there is no such thing, and no removal to finish; neither is named; or a run is at work.
     """
     if not sample and not release:
         raise UserError("forget: name a sample, a release, or both for one answer")
@@ -84,33 +86,45 @@ def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", rea
     finished = home.warehouse.finish_removal()
     with home.warehouse.writing(removing=True) as warehouse:
         _check_idle(warehouse, home)
-        before = _counts(warehouse)
         warehouse.execute(_SQL["gone"], about)
         whole = {**about, "whole_sample": kind == "sample"}
         [(known,)] = warehouse.execute(_SQL["known"], whole).fetchall()
-        if not known:
-            also = "; the removal that was stopped before it had rewritten the files is done now" if finished else ""
-            raise UserError(f"{dataset}: there is no such {kind} in {home}{also}")
-        texts = [text for (text,) in warehouse.execute(_SQL["texts"], _only(whole, "texts")).fetchall()]
-        reports = [report_id for (report_id,) in warehouse.execute(_SQL["reports"]).fetchall()]
-        files = _forget_registered(warehouse, about)
-        for name in ("answers", "samples", "quarantine", "scores"):
-            if name != "samples" or kind == "sample":
-                given = {**about, "texts": sorted(_forms(texts)), "reports": reports}
-                warehouse.execute(_SQL[name], _only(given, name))
-        if kind == "release":
-            for statement in _SQL["of_reports"].split(";\n"):
-                warehouse.execute(statement, {"reports": reports})
-        if kind == "sample":
-            warehouse.execute(_SQL["count_samples"], {"dataset": dataset})
-        requests = _sweep(warehouse, datetime.now(UTC))
-        files += _files_of(home, dataset, release)
-        # Before the commit: whoever was stopped here finds it once more, and removes the rest.
-        calls = _remove(home, requests, texts, files)
-        changed = _again(warehouse, home, [] if kind == "release" else reports, sample)
-        done = _record(warehouse, kind, reason, before, calls, len(files), changed)
+        if not known and not finished:
+            raise UserError(f"{dataset}: there is no such {kind} in {home}")
+        if known:
+            done = _forget_gone(warehouse, home, kind, whole, reason)
+        else:
+            # Most likely it was what the removal that was stopped had removed.
+            [(last,)] = warehouse.execute("SELECT max(removal) FROM removals").fetchall()
+            done = Removed(last, {}, 0, 0, (), finished=True)
     home.warehouse.rewrite()
     return done
+
+
+def _forget_gone(
+    warehouse: duckdb.DuckDBPyConnection, home: Home, kind: str, about: Mapping[str, Any], reason: str
+) -> Removed:
+    """Remove what is in the table `gone`, and what is known of it."""
+    before = _counts(warehouse)
+    dataset, sample, release = about["dataset"], about["sample"], about["release"]
+    texts = [text for (text,) in warehouse.execute(_SQL["texts"], _only(about, "texts")).fetchall()]
+    reports = [report_id for (report_id,) in warehouse.execute(_SQL["reports"]).fetchall()]
+    files = _forget_registered(warehouse, about)
+    for name in ("answers", "samples", "quarantine", "scores"):
+        if name != "samples" or kind == "sample":
+            given = {**about, "texts": sorted(_forms(texts)), "reports": reports}
+            warehouse.execute(_SQL[name], _only(given, name))
+    if kind == "release":
+        for statement in _SQL["of_reports"].split(";\n"):
+            warehouse.execute(statement, {"reports": reports})
+    if kind == "sample":
+        warehouse.execute(_SQL["count_samples"], {"dataset": dataset})
+    requests = _sweep(warehouse, datetime.now(UTC))
+    files += _files_of(home, dataset, release)
+    # Before the commit: whoever was stopped here finds it once more, and removes the rest.
+    calls = _remove(home, requests, texts, files)
+    changed = _again(warehouse, home, [] if kind == "release" else reports, sample)
+    return _record(warehouse, kind, reason, before, calls, len(files), changed)
 
 
 def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:

@@ -72,7 +72,7 @@ def report(  # noqa: PLR0913
     from answerkey.tasks.reports.report import latest_run, list_reports, read_reports, report_named
 
     _check_samples(samples, elsewhere=bool(html or baseline or policy or listed))
-    check_folder(html)
+    check_folder(html, home)
     if listed:
         print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
         return 0
@@ -242,14 +242,21 @@ def _against(
     return [old, *news], pairs, [gate(home, old, new, rules, candidates=len(news)) for new in news] if rules else []
 
 
-def check_folder(html: Path | None) -> None:
-    """Find out before a page is made whether there is a folder for it.
+def check_folder(html: Path | None, home: Home) -> None:
+    """Find out before a page is made whether there is a folder for it, whose pages `forget` leaves alone.
 
     Raises:
         UserError: there is none.
     """
-    if html and not html.absolute().parent.is_dir():
+    if not html:
+        return
+    if not html.absolute().parent.is_dir():
         raise UserError(f"--html {html}: there is no folder {html.parent}")
+    from answerkey.tasks.publish.artifacts import FOLDER
+
+    pages = home.local / FOLDER
+    if html.resolve().is_relative_to(pages.resolve()):
+        raise UserError(f"--html {html}: answerkey writes and removes the pages in {pages}; name another folder")
 
 
 def write_page(page: Page, file: Path) -> None:

@@ -126,7 +126,7 @@ def gate(  # noqa: PLR0913
         if not _written_as_json(to_json, asdict(tested)):
             print_self_test(tested)
         return 0
-    check_folder(html)
+    check_folder(html, home)
     gated = decide(home, old, new, rules, dataset)
     publish(home)
     if junit:

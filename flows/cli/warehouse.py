@@ -84,6 +84,12 @@ def _say_removed(done: Removed, home: Home, *, as_json: bool) -> int:
     if as_json:
         print_json(asdict(done))
         return 0
+    if done.finished:
+        print(
+            f"{home}: removal {done.removal}, which was stopped before it had rewritten the files, is done now; "
+            "nothing else was there to remove"
+        )
+        return 0
     rows = ", ".join(f"{n:,} of {table}" for table, n in done.rows.items()) or "none"
     print(f"{home}: removal {done.removal}: rows: {rows}; {done.calls:,} calls of the ledger, {done.files:,} files")
     if done.reports:

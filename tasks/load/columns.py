@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, get_args
 
 from answerkey.metrics_core.errors import UserError
@@ -24,6 +26,8 @@ _RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|ac
 _GIVEN = re.compile("input|output|prompt|question|answer|response|prediction|model|messages")
 """What is in the names of columns that have what a model was asked, or what it said."""
 _AS = ("text", "list")
+_HIDDEN = ("Cc", "Cf", "Zl", "Zp")
+"""Categories of Unicode: controls, marks of format, ends of lines and of paragraphs."""
 _SHOWN = 60
 
 
@@ -414,6 +418,22 @@ def texts_at(record: Mapping[str, Any], columns: ColumnMap, key: Key) -> tuple[s
         except ValueError as error:
             raise ValueError(f"{key} ({path}) {error}") from error
     return tuple(texts)
+
+
+@lru_cache(maxsize=1_000)
+def release_name(text: str) -> str:
+    r"""The name of a release, composed (NFC) and without blanks around it: names that look alike are one.
+
+    Raises:
+        ValueError: it has a character that cannot be seen: a line break, or a mark that turns the direction of text.
+
+    >>> release_name(" gpt-4 "), len("e\u0301"), len(release_name("e\u0301"))
+    ('gpt-4', 2, 1)
+    """
+    name = unicodedata.normalize("NFC", text.strip())
+    if hidden := next((one for one in name if unicodedata.category(one) in _HIDDEN), ""):
+        raise ValueError(f"the release {name!r} has a character that cannot be seen, U+{ord(hidden):04X}; remove it")
+    return name
 
 
 def clean(text: str | None) -> str | None:

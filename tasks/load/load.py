@@ -23,6 +23,7 @@ from answerkey.tasks.load.columns import (
     complete,
     complete_made,
     notes_on,
+    release_name,
     repeat_of,
     suggested,
     text_at,
@@ -52,6 +53,8 @@ STAGED, REJECTS = "staged.parquet", "rejects.parquet"
 """The files with the rows that could be read, and with those that could not, in the folder of a run."""
 
 _BATCH = 5_000
+_TAKEN = (".", "..", "index.html", "_data-docs")
+"""What no data set may be called: its pages have a folder of its name."""
 _SHAPES = 1_000
 """Sets of columns that are kept in memory."""
 
@@ -73,6 +76,15 @@ class Source:
     """Of the answers: the name of one of `FORMATS`; empty: as they are recognised."""
     needs_references: bool = True
     """Whether a source without references is refused."""
+
+    def __post_init__(self) -> None:
+        """Raise UserError if `release` is not written as it will be called."""
+        try:
+            name = release_name(self.release)
+        except ValueError as error:
+            raise UserError(f"--release: {error}") from error
+        if name and name != self.release:
+            raise UserError(f"--release {self.release!r}: write {name!r}, composed and without blanks around it")
 
     @property
     def chosen(self) -> str:
@@ -107,6 +119,8 @@ def dataset_name(source: Source) -> str:
     name = source.dataset or re.sub(r"[^\w.-]+", "-", stem(given)).strip("-") or "data"
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
+    if name in _TAKEN:
+        raise UserError(f"--dataset {name!r}: a page or a folder of the site has this name; choose another one")
     return name
 
 
@@ -279,7 +293,10 @@ def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> st
             f"{_name(source.answers)}: no column says which release answered; name it with --release, or evaluate the "
             "files of each release on their own"
         )
-    name = stem(source.answers)
+    try:
+        name = release_name(stem(source.answers))
+    except ValueError as error:
+        raise UserError(f"{_name(source.answers)}: {error}, or name it with --release") from error
     notes.append(f"no release column and no --release: the release is called {name!r} after the file")
     return name
 
@@ -376,6 +393,7 @@ class Stager:
         # A references file may hold references only; what was asked then stands beside the answer.
         question = own.question if reference.question is None else reference.question
         answer, release = clean(text_at(record, paths, "answer")), clean(text_at(record, paths, "release"))
+        release = None if release is None else release_name(release)
         missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context

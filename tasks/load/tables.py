@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-import threading
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from answerkey.tasks.load.plain import check_kind
 from answerkey.tasks.load.remote import first_line
 from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, is_damage, one_file, scratch, session
+from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, is_damage, one_file, scratch, session, time_limit
 
 _SQL = statements(__name__)
 _ALONE = "hive_partitioning = false"
@@ -171,12 +170,12 @@ def _rows(
         duckdb.InterruptException: it takes longer than `longest_s` seconds until all rows are read.
     """
     end = None if longest_s is None else time.monotonic() + longest_s
-    with _interrupting(connection, end):
+    with _until(connection, end):
         result = connection.execute(query, options)
     names = [column[0] for column in result.description]
     numbers = (number for number in itertools.count(before + 1) if number not in skipping)
     while True:
-        with _interrupting(connection, end):
+        with _until(connection, end):
             batch = result.fetchmany(_BATCH)
         if not batch:
             return
@@ -184,22 +183,8 @@ def _rows(
             yield Raw(next(numbers), dict(zip(names, values, strict=True)))
 
 
-@contextmanager
-def _interrupting(connection: Any, end: float | None) -> Iterator[None]:
-    """Interrupt what the connection does at the time `end`."""
-    if end is None:
-        yield
-        return
-    timer = threading.Timer(max(0.0, end - time.monotonic()), connection.interrupt)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-    if time.monotonic() > end:
-        import duckdb
-
-        raise duckdb.InterruptException("Interrupted")
+def _until(connection: Any, end: float | None) -> AbstractContextManager[None]:
+    return nullcontext() if end is None else time_limit(connection, end - time.monotonic())
 
 
 def _rejected(connection: Any) -> list[Raw]:

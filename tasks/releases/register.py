@@ -83,8 +83,8 @@ def register(home: Home, source: Source) -> Registration:
         UserError: a name is missing, or an evaluation of these files would stop at once.
     """
     dataset = dataset_name(source)
-    if not source.release.strip() or "\n" in source.release:
-        raise UserError("a registered release needs a name, in one line")
+    if not source.release.strip():
+        raise UserError("a registered release needs a name")
     work = home.local / FOLDER / f"new-{uuid.uuid4().hex}"
     work.mkdir(parents=True)
     try:

@@ -6,14 +6,12 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
-from answerkey.tasks.warehouse.warehouse import session
+from answerkey.tasks.warehouse.warehouse import session, time_limit
 
 if TYPE_CHECKING:
     import duckdb
@@ -102,21 +100,22 @@ def parse_condition(text: object) -> Condition:
     import duckdb
 
     offline = {name: "false" for name in ("enable_external_access", "autoload_known_extensions")}
-    with session(config={**offline, "memory_limit": "256MB"}) as connection, time_limit(connection, _CHECK_S):
+    with session(config={**offline, "memory_limit": "256MB"}) as connection:
         try:
-            plain = _statement(connection, "true")
-            clause = _clause(_statement(connection, text), text, plain)
-            if problem := next(_problems(clause), ""):
-                raise UserError(f"{text!r}: {problem}")
-            names: list[tuple[str, ...]] = []
-            plain["statements"][0]["node"]["where_clause"] = _rewritten(clause, names)
-            asked = {"tree": json.dumps(plain)}
-            [(sql,)] = connection.execute("SELECT json_deserialize_sql($tree::JSON)", asked).fetchall()
-            condition = Condition(
-                text, sql.removeprefix(_SELECT), names_in([Condition("", "", tuple(dict.fromkeys(names)))])
-            )
-            row = struct([condition], ["NULL"] * len(condition.names))
-            connection.execute(f"EXPLAIN SELECT 1 FROM (SELECT {row} AS {_ROW}) WHERE {verdict(condition)}")
+            with time_limit(connection, _CHECK_S):
+                plain = _statement(connection, "true")
+                clause = _clause(_statement(connection, text), text, plain)
+                if problem := next(_problems(clause), ""):
+                    raise UserError(f"{text!r}: {problem}")
+                names: list[tuple[str, ...]] = []
+                plain["statements"][0]["node"]["where_clause"] = _rewritten(clause, names)
+                asked = {"tree": json.dumps(plain)}
+                [(sql,)] = connection.execute("SELECT json_deserialize_sql($tree::JSON)", asked).fetchall()
+                condition = Condition(
+                    text, sql.removeprefix(_SELECT), names_in([Condition("", "", tuple(dict.fromkeys(names)))])
+                )
+                row = struct([condition], ["NULL"] * len(condition.names))
+                connection.execute(f"EXPLAIN SELECT 1 FROM (SELECT {row} AS {_ROW}) WHERE {verdict(condition)}")
         except duckdb.Error as error:
             raise UserError(f"{text!r}: {_said(error)}") from error
         except RecursionError as error:
@@ -162,18 +161,6 @@ def _packed(tree: dict[str, Any]) -> str:
         f"{_quoted(name)} := {_packed(inner) if isinstance(inner, dict) else inner}" for name, inner in tree.items()
     )
     return f"struct_pack({', '.join(fields)})"
-
-
-@contextmanager
-def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt what the connection does after so long: it raises duckdb.InterruptException then."""
-    timer = Timer(seconds, connection.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _statement(connection: duckdb.DuckDBPyConnection, text: str) -> Any:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
 from answerkey.tasks.load.remote import URL, without_secrets
-from answerkey.tasks.traces.condition import names_in, struct, time_limit, verdict
+from answerkey.tasks.traces.condition import names_in, struct, verdict
 from answerkey.tasks.traces.rules import KEYS, Rule
 from answerkey.tasks.traces.source import Relation, traces_in
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, write_parquet
+from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, time_limit, write_parquet
 
 if TYPE_CHECKING:
     import duckdb

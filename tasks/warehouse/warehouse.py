@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from filelock import FileLock, Timeout
@@ -393,6 +394,38 @@ def session(
     connection = duckdb.connect(database, read_only=read_only, config=settings)
     connection.execute("SET enable_progress_bar = false")
     return connection
+
+
+@contextmanager
+def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupt what the connection does after so long.
+
+    Raises:
+        duckdb.InterruptException: it was, or it took longer.
+    """
+    import duckdb
+
+    passed = Event()
+
+    def interrupt() -> None:
+        passed.set()
+        connection.interrupt()
+
+    timer = Timer(max(0.0, seconds), interrupt)
+    timer.daemon = True
+    timer.start()
+    late = f"Interrupted after {seconds:.0f} s"
+    try:
+        yield
+    except duckdb.Error as error:
+        # Between two steps of a query DuckDB says something else of an interruption.
+        if passed.is_set():
+            raise duckdb.InterruptException(late) from error
+        raise
+    finally:
+        timer.cancel()
+    if passed.is_set():
+        raise duckdb.InterruptException(late)
 
 
 def scratch(folder: Path) -> duckdb.DuckDBPyConnection:

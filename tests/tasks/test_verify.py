@@ -147,7 +147,7 @@ def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
             ],
         ),
         (["DROP VIEW facts"], ["facts: view: it is missing"]),
-        (["DROP VIEW facts", "CREATE TABLE facts (n INT)"], ["facts: table: it is not defined as answerkey defines it"]),
+        (["DROP VIEW facts", "CREATE TABLE facts(n INT)"], ["facts: table: it is not defined as answerkey defines it"]),
         (["DROP TABLE verdicts"], ["verdicts: table: it is missing"]),
         (["ALTER TABLE reports DROP COLUMN message"], ["reports: table: it is not defined as answerkey defines it"]),
     ],

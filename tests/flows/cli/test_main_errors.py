@@ -179,6 +179,15 @@ def test_what_is_written_wrongly_is_named(
     assert not (home / "nowhere").exists()
 
 
+def test_no_page_is_written_where_a_removal_would_not_find_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "pages").mkdir()
+    for page in (home / "pages" / "mine.html", home / "pages" / ".." / "pages" / "mine.html"):
+        assert said(capsys, 2, "report", "new", "--html", page, "--home", home) == (
+            f"--html {page}: answerkey writes and removes the pages in {home}/pages; name another folder"
+        )
+    assert list((home / "pages").iterdir()) == []
+
+
 CODE = "@pd.io.common.os.system('touch ran')"
 PANDAS = (
     "row_condition: a condition in the language of pandas can run any code, so it is refused; "

@@ -552,7 +552,7 @@ def test_a_name_that_is_no_text_any_more_is_a_damaged_ledger(tmp_path: Path) -> 
     with pytest.raises(LedgerError) as error:
         list(SQLiteLedger(tmp_path).calls())
     assert str(error.value).startswith(f"the ledger {file} cannot be used (")
-    assert str(error.value).endswith("the file is damaged: restore it from a backup, or move it away to begin a new one")
+    assert str(error.value).endswith("damaged: restore it from a backup, or move it away to begin a new one")
 
 
 @pytest.mark.parametrize("damage", ["'no'", "CAST(x'ff00fe' AS TEXT)"])

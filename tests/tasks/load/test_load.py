@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from answerkey.metrics_core.errors import UserError
@@ -263,6 +264,38 @@ def test_a_data_set_name_that_report_ids_cannot_hold(name: str) -> None:
     with pytest.raises(UserError) as error:
         dataset_name(Source("a.jsonl", dataset=name))
     assert str(error.value) == f"--dataset {name!r}: use letters, digits, dots, dashes and underscores"
+
+
+@pytest.mark.parametrize("name", [".", "..", "index.html", "_data-docs"])
+def test_a_data_set_is_not_called_like_a_page_of_the_site(name: str) -> None:
+    said = f"--dataset {name!r}: a page or a folder of the site has this name; choose another one"
+    for source in (Source("a.jsonl", dataset=name), Source(f"runs/{name}.jsonl")):
+        with pytest.raises(UserError) as error:
+            dataset_name(source)
+        assert str(error.value) == said
+
+
+def test_releases_whose_names_look_alike_are_one(tmp_path: Path) -> None:
+    names = ["é", "e\u0301", " é ", "r", "r ", "a\nb", "r\u202e", "r\u200b", " "]
+    rows = [{"id": str(n), "answer": "x", "reference": "x", "release": name} for n, name in enumerate(names)]
+    loaded = load(Source(jsonl(tmp_path / "d.jsonl", rows)), tmp_path / "staged")
+    staged = pq.read_table(loaded.staged).to_pylist()
+    assert [row["release"] for row in staged] == ["é", "é", "é", "r", "r", ""]
+    refused = pq.read_table(loaded.rejects).to_pylist()
+    assert [row["reason"] for row in refused] == [
+        f"the release {shown} has a character that cannot be seen, {code}; remove it"
+        for shown, code in (("'a\\nb'", "U+000A"), ("'r\\u202e'", "U+202E"), ("'r\\u200b'", "U+200B"))
+    ]
+
+
+def test_a_release_is_given_as_it_will_be_called() -> None:
+    for name, said in {
+        "r ": "--release 'r ': write 'r', composed and without blanks around it",
+        "a\nb": "--release: the release 'a\\nb' has a character that cannot be seen, U+000A; remove it",
+    }.items():
+        with pytest.raises(UserError) as error:
+            Source("a.jsonl", release=name)
+        assert str(error.value) == said
 
 
 def test_the_name_of_a_data_set(tmp_path: Path) -> None:

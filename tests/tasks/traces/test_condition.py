@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.traces.condition import names_in, of_filter, parse_condition, struct, time_limit, verdict
+from answerkey.tasks.traces.condition import names_in, of_filter, parse_condition, struct, verdict
+from answerkey.tasks.warehouse.warehouse import time_limit
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +276,7 @@ def test_no_condition_takes_long_or_much_memory_however_it_is_made(text: str, en
 
 def test_what_takes_too_long_is_interrupted(connection: duckdb.DuckDBPyConnection) -> None:
     endless = "SELECT count(*) FROM range(1_000_000_000_000) t(i) WHERE i % 7 = 3 AND sqrt(i) > 5"
-    with time_limit(connection, 0.2), pytest.raises(duckdb.InterruptException):
+    with pytest.raises(duckdb.InterruptException), time_limit(connection, 0.2):
         connection.execute(endless).fetchall()
     with time_limit(connection, 30.0):
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
