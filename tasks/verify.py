@@ -31,7 +31,7 @@ from answerkey.tasks.warehouse.content import PARTS, hashes, wrongly_signed
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import definitions, relations
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import one_file
+from answerkey.tasks.warehouse.warehouse import one_file, session
 
 if TYPE_CHECKING:
     import duckdb
@@ -183,12 +183,10 @@ def _definitions() -> dict[str, set[tuple[str, str]]]:
 
     That is as DuckDB gives it before and after it has stored it, which is not the same.
     """
-    import duckdb
-
     defined: dict[str, set[tuple[str, str]]] = {}
     with TemporaryDirectory(prefix="answerkey-verify-") as folder:
         for script in (definitions(constraints=False), ""):
-            with duckdb.connect(str(Path(folder) / "new.duckdb")) as new:
+            with session(str(Path(folder) / "new.duckdb")) as new:
                 new.execute(script)
                 for name, kind, definition in new.execute(_SQL["relations"]).fetchall():
                     defined.setdefault(name, set()).add((kind, definition))
