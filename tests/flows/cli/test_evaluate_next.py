@@ -18,7 +18,7 @@ NEW = 'it\'s $(new); "*" é'
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three releases, one of which has a name that a shell would take apart, in a home with a blank in its name."""
     folder = tmp_path_factory.mktemp("next") / "my home"
-    for name, right in (("first", 9), ("old", 6), (NEW, 8), ("steers\x1b[2J", 8)):
+    for name, right in (("first", 9), ("old", 6), (NEW, 8), ("steers\u00a0by", 8)):
         rows = [
             {"id": f"q{n}", "question": "Q?", "answer": "Paris" if n < right else "Rome", "reference": "Paris"}
             for n in range(12)
@@ -41,7 +41,7 @@ def test_a_new_release_is_compared_with_the_one_before_and_the_commands_run(
     monkeypatch.chdir(tmp_path)
     found = commands(home, capsys, f"faq/{NEW}/v1")
     where = ["--home", str(home)]
-    pair = ["faq/steers\x1b[2J/v1", f"faq/{NEW}/v1"]
+    pair = ["faq/steers\u00a0by/v1", f"faq/{NEW}/v1"]
     # The release that was made last has a name that cannot be pasted.
     assert found == [["answerkey", "report", f"faq/{NEW}/v1", "--html", "report.html", *where]]
     assert pair[0] not in str(found)
