@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from answerkey.metrics_core.embeddings.calibration import BANDS, band, mapped
 from benchmarks._rows import SHARED, made
 from benchmarks._turns import Contestant, Failed, Turn, ratios, rounds, spread
 
@@ -21,6 +23,7 @@ SIDES = Path(__file__).with_name("_semantic_sides.py")
 PAIRS = 400
 LANGUAGES = ("en", "ru")
 MODELS = ("minilm", "use-multilingual")
+KNOTS, FOLDS = 12, 10
 
 
 def figures(cache: Path, n_rounds: int) -> dict[str, Any]:
@@ -83,11 +86,38 @@ def _agreement(contestant: Contestant, folder: Path, language: str, model: str) 
     file = folder / f"{language}.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     values, labels = contestant.turn(model, file).values, [row["label"] for row in rows]
+    ratings = [label / 5 for label in labels]
     correlations = {
         "pearson": round(float(pearsonr(values, labels)[0]), 3),
         "spearman": round(float(spearmanr(values, labels)[0]), 3),
     }
-    return {"model": model, "language": language, "pairs": len(rows), **correlations}
+    return {
+        "model": model, "language": language, "pairs": len(rows), **correlations,
+        "knots": knots(values, ratings), "bands": bands(values, ratings),
+    }  # fmt: skip
+
+
+def knots(cosines: Sequence[float], ratings: Sequence[float]) -> list[tuple[float, float]]:
+    """The map of `answerkey.metrics_core.embeddings.calibration`: isotonic regression on groups of equal size."""
+    import numpy as np
+    from scipy.optimize import isotonic_regression
+
+    x, y = np.asarray(cosines), np.asarray(ratings)
+    groups = np.array_split(np.argsort(x, kind="stable"), KNOTS)
+    rising = isotonic_regression([y[one].mean() for one in groups], weights=[len(one) for one in groups]).x
+    return [(round(float(x[one].mean()), 3), round(float(value), 3)) for one, value in zip(groups, rising, strict=True)]
+
+
+def bands(cosines: Sequence[float], ratings: Sequence[float]) -> dict[str, tuple[int, float]]:
+    """How many pairs each band has, and their mean rating, each pair with a map that was made without it."""
+    found: dict[str, list[float]] = {name: [] for _, name in BANDS}
+    pairs = list(zip(cosines, ratings, strict=True))
+    for fold in range(FOLDS):
+        others = [pair for n, pair in enumerate(pairs) if n % FOLDS != fold]
+        made = knots(*zip(*others, strict=True))
+        for cosine, given in pairs[fold::FOLDS]:
+            found[band(mapped(made, cosine))].append(given)
+    return {name: (len(given), round(sum(given) / len(given), 3)) for name, given in found.items()}
 
 
 def _file(language: str) -> Path:

@@ -102,7 +102,11 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     """
     old = manifest["parameters"]
     try:
-        scoring, judging = Scoring(**old["scoring"]), Judging(**old["judging"])
+        scored_with = dict(old["scoring"])
+        # As the option was called before.
+        if "embedding_models" in scored_with:
+            scored_with["models"] = scored_with.pop("embedding_models")
+        scoring, judging = Scoring(**scored_with), Judging(**old["judging"])
         # The suite that was checked, wherever its file is now.
         limits = Limits(
             **{**old["limits"], **({"expectations": suite} if (suite := manifest.get("expectations")) else {})}

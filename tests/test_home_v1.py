@@ -82,6 +82,8 @@ METRICS = (
     "meaning_match", "ground_truth_similarity",
 )  # fmt: skip
 JUDGED = METRICS[-2:]
+# It has a field more by now.
+ANEW = (*JUDGED, "semantic_similarity")
 """By the offline judge, whose second edition is another measurement: it is free, and what is stored stays."""
 
 
@@ -90,12 +92,13 @@ def test_the_same_answers_are_not_scored_again(home: Path) -> None:
     files = ("data/answers.jsonl", "data/questions.jsonl")
     source = Source(*files, dataset="faq", paths={"label": "correct"}, slices=("lang",))
     done = run(home, source, METRICS)
-    assert dict(done.plan.n_todo) == {**dict.fromkeys(METRICS, 0), **dict.fromkeys(JUDGED, 35)}
+    assert dict(done.plan.n_todo) == {**dict.fromkeys(METRICS, 0), **dict.fromkeys(ANEW, 35)}
     assert done.ids == ["faq/aurora-1/v3", "faq/aurora-2/v2"]
     [(rows, attempts)] = before
-    assert query(home, "SELECT count(*), sum(attempts) FROM measurements") == [(rows + 70, attempts + 70)]
+    assert query(home, "SELECT count(*), sum(attempts) FROM measurements") == [(rows + 105, attempts + 105)]
+    # The last decimals of a cosine depend on the other texts in its batch.
     changed = f"""
-        SELECT count(*), count(*) FILTER (abs(o.mean - n.mean) > 1e-12)
+        SELECT count(*), count(*) FILTER (abs(o.mean - n.mean) > if(metric = 'semantic_similarity', 1e-6, 1e-12))
         FROM report_scores o JOIN report_scores n USING (metric, field, slice)
         WHERE o.report_id = 'faq/aurora-2/v1' AND n.report_id = 'faq/aurora-2/v2' AND metric NOT IN {JUDGED}
     """

@@ -34,7 +34,7 @@ metrics = ["rouge_l", "token_overlap", "bleu", "semantic_similarity", "meaning_m
 print({measurement.status for measurement in evaluate([Sample("1", "It is Paris.", ["Paris"])], metrics)})
 for model in ("minilm", sys.argv[1]):
     try:
-        evaluate([Sample("1", "It is Paris.", ["Paris"])], ["semantic_similarity"], embedding_models=[model])
+        evaluate([Sample("1", "It is Paris.", ["Paris"])], ["semantic_similarity"], models=[model])
     except EncoderError as error:
         print(error)
 """

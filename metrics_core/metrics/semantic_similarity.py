@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
+from answerkey.metrics_core.embeddings.calibration import KNOTS, band, pairs_for, rating
 from answerkey.metrics_core.embeddings.encoder import Encoder
 from answerkey.metrics_core.embeddings.models import field_suffixes, identify
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Undefined, Usage
@@ -47,16 +48,18 @@ class SemanticSimilarity(Metric):
     """Cosine similarity of the answer and its best reference; see `answerkey.metrics_core.metric.Metric`.
 
     Args:
-        embedding_models: names (see `answerkey.metrics_core.embeddings.models`) or `Encoder` objects, one or several.
+        models: names (see `answerkey.metrics_core.embeddings.models`) or `Encoder` objects, one or several.
         aggregation: from the cosines of several models to one (see `aggregate`).
-        threshold: adds the field `pass`: 1 where the aggregated similarity reaches it. It is compared after
+        threshold: adds the field `pass`: 1 where the aggregated similarity, a cosine, reaches it. It is compared after
             the aggregation, so `pass` is 0 or 1 however many models there are.
         tolerance: the largest difference between models that still is a consensus.
         blank_answer: the policy for blank answers.
         embedding_cache: a folder for the embeddings of earlier calls; it changes no number.
 
-    Its fields are `similarity`, `similarity_<model>` for each of several models, and `pass` where there is a
-    threshold. The best reference is the one with the highest aggregated similarity; all fields come from it.
+    Its fields are `similarity`, `similarity_<model>` for each of several models, `calibrated` where all of them are
+    packaged ones, and `pass` where there is a threshold. The best reference is the one with the highest aggregated
+    similarity; all fields come from it. `calibrated` is what people say of texts with such a cosine (see `calibration`;
+    of several models the mean), and the reason names its band.
 
     An answer that equals a reference after normalisation has similarity 1, without a model. A sample is
     undefined where a model cannot read the answer or any reference (letters that it does not know, a zero
@@ -70,8 +73,9 @@ class SemanticSimilarity(Metric):
     name = "semantic_similarity"
     summary = "cosine of sentence embeddings, one or several models"
     kind = "semantic"
+    version = 2
 
-    embedding_models: Sequence[str | Encoder] = option(
+    models: Sequence[str | Encoder] = option(
         DEFAULT_MODELS,
         title="Embedding models",
         description="Names or paths of sentence-transformers models, one or several.",
@@ -100,8 +104,8 @@ class SemanticSimilarity(Metric):
     )
 
     def __post_init__(self) -> None:
-        models = (self.embedding_models,) if isinstance(self.embedding_models, str) else tuple(self.embedding_models)
-        object.__setattr__(self, "embedding_models", models)
+        models = (self.models,) if isinstance(self.models, str) else tuple(self.models)
+        object.__setattr__(self, "models", models)
         if not math.isfinite(self.tolerance):
             raise ValueError(f"tolerance {self.tolerance!r} is not a number from 0 on")
         super().__post_init__()
@@ -114,24 +118,31 @@ class SemanticSimilarity(Metric):
     def _fields(self) -> Iterator[Field]:
         vote = self.aggregation == "vote"
         yield Field("similarity", _DESCRIPTION, low=0.0 if vote else -1.0, binary=vote)
-        names = _names(self.embedding_models)
+        names = _names(self.models)
         suffixes = field_suffixes(names)
         if len(names) > 1:
             for suffix, name in zip(suffixes, names, strict=True):
                 yield Field(f"similarity_{suffix}", f"cosine of the embeddings of {name}", low=-1.0)
+        if self._is_calibrated:
+            yield Field("calibrated", "what people say of texts with such a cosine: 0 nothing in common, 1 the same")
         if self.threshold is not None:
             yield Field("pass", f"1 where similarity reaches {self.threshold}", binary=True)
 
     @property
+    def _is_calibrated(self) -> bool:
+        # Another encoder may have the name of a packaged one.
+        return all(isinstance(model, str) and model in KNOTS for model in self.models)
+
+    @property
     def signature(self) -> str:
-        """For instance `semantic_similarity|v1|models:minilm@53aa5117|agg:mean|threshold:none|...`.
+        """For instance `semantic_similarity|v2|models:minilm@53aa5117|agg:mean|threshold:none|...`.
 
         Made from constants and from files, without loading a model.
 
         Raises:
             EncoderError: a model is not there.
         """
-        models = ",".join(sorted(map(_label, self.embedding_models)))
+        models = ",".join(sorted(map(_label, self.models)))
         how = f"consensus({float(self.tolerance)})" if self.aggregation == "consensus" else self.aggregation
         threshold = "none" if self.threshold is None else str(float(self.threshold))
         return (
@@ -168,7 +179,7 @@ class SemanticSimilarity(Metric):
         if known is not None:
             return known
         index = identical_reference(sample)
-        return None if index is None else self._scored([1.0] * len(self.embedding_models), {"reference": index})
+        return None if index is None else self._scored(sample, [1.0] * len(self.models), {"reference": index})
 
     def _embeddings(self, samples: Sequence[Sample]) -> dict[str, Embeddings]:
         # numpy is not for those who only ask what the fields are.
@@ -177,15 +188,15 @@ class SemanticSimilarity(Metric):
         from answerkey.metrics_core.embeddings.models import load_encoder
 
         cache = EmbeddingCache(Path(self.embedding_cache)) if self.embedding_cache else None
-        encoders = [load_encoder(model) if isinstance(model, str) else model for model in self.embedding_models]
+        encoders = [load_encoder(model) if isinstance(model, str) else model for model in self.models]
         texts = {text for sample in samples for text in Texts.of(sample)}
-        named = zip(_names(self.embedding_models), encoders, strict=True)
+        named = zip(_names(self.models), encoders, strict=True)
         return {name: embed(encoder, texts, cache) for name, encoder in named}
 
     def _with_models(self, sample: Sample, found: Mapping[str, Embeddings]) -> Outcome:
         by_model = {name: embeddings.by_text for name, embeddings in found.items()}
         compared = compare(Texts.of(sample), by_model, self._rank)
-        return self._scored(compared.cosines, compared.details) if isinstance(compared, Cosines) else compared
+        return self._scored(sample, compared.cosines, compared.details) if isinstance(compared, Cosines) else compared
 
     def _rank(self, cosines: Sequence[float]) -> float:
         # Without a consensus a reference still can be the best one; then the sample has none.
@@ -195,7 +206,7 @@ class SemanticSimilarity(Metric):
     def _aggregate(self, cosines: Sequence[float]) -> float | None:
         return aggregate(cosines, self.aggregation, threshold=self.threshold, tolerance=self.tolerance)
 
-    def _scored(self, cosines: Sequence[float], details: Mapping[str, Any]) -> Outcome:
+    def _scored(self, sample: Sample, cosines: Sequence[float], details: Mapping[str, Any]) -> Outcome:
         similarity = self._aggregate(cosines)
         if similarity is None:
             return Undefined(
@@ -204,10 +215,16 @@ class SemanticSimilarity(Metric):
         values = [similarity]
         if len(cosines) > 1:
             values += cosines
+        reason = None
+        if self._is_calibrated:
+            pairs = pairs_for(sample.answer or "", sample.references[details["reference"]])
+            ratings = [rating(name, pairs, one) for name, one in zip(_names(self.models), cosines, strict=True)]
+            values.append(round(mean(ratings), DECIMALS))
+            reason, details = band(values[-1]), {**details, "calibrated_on": pairs}
         if self.threshold is not None:
             values.append(passes(similarity, self.threshold))
         names = [field.name for field in self.fields]
-        return Scored(dict(zip(names, values, strict=True)), details=details)
+        return Scored(dict(zip(names, values, strict=True)), reason, details)
 
 
 _DESCRIPTION = "cosine of sentence embeddings of the answer and its best reference"

@@ -79,13 +79,13 @@ def test_choices_reach_the_library() -> None:
     scoring = Scoring(
         profile="continuous_eval_v0_3",
         blank_answer="undefined",
-        embedding_models=["minilm"],
+        models=["minilm"],
         aggregation="min",
         threshold=0.7,
     )
     judge = JudgeOptions(judges=("openai/a",))
     assert scoring.create("c", judge) == create(
-        FOUR, profile="continuous_eval_v0_3", blank_answer="undefined", embedding_models=("minilm",),
+        FOUR, profile="continuous_eval_v0_3", blank_answer="undefined", models=("minilm",),
         aggregation="min", threshold=0.7, embedding_cache="c", judge=judge,
     )  # fmt: skip
     limits = Limits(max_quarantined=0.5, missing_tolerance=0.1, length_drift=2.0, min_coverage=0.5)
@@ -97,7 +97,7 @@ def test_choices_reach_the_library() -> None:
 
 
 def test_an_option_that_is_not_set_is_left_to_the_metric() -> None:
-    unset = Scoring(profile="default", embedding_models=[], threshold=0, tolerance=0.1)
+    unset = Scoring(profile="default", models=[], threshold=0, tolerance=0.1)
     assert unset.options == {}
     assert unset.create() == create(FOUR)
 
@@ -122,7 +122,7 @@ def test_a_metric_of_one_s_own_keeps_its_default_of_an_option_that_ours_have_too
 
 
 def test_an_option_that_none_of_the_metrics_has_is_refused_with_its_name() -> None:
-    for given in ({"threshold": 0.5}, {"profile": "continuous_eval_v0_2"}, {"embedding_models": ["minilm"]}):
+    for given in ({"threshold": 0.5}, {"profile": "continuous_eval_v0_2"}, {"models": ["minilm"]}):
         [name] = given
         with pytest.raises(UserError, match=f"^{name}: none of these metrics has such an option$"):
             Scoring(metrics=["rouge_l"], **given).create()

@@ -141,7 +141,7 @@ def test_a_spec_names_a_metric_its_options_and_another_name() -> None:
         "rouge_l",
         "lenient = custom_metrics:Politeness(threshold=.1, blank_answer=undefined)",
         "custom_metrics:Politeness",
-        'semantic_similarity(embedding_models=[minilm, "use-multilingual"], aggregation=vote, threshold=none)',
+        'semantic_similarity(models=[minilm, "use-multilingual"], aggregation=vote, threshold=none)',
     ]
     made = create(texts)
     assert [one.name for one in made] == ["rouge_l", "lenient", "politeness", "semantic_similarity"]

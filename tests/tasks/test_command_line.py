@@ -16,7 +16,7 @@ PARAMETERS = {
         "columns": ["id=meta.id", "label=it's right"], "reference_columns": [], "slices": ["lang", "kind"],
     },
     "scoring": {
-        "metrics": ["rouge_l", "bleu"], "profile": "default", "blank_answer": "zero", "embedding_models": [],
+        "metrics": ["rouge_l", "bleu"], "profile": "default", "blank_answer": "zero", "models": [],
         "aggregation": "mean", "threshold": 0.0, "only_failed": True,
     },
     "judging": {"judges": [], "jury": "majority", "repeats": 1},

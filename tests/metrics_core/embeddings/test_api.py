@@ -86,7 +86,7 @@ def test_by_name_from_end_to_end(server: Server, tmp_path: Path) -> None:
     metric = SemanticSimilarity([NAME], embedding_cache=str(tmp_path))
     samples = [Sample("1", "abc", ["a", "abcdefg"])]
     [measurement] = metric.measure(samples)
-    assert measurement.signature.startswith(f"semantic_similarity|v1|models:{NAME}@api|")
+    assert measurement.signature.startswith(f"semantic_similarity|v2|models:{NAME}@api|")
     # (3, 1) and (7, 1): 22 / sqrt(10 * 50).
     assert measurement.values == {"similarity": 0.98387}
     assert measurement.details == {"reference": 1}

@@ -226,7 +226,8 @@ def test_a_folder_is_a_model_like_any_other() -> None:
     samples = [Sample("1", "The capital city of France is Paris.", ["Paris serves as the capital of France."])]
     [by_path] = SemanticSimilarity([folder]).measure(samples)
     [by_name] = SemanticSimilarity(["minilm"]).measure(samples)
-    assert by_path.values == pytest.approx(dict(by_name.values), abs=1e-5)
+    # What people say of its cosines is only known of the packaged one.
+    assert by_path.values == pytest.approx({"similarity": by_name.values["similarity"]}, abs=1e-5)
     assert "|models:model@" in by_path.signature
 
 

@@ -294,9 +294,11 @@ def test_fields() -> None:
         ("similarity", 0, 1, True),
         ("similarity_minilm", -1, 1, False),
         ("similarity_use_multilingual", -1, 1, False),
+        ("calibrated", 0, 1, False),
         ("pass", 0, 1, True),
     ]
-    assert [(f.name, f.low) for f in SemanticSimilarity("minilm").fields] == [("similarity", -1)]
+    assert [(f.name, f.low) for f in SemanticSimilarity("minilm").fields] == [("similarity", -1), ("calibrated", 0)]
+    assert [f.name for f in SemanticSimilarity("openai/text-embedding-3-small").fields] == ["similarity"]
 
 
 def test_blank_answers(scripted: Any) -> None:
@@ -314,14 +316,14 @@ def test_blank_answers(scripted: Any) -> None:
 
 def test_signature() -> None:
     assert SemanticSimilarity().signature == (
-        "semantic_similarity|v1|models:use-multilingual@0db566fd|agg:mean|threshold:none|chunk:max_seq"
+        "semantic_similarity|v2|models:use-multilingual@0db566fd|agg:mean|threshold:none|chunk:max_seq"
         "|refs:best|blank:zero"
     )
     both = SemanticSimilarity(
         ("use-multilingual", "minilm"), "consensus", 0.75, tolerance=0.2, blank_answer="undefined"
     )
     assert both.signature == (
-        "semantic_similarity|v1|models:minilm@53aa5117,use-multilingual@0db566fd|agg:consensus(0.2)"
+        "semantic_similarity|v2|models:minilm@53aa5117,use-multilingual@0db566fd|agg:consensus(0.2)"
         "|threshold:0.75|chunk:max_seq|refs:best|blank:undefined"
     )
 
@@ -333,8 +335,8 @@ def test_a_signature_keeps_its_structure_whatever_a_model_is_called(scripted: An
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"embedding_models": []}, "embedding_models is .*at least 1 item"),
-        ({"embedding_models": ["minilm", "minilm"]}, "must have different names, got minilm, minilm"),
+        ({"models": []}, "models is .*at least 1 item"),
+        ({"models": ["minilm", "minilm"]}, "must have different names, got minilm, minilm"),
         ({"aggregation": "best"}, "aggregation is 'best', expected mean, median, min, max, vote or consensus"),
         ({"threshold": 1.5}, "threshold is 1.5; it should be less than or equal to 1"),
         ({"threshold": float("nan")}, "threshold is nan; it should be less than or equal to 1"),

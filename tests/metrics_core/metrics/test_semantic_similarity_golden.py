@@ -89,7 +89,7 @@ def test_several_models(scripted: Any, case: dict[str, Any]) -> None:
 def test_blank(case: dict[str, Any]) -> None:
     [measurement] = SemanticSimilarity().measure([Sample("1", case["response"], [case["reference"]])])
     if case["reference"].strip():
-        assert measurement.outcome == Scored({"similarity": case["score"]}, reason="blank answer")
+        assert measurement.outcome == Scored({"similarity": case["score"], "calibrated": 0.0}, reason="blank answer")
     else:
         # The original scores 0 here too, although the right answer is unknown.
         assert measurement.outcome == Undefined("no reference: every reference is missing or blank")

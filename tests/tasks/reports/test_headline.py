@@ -36,7 +36,7 @@ def test_the_default_run_has_four_headlines_and_the_match_decides(tmp_path: Path
     assert headlines(found, "answer_correctness.bleu_score")[:2] == (
         "answer_correctness.bleu_score", "semantic_similarity.similarity",
     )  # fmt: skip
-    assert len(fields_of(found)) == 7 + 1 + 1 + 4
+    assert len(fields_of(found)) == 7 + 1 + 2 + 4
 
 
 def test_labels_decide_where_at_least_half_of_the_answers_have_one(tmp_path: Path) -> None:

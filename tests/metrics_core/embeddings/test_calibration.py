@@ -1,0 +1,83 @@
+"""What people say of texts with a cosine: the maps are those of the ratings, and the bands hold for other pairs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.metrics_core.embeddings.calibration import BANDS, BOTH, ENGLISH, KNOTS, RUSSIAN, pairs_for, rating
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
+from answerkey.metrics_core.sample import Sample
+from benchmarks.semantic import bands, knots
+
+RATED = Path(__file__).resolve().parents[4] / "shared/data/stsb"
+PAIRS = {ENGLISH: ("en",), RUSSIAN: ("ru",), BOTH: ("en", "ru")}
+
+
+def rated(language: str) -> list[dict[str, Any]]:
+    return [
+        json.loads(line) for line in (RATED / f"stsb_{language}_dev.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+
+
+@pytest.mark.skipif(not RATED.is_dir(), reason="the rated pairs of STS-B are not here")
+@pytest.mark.parametrize("model", ["use-multilingual", pytest.param("minilm", marks=pytest.mark.slow)])
+def test_the_maps_are_made_of_the_ratings_and_the_bands_hold_for_other_pairs(model: str) -> None:
+    known: dict[str, tuple[list[float], list[float]]] = {}
+    for language in ("en", "ru"):
+        rows = rated(language)
+        samples = [Sample(row["id"], row["answer"], row["references"]) for row in rows]
+        found = SemanticSimilarity(model).measure(samples)
+        known[language] = [one.values["similarity"] for one in found], [row["human_label"] / 5 for row in rows]
+    for pairs, languages in PAIRS.items():
+        cosines, ratings = ([n for one in languages for n in known[one][part]] for part in (0, 1))
+        for (x, y), (x_again, y_again) in zip(KNOTS[model][pairs], knots(cosines, ratings), strict=True):
+            assert (x, y) == (pytest.approx(x_again, abs=0.002), pytest.approx(y_again, abs=0.002))
+        by_band = bands(cosines, ratings)
+        for (least, name), below in zip(BANDS, (1.01, 0.9, 0.7, 0.5), strict=True):
+            n, mean = by_band[name]
+            assert n >= 20 and least <= mean < below, (pairs, name, n, mean)
+
+
+def test_a_higher_cosine_never_has_a_lower_rating() -> None:
+    for model, maps in KNOTS.items():
+        for pairs in maps:
+            ratings = [rating(model, pairs, cosine / 500) for cosine in range(-500, 501)]
+            assert ratings == sorted(ratings) and (ratings[0], ratings[-1]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("texts", "pairs"),
+    [
+        (("It is Paris.", "Paris"), ENGLISH), (("Ça coûte 5 €", "œuvre"), ENGLISH), (("Это Париж.", "Париж"), RUSSIAN),
+        (("Это GPT-4.", "GPT-4 от OpenAI"), ENGLISH), (("巴黎", "巴黎。"), BOTH), (("42", "42.0"), BOTH),
+        (("", ""), BOTH), (("Париж Paris",), BOTH),
+    ],
+)  # fmt: skip
+def test_the_script_of_most_letters_decides(texts: tuple[str, ...], pairs: str) -> None:
+    assert pairs_for(*texts) == pairs
+
+
+SEED = "Москва является столицей России."
+ANSWERS = {
+    "Столица Российской Федерации — город Москва.": "overlap",
+    "Россия — самая большая страна в мире по площади.": "little in common",
+    "Искусственный интеллект — это область компьютерных наук.": "little in common",
+    SEED: "nearly identical",
+}
+
+
+def test_two_models_that_give_other_cosines_say_much_the_same_of_the_same_texts() -> None:
+    samples = [Sample(str(n), answer, [SEED]) for n, answer in enumerate(ANSWERS)]
+    found = {model: SemanticSimilarity(model).measure(samples) for model in KNOTS}
+    one, other = ([row.values for row in found[model]] for model in ("use-multilingual", "minilm"))
+    assert [round(row["similarity"], 3) for row in one] == [0.654, 0.352, 0.114, 1.0]
+    assert [round(row["similarity"], 3) for row in other] == [0.853, 0.677, 0.591, 1.0]
+    assert [round(row["calibrated"], 3) for row in one] == [0.593, 0.336, 0.121, 1.0]
+    assert [round(row["calibrated"], 3) for row in other] == [0.642, 0.327, 0.254, 1.0]
+    for rows in found.values():
+        assert [row.reason for row in rows] == list(ANSWERS.values())
+        assert {row.details["calibrated_on"] for row in rows} == {RUSSIAN}
+    [both] = SemanticSimilarity(["use-multilingual", "minilm"], "min").measure(samples[:1])
+    assert both.values["calibrated"] == pytest.approx((one[0]["calibrated"] + other[0]["calibrated"]) / 2, abs=1e-6)
