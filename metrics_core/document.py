@@ -87,7 +87,8 @@ def _parsed(text: str, file: str) -> Located:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(
-            f"{file}:{line}: not YAML: {error.problem}; put a text with a colon, bracket or star in quotes"
+            f"{file}:{line}: not YAML: {error.problem}; check the indentation, and put a text with a colon, bracket or "
+            "star in quotes"
         ) from error
     except RecursionError as error:
         raise UserError(f"{file}: nested more than {_DEEPEST} levels deep") from error

@@ -196,6 +196,8 @@ def _found_encoding(file: Path, notes: list[str]) -> str:
         sample = _not_utf8(file)
         if not sample or _some_utf8(sample):
             return "utf-8" if sample else ""
+        if b"\0" in head:
+            raise UserError(f"{file}: this is not text: there are zero bytes in it; give CSV, JSON Lines or Parquet")
         encoding, others = _told(sample)
         if others:
             raise UserError(

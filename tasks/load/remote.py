@@ -131,7 +131,7 @@ def _fetch(url: str, target: Path) -> None:
             for piece in reply.iter_bytes(1 << 20):
                 out.write(piece)
                 if out.tell() > MOST_BYTES:
-                    raise OSError(f"it is larger than {MOST_BYTES / 2**30:.0f} GiB; download it, and name the file")
+                    raise OSError(f"it is larger than {MOST_BYTES / 2**30:g} GiB; download it, and name the file")
     except httpx.HTTPStatusError as error:
         raise OSError(f"HTTP Error: {error.response.status_code} {error.response.reason_phrase}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.validate.suite import contract_suite, great_expectations, its_own_project
@@ -51,6 +52,9 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
 
     Returns:
         The name of its page in the store of the home: that of the first suite that the rows break, else the contract's.
+
+    Raises:
+        UserError: a page cannot be written.
     """
     suites = [(CONTRACT, contract_suite(contract))]
     if contract.expectations:
@@ -98,6 +102,8 @@ def _context(home: Home) -> Iterator[Any]:
 def _without_tracking(pages: Sequence[Path]) -> None:
     """Take out of new pages what would tell the makers of the library that somebody has opened one."""
     for page in pages:
+        if not page.is_file():
+            raise UserError(f"{page.parent}: a page cannot be written here; is the disk full?")
         content = page.read_text(encoding="utf-8")
         kept = _TRACKING.sub("", content)
         if kept != content:

@@ -175,6 +175,8 @@ def great_expectations() -> ModuleType:
     """The library, imported late (1.5 s of CPU), silent, and with its usage statistics off."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    # A page that cannot be written is a traceback here, and no exception: `build_data_docs` looks for its pages itself.
+    logging.getLogger("great_expectations.render").setLevel(logging.CRITICAL)
     with _imported_later("scipy.stats", "altair"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import great_expectations as gx

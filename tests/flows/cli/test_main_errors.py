@@ -449,6 +449,19 @@ def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(home: Path, answer
     assert again.returncode == 0, again.stderr
 
 
+def test_data_docs_that_cannot_be_written_are_one_line(bare_cli: Cli, answers: Path, tmp_path: Path) -> None:
+    there = tmp_path / "home" / "pages" / "_data-docs" / "validations"
+    there.parent.mkdir(parents=True)
+    there.write_text("a file where the pages should be")
+    found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", tmp_path / "home")
+    assert (found.returncode, "Traceback" in found.stderr) == (0, False), found.stderr
+    [line] = [line for line in found.stderr.splitlines() if "Data Docs" in line]
+    assert line == (
+        f"the Data Docs could not be made: {there.parent}: a page cannot be written here; is the disk full?; the "
+        "checks are in the warehouse"
+    )
+
+
 @pytest.fixture
 def unprivileged() -> list[str]:
     """What stands before a command, so that the permissions of files hold for it even if root runs the tests."""

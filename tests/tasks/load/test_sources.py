@@ -1,6 +1,7 @@
 """Sources are read row by row, and what cannot be read comes out with its place and the reason."""
 
 import functools
+import gzip
 import hashlib
 import http.server
 import importlib.util
@@ -17,10 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load import remote
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.load.sources import SUPPORTED, Contents, called, read
 from answerkey.tasks.warehouse.bucket import BucketStore
+from tests.judge_http import http as http_reply
+from tests.raw_server import RawServer
 
 
 def rows(folder: Path, name: str, content: str | bytes) -> list[Raw]:
@@ -294,6 +298,18 @@ def test_a_url(tmp_path: Path, website: tuple[str, Path], name: str) -> None:
     (folder / "a.json").write_text(json.dumps([row]), encoding="utf-8")
     pq.write_table(pa.Table.from_pylist([row]), folder / "a.parquet")
     assert list(read(f"{address}/{name}", tmp_path / "work")) == [Raw(1, row)]
+
+
+def test_a_download_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "MOST_BYTES", 2**23)
+    # 64 MiB once they are unpacked, which happens a piece at a time.
+    packed = http_reply(200, gzip.compress(bytes(2**26)), "content-encoding: gzip\r\n")
+    with RawServer(packed) as server, pytest.raises(UserError) as error:
+        list(read(f"{server.url}/a.csv", tmp_path / "work"))
+    assert str(error.value) == (
+        f"{server.url}/a.csv: could not be read: it is larger than 0.0078125 GiB; download it, and name the file"
+    )
+    assert sum(file.stat().st_size for file in (tmp_path / "work").iterdir()) < 2**25
 
 
 def test_the_key_in_a_url_is_in_no_note_and_no_message(tmp_path: Path, website: tuple[str, Path]) -> None:

@@ -158,8 +158,8 @@ def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 WRONG: list[tuple[str, str]] = [
     (
         "{expectations: [",
-        ":1: not YAML: expected the node content, but found '<stream end>'; put a text with a colon, "
-        "bracket or star in quotes",
+        ":1: not YAML: expected the node content, but found '<stream end>'; check the indentation, and "
+        "put a text with a colon, bracket or star in quotes",
     ),
     ("{expectations: [], expectations: []}", ":1: expectations: is here twice, first in line 1; keep one"),
     ("{a: 1}", ": no suite: it needs a list `expectations`, each with `type` and `kwargs`"),
