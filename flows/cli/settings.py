@@ -152,14 +152,15 @@ def _schedules(schedules: Collection[Mapping[str, Any]]) -> Settings:
 
 def as_deployment(deployment: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """A deployment of prefect.yaml with these settings but its schedules, for a server that has it already."""
-    limit = {"limit": settings["concurrency limit"], "collision_strategy": settings["collision strategy"]}
+    limit, strategy = settings["concurrency limit"], settings["collision strategy"]
     pool = {**deployment["work_pool"], "name": settings["work pool"]}
     return {
         **{key: value for key, value in deployment.items() if key != "schedules"},
         "description": settings["description"],
         "tags": settings["tags"],
         "paused": settings["paused"],
-        "concurrency_limit": limit if limit["limit"] else None,
+        # One that was set in a browser may have no strategy, which Prefect takes for no value of it.
+        "concurrency_limit": {"limit": limit, "collision_strategy": strategy} if limit and strategy else limit or None,
         "parameters": _of_kind("parameter", settings),
         "work_pool": pool | {"job_variables": _of_kind("job variable", settings)},
     }
