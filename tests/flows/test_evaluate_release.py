@@ -183,7 +183,8 @@ def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli: Cli, answer
     home = tmp_path / "home"
     blocked = _block_the_part_of("contains", answers, home, tmp_path)
     result = cli("evaluate", answers, "--metrics", "contains,exact_match", "--home", home)
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 4, result.stderr
+    assert "faq/new/v1: no answer has a score of contains" in result.stderr
     assert "contains: 8 rows failed: IsADirectoryError" in result.stderr
     assert "PARTIAL" in result.stdout
     failed = query(home, "SELECT DISTINCT status, \"value\", reason FROM scores WHERE metric = 'contains'")

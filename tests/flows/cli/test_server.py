@@ -8,21 +8,22 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import ROOT, command, free_port
+from tests.cluster_servers import free_ports
+from tests.flows.conftest import ROOT, command
 from tests.flows.deployed_help import until
 
 
 def two_free_ports() -> int:
     """The first of two that follow each other: the server's, and that of the pages."""
     while True:
-        port = free_port()
-        with socket.socket() as probe:
-            if port < 65_535 and probe.connect_ex(("127.0.0.1", port + 1)):
-                return port
+        [port] = free_ports(1)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
+            return port
 
 
 @pytest.fixture(scope="module")
