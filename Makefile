@@ -48,8 +48,8 @@ test: $(DEV) ## run all tests but the slow ones, in three processes (ARGS="-k ro
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
 .PHONY: test-slow
-test-slow: $(DEV) ## run the tests marked as slow
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not kills" $(ARGS)
+test-slow: $(DEV) ## run the tests marked as slow, in three processes
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not kills" $(ARGS)
 
 .PHONY: test-kills
 test-kills: $(DEV) ## kill every server and process of a run on a cluster, one after the other
@@ -68,16 +68,11 @@ bench: $(DEV) ## run all benchmarks beside other libraries, and write docs/bench
 
 .PHONY: train-matcher
 train-matcher: $(DEV) ## train the offline matcher on ../shared/data and write its model file
-	@$(BIN)/python benchmarks/train_matcher.py --write $(ARGS)
-
-.PHONY: cli-reference
-cli-reference: $(RUNTIME) ## write docs/cli.md from the commands, and docs/schema.md from the tables
-	@$(BIN)/python docs/make_cli.py
-	@$(BIN)/python docs/make_schema.py
+	@$(BIN)/python benchmarks/studies/train_matcher.py --write $(ARGS)
 
 .PHONY: docs
 docs: $(DEV) ## write the documentation as a site to build/site; a link that leads nowhere is an error
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@env -u ANSWERKEY_HOME NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 .PHONY: setup
 setup: $(DEV) ## install everything into .venv (the other targets do it by themselves)

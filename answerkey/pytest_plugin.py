@@ -49,7 +49,7 @@ def answerkey_gate() -> ReleaseGate:
         verdict = gated.verdict
         if verdict.outcome != "PASS":
             rules = [f"  {rule.outcome:<12}  {rule.rule}: {rule.sentence}" for rule in verdict.rules]
-            pytest.fail("\n".join([f"{verdict.outcome}  {verdict.sentence}", *rules]), pytrace=False)
+            pytest.fail("\n".join([f"{verdict.outcome}  {verdict.sentence}", *verdict.notes, *rules]), pytrace=False)
         return gated
 
     return decide

@@ -44,7 +44,7 @@ def _answerkey(metric: str, field: str) -> Contestant:
         from answerkey.metrics_core import Sample, evaluate
         from answerkey.metrics_core.judges.options import JudgeOptions
         from answerkey.metrics_core.llm.access import Access
-        from answerkey.metrics_core.llm.litellm import litellm
+        from answerkey.metrics_core.llm.provider import litellm
 
         litellm()  # which is imported where it is first used
         samples = [Sample(str(i), row.answer, [row.reference], row.question) for i, row in enumerate(rows)]

@@ -28,7 +28,7 @@ from _turns import serve
 
 Row = dict[str, Any]
 Work = Callable[[], list[float]]
-FIELDS = {"rouge_l": "f1", "token_overlap": "f1", "exact_match": "match", "bleu": "bleu", "chrf": "chrf"}
+FIELDS = {"rouge_l": "f1", "token_overlap": "f1", "exact_match": "match"}
 HERE = Path(__file__).resolve().parent
 
 
@@ -99,40 +99,6 @@ def rouge(task: str, rows: list[Row]) -> Work:
     ]
 
 
-def sacrebleu(task: str, rows: list[Row]) -> Work:
-    from sacrebleu.metrics import BLEU, CHRF
-
-    scorer = BLEU(lowercase=True, effective_order=True) if task == "bleu" else CHRF(lowercase=True)
-    return lambda: [scorer.sentence_score(row["answer"], row["references"]).score / 100 for row in rows]
-
-
-def nltk(task: str, rows: list[Row]) -> Work:
-    """BLEU on sacreBLEU's tokens with its smoothing and order; chrF averages F over the orders, and so differs."""
-    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
-    from nltk.translate.chrf_score import sentence_chrf
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-
-    cut = Tokenizer13a()
-    smooth = SmoothingFunction().method3
-
-    @cache
-    def tokens(text: str) -> list[str]:
-        words: list[str] = cut(text.lower()).split()
-        return words
-
-    def bleu(row: Row) -> float:
-        given = tokens(row["answer"])
-        order = min(4, len(given)) or 1
-        references = [tokens(text) for text in row["references"]]
-        return float(sentence_bleu(references, given, weights=(1 / order,) * order, smoothing_function=smooth))
-
-    def chrf(row: Row) -> float:
-        answer = row["answer"].lower()
-        return max(sentence_chrf(text.lower(), answer, max_len=6, beta=2.0) for text in row["references"])
-
-    return lambda: [(bleu if task == "bleu" else chrf)(row) for row in rows]
-
-
 def squad(task: str, rows: list[Row]) -> Work:
     """SQuAD's definition in our words: articles and ASCII punctuation fall out, then F1 of the bags of words."""
     articles = re.compile(r"\b(a|an|the)\b")
@@ -169,20 +135,6 @@ def torchmetrics(task: str, rows: list[Row]) -> Work:
                 )["rougeL_fmeasure"]
             )
         ]
-    if task == "chrf":
-
-        def sentences() -> list[float]:
-            _, each = metrics.chrf_score(
-                answers, references, n_word_order=0, lowercase=True, return_sentence_level_score=True
-            )
-            return [float(value) for value in each]
-
-        return sentences
-    if task == "bleu":
-        return lambda: [
-            float(metrics.sacre_bleu_score([answer], [texts], lowercase=True))
-            for answer, texts in zip(answers, references, strict=True)
-        ]
     name = "f1" if task == "token_overlap" else "exact_match"
     given = [{"prediction_text": answer, "id": str(i)} for i, answer in enumerate(answers)]
     expected = [
@@ -204,12 +156,10 @@ def evaluate(task: str, rows: list[Row]) -> Work:
 def ragas(task: str, rows: list[Row]) -> Work:
     """One event loop for all pairs of an answer and a reference; the best of these."""
     from ragas.dataset_schema import SingleTurnSample
-    from ragas.metrics import BleuScore, ChrfScore, ExactMatch, RougeScore
+    from ragas.metrics import ExactMatch, RougeScore
 
     metric = {
         "rouge_l": lambda: RougeScore(rouge_type="rougeL", mode="fmeasure"),
-        "bleu": BleuScore,
-        "chrf": ChrfScore,
         "exact_match": ExactMatch,
     }[task]()
     pairs = [
@@ -251,8 +201,6 @@ WHO: dict[str, tuple[Callable[[str, list[Row]], Work], tuple[str, ...]]] = {
     "rouge-score": (rouge_score, ("rouge-score",)),
     "rouge-score, our words": (rouge_score_our_words, ("rouge-score",)),
     "rouge + NLTK": (rouge, ("rouge", "nltk")),
-    "sacreBLEU": (sacrebleu, ("sacrebleu",)),
-    "NLTK": (nltk, ("nltk",)),
     "SQuAD's definition": (squad, ()),
     "torchmetrics": (torchmetrics, ("torchmetrics", "torch")),
     "evaluate": (evaluate, ("evaluate",)),

@@ -57,10 +57,10 @@ def cpu(pids: Iterable[int]) -> float:
 def drive(words: list[str]) -> int:
     """The command line, which writes down when each of its steps begins and ends, with the CPU used by then."""
     from answerkey.flows.cli.main import main as command
-    from answerkey.flows.orchestration import Step
+    from answerkey.flows.prefect_or_local import Task
 
     groups = {"driver": [os.getpid()], **json.loads(os.environ[_PIDS])}
-    call = Step.__call__
+    call = Task.__call__
 
     def note(what: str) -> None:
         used = {name: cpu(pids) for name, pids in groups.items()}
@@ -69,15 +69,16 @@ def drive(words: list[str]) -> int:
 
     def noted(step: Any, *args: Any, **kwargs: Any) -> Any:
         # The work of shards begins when it is asked what has ended: it is what comes after the step that cut them.
-        if step._name == "work on a cluster":
+        name = step.options["name"]
+        if name == "work on a cluster":
             return call(step, *args, **kwargs)
-        note(step._name)
+        note(name)
         try:
             return call(step, *args, **kwargs)
         finally:
-            note(f"after {step._name}")
+            note(f"after {name}")
 
-    Step.__call__ = noted  # type: ignore[assignment, method-assign]
+    Task.__call__ = noted  # type: ignore[assignment, method-assign]
     note("check")
     sys.argv = ["answerkey", *words]
     try:

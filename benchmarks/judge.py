@@ -34,9 +34,9 @@ from answerkey.metrics_core.evaluate import evaluate
 from answerkey.metrics_core.judges.judge_metric import request
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.litellm import litellm
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.response_format import ResponseFormat
+from answerkey.metrics_core.llm.provider import litellm
+from answerkey.metrics_core.llm.response import ResponseFormat
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, _fields
 from answerkey.metrics_core.sample import Sample

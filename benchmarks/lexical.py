@@ -19,8 +19,6 @@ PEERS: dict[str, tuple[str, ...]] = {
     "rouge_l": ("rouge-score", "rouge-score, our words", "torchmetrics", "evaluate", "ragas", "DeepEval"),
     "token_overlap": ("SQuAD's definition", "torchmetrics"),
     "exact_match": ("SQuAD's definition", "torchmetrics", "ragas", "DeepEval"),
-    "bleu": ("sacreBLEU", "NLTK", "torchmetrics", "ragas"),
-    "chrf": ("sacreBLEU", "NLTK", "torchmetrics", "ragas"),
     "continuous_eval": ("rouge + NLTK",),
 }
 ENVIRONMENTS = {"torchmetrics": "torchmetrics", "evaluate": "evaluate", "ragas": "ragas", "DeepEval": "deepeval"}

@@ -23,8 +23,6 @@ METRICS = {
     "rouge_l": "ROUGE-L",
     "token_overlap": "Token overlap (F1 of SQuAD)",
     "exact_match": "Exact match",
-    "bleu": "Sentence BLEU",
-    "chrf": "chrF",
     "continuous_eval": "Profile `continuous_eval_v0_3`",
 }
 

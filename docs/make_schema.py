@@ -1,12 +1,9 @@
-"""Writes docs/schema.md from the comments in tasks/warehouse/schema.sql: `make cli-reference`."""
-
-from pathlib import Path
+"""The page of the documentation site about tables and views, made of the comments in tasks/warehouse/schema.sql."""
 
 from answerkey.tasks.warehouse.migrate import VERSION
 from answerkey.tasks.warehouse.schema import Relation, definitions, relations
 from answerkey.tasks.warehouse.warehouse import session
 
-FILE = Path(__file__).with_name("schema.md")
 _HEAD = """# Tables and views of the warehouse
 
 Version {version}. The same texts are in the database: `SELECT table_name, column_name, comment FROM duckdb_columns()`.
@@ -30,16 +27,15 @@ def reference() -> str:
     tables = [relation for relation in relations().values() if not relation.is_view]
     parts = [_HEAD.format(version=VERSION), "## Views\n\n", *(_section(one, kinds[one.name]) for one in views)]
     parts += ["## Tables\n\n", *(_section(one, kinds[one.name]) for one in tables)]
-    return "".join(parts) + "<!-- Made by docs/make_schema.py; do not edit. -->\n"
+    return "".join(parts)
 
 
 def _section(relation: Relation, kinds: dict[str, str]) -> str:
     lines = [f"### {relation.name}\n\n{_plain(relation.comment)}\n"]
     if relation.key:
         by = "DuckDB (not on a lake) and" if relation.keeps_key else ""
-        lines.append(
-            f"Key: {', '.join(f'`{column}`' for column in relation.key)}, tested by {by} `answerkey verify`.\n"
-        )
+        key = ", ".join(f"`{column}`" for column in relation.key)
+        lines.append(f"Key: {key}, tested by {by} `answerkey warehouse verify`.\n")
     lines.append("| column | type | what it is |\n|---|---|---|")
     lines += [f"| `{column}` | {kind} | {_plain(relation.columns[column])} |" for column, kind in kinds.items()]
     return "\n".join(lines).replace("by  `", "by `") + "\n\n"
@@ -47,7 +43,3 @@ def _section(relation: Relation, kinds: dict[str, str]) -> str:
 
 def _plain(comment: str) -> str:
     return comment.replace("|", "\\|").replace("<", "&lt;")
-
-
-if __name__ == "__main__":
-    FILE.write_text(reference(), encoding="utf-8")

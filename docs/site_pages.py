@@ -1,8 +1,9 @@
-"""Hooks of the documentation site: the pages that are kept outside of `docs`, and the links to them."""
+"""Hooks of the documentation site: pages from outside of `docs`, pages made of the code, and the links to them."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import make_cli
+import make_schema
+
 _ROOT = Path(__file__).resolve().parents[1]
 _OUTSIDE = {"README.md": "index.md", "deployments/README.md": "deployments.md", "CHANGELOG.md": "changelog.md"}
 """Files of the repository, and what they are called on the site."""
@@ -20,10 +26,12 @@ _LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages from outside; the list of pages in docs/README.md is what the menu of the site is."""
+    """Add the pages that are not in docs. The menu of the site takes the place of docs/README.md."""
     files.remove(files.src_uris["README.md"])
     for source, name in _OUTSIDE.items():
         files.append(File.generated(config, name, abs_src_path=str(_ROOT / source)))
+    files.append(File.generated(config, "cli.md", content=make_cli.reference()))
+    files.append(File.generated(config, "schema.md", content=make_schema.reference()))
     return files
 
 

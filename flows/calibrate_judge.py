@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from answerkey.flows import steps
-from answerkey.flows.orchestration import flow
 from answerkey.flows.parameters import Judging, preflight
+from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.runs import log, started
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.learning import Learned
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.gate.learn import Learning
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
+from answerkey.tasks.publish.tables import agreement
 from answerkey.tasks.publish.text import code_block, dollars, literal, price, what_it_learned
 from answerkey.tasks.reports.commit import publish
 from answerkey.tasks.warehouse.home import Home
-
-if TYPE_CHECKING:
-    from answerkey.metrics_core.judges.learning import Learned
 
 _NEWEST: list[str] = []
 _USUAL: list[str] = []
@@ -28,7 +27,7 @@ _JUDGING = Judging()
 @flow(
     name="calibrate-judge",
     description="How well does a metric or a judge agree with human labels?",
-    run_name=lambda parameters: f"calibrate {parameters['metric']}",
+    flow_run_name="calibrate {metric}",
 )
 def calibrate_judge(  # noqa: PLR0913
     metric: str,
@@ -42,7 +41,7 @@ def calibrate_judge(  # noqa: PLR0913
     rubric: str = "",
     out: str = "",
     judging: Judging = _JUDGING,
-) -> str | list[Cost]:
+) -> Calibration | Learned | list[Cost]:
     """Calibrate METRIC.FIELD, keep the result in the warehouse, and show it; or learn examples for a rubric.
 
     Args:
@@ -60,21 +59,32 @@ def calibrate_judge(  # noqa: PLR0913
         judging: Which judge learns, where the key is, and what it may cost.
 
     Returns:
-        The signature that the calibration is bound to; the text of the rubric that has learned; or, in a dry run, what
-        that would cost at most.
+        The calibration, with the signature that it is bound to; what was learned, with the rubric; or, in a dry run,
+        what that would cost at most.
+
+    Raises:
+        UserError: what is given does not go together, or there is no such report, field, label or judge.
     """
+    if columns and not labels:
+        raise UserError("--map names columns of a labels file; give --labels FILE as well")
     if learn:
         asked = Learning(metric, rubric, learn, reports, labels, columns, seed, out, judging.key_from)
         return _learn(home, asked, judging)
+    if rubric or out:
+        raise UserError("--rubric and --out go with --learn N: how many examples to choose")
+    if judging.judges or judging.cascade or judging.dry_run:
+        raise UserError(
+            "--judge and --dry-run go with --learn: without it, scores of reports are compared, and no judge is asked"
+        )
     place = Home.parse(home)
     found = steps.calibrate(place, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
     steps.store_calibration(place, found)
     publish(place)
     _show(found)
-    return found.signature
+    return found
 
 
-def _learn(home: str, asked: Learning, judging: Judging) -> str | list[Cost]:
+def _learn(home: str, asked: Learning, judging: Judging) -> Learned | list[Cost]:
     with started(home) as run:
         asked.check()
         options = judging.options()
@@ -82,7 +92,7 @@ def _learn(home: str, asked: Learning, judging: Judging) -> str | list[Cost]:
         if not judging.dry_run:
             learned = steps.learn(run.home, asked, options, run.id)
             _show_learned(asked, learned)
-            return learned.rubric.text
+            return learned
         cost = steps.estimate_learning(run.home, asked, options)
         log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
         rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)}]
@@ -97,10 +107,4 @@ def _show_learned(asked: Learning, learned: Learned) -> None:
 
 
 def _show(found: Calibration) -> None:
-    from answerkey.tasks.gate.calibrate import columns_of
-
-    rows = [
-        {"release": row["release"] or "all", **{k: row[k] for k in ("n", "kappa", "kappa_low", "kappa_high", "bias")}}
-        for row in (columns_of(found, part) for part in found.parts)
-    ]
-    show_table(rows, artifact_key("calibration", found.name), found.signature)
+    show_table(agreement(found).records(), artifact_key("calibration", found.name), found.signature)

@@ -9,19 +9,20 @@ import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from queue import Empty, SimpleQueue
+from itertools import islice
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from answerkey.flows.cluster_worker import TOPIC, AnyShard, difference, fingerprint, not_ready, work_here
+from answerkey.flows.cluster_worker import RESOURCES, TOPIC, AnyShard, difference, fingerprint, not_ready, work_here
 from answerkey.flows.parameters import LOCAL, RUNNER_PATTERN
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.evaluate import check_portable
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Kind, Metric
-from answerkey.tasks.score.score import in_good_order
+from answerkey.tasks.score.score import schedule_order
 from answerkey.tasks.score.shard import Shard, portable
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
@@ -32,16 +33,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("answerkey")
 S = TypeVar("S", bound=AnyShard)
 
-RESOURCES: Mapping[Kind, str] = {"semantic": "model", "judge": "judge"}
-"""What a worker must offer to get such a shard: `dask worker ... --resources "model=1 judge=1"`."""
-
 WORKER = 'dask worker tcp://HOST:PORT --nthreads 1 --no-dashboard --resources "model=1 judge=1"'
 """How a worker is started."""
 
 _RETRIES = 2
 _CONNECT_S = 10.0
-_TICK_S = 2.0
-_LOOK_S = 5.0
+_TICK_S = 1.0
 _EASY = ("answerkey", "duckdb", "pyarrow")
 """What a scheduler, which scores nothing, must have in the same version as the workers."""
 
@@ -79,9 +76,6 @@ class Cluster:
                 offers what a metric needs.
         """
         needs = list(needs)
-        if (asked := self._asked(home, needs)) in _checked_ahead:
-            _checked_ahead.remove(asked)
-            return
         for metric, _ in needs:
             check_portable(metric)
         with self.connected() as client:
@@ -91,21 +85,8 @@ class Cluster:
                 need = RESOURCES.get(metric.workload, "")
                 if not problem and need and not offered(workers, need):
                     problem = f"no worker offers the resource {need}, which {metric.name} needs; start some: {WORKER}"
-            if problem := problem or self.not_ready(client, workers, home, needs):
+            if problem := problem or self.not_ready(client, home, needs):
                 raise UserError(f"{self.address}: {problem}")
-
-    def check_ahead(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
-        """As `check`, before a run that this process starts: the run's own check is then done already.
-
-        Raises:
-            UserError: as `check`.
-        """
-        needs = list(needs)
-        self.check(home, needs)
-        _checked_ahead.add(self._asked(home, needs))
-
-    def _asked(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> object:
-        return self, home, frozenset((metric.signature, key_from) for metric, key_from in needs)
 
     def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Generator[tuple[S, str | Exception]]:
         """Work on shards; yields each as it ends, with its part or with the reason why there is none.
@@ -172,28 +153,19 @@ class Cluster:
                 return f"{name}: {problem}; use one image for all of them"
         return ""
 
-    def not_ready(
-        self, client: Client, workers: Mapping[str, Any], home: Home, needs: Iterable[tuple[Metric, str]]
-    ) -> str:
+    def not_ready(self, client: Client, home: Home, needs: Iterable[tuple[Metric, str]]) -> str:
         """Why a worker cannot score these metrics for the home, as a clause; empty if all can."""
         token = f"runs/{uuid.uuid4().hex}"
         pickled = pickle.dumps([(portable(metric), key_from) for metric, key_from in needs])
-        with home.store.whole(token) as file:
+        with home.store.atomic_write(token) as file:
             file.touch()
         try:
-            asking = [address for address, one in workers.items() if one["resources"].get(RESOURCES["judge"])]
-            for some, asks in ((asking, True), ([address for address in workers if address not in asking], False)):
-                found = client.run(not_ready, home.address, token, pickled, asks, workers=some) if some else {}
-                for address, problem in found.items():
-                    if problem:
-                        return f"worker {address}: {problem}"
+            for address, problem in client.run(not_ready, home.address, token, pickled).items():
+                if problem:
+                    return f"worker {address}: {problem}"
         finally:
             home.store.remove(token)
         return ""
-
-
-_checked_ahead: set[object] = set()
-"""What the run of this process need not check again."""
 
 
 def cluster_at(address: str) -> Cluster | None:
@@ -222,27 +194,22 @@ def offered(workers: Mapping[str, Any], resource: str) -> int:
 
 
 class _Run(Generic[S]):
-    """The shards of one run: those that wait, those that workers have, and what has become of them.
+    """The shards of one run: those that wait, those that the cluster has, and those that workers died of.
 
-    Workers have hardly more shards than they have threads: a worker that dies is blamed on every shard that it has.
-    A shard that was blamed too often is set aside and tried once more, alone; if workers die of it again, it is
-    the one.
+    Dask blames the death of a worker on every shard that the worker holds, and gives up what was blamed too often. So
+    the cluster gets hardly more shards than it has threads, and what it gave up is tried once more, alone.
     """
 
     def __init__(self, cluster: Cluster, shards: Sequence[S], key_from: Callable[[S], str]) -> None:
         self._cluster, self._key_from = cluster, key_from
         self._id = uuid.uuid4().hex
         self._waiting: dict[Kind, deque[S]] = {"semantic": deque(), "judge": deque(), "lexical": deque()}
-        for shard in in_good_order(shards):
+        for shard in schedule_order(shards):
             self._waiting[shard.workload].append(shard)
-        self._blamed: deque[S] = deque()
-        self._alone: S | None = None
         self._sent: dict[Future[None], S] = {}
-        self._shares: dict[Future[None], int] = {}
-        self._events: SimpleQueue[Any] = SimpleQueue()
-        self._workers: dict[str, Any] = {}
-        self._looked = 0.0
-        self._nobody: dict[Kind, float] = {}
+        self._suspects: deque[S] = deque()
+        self._alone: S | None = None
+        self._askers = 0
 
     def outcomes(self) -> Generator[tuple[S, str | Exception]]:
         lost_at: float | None = None
@@ -271,126 +238,93 @@ class _Run(Generic[S]):
 
     @property
     def _left(self) -> bool:
-        return bool(self._sent or self._blamed or any(self._waiting.values()))
+        return bool(self._sent or self._suspects or any(self._waiting.values()))
 
     def _on(self, client: Client) -> Iterator[tuple[S, str | Exception]]:
-        client.subscribe_topic(TOPIC, self._events.put)
+        logged: SimpleQueue[tuple[float, Mapping[str, Any]]] = SimpleQueue()
+        client.subscribe_topic(TOPIC, logged.put)
+        workers: dict[str, Any] = {}
+        served = dict.fromkeys(self._waiting, time.monotonic())
         while self._left:
-            if time.monotonic() > self._looked + _LOOK_S:
-                self._look(client)
-                yield from self._without_workers(client)
-            self._send_some(client)
-            try:
-                event = self._events.get(timeout=_TICK_S)
-            except Empty:
-                if client.status != "running":
-                    raise _Lost from None
-                continue
-            if isinstance(event, tuple):
-                self._repeat(event[1])
-            elif event in self._sent:
-                yield from self._ended(event)
+            workers = _still_there(client, workers)
+            room = self._room(workers)
+            for kind in self._waiting:
+                if room[kind] or not self._has(kind):
+                    served[kind] = time.monotonic()
+                elif time.monotonic() > served[kind] + self._cluster.patience_s:
+                    yield from self._given_up(client, kind)
+            self._send_some(client, room)
+            for future in _done(client, self._sent):
+                yield from self._ended(future)
+            while not logged.empty():
+                self._repeat(logged.get()[1])
+
+    def _room(self, workers: Mapping[str, Any]) -> dict[Kind, int]:
+        """How many shards of each kind the cluster gets at a time: of judges no more than calls are allowed at once.
+
+        Kinds that wait share the workers: those that ask judges mostly wait for them.
+        """
+        self._askers = self._askers or offered(workers, RESOURCES["judge"])
+        asking = min(offered(workers, RESOURCES["judge"]), self._askers)
+        at_once = [_calls_at_once(shard) for shard in islice(self._waiting["judge"], 1)]
+        threads = len(workers)
+        room: dict[Kind, int] = {
+            "semantic": offered(workers, RESOURCES["semantic"]),
+            "judge": min([asking, *at_once]),
+            "lexical": threads + 1 + threads // 4 if threads else 0,
+        }
+        kinds = sum(map(bool, self._waiting.values())) or 1
+        return {kind: -(-most // kinds) for kind, most in room.items()}
+
+    def _has(self, kind: Kind) -> bool:
+        return bool(self._waiting[kind]) or any(shard.workload == kind for shard in self._sent.values())
+
+    def _send_some(self, client: Client, room: Mapping[Kind, int]) -> None:
+        for kind, waiting in self._waiting.items():
+            free = room[kind] - sum(shard.workload == kind for shard in self._sent.values())
+            for _ in range(min(free, len(waiting))):
+                self._send(client, waiting.popleft())
+        if self._suspects and not self._sent and not any(self._waiting.values()):
+            self._alone = self._suspects.popleft()
+            self._send(client, self._alone)
+
+    def _send(self, client: Client, shard: S) -> None:
+        sent: AnyShard = shard
+        if isinstance(shard, Shard) and isinstance(shard.metric, JudgeMetric):
+            share = max(1, shard.metric.judge.concurrency // max(1, self._askers))
+            judge = shard.metric.judge.model_copy(update={"concurrency": share})
+            sent = replace(shard, metric=replace(shard.metric, judge=judge))
+        # Dask keeps what it learns of tasks by the first of the two, so that must not be the part.
+        name = f"{shard.name}, alone" if shard is self._alone else shard.name
+        resource = RESOURCES.get(shard.workload)
+        future = client.submit(
+            work_here, pickle.dumps(sent), self._key_from(shard), fingerprint(), self._id,
+            key=(name, shard.part), pure=False, retries=_RETRIES, resources={resource: 1} if resource else None,
+        )  # fmt: skip
+        self._sent[future] = shard
 
     def _ended(self, future: Future[None]) -> Iterator[tuple[S, str | Exception]]:
         from distributed import KilledWorker
 
-        if future.status == "cancelled":
-            raise _Lost
         shard = self._sent.pop(future)
-        del self._shares[future]
         error = future.exception() if future.status == "error" else None
         # A future that is held would be computed again if its worker went away, even after its part was committed.
         future.release()
         if isinstance(error, KilledWorker):
-            self._looked = 0.0
             if shard is not self._alone:
-                self._blamed.append(shard)
+                self._suspects.append(shard)
                 return
             n, last = error.allowed_failures + 1, error.last_worker.address
             error = WorkersDied(f"{n} workers died while they worked on it, the last one was {last}")
         yield shard, shard.part if error is None else error
 
-    def _send_some(self, client: Client) -> None:
-        threads = sum(worker["nthreads"] for worker in self._workers.values())
-        window = threads + 1 + threads // 4 if threads else 0
-        while len(self._sent) < window and (kind := self._next_kind(window)):
-            self._send(client, self._waiting[kind].popleft(), kind)
-        if self._blamed and threads and not self._sent and not any(self._waiting.values()):
-            self._alone = self._blamed.popleft()
-            self._send(client, self._alone, self._alone.workload)
-
-    def _next_kind(self, window: int) -> Kind | None:
-        """The kind of the next shard: the one of which the workers have the smallest share of what they take."""
-        sent = [shard.workload for shard in self._sent.values()]
-        shares = {
-            kind: sent.count(kind) / self._takes(kind, window)
-            for kind, waiting in self._waiting.items()
-            if waiting and sent.count(kind) < self._takes(kind, window) and (kind != "judge" or self._free_calls() > 0)
-        }
-        return min(shares, key=lambda kind: shares[kind], default=None)
-
-    def _takes(self, kind: Kind, window: int) -> int:
-        """How many shards of a kind the workers get at a time: of judges no more than calls are allowed at once."""
-        if kind == "lexical":
-            return window
-        most = offered(self._workers, RESOURCES[kind])
-        waiting = self._waiting[kind]
-        return min(most, _calls_at_once(waiting[0])) if kind == "judge" and waiting else most
-
-    def _send(self, client: Client, shard: S, kind: Kind) -> None:
-        sent: AnyShard = shard
-        share = 0
-        if kind == "judge" and isinstance(shard, Shard) and isinstance(shard.metric, JudgeMetric):
-            share = self._share(shard.metric)
-            judge = shard.metric.judge.model_copy(update={"concurrency": share})
-            sent = replace(shard, metric=replace(shard.metric, judge=judge))
-        # Dask keeps what it learns of tasks by the first of the two, so that must not be the part.
-        name = f"{shard.name}, alone" if shard is self._alone else shard.name
-        future = client.submit(
-            work_here, pickle.dumps(sent), self._key_from(shard), fingerprint(), self._id,
-            key=(name, shard.part), pure=False, retries=_RETRIES,
-            resources={RESOURCES[kind]: 1} if kind in RESOURCES else None,
-        )  # fmt: skip
-        self._sent[future], self._shares[future] = shard, share
-        future.add_done_callback(self._events.put)
-
-    def _free_calls(self) -> int:
-        """How many more calls at once the judges of the next shard may get: workers may have come and gone."""
-        return _calls_at_once(self._waiting["judge"][0]) - sum(self._shares.values())
-
-    def _share(self, metric: JudgeMetric) -> int:
-        """The calls at once of one worker, where all that ask judges share them."""
-        most = metric.judge.concurrency
-        even = max(1, most // max(1, offered(self._workers, RESOURCES["judge"])))
-        return max(1, min(even, most - sum(self._shares.values())))
-
-    def _look(self, client: Client) -> None:
-        """See which workers there are now."""
-        try:
-            now = workers_of(client)
-        except OSError as error:
-            raise _Lost from error
-        for address in self._workers.keys() - now.keys():
-            _log.warning(f"worker {address} is gone; another one takes over what it was working on")
-        self._workers, self._looked = now, time.monotonic()
-
-    def _without_workers(self, client: Client) -> Iterator[tuple[S, str | Exception]]:
-        """Give up the shards that no worker has taken for too long."""
-        for kind, waiting in self._waiting.items():
-            some = any(self._workers.values()) if kind == "lexical" else offered(self._workers, RESOURCES[kind])
-            sent = [future for future, shard in self._sent.items() if shard.workload == kind]
-            if some or not (waiting or sent):
-                self._nobody.pop(kind, None)
-                continue
-            since = self._nobody.setdefault(kind, self._looked)
-            if self._looked < since + self._cluster.patience_s:
-                continue
-            client.cancel(sent)
-            given_up = [*(self._sent.pop(future) for future in sent), *waiting]
-            self._shares = {future: share for future, share in self._shares.items() if future in self._sent}
-            waiting.clear()
-            for shard in given_up:
-                yield shard, NoWorker(f"for {self._cluster.patience_s:.0f} seconds there was no worker for it")
+    def _given_up(self, client: Client, kind: Kind) -> Iterator[tuple[S, str | Exception]]:
+        sent = [future for future, shard in self._sent.items() if shard.workload == kind]
+        client.cancel(sent)
+        shards = [*(self._sent.pop(future) for future in sent), *self._waiting[kind]]
+        self._waiting[kind].clear()
+        for shard in shards:
+            yield shard, NoWorker(f"for {self._cluster.patience_s:.0f} seconds there was no worker for it")
 
     def _take_back(self, client: Client) -> None:
         """Cancel what has not ended, so that it may be sent again."""
@@ -399,12 +333,40 @@ class _Run(Generic[S]):
         for shard in self._sent.values():
             self._waiting[shard.workload].appendleft(shard)
         self._sent.clear()
-        self._shares.clear()
-        self._workers, self._looked = {}, 0.0
 
     def _repeat(self, told: Mapping[str, Any]) -> None:
         if told["run"] == self._id:
             _log.log(told["level"], f"{told['message']} (worker {told['worker']})")
+
+
+def _still_there(client: Client, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The workers that there are now; those that there were `before` and that are gone are logged."""
+    try:
+        now = workers_of(client)
+    except OSError as error:
+        raise _Lost from error
+    for address in before.keys() - now.keys():
+        _log.warning(f"worker {address} is gone; another one takes over what it was working on")
+    return now
+
+
+def _done(client: Client, sent: Collection[Future[None]]) -> Collection[Future[None]]:
+    """What has ended; waits a moment for the first."""
+    from distributed import CancelledError, wait
+
+    if not sent:
+        time.sleep(_TICK_S)
+        return ()
+    try:
+        with client.as_current():
+            done: set[Future[None]] = wait(list(sent), timeout=_TICK_S, return_when="FIRST_COMPLETED").done
+    except TimeoutError:
+        done = set()
+    except CancelledError as error:
+        raise _Lost from error
+    if client.status != "running":
+        raise _Lost
+    return done
 
 
 def _calls_at_once(shard: AnyShard) -> int:

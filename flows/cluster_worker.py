@@ -7,9 +7,11 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, check
+from answerkey.metrics_core.metric import Kind
 from answerkey.tasks.load.shard import SourceShard, stage_shard
 from answerkey.tasks.reports.commit_shard import CommitShard, write_commit
 from answerkey.tasks.reports.manifest import code_revision, versions
@@ -22,6 +24,9 @@ from answerkey.tasks.warehouse.home import Home
 
 TOPIC = "answerkey"
 """The events by which workers tell drivers what they log."""
+
+RESOURCES: Mapping[Kind, str] = {"semantic": "model", "judge": "judge"}
+"""What a worker must offer to get such a shard: `dask worker ... --resources "model=1 judge=1"`."""
 
 AnyShard = Shard | MeasuredShard | SourceShard | CommitShard | ScoresShard
 """Rows to score, rows of a source to load, or rows of a commit or of reports to write."""
@@ -84,17 +89,18 @@ def _unwanted() -> Callable[[], bool]:
     return unwanted
 
 
-def not_ready(home: str, token: str, pickled: bytes, asks: bool) -> str:
+def not_ready(home: str, token: str, pickled: bytes, dask_worker: Any = None) -> str:
     """Why this worker cannot score shards of the home, in one sentence; empty if it can.
 
     Args:
         home: the address of the home; `token` is a file that the driver has just put into its store.
         pickled: the metrics, each with the place where the key of its judges is.
-        asks: whether this worker asks judges.
+        dask_worker: this worker, as Dask fills it in; it asks judges if it offers `judge`.
     """
     try:
         if not Home.parse(home).store.exists(token):
             return f"it does not see the files in {home}: a home for several machines is s3://BUCKET/PREFIX"
+        asks = dask_worker.state.total_resources.get(RESOURCES["judge"])
         for metric, key_from in pickle.loads(pickled):
             if asks and isinstance(metric, JudgeMetric) and metric.workload == "judge":
                 check(metric.judge, key(key_from))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from answerkey.flows import steps
+from answerkey.flows.environment import FINDING
 from answerkey.flows.evaluate_release import decide, how_it_ended, log_page
-from answerkey.flows.orchestration import ended, flow
 from answerkey.flows.parameters import Comparing
+from answerkey.flows.prefect_or_local import completed, flow
 from answerkey.flows.runs import log
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.compare.compare import primary_field
@@ -18,8 +16,10 @@ from answerkey.tasks.reports.report import pair_named
 from answerkey.tasks.warehouse.home import Home
 
 
-def _run_name(parameters: Mapping[str, Any]) -> str:
-    given = parameters["comparing"]
+def _run_name() -> str:
+    from prefect.runtime import flow_run
+
+    given = flow_run.parameters["comparing"]
     form = given if isinstance(given, Comparing) else Comparing(**given)
     return f"compare {form.new} with {form.old}"
 
@@ -27,7 +27,7 @@ def _run_name(parameters: Mapping[str, Any]) -> str:
 @flow(
     name="compare-releases",
     description="Is the new release better or worse than the old one, on the samples that both have?",
-    run_name=_run_name,
+    flow_run_name=_run_name,
 )
 def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str = "", page: bool = True) -> Comparison:
     """Compare two reports, keep what is found in the warehouse, and show it.
@@ -54,10 +54,10 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
         level=comparing.level,
     )
     for warning in pair.warnings:
-        log.warning(warning)
+        log.warning(warning, extra=FINDING)
     steps.publish_comparison(pair)
-    gates = [decide(place, old, new, rules, after=pair)] if rules else []
+    gates = [decide(place, old, new, rules, wait_for=[pair])] if rules else []
     log_page(lambda: steps.publish_pair(place, pair, gates, drawn=page))
     steps.announce(place, [], gates)
     publish(place)
-    return ended(pair, *how_it_ended([], gates))
+    return completed(pair, *how_it_ended([], gates))

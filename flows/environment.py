@@ -49,25 +49,11 @@ def quiet() -> None:
         os.environ["PREFECT_API_URL"] = address
 
 
-def prepare(home: Home) -> None:
-    """Make the folder of the home, and use the Prefect server that `answerkey serve` keeps for it, unless the user has
-    named one.
+def use_kept_server(home: Home) -> None:
+    """Use the Prefect server that `answerkey serve` keeps for the home, unless the user has named one.
 
     Call before Prefect is imported. Without a server nothing of Prefect takes part.
-
-    Raises:
-        UserError: the folder of the home cannot be made.
     """
-    if has_server():
-        return
-    from answerkey.tasks.warehouse.warehouse import made
-
-    made(home.local)
-    use_kept_server(home)
-
-
-def use_kept_server(home: Home) -> None:
-    """As `prepare`, and make nothing: for commands that ask the server, and start no run."""
     if not has_server() and (address := kept_server(home.local)):
         os.environ["PREFECT_API_URL"] = address
 
@@ -90,24 +76,50 @@ class PrintableLines(logging.Formatter):
 
 def prepare_run(home: Home, *, quiet: bool) -> None:
     """Set up a run that is started here: its server, and its progress on standard error unless `quiet`."""
+    use_kept_server(home)
+    _log_to_terminal(logging.WARNING if quiet else logging.INFO)
+
+
+FINDING = {"finding": True}
+"""Marks a line of the log that a command which ends with a table or a verdict prints there."""
+
+
+@contextmanager
+def printing(home: Home) -> Iterator[None]:
+    """Around a command that calls a flow on a home that is there, and prints what the flow has found.
+
+    As with `started_here`, Prefect takes part where the user has named a server or `answerkey serve` keeps one for the
+    home. Standard error has the warnings of the run, and not its findings.
+    """
+    use_kept_server(home)
+    handler = _log_to_terminal(logging.WARNING)
+    handler.addFilter(lambda record: not getattr(record, "finding", False))
+    try:
+        with started_here():
+            yield
+    finally:
+        logging.getLogger("answerkey").removeHandler(handler)
+
+
+def _log_to_terminal(level: int) -> logging.Handler:
     from answerkey.metrics_core.progress import is_news
 
-    prepare(home)
     # Our own lines say what happens; Prefect's go to its server, where they belong.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableLines("%(message)s"))
-    handler.setLevel(logging.WARNING if quiet else logging.INFO)
+    handler.setLevel(level)
     handler.addFilter(is_news)
     logger = logging.getLogger("answerkey")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    return handler
 
 
 @contextmanager
 def started_here() -> Iterator[None]:
     """Around the import and the call of a flow: heeds signals, and on a server tags the run."""
-    from answerkey.flows.orchestration import tagged
+    from answerkey.flows.prefect_or_local import tagged
 
     # Else Prefect writes the address of the server, with a password that may be in it, where it cannot send a log.
     logging.raiseExceptions = not has_server()
@@ -119,7 +131,7 @@ _told_to_end: list[int] = []
 """Signals that this process was sent meanwhile."""
 
 
-def heed_signals() -> None:
+def raise_if_interrupted() -> None:
     """End a run that was told to end, where the exception that said so was caught by something else: Python ignores
     exceptions in callbacks, of which each import has some."""
     if _told_to_end:
@@ -128,11 +140,11 @@ def heed_signals() -> None:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does; Ctrl-Z leaves no claim in the ledger that others would have to wait for."""
+    """SIGTERM ends a run as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {signal.SIGINT: _end, signal.SIGTERM: _end, signal.SIGTSTP: _pause}
+    handlers = {signal.SIGINT: _end, signal.SIGTERM: _end}
     # What was ignored from the start is to be ignored.
     before = {number: signal.signal(number, handler) for number, handler in handlers.items() if _heeded(number)}
     say_ignored, sys.unraisablehook = sys.unraisablehook, _say_ignored
@@ -158,18 +170,3 @@ def _heeded(number: signal.Signals) -> bool:
 def _end(number: int, _frame: object) -> None:
     _told_to_end.append(number)
     raise KeyboardInterrupt(number)
-
-
-def _pause(_number: int, _frame: object) -> None:
-    # Where no model is asked, there is no such module.
-    loop = sys.modules.get("answerkey.metrics_core.llm.loop")
-    stand_still = loop.pause if loop else lambda stop: stop()
-    stand_still(_stop_this_process)
-
-
-def _stop_this_process() -> None:
-    handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-    try:
-        os.kill(os.getpid(), signal.SIGTSTP)
-    finally:
-        signal.signal(signal.SIGTSTP, handler)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from answerkey.flows.evaluate_release import evaluate_release, how_they_ended
 from answerkey.flows.forms import ReleaseChoice
-from answerkey.flows.orchestration import crash_unfinished_within, ended, flow, tagged
-from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting
-from answerkey.flows.runs import log
+from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting, checked
+from answerkey.flows.prefect_or_local import completed, flow, tagged
+from answerkey.flows.runs import crash_unfinished_subflows, log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, registrations, source_of
+from answerkey.tasks.gate.gate import policy_for
+from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, registrations
 from answerkey.tasks.warehouse.home import Home
 
 _WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits()
 
 
-def _run_name(parameters: Mapping[str, Any]) -> str:
-    given = parameters["waiting"]
+def _run_name() -> str:
+    from prefect.runtime import flow_run
+
+    given = flow_run.parameters["waiting"]
     release = given.get("release") if isinstance(given, dict) else given.release
     return f"evaluate registered {release}" if release else "evaluate what is registered"
 
@@ -27,7 +27,7 @@ def _run_name(parameters: Mapping[str, Any]) -> str:
 @flow(
     name="evaluate-registered",
     description="Evaluate every registered release that has no report yet.",
-    run_name=_run_name,
+    flow_run_name=_run_name,
 )
 def evaluate_registered(  # noqa: PLR0913
     waiting: Waiting = _WAITING,
@@ -58,6 +58,7 @@ def evaluate_registered(  # noqa: PLR0913
         runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     place = Home.parse(home)
+    policy_for(policy, baseline, checked(scoring, judging)[1])
     todo = _to_do(place, waiting)
     if not todo:
         return []
@@ -76,8 +77,9 @@ def evaluate_registered(  # noqa: PLR0913
             try:
                 # A run within a run does not get its tags by itself.
                 with tagged():
+                    data = Data(answers=mine.address, dataset=mine.dataset, release=mine.release)
                     made = evaluate_release(
-                        _data(place, mine), scoring, judging, limits, home, baseline, policy, page, runner=runner,
+                        data, scoring, judging, limits, home, baseline, policy, page, runner=runner,
                         candidates=sum(one.dataset == mine.dataset for one in todo),
                     )  # fmt: skip
             except Exception as error:
@@ -88,11 +90,11 @@ def evaluate_registered(  # noqa: PLR0913
             problems += [f"{mine.name}: {problem}"] if problem else []
     if problems:
         raise UserError(f"{len(problems)} of {len(todo)} could not be evaluated; {'; '.join(problems)}")
-    return ended(found, *how_they_ended(place, [one for one in found if isinstance(one, str)]))
+    return completed(found, *how_they_ended(place, [one for one in found if isinstance(one, str)]))
 
 
 def _to_do(home: Home, waiting: Waiting) -> list[Registration]:
-    crash_unfinished_within()
+    crash_unfinished_subflows()
     found = pending(home, waiting.release, waiting.at_most)
     for one in registrations(home, waiting.release):
         if one.report_id is None and one.superseded and one not in found:
@@ -100,16 +102,3 @@ def _to_do(home: Home, waiting: Waiting) -> list[Registration]:
     if not found:
         log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
     return found
-
-
-def _data(home: Home, registration: Registration) -> Data:
-    source = source_of(home, registration)
-    return Data(
-        answers=source.answers,
-        references=source.references or "",
-        dataset=source.dataset,
-        release=source.release,
-        columns=list(registration.columns),
-        reference_columns=list(registration.reference_columns),
-        slices=list(source.slices),
-    )

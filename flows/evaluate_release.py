@@ -1,25 +1,28 @@
-"""The main flow: from a file of answers to versioned reports. It only wires the steps."""
+"""The main flow, from a file of answers to versioned reports: `evaluate` is the whole of it, step by step."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from answerkey.flows import steps
-from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at, write_commit, write_scores
+from answerkey.flows.command_line import command_line
+from answerkey.flows.environment import FINDING
+from answerkey.flows.fan_out import LocalRunner, Runner, fan_out, load, runner_at, write_commit, write_scores
 from answerkey.flows.forms import ReleaseChoice
-from answerkey.flows.orchestration import Submitted, ended, flow, started_before
-from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, preflight
-from answerkey.flows.runs import Run, log, offer_names, started
+from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, checked
+from answerkey.flows.prefect_or_local import Future, completed, flow, outcome
+from answerkey.flows.runs import Run, log, offer_names, started, started_before
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
-from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.cost import Cost, total_usd
+from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for
@@ -30,23 +33,30 @@ from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
+from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
 from answerkey.tasks.reports.aggregate import ReportRef
-from answerkey.tasks.reports.commit import is_complete
+from answerkey.tasks.reports.commit import Committed, is_complete
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
+from answerkey.tasks.score.baseline_answers import check_baseline_answers, with_baseline_answers
 from answerkey.tasks.score.plan import Plan
-from answerkey.tasks.score.rivals import check_rivals, with_rivals
 from answerkey.tasks.score.score import start_processes
 from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
+
+if TYPE_CHECKING:
+    from prefect.futures import PrefectFuture
 
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
 _MOST_REASONS = 3
 
 
-def _run_name(parameters: Mapping[str, Any]) -> str:
-    data = parameters["data"]
+def _run_name() -> str:
+    from prefect.runtime import flow_run
+
+    data = flow_run.parameters["data"]
     answers = data["answers"] if isinstance(data, dict) else data.answers
     release = data["release"] if isinstance(data, dict) else data.release
     return f"evaluate {release or Path(answers.split(chr(10))[0]).stem}"
@@ -55,7 +65,7 @@ def _run_name(parameters: Mapping[str, Any]) -> str:
 @flow(
     name="evaluate-release",
     description="Score the answers of one or more releases against known answers, and report.",
-    run_name=_run_name,
+    flow_run_name=_run_name,
 )
 def evaluate_release(  # noqa: PLR0913
     data: Data,
@@ -88,19 +98,19 @@ def evaluate_release(  # noqa: PLR0913
     """
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
-    evaluation = Evaluation(
-        data.source(), scoring, judging, limits, parameters, baseline, policy, page, candidates, runner=runner
-    )
     with started(home) as run:
-        return evaluation.carry_out(run, "evaluate-release")
+        source, provenance = _source(run, data)
+        evaluation = Evaluation(
+            source, scoring, judging, limits, parameters, baseline, policy, page, candidates, provenance, runner
+        )
+        return evaluate(run, evaluation, "evaluate-release")
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is evaluated and how. `parameters` is what the reports keep of how it was asked for.
+    """What is evaluated and how. `parameters` are those of the flow, which the reports keep.
 
-    `provenance` joins the manifests: the report that is made again, and how the answers were generated where no
-    manifest beside them says it.
+    `provenance` joins the manifests: the report that is made again, and how the answers were generated.
     """
 
     source: Source
@@ -112,7 +122,7 @@ class Evaluation:
     policy: str = ""
     page: bool = True
     candidates: int = 1
-    provenance: dict[str, Any] | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
     runner: str = LOCAL
 
     @property
@@ -120,115 +130,179 @@ class Evaluation:
         """What the data must meet: references where a metric needs them."""
         return self.limits.contract(needs_references=self.scoring.needs_references)
 
-    def carry_out(self, run: Run, flow_name: str) -> list[str] | list[Cost]:
-        """All steps, with the row in `runs` that says how they ended; none of them for a run that is complete."""
-        before = self._made_before(run) if started_before() else []
-        if before and is_complete(run.home, run.id):
-            log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
-            report_ids = [report.report_id for report in before]
-            return ended(report_ids, *how_it_ended(before, stored_verdicts(run.home, report_ids)))
-        with run.recorded(flow_name, dataset_name(self.source), self.parameters, dry_run=self.judging.dry_run):
-            return evaluate(run, self, before)
 
-    def _made_before(self, run: Run) -> list[Report]:
-        """The reports that this run has made of the same data.
+def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Cost]:
+    """Load, validate, plan, score, commit, aggregate, compare, gate, publish; after a dry run, return the costs."""
+    home, folder = run.home, run.folder
+    source = replace(asked.source, needs_references=asked.scoring.needs_references)
+    reports: Sequence[ReportRef | Report] = _made_before(run, asked)
+    if reports and is_complete(home, run.id):
+        log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
+        report_ids = [report.report_id for report in reports]
+        return completed(report_ids, *how_it_ended(reports, stored_verdicts(home, report_ids)))
 
-        Within a flow of others, Prefect takes up a run that was killed by its place there, whatever is evaluated now.
-        """
-        data = json.loads(json.dumps(kept_parameters(self.parameters["data"])))
-        return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == data]
+    # Whatever can be refused is refused before anything is loaded.
+    judge, metrics, policy, runner = _checked(run, asked)
+    with run.recorded(flow_name, dataset_name(source), asked.parameters, dry_run=asked.judging.dry_run):
+        loaded, measures = load(runner, home, source, folder)
+        if not (runner.elsewhere or asked.judging.dry_run):
+            start_processes(metrics, loaded.n_rows)
+
+        tell(Advance("validate"))
+        validated = steps.validate(
+            loaded.staged, loaded.rejects, str(folder), asked.contract, measures, wait_for=[loaded]
+        )
+        steps.record_validation(home, run.id, source.answers, loaded, validated)
+        _log_validation(loaded, validated)
+        docs = _documented(run, asked, loaded.dataset, validated)
+        if validated.broken:
+            _data_docs(home, docs)
+            raise UserError(f"{called(source.answers)}: {validated.broken}")
+        if asked.baseline:
+            check_baseline(home, asked.baseline, loaded.dataset, validated.accepted)
+
+        metrics = with_baseline_answers(metrics, validated.accepted, asked.baseline)
+        plan = steps.plan(
+            validated.accepted, home, folder, metrics,
+            only_failed=asked.scoring.only_failed, most=runner.most_shards, wait_for=[validated],
+        )  # fmt: skip
+        if asked.judging.dry_run:
+            return _costs(plan, loaded.dataset, judge)
+        _log_plan(plan, judge)
+        parts = list(
+            fan_out(
+                runner, plan.shards, lambda _shard: asked.judging.key_from,
+                remedy="run again with --only-failed", wait_for=[plan],
+            ).values()
+        )  # fmt: skip
+
+        tell(Advance("report"))
+        cut = write_commit(runner, home, run.id, loaded, validated.accepted, parts, folder)
+        committed = steps.commit(home, run.id, source.answers, loaded, validated.accepted, parts, cut, wait_for=[plan])
+        run.rename(_name_of(committed))
+        made = manifest(run.id, asked.parameters, loaded, validated, plan, judge, run.access)
+        made["command"] = command_line(made["parameters"])
+        made |= asked.provenance
+        scores = write_scores(runner, home, committed, metrics, folder)
+        reports = reports or steps.aggregate(
+            home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage
+        )
+        steps.publish_scores(home, reports)
+
+        pairs = _pairs(home, asked.baseline, committed.dataset, reports, policy)
+        candidates = max(asked.candidates, len(pairs))
+        comparisons = compare(home, pairs, policy, candidates, wait_for=[reports])
+        verdicts = [decide(home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
+
+        _publish(home, asked, reports, pairs, comparisons, verdicts, docs)
+        return completed([report.report_id for report in reports], *how_it_ended(reports, verdicts))
 
 
-def evaluate(run: Run, asked: Evaluation, before: Sequence[Report] = ()) -> list[str] | list[Cost]:
-    """The steps of an evaluation, in their order; returns the ids of the reports, after a dry run the costs.
+def _made_before(run: Run, asked: Evaluation) -> list[Report]:
+    """The reports that this run has made of the same data before it failed; a retry does not make them again.
 
-    Reports that the same run has made `before` it failed are not made again.
+    Within a flow of several evaluations, Prefect resumes a killed subflow run by its position, whatever is evaluated.
     """
-    home, source = run.home, replace(asked.source, needs_references=asked.scoring.needs_references)
-    judge = _judge(asked)
-    metrics = asked.scoring.create(home.embeddings, judge, run.access)
+    if not started_before():
+        return []
+    data = json.loads(json.dumps(kept_parameters(asked.parameters["data"])))
+    return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == data]
+
+
+def _checked(run: Run, asked: Evaluation) -> tuple[JudgeOptions, Sequence[Metric], Policy | None, Runner]:
+    """The judges, without the key, which each task fetches for itself; metrics; policy; and the runner."""
+    judge, metrics = checked(asked.scoring, asked.judging, run.home.embeddings, run.access)
+    if asked.limits.expectations:
+        read_suite(asked.limits.expectations, asked.source.slices)
     policy = policy_for(asked.policy, asked.baseline, metrics)
-    check_rivals(metrics, asked.baseline)
+    check_baseline_answers(metrics, asked.baseline)
     runner = runner_at(asked.runner)
-    if not asked.judging.dry_run:
-        runner.check(home, [(metric, asked.judging.key_from) for metric in metrics])
-
-    # Nobody has looked yet whether the workers can be used for a dry run.
-    loaded, measures = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
-    if not (runner.elsewhere or asked.judging.dry_run):
-        start_processes(metrics, loaded.n_rows)
-    tell(Advance("validate"))
-    checked = steps.validate.after(loaded)(loaded.staged, loaded.rejects, str(run.folder), asked.contract, measures)
-    steps.record_validation(home, run.id, source.answers, loaded, checked)
-    _log_validation(loaded, checked)
-    documented = _documented(run, asked, loaded.dataset, checked)
-    if checked.broken:
-        _data_docs(home, documented)
-        raise UserError(f"{called(source.answers)}: {checked.broken}")
-    if asked.baseline:
-        check_baseline(home, asked.baseline, loaded.dataset, checked.accepted)
-
-    metrics = with_rivals(metrics, checked.accepted, asked.baseline)
-    plan = steps.plan.after(checked)(
-        checked.accepted, home, run.folder, metrics,
-        only_failed=asked.scoring.only_failed, most=runner.most_shards,
-    )  # fmt: skip
     if asked.judging.dry_run:
-        return _costs(plan, loaded.dataset, judge)
-    _log_plan(plan, judge)
-    parts = fan_out(
-        runner, plan.shards, lambda _shard: asked.judging.key_from,
-        remedy="run again with --only-failed", after=plan,
-    )  # fmt: skip
+        # Nobody has looked yet whether the workers can be used.
+        return judge, metrics, policy, LocalRunner()
+    runner.check(run.home, [(metric, asked.judging.key_from) for metric in metrics])
+    return judge, metrics, policy, runner
 
-    tell(Advance("report"))
-    scored = list(parts.values())
-    cut = write_commit(runner, home, run.id, loaded, checked.accepted, scored, run.folder)
-    committed = steps.commit.after(plan)(home, run.id, source.answers, loaded, checked.accepted, scored, cut)
+
+def _name_of(committed: Committed) -> str:
     releases = [release.release for release in committed.releases]
-    run.rename(
-        f"evaluate {', '.join(releases) if len(releases) == 1 else f'{len(releases)} releases'} on {committed.dataset}"
-    )
-    made = manifest(run.id, asked.parameters, loaded, checked, plan, judge, run.access)
-    made |= asked.provenance if asked.provenance is not None else _provenance(source)
-    scores = write_scores(runner, home, committed, metrics, run.folder)
-    reports: Sequence[ReportRef | Report] = before or steps.aggregate(
-        home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage
-    )
-    steps.publish_scores(home, reports)
-    return _concluded(home, asked, committed.dataset, reports, policy, documented)
+    return f"evaluate {releases[0] if len(releases) == 1 else f'{len(releases)} releases'} on {committed.dataset}"
 
 
-def _concluded(
+def _pairs(
+    home: Home, baseline: str, dataset: str, reports: Sequence[ReportRef | Report], policy: Policy | None
+) -> list[tuple[str, str]]:
+    """The report of the baseline with each of the other reports."""
+    if not baseline:
+        return []
+    old = report_named(home, baseline, dataset, policy.fields if policy else ())
+    new = [report.report_id for report in reports if report.report_id != old]
+    if not new:
+        log.warning(f"{baseline}: there is no other release to compare it with")
+    return [(old, report_id) for report_id in new]
+
+
+def compare(
+    home: Home,
+    pairs: Sequence[tuple[str, str]],
+    policy: Policy | None,
+    candidates: int,
+    *,
+    wait_for: Sequence[object] = (),
+) -> Sequence[Comparison]:
+    """Compare each pair of an old and a new report by the field that decides; their p-values are adjusted together."""
+    if not pairs:
+        return ()
+    everything = list(dict.fromkeys(report_id for pair in pairs for report_id in pair))
+    primary = primary_field(home, everything, policy.primary.field) if policy else ""
+    comparisons = steps.compare_all(home, pairs, primary=primary, candidates=candidates, wait_for=wait_for)
+    for comparison in comparisons:
+        steps.publish_comparison(comparison)
+    return comparisons
+
+
+def decide(
+    home: Home,
+    old: str,
+    new: str,
+    policy: Policy,
+    candidates: int = 1,
+    *,
+    dataset: str = "",
+    wait_for: Sequence[object] = (),
+) -> ReleaseVerdict:
+    """The gate's verdict on two reports, of which the new one is one of several candidates.
+
+    No verdict fails the run: that the release is bad is a result.
+    """
+    gated = steps.gate(home, old, new, policy, dataset, candidates=candidates, wait_for=wait_for)
+    verdict = gated.verdict.outcome
+    level = logging.INFO if verdict == "PASS" else logging.WARNING
+    log.log(level, f"{verdict}: {gated.verdict.sentence}", extra=FINDING)
+    return gated
+
+
+def _publish(
     home: Home,
     asked: Evaluation,
-    dataset: str,
     reports: Sequence[ReportRef | Report],
-    policy: Policy | None,
-    documented: Submitted[str] | None,
-) -> list[str]:
-    """What is done with the reports: compare them with the baseline, decide, and publish."""
+    pairs: Sequence[tuple[str, str]],
+    comparisons: Sequence[Comparison],
+    verdicts: Sequence[ReleaseVerdict],
+    docs: Future[str] | PrefectFuture[str] | None,
+) -> None:
+    """Write the page, announce the reports, and offer new names in the forms. If any of it fails, nothing is lost."""
     report_ids = [report.report_id for report in reports]
-    fields = policy.fields if policy else ()
-    old = report_named(home, asked.baseline, dataset, fields) if asked.baseline else ""
-    new = [report_id for report_id in report_ids if report_id != old]
-    if old and not new:
-        log.warning(f"{asked.baseline}: there is no other release to compare it with")
-    candidates = max(asked.candidates, len(new))
-    comparisons = compare(home, old, new, policy, candidates, after=reports) if old else ()
-    verdicts = (
-        [decide(home, old, one, policy, candidates=candidates, after=comparisons) for one in new]
-        if old and policy
-        else []
+    shown = [pairs[0][0], *(new for _, new in pairs)] if pairs else report_ids
+    page_of_docs = _data_docs(home, docs)
+    log_page(
+        lambda: steps.publish_run(
+            home, shown, comparisons, verdicts, drawn=asked.page, docs=page_of_docs, wait_for=[reports]
+        )
     )
-    shown = [old, *new] if old else new
-    docs = _data_docs(home, documented)
-    publish = steps.publish_run.after(reports)
-    log_page(lambda: publish(home, shown, comparisons, verdicts, drawn=asked.page, docs=docs))
-    steps.announce.after(reports)(home, report_ids, verdicts)
+    steps.announce(home, report_ids, verdicts, wait_for=[reports])
     if any(report_id.endswith("/v1") for report_id in report_ids):
         offer_names(home)
-    return ended(report_ids, *how_it_ended(reports, verdicts))
 
 
 def how_it_ended(reports: Sequence[ReportRef | Report], verdicts: Sequence[ReleaseVerdict] = ()) -> tuple[str, str]:
@@ -238,39 +312,15 @@ def how_it_ended(reports: Sequence[ReportRef | Report], verdicts: Sequence[Relea
     """
     partial = [f"{one.message} ({one.report_id} is PARTIAL)" for one in reports if one.status == "PARTIAL"]
     more = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
-    decided = [f"{one.verdict.outcome}: {one.verdict.sentence}" for one in verdicts]
+    decided = [
+        f"{one.verdict.outcome}: {one.verdict.sentence} Basis: {one.verdict.basis or 'none'}." for one in verdicts
+    ]
     return "; ".join([*partial[:_MOST_REASONS], *more, *decided]), "Partial" if partial else "Completed"
 
 
 def how_they_ended(home: Home, report_ids: Sequence[str]) -> tuple[str, str]:
     """The same of reports that are kept already, with the verdicts about them."""
     return how_it_ended(read_reports(home, report_ids), stored_verdicts(home, report_ids))
-
-
-def compare(
-    home: Home, old: str, new: Sequence[str], policy: Policy | None, candidates: int, *, after: object = None
-) -> Sequence[Comparison]:
-    """Compare every new report with the old one, by the field that decides; they are corrected for together."""
-    primary = primary_field(home, [old, *new], policy.primary.field) if policy else ""
-    comparisons = steps.compare_all.after(after)(
-        home, [(old, one) for one in new], primary=primary, candidates=candidates
-    )
-    for comparison in comparisons:
-        steps.publish_comparison(comparison)
-    return comparisons
-
-
-def decide(
-    home: Home, old: str, new: str, policy: Policy, *, candidates: int = 1, after: object = None
-) -> ReleaseVerdict:
-    """What the gate says about two reports, of which the new one is one of several candidates.
-
-    No verdict fails the run: that the release is bad is a result.
-    """
-    gated = steps.gate.after(after)(home, old, new, policy, candidates=candidates)
-    outcome = gated.verdict.outcome
-    log.log(logging.INFO if outcome == "PASS" else logging.WARNING, f"{outcome}: {gated.verdict.sentence}")
-    return gated
 
 
 def log_page(publish: Callable[[], str]) -> None:
@@ -284,18 +334,14 @@ def log_page(publish: Callable[[], str]) -> None:
         log.info(f"page: {page}")
 
 
-def _judge(asked: Evaluation) -> JudgeOptions:
-    """The judges, checked before anything is loaded. Without the key, which each task fetches for itself."""
-    if not asked.scoring.asks_judges:
-        return OFFLINE_JUDGE
-    options = asked.judging.options()
-    preflight(options, asked.judging.key_from)
-    return options
-
-
-def _provenance(source: Source) -> dict[str, Any]:
-    generation = generation_of(source.answers)
-    return {"generation": generation} if generation else {}
+def _source(run: Run, data: Data) -> tuple[Source, dict[str, Any]]:
+    """What to load, and how the answers were generated, if that is known."""
+    if data.answers.startswith(ADDRESS):
+        [registration] = registrations(run.home, data.answers.removeprefix(ADDRESS))
+        source, generation = registered_source(run.home, registration, run.folder), registration.generation
+    else:
+        source, generation = data.source(), generation_of(data.answers)
+    return source, {"generation": generation} if generation else {}
 
 
 def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
@@ -309,7 +355,7 @@ def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
 
 
 def _fallbacks(judge: JudgeOptions) -> list[str]:
-    return [one.label for one in judge.substitutes()]
+    return [one.label for one in judge.fallback_models()]
 
 
 def _log_validation(loaded: Loaded, checked: Validation) -> None:
@@ -324,18 +370,20 @@ def _log_validation(loaded: Loaded, checked: Validation) -> None:
             log.warning(check.message)
 
 
-def _documented(run: Run, asked: Evaluation, dataset: str, checked: Validation) -> Submitted[str] | None:
+def _documented(
+    run: Run, asked: Evaluation, dataset: str, checked: Validation
+) -> Future[str] | PrefectFuture[str] | None:
     """Begin to write the Data Docs, beside the scoring; None where the run writes no pages."""
     if not asked.page or asked.judging.dry_run:
         return None
     return steps.build_data_docs.submit(run.home, run.id, dataset, asked.contract, checked)
 
 
-def _data_docs(home: Home, documented: Submitted[str] | None) -> str:
+def _data_docs(home: Home, documented: Future[str] | PrefectFuture[str] | None) -> str:
     """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost."""
     if documented is None:
         return ""
-    page = documented.outcome()
+    page = outcome(documented)
     if isinstance(page, str):
         log.info(f"data docs: {home.store.address(page)}")
         return page

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from answerkey.flows import steps
 from answerkey.flows.cluster import Cluster, NoWorker, S, WorkersDied, cluster_at
 from answerkey.flows.cluster_worker import AnyShard
-from answerkey.flows.orchestration import Step, Submitted, as_completed
+from answerkey.flows.prefect_or_local import Task, allow_failure, as_completed, outcome, task
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -23,12 +23,12 @@ from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.shard import SourceShard, shard_bytes
 from answerkey.tasks.load.sources import called
-from answerkey.tasks.publish.artifacts import tell_server
-from answerkey.tasks.reports.commit import Committed, CutCommit
+from answerkey.tasks.publish.artifacts import notify_api
+from answerkey.tasks.reports.commit import Committed, SplitCommit
 from answerkey.tasks.reports.commit_shard import CommitShard
-from answerkey.tasks.reports.scores import CutScores, ScoresShard
+from answerkey.tasks.reports.scores import ScoresShard, SplitScores
 from answerkey.tasks.score.plan import MAX_SHARDS
-from answerkey.tasks.score.score import in_good_order, spawns
+from answerkey.tasks.score.score import schedule_order, spawns
 from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.validate.measures import MeasuredShard
 from answerkey.tasks.warehouse.home import Home
@@ -56,16 +56,16 @@ class Runner(Protocol):
             UserError: these metrics cannot be scored here.
         """
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str], after: object = None) -> Outcomes[S]:
-        """Work on shards. `key_from` says where the key of a shard's judges is kept, `after` is the result that they
-        are from. Closed before its end, it waits for what it has begun.
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str], wait_for: Sequence[object] = ()) -> Outcomes[S]:
+        """Work on shards. `key_from` says where the key of a shard's judges is kept, `wait_for` holds the results that
+        they come from. Closed before its end, it waits for what it has begun.
 
         Raises:
             Unreachable: no worker can be reached any more.
         """
 
 
-class OnThisMachine:
+class LocalRunner:
     """Each shard in a task of its own, with retries, on threads and processes of this machine."""
 
     most_shards, elsewhere = MAX_SHARDS, False
@@ -73,30 +73,32 @@ class OnThisMachine:
     def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
         """The other steps of a run need the same of this machine."""
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str], after: object = None) -> Outcomes[S]:
-        """See the class."""
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str], wait_for: Sequence[object] = ()) -> Outcomes[S]:
+        """Submit every shard, and yield each as it ends."""
         spawn = spawns(shards)
         closed = threading.Event()
-        submitted: dict[Submitted[str], S] = {}
-        model: Submitted[str] | None = None
-        for shard in in_good_order(shards):
-            # One at a time, which is seen as waiting.
-            first = model if shard.workload == "semantic" else None
-            one = _submitted(shard, spawn, key_from(shard), (after, first), closed.is_set)
-            model = one if shard.workload == "semantic" else model
-            submitted[one] = shard
+        submitted: dict[Any, tuple[S, Callable[[], str]]] = {}
+        model: list[object] = []
+        for shard in schedule_order(shards):
+            work, arguments = _task_of(shard, spawn, key_from(shard), closed.is_set)
+            # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
+            before = model if shard.workload == "semantic" else []
+            future = work.submit(shard, **arguments, wait_for=[*wait_for, *before])
+            model = [allow_failure(future)] if shard.workload == "semantic" else model
+            submitted[future] = shard, partial(work.fn, shard, **arguments)
         try:
-            for one in as_completed(submitted):
-                yield submitted[one], one.outcome()
+            for future in as_completed(submitted):
+                shard, here = submitted[future]
+                yield shard, outcome(future, here)
         except BaseException as error:
             closed.set()
             if isinstance(error, Exception | GeneratorExit):
-                for one in submitted:
-                    one.outcome()
+                for future, (_, here) in submitted.items():
+                    outcome(future, here)
             raise
 
 
-class OnCluster:
+class DaskRunner:
     """All shards on the workers of a Dask cluster, in one Prefect task: one for each would cost more than scoring."""
 
     most_shards, elsewhere = 20_000, True
@@ -105,14 +107,14 @@ class OnCluster:
         self._cluster = cluster
 
     def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
-        """As `Cluster.check`."""
+        """Ask the workers for versions, metrics and keys."""
         self._cluster.check(home, needs)
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str], after: object = None) -> Outcomes[S]:
-        """As `Cluster.run`."""
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str], wait_for: Sequence[object] = ()) -> Outcomes[S]:
+        """Send every shard to the cluster, and yield each as it ends."""
         # Prefect would look into every shard.
         run = partial(self._cluster.run, shards, key_from)
-        return _on_cluster.after(after)(run, _DOES[type(shards[0])], self._cluster.address)
+        return _on_cluster(run, _DOES[type(shards[0])], self._cluster.address, wait_for=wait_for)
 
 
 _DOES: Mapping[type, str] = {
@@ -128,18 +130,20 @@ def _run(run: Callable[[], Outcomes[Any]], does: str, address: str) -> Outcomes[
     yield from run()
 
 
-_on_cluster = Step("work on a cluster", _run, "{does} on {address}")
+_on_cluster = task(_run, name="work on a cluster", task_run_name="{does} on {address}")
 
 
-def _submitted(
-    shard: AnyShard, spawn: bool, key_from: str, after: Sequence[object], stopped: Callable[[], bool]
-) -> Submitted[str]:
+def _task_of(
+    shard: AnyShard, spawn: bool, key_from: str, stopped: Callable[[], bool]
+) -> tuple[Task[..., str], dict[str, Any]]:
+    """The task that works on a shard, and its arguments beside the shard."""
     if isinstance(shard, MeasuredShard | SourceShard):
-        return steps.stage.after(*after).submit(shard, spawn=spawn)
+        return steps.stage, {"spawn": spawn}
     if isinstance(shard, CommitShard | ScoresShard):
-        return steps.write.after(*after).submit(shard, spawn=spawn)
-    score = steps.score.tagged(_tags(shard), f"score {shard.metric.name}").after(*after)
-    return score.submit(shard, spawn=spawn, key_from=key_from, stopped=stopped)
+        return steps.write, {"spawn": spawn}
+    # The UI shows the name while a task waits, and makes its run name only then.
+    score = steps.score.with_options(tags=_tags(shard), name=f"score {shard.metric.name}")
+    return score, {"spawn": spawn, "key_from": key_from, "stopped": stopped}
 
 
 def runner_at(address: str) -> Runner:
@@ -149,7 +153,7 @@ def runner_at(address: str) -> Runner:
         UserError: as `cluster_at`.
     """
     cluster = cluster_at(address)
-    return OnCluster(cluster) if cluster else OnThisMachine()
+    return DaskRunner(cluster) if cluster else LocalRunner()
 
 
 def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Loaded, str | None]:
@@ -167,38 +171,41 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Load
         return steps.load(source, folder), None
     tell(Advance("cut into shards"))
     of_references = shard_bytes(source.references, runner.most_shards) if source.references else 0
-    references = steps.cut_references(source, home, folder, of_references) if of_references else None
+    references = steps.split_references(source, home, folder, of_references) if of_references else None
     known = _load(runner, references.shards, called(source.references or ""), references) if references else []
-    cut = steps.cut.after(*known)(source, home, folder, size, references)
+    cut = steps.cut(source, home, folder, size, references, wait_for=known)
     shards = [MeasuredShard(shard) for shard in cut.shards]
     parts = _load(runner, shards, called(source.answers), cut)
-    gather, gather_measures = steps.gather.after(*parts), steps.gather_measures.after(*parts)
-    return gather(cut, home, folder), gather_measures(shards, home, folder)
+    gathered = steps.gather(cut, home, folder, wait_for=parts)
+    return gathered, steps.merge_measures(shards, home, folder, wait_for=parts)
 
 
-def _load(
-    runner: Runner, shards: Sequence[MeasuredShard] | Sequence[SourceShard], name: str, after: object
-) -> list[str]:
+def _load(runner: Runner, shards: Sequence[MeasuredShard] | Sequence[SourceShard], name: str, cut: object) -> list[str]:
     """The names of the parts, as they end."""
     parts = []
-    for done, (_, outcome) in enumerate(runner.run(shards, lambda _shard: "", after), start=1):
-        if isinstance(outcome, WorkersDied | NoWorker):
-            raise Unreachable(f"{name}: not all of it could be loaded ({outcome}); run the same again") from outcome
-        if isinstance(outcome, Exception):
-            raise outcome
-        parts.append(outcome)
+    for done, (_, part) in enumerate(runner.run(shards, lambda _shard: "", [cut]), start=1):
+        if isinstance(part, WorkersDied | NoWorker):
+            raise Unreachable(f"{name}: not all of it could be loaded ({part}); run the same again") from part
+        if isinstance(part, Exception):
+            raise part
+        parts.append(part)
         tell(Advance("load shards", done, len(shards)))
         _tell("loaded", done, len(shards))
     return parts
 
 
 def fan_out(
-    runner: Runner, shards: Sequence[Shard], key_from: Callable[[Shard], str], *, remedy: str, after: object = None
+    runner: Runner,
+    shards: Sequence[Shard],
+    key_from: Callable[[Shard], str],
+    *,
+    remedy: str,
+    wait_for: Sequence[object] = (),
 ) -> dict[str, str]:
     """Score shards; returns where each part is, by where it was planned to be.
 
     A shard that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
-    `key_from` says where the key of a shard's judges is kept, and `after` is the plan that they are from.
+    `key_from` says where the key of a shard's judges is kept, and `wait_for` holds the plan that they come from.
 
     Raises:
         UserError: a judge cannot be asked. No shard is worked on any more by then.
@@ -207,7 +214,7 @@ def fan_out(
     if not shards:
         return {}
     # Each time, Prefect makes a connection of its own: no more than one in a second.
-    progress, shown = tell_server("its progress", _begin_progress), time.monotonic()
+    progress, shown = notify_api("its progress", _begin_progress), time.monotonic()
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -215,15 +222,15 @@ def fan_out(
     scored = Counter(dict.fromkeys(todo, 0))
     for name in todo:
         tell(Advance(name, 0, todo[name]))
-    outcomes = runner.run(shards, key_from, after)
+    outcomes = runner.run(shards, key_from, wait_for)
     try:
-        for done, (shard, outcome) in enumerate(outcomes, start=1):
+        for done, (shard, part) in enumerate(outcomes, start=1):
             scored[shard.name] += shard.n_rows
             tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
-            parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
+            parts[shard.part] = part if isinstance(part, str) else _failed(shard, part, remedy)
             due = _tell("scored", done, len(shards)) and (done == len(shards) or time.monotonic() >= shown + 1)
             if due and progress:
-                tell_server("its progress", partial(_show_progress, progress, 100 * done / len(shards)))
+                notify_api("its progress", partial(_show_progress, progress, 100 * done / len(shards)))
                 shown = time.monotonic()
     except Exception:
         # Shards that are still worked on read the files that the run removes next.
@@ -247,32 +254,32 @@ def _show_progress(progress: uuid.UUID, percent: float) -> None:
 
 def write_commit(
     runner: Runner, home: Home, run_id: str, loaded: Loaded, accepted: str, parts: Sequence[str], folder: Path
-) -> CutCommit | None:
+) -> SplitCommit | None:
     """Let others write what a large run commits, into the folder of the run; None where this machine does it as well.
 
     Raises:
         Unreachable: no worker can be reached any more.
     """
-    cut = steps.cut_commit(home, run_id, loaded, accepted, parts, folder) if runner.elsewhere else None
+    cut = steps.split_commit(home, run_id, loaded, accepted, parts, folder) if runner.elsewhere else None
     return cut if cut and _written(runner, cut.shards, "what is committed") else None
 
 
 def write_scores(
     runner: Runner, home: Home, committed: Committed, metrics: Sequence[Metric], folder: Path
-) -> CutScores | None:
+) -> SplitScores | None:
     """Let others write the rows of large reports, into the folder of a run; None where this machine does it as well.
 
     Raises:
         Unreachable: no worker can be reached any more.
     """
-    cut = steps.cut_scores(home, committed, metrics, folder) if runner.elsewhere else None
+    cut = steps.split_scores(home, committed, metrics, folder) if runner.elsewhere else None
     return cut if cut and _written(runner, cut.shards, "the rows of the reports") else None
 
 
 def _written(runner: Runner, shards: Sequence[CommitShard] | Sequence[ScoresShard], what: str) -> bool:
-    for _, outcome in runner.run(shards, lambda _shard: ""):
-        if isinstance(outcome, Exception):
-            log.warning(f"no worker could write {what}, so the run does it: {outcome}")
+    for _, part in runner.run(shards, lambda _shard: ""):
+        if isinstance(part, Exception):
+            log.warning(f"no worker could write {what}, so the run does it: {part}")
             return False
     return True
 
@@ -293,7 +300,7 @@ def _tags(shard: Shard) -> list[str]:
     metric = shard.metric
     if not isinstance(metric, JudgeMetric) or metric.workload != "judge":
         return []
-    return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.seats()})
+    return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.jurors()})
 
 
 def _failed(shard: Shard, error: Exception, remedy: str) -> str:

@@ -6,13 +6,15 @@ Only what is shown changes. The keys of parameters, and what a server accepts, a
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic.fields import FieldInfo
 
-from answerkey.metrics_core.validation import Validated
+from answerkey.metrics_core.validation import Option, Validated
 
 USUAL, ALL = "The usual settings", "All settings, from their defaults"
 """What the buttons say. Prefect does not carry over what was typed before, so the second one says so."""
@@ -45,6 +47,24 @@ def names_of(kind: Literal["datasets", "releases"], *, typed_first: bool = False
 
 
 ReleaseChoice = Annotated[str, Field(json_schema_extra=names_of("releases"))]
+
+
+def how_called(info: FieldInfo) -> Option:
+    """What a field declares about its option."""
+    return next((one for one in reversed(info.metadata) if isinstance(one, Option)), _USUAL)
+
+
+_USUAL = Option("")
+
+
+def option_of(name: str, info: FieldInfo) -> str:
+    """The option of a field: the one that it declares, else its name without the unit.
+
+    >>> option_of("timeout_s", FieldInfo(annotation=float))
+    '--timeout'
+    """
+    declared = how_called(info)
+    return f"--{re.sub('_(s|usd)$', '', name).replace('_', '-')}" if declared is _USUAL else declared.name
 
 
 class Form(Validated):

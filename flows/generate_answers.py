@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,12 +9,12 @@ from answerkey.flows import steps
 from answerkey.flows.evaluate_registered import evaluate_registered
 from answerkey.flows.evaluate_release import how_they_ended
 from answerkey.flows.generating import Afterwards, Generating, Questions
-from answerkey.flows.orchestration import ended, flow
-from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, preflight
+from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, checked
+from answerkey.flows.prefect_or_local import completed, flow
 from answerkey.flows.runs import Run, log, started
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.generate import ANSWERS
-from answerkey.metrics_core.llm.litellm import check
+from answerkey.metrics_core.llm.provider import check
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
@@ -35,15 +34,17 @@ class Made:
     report_ids: tuple[str, ...] = ()
 
 
-def _run_name(parameters: Mapping[str, Any]) -> str:
-    given = parameters["generating"]
+def _run_name() -> str:
+    from prefect.runtime import flow_run
+
+    given = flow_run.parameters["generating"]
     return f"generate {given['release'] if isinstance(given, dict) else given.release}"
 
 
 @flow(
     name="generate-answers",
     description="Ask a model all questions of a data set, register the answers as a release, and evaluate it.",
-    run_name=_run_name,
+    flow_run_name=_run_name,
 )
 def generate_answers(
     questions: Questions,
@@ -71,6 +72,7 @@ def generate_answers(
         asking = generating.asking(run.home, run.id)
         _check(asking, afterwards, scoring, judging)
         found = questions.find(run.home, run.folder)
+        check_release(run.home, found.dataset, generating.release, asking)
         forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
         parameters = {name: form.model_dump() for name, form in forms.items()}
         with run.recorded("generate-answers", found.dataset, parameters, dry_run=generating.dry_run):
@@ -84,7 +86,7 @@ def generate_answers(
     report_ids = [one for one in found_reports if isinstance(one, str)]
     # A run without reports has not looked into the warehouse.
     how = how_they_ended(run.home, report_ids) if report_ids else ("",)
-    return ended(replace(made, report_ids=tuple(report_ids)), *how)
+    return completed(replace(made, report_ids=tuple(report_ids)), *how)
 
 
 def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:
@@ -92,14 +94,10 @@ def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Ju
     check([asking.with_key().model], asking.limits, "model")
     if not afterwards.evaluate:
         return
-    judge = judging.options()
-    if scoring.asks_judges:
-        preflight(judge, judging.key_from)
-    policy_for(afterwards.policy, afterwards.baseline, scoring.create(judge=judge))
+    policy_for(afterwards.policy, afterwards.baseline, checked(scoring, judging)[1])
 
 
 def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) -> Made | Cost:
-    check_release(run.home, found.dataset, form.release, asking)
     if form.repeats > 1 and not form.temperature:
         log.warning(f"{form.repeats} answers per question at temperature 0: they will be alike; set --temperature")
     tell(Advance("count questions"))
@@ -113,12 +111,12 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     tell(Advance(ANSWERS, 0, estimate.samples))
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]
-    generated = steps.generate.tagged(tags, f"generate {form.release}")(
+    generated = steps.generate.with_options(tags=tags, name=f"generate {form.release}")(
         run.home, found, asking, form.release, run.folder
     )
     _show(generated)
     check_answered(generated, form.min_answered)
-    registration = steps.register(run.home, found, generated)
+    registration = steps.register(run.home, found, generated, run.id, run.folder)
     log.info(f"{registration.name} is registered as {registration.registration}")
     return Made(generated, registration.registration)
 

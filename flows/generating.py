@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
 from answerkey.flows.forms import Form, names_of
-from answerkey.flows.parameters import MODEL_PATTERN, PLACE_PATTERN
+from answerkey.flows.parameters import MODEL_PATTERN, PAIRS, PLACE_PATTERN
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.validation import Option
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.releases.generate import Asking
 from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
@@ -31,17 +33,17 @@ class Questions(Form):
         examples=["examples/questions.jsonl"],
         json_schema_extra=names_of("datasets", typed_first=True),
     )
-    name: str = Field(
+    name: Annotated[str, Option("--dataset-name")] = Field(
         "",
         title="Name",
         description="Name of the data set in a file. Empty: the name of the file.",
     )
-    columns: list[str] = Field(
+    columns: Annotated[list[str], Option("--map", separator=PAIRS)] = Field(
         default_factory=list,
         title="Columns",
         description="For a file: KEY=PATH, for instance question=meta.prompt. Common names are recognised without it.",
     )
-    slices: list[str] = Field(
+    slices: Annotated[list[str], Option("--slice")] = Field(
         default_factory=list,
         title="Slices",
         description="Columns of a file to report separately, for instance lang.",

@@ -7,8 +7,8 @@ from datetime import timedelta
 from pydantic import Field
 
 from answerkey.flows.forms import Form
-from answerkey.flows.orchestration import flow, run_id
-from answerkey.flows.runs import log
+from answerkey.flows.prefect_or_local import flow
+from answerkey.flows.runs import log, run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.forget import forget_older
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune
@@ -55,7 +55,7 @@ _KEEPING = Keeping()
 @flow(
     name="housekeeping",
     description="Mark runs that died silently as crashed, and remove what they left behind.",
-    run_name=lambda _parameters: "housekeeping",
+    flow_run_name="housekeeping",
 )
 def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
     """Mark runs that died silently as crashed, and remove what they left behind.

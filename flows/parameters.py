@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import Field as DataclassField
@@ -25,11 +26,15 @@ from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS, create
+from answerkey.metrics_core.validation import Option
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.validate.contract import Contract, Thresholds
+
+PAIRS = r",(?=[\w-]+=)"
+"""What separates KEY=PATH from the next one: a path may have commas."""
 
 NO_SUCH_OPTION = "none of these metrics has such an option"
 
@@ -42,7 +47,7 @@ class Data(Form):
 
     usual = ("answers", "references", "dataset", "release")
 
-    answers: str = Field(
+    answers: Annotated[str, Option("FILE", several=True)] = Field(
         title="Answers",
         description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
         "or a pattern. Several: one per line.",
@@ -64,17 +69,17 @@ class Data(Form):
         title="Release",
         description="The release that gave all these answers. Empty: a column names it for each row.",
     )
-    columns: list[str] = Field(
+    columns: Annotated[list[str], Option("--map", separator=PAIRS)] = Field(
         default_factory=list,
         title="Columns of the answers",
         description="KEY=PATH, for instance id=meta.question_id. Common names are recognised without it.",
     )
-    reference_columns: list[str] = Field(
+    reference_columns: Annotated[list[str], Option("--map-references", separator=PAIRS)] = Field(
         default_factory=list,
         title="Columns of the references",
         description="KEY=PATH, as above, for the references file.",
     )
-    slices: list[str] = Field(
+    slices: Annotated[list[str], Option("--slice")] = Field(
         default_factory=list,
         title="Slices",
         description="Columns to report separately, for instance lang.",
@@ -198,7 +203,7 @@ class _MetricOptions(Form):
         description="By default answer_correctness, semantic_similarity and, by the free offline judge, meaning_match "
         "and ground_truth_similarity.",
     )
-    own_metrics: list[str] = Field(
+    own_metrics: Annotated[list[str], Option("")] = Field(
         default_factory=list,
         title="Metrics of your own",
         description="Computed as well: metrics by import path, like my_package.metrics:Politeness(threshold=0.9), by "
@@ -241,7 +246,8 @@ class Scoring(_MetricOptions):
     only_failed: bool = Field(
         False,
         title="Only failed",
-        description="Score again what failed in earlier runs, and nothing else.",
+        description="Score again what failed in earlier runs, and ask the judges again about what a fallback judged; "
+        "nothing else.",
     )
 
     @property
@@ -303,21 +309,21 @@ class Judging(Form, JudgeOptions):
         )
     )
 
-    judges: tuple[JudgeName, ...] = Field(
+    judges: Annotated[tuple[JudgeName, ...], Option("--judge")] = Field(
         (),
         title="Judges",
         description="offline (free) or PROVIDER/MODEL[@ADDRESS]. Empty: ANSWERKEY_JUDGE, or Prefect's "
         "answerkey_judge, else offline.",
         examples=[["openai/gpt-4o-mini"]],
     )
-    api_base: str = Field(
+    api_base: Annotated[str, Option("--judge-base")] = Field(
         "",
         pattern=ADDRESS_PATTERN,
         title="Address",
         description="http://... of an OpenAI-compatible server, for judges without an address of their own. Empty: "
         "ANSWERKEY_JUDGE_BASE, the Prefect variable answerkey_judge_base, or the provider's own.",
     )
-    key_from: str = Field(
+    key_from: Annotated[str, Option("--judge-key-from")] = Field(
         "",
         pattern=PLACE_PATTERN,
         title="Key",
@@ -352,7 +358,7 @@ class Judging(Form, JudgeOptions):
         judges, api_base = settings(self.judges, self.api_base)
         given = {name: getattr(self, name) for name in JudgeOptions.model_fields}
         options = JudgeOptions(**{**given, "judges": judges, "api_base": api_base})
-        options.seats()
+        options.jurors()
         return options
 
 
@@ -363,8 +369,33 @@ def preflight(options: JudgeOptions, key_from: str) -> None:
         UserError: the provider of a judge is unknown, a key is missing, or the cost is to be limited and a price is
             unknown.
     """
-    if not options.offline:
-        check(options, key(key_from))
+    if options.offline:
+        return
+    check(options, key(key_from))
+    votes = len(options.judges) * options.repeats
+    if options.jury == "majority" and votes % 2 == 0:
+        logging.getLogger("answerkey").warning(
+            f"{votes} votes on each answer can be a tie, which is no score; ask for an odd number of votes, or choose "
+            "--jury unanimous or mean"
+        )
+
+
+def checked(
+    scoring: Scoring, judging: Judging, embedding_cache: str = "", access: Access = NO_ACCESS
+) -> tuple[JudgeOptions, list[Metric]]:
+    """The judges, the offline one where no metric asks any, and the metrics. Nothing is loaded or asked.
+
+    Raises:
+        UserError: a metric, its model or a judge cannot be used.
+    """
+    judge = OFFLINE_JUDGE
+    if scoring.asks_judges:
+        judge = judging.options()
+        preflight(judge, judging.key_from)
+    metrics = scoring.create(embedding_cache, judge, access)
+    # A signature names the model, so one that is not there is found here.
+    _ = [metric.signature for metric in metrics]
+    return judge, metrics
 
 
 LOCAL = "local"
@@ -372,7 +403,8 @@ LOCAL = "local"
 
 RUNNER_PATTERN = rf"^({LOCAL}|dask(\+tls)?://[^\s/@:?#]+:\d+)$"
 RUNNER = Field(
-    pattern=RUNNER_PATTERN,
+    # Shown in the form only: the flow refuses a wrong address in one line.
+    json_schema_extra={"pattern": RUNNER_PATTERN},
     title="Runner",
     description="Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it; "
     "dask+tls:// where it asks for certificates.",
@@ -402,7 +434,7 @@ class Limits(Form, Thresholds):
 class Waiting(Form):
     """Which of the registered releases."""
 
-    release: str = Field(
+    release: Annotated[str, Option("NAME")] = Field(
         "",
         title="Release",
         description="A registered release (gpt-5, or faq/gpt-5), or a registration. Empty: all without a report.",
@@ -420,13 +452,13 @@ class Comparing(Form):
 
     usual = ("old", "new", "dataset")
 
-    old: str = Field(
+    old: Annotated[str, Option("OLD")] = Field(
         title="Old",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["gpt-4"],
         json_schema_extra=names_of("releases"),
     )
-    new: str = Field(
+    new: Annotated[str, Option("NEW")] = Field(
         title="New",
         description="The report or release to compare with the old one.",
         examples=["gpt-5"],

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from answerkey.flows import steps
-from answerkey.flows.evaluate_release import Evaluation
-from answerkey.flows.orchestration import flow
+from answerkey.flows.evaluate_release import Evaluation, evaluate
 from answerkey.flows.parameters import LOCAL, RunnerAddress
+from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.rerunning import Rerunning, again
 from answerkey.flows.runs import started
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.reports.report import read_reports, report_named
 
 
-def _run_name(parameters: Mapping[str, Any]) -> str:
-    given = parameters["rerun"]
+def _run_name() -> str:
+    from prefect.runtime import flow_run
+
+    given = flow_run.parameters["rerun"]
     return f"rerun {given['report'] if isinstance(given, dict) else given.report}"
 
 
 @flow(
     name="rerun-report",
     description="Make a report again: with another judge or threshold, with other metrics, or only what failed.",
-    run_name=_run_name,
+    flow_run_name=_run_name,
 )
 def rerun_report(
     rerun: Rerunning, home: str = ".answerkey", page: bool = True, *, runner: RunnerAddress = LOCAL
@@ -41,7 +40,9 @@ def rerun_report(
     with started(home) as run:
         [old] = read_reports(run.home, [report_named(run.home, rerun.report)])
         forms = again(old.manifest, rerun)
-        source = steps.export(run.home, old.report_id, run.folder)
+        source = steps.export(
+            run.home, old.dataset, old.dataset_version, old.release, old.answers_version, run.folder
+        )  # fmt: skip
         asked = old.manifest["parameters"]
         parameters = {
             "data": asked["data"],
@@ -57,4 +58,4 @@ def rerun_report(
             source, forms.scoring, forms.judging, forms.limits, parameters,
             page=page, provenance=provenance, runner=runner,
         )  # fmt: skip
-        return evaluation.carry_out(run, "rerun-report")
+        return evaluate(run, evaluation, "rerun-report")

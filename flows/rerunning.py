@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,7 +20,8 @@ from answerkey.flows.parameters import (
     Scoring,
 )
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.validation import InvalidValue
+from answerkey.metrics_core.judges.options import OFFLINE
+from answerkey.metrics_core.validation import InvalidValue, Option
 
 _AS_IN_THE_REPORT = -1.0
 _THRESHOLD = Scoring.model_fields["threshold"]
@@ -40,7 +41,7 @@ class Rerunning(Form):
     # As in the form for judges: whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Rerun", hide_input_in_errors=True, allow_inf_nan=False)
 
-    report: str = Field(
+    report: Annotated[str, Option("REPORT")] = Field(
         min_length=1,
         title="Report",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
@@ -56,7 +57,7 @@ class Rerunning(Form):
     only_failed: bool = Field(
         False,
         title="Only failed",
-        description="Score again what failed, and nothing else.",
+        description="Score again what failed, and ask the judges again about what a fallback judged; nothing else.",
     )
     threshold: float = Field(
         _AS_IN_THE_REPORT,
@@ -137,6 +138,8 @@ def _judging(manifest: Mapping[str, Any], old: Judging, wanted: Rerunning, *, as
     if wanted.key_from:
         changes["key_from"] = wanted.key_from
     if wanted.judges:
+        kept = () if OFFLINE in wanted.judges else old.fallbacks
+        changes["fallbacks"] = tuple(judge for judge in kept if judge not in wanted.judges)
         return old.model_copy(update={**changes, "judges": wanted.judges, "api_base": wanted.api_base})
     if asked and not old.judges:
         _check_same_judges(manifest, old)

@@ -6,25 +6,30 @@ import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
 
 from answerkey.flows.forms import with_names
-from answerkey.flows.orchestration import end_submitted, run_id
+from answerkey.flows.prefect_or_local import cancel_submitted
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
-from answerkey.metrics_core.llm.sqlite_owners import Owners
 from answerkey.tasks.maintenance import TAG
-from answerkey.tasks.publish.artifacts import tell_server
+from answerkey.tasks.publish.artifacts import notify_api
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import known_names
+from answerkey.tasks.server import within_run
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import PROCESS, Unreachable
 from answerkey.tasks.warehouse.warehouse import made
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
 
 log = logging.getLogger("answerkey")
 """What runs say about themselves: in the terminal, and on the run's page in the Prefect UI."""
@@ -43,6 +48,45 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 for _name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
     logging.getLogger(_name).addFilter(_in_one_line)
+
+
+def run_id() -> str:
+    """The id of this flow run; without a server a new one."""
+    if within_run():
+        from prefect.runtime import flow_run
+
+        if flow_run.id:
+            return str(flow_run.id)
+    return str(uuid.uuid4())
+
+
+def started_before() -> bool:
+    """Whether this is a retry of a flow run on a server."""
+    if not within_run():
+        return False
+    from prefect.runtime import flow_run
+
+    return int(flow_run.run_count) > 1
+
+
+def crash_unfinished_subflows() -> None:
+    """In a retry, mark as crashed the subflow runs that the killed process has left unfinished.
+
+    Prefect resumes an unfinished subflow run by its position among the subflows of its parent, whatever its parameters
+    are now: the next evaluation would be taken for the one that was killed, and then for complete.
+    """
+    if not started_before():
+        return
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.states import Crashed
+
+    unfinished = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
+    wanted = FlowRunFilter.model_validate({"parent_flow_run_id": {"any_": [run_id()]}, "state": unfinished})
+    with get_client(sync_client=True) as client:
+        for run in client.read_flow_runs(flow_run_filter=wanted):
+            lost: State[Any] = Crashed(message="the run that it was part of was killed, and has been started again")
+            client.set_flow_run_state(run.id, lost, force=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +111,7 @@ class Run:
         """Around the work of the run: the row in `runs` that says when it started and how it ended."""
         made(self.home.local)
         # By its lock `forget`, and housekeeping without a server, know that it works: before its row says so.
-        with closing(Owners(self.folder, PROCESS)):
+        with FileLock(self.folder / PROCESS):
             start_run(self.home, self.id, flow, dataset, parameters)
             try:
                 yield
@@ -81,7 +125,7 @@ class Run:
 
     def rename(self, name: str) -> None:
         """Give the flow run a name that is known only once the data are read."""
-        tell_server(f"the name of this run, {name}", partial(_rename, uuid.UUID(self.id), name))
+        notify_api(f"the name of this run, {name}", partial(_rename, uuid.UUID(self.id), name))
 
 
 def _rename(run: uuid.UUID, name: str) -> None:
@@ -107,7 +151,7 @@ def started(home: str) -> Iterator[Run]:
     except BaseException:
         # Interrupted or told to end. What was submitted would wait for its judges.
         stop_asking(run.id)
-        end_submitted()
+        cancel_submitted()
         raise
     finally:
         shutil.rmtree(run.folder, ignore_errors=True)
@@ -118,7 +162,7 @@ def started(home: str) -> Iterator[Run]:
 
 def offer_names(home: Home) -> None:
     """Have the forms of the deployments that work on this home offer the data sets and releases that are in it."""
-    tell_server("the names for its forms", partial(_offer_names, home))
+    notify_api("the names for its forms", partial(_offer_names, home))
 
 
 def _offer_names(home: Home) -> None:

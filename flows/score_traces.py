@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from answerkey.flows import steps
 from answerkey.flows.fan_out import Runner, fan_out, runner_at
-from answerkey.flows.orchestration import flow
 from answerkey.flows.parameters import LOCAL, RunnerAddress
+from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.runs import Run, log, started
 from answerkey.flows.tracing import Job, Tracing, jobs
 from answerkey.metrics_core.errors import UserError
@@ -26,8 +25,10 @@ from answerkey.tasks.traces.summary import BUCKETS, Funnel
 _TRACING = Tracing()
 
 
-def _run_name(parameters: Mapping[str, Any]) -> str:
-    given = parameters["traces"]
+def _run_name() -> str:
+    from prefect.runtime import flow_run
+
+    given = flow_run.parameters["traces"]
     form = given if isinstance(given, Tracing) else Tracing(**given)
     return f"score traces: {', '.join(form.only or (Path(place).stem for place in form.rules))}"
 
@@ -35,7 +36,7 @@ def _run_name(parameters: Mapping[str, Any]) -> str:
 @flow(
     name="score-traces",
     description="Score new logged traces by rules: a condition, a sample, a metric.",
-    run_name=_run_name,
+    flow_run_name=_run_name,
 )
 def score_traces(
     traces: Tracing = _TRACING, home: str = ".answerkey", *, runner: RunnerAddress = LOCAL

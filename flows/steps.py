@@ -1,14 +1,11 @@
-"""The steps of all flows: one line each. What they do is in the module each comes from.
-
-Nothing is cached by Prefect: finished parts and the warehouse are the cache, and they outlive the server.
-"""
+"""The tasks of all flows: one line each. What they do is in the module each comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from answerkey.flows.orchestration import Step
+from answerkey.flows.prefect_or_local import task
 from answerkey.tasks.compare import compare as comparing
 from answerkey.tasks.gate import calibrate as calibrating
 from answerkey.tasks.gate import gate as gating
@@ -32,10 +29,11 @@ from answerkey.tasks.validate import data_docs, measures
 from answerkey.tasks.validate import validate as validating
 
 T = TypeVar("T")
+_RETRIED: Mapping[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 10]}
 
-load = Step("load", loading.load)
-cut = Step("cut a source", source_shards.cut)
-cut_references = Step("cut references", source_shards.cut_references)
+load = task(loading.load, name="load")
+cut = task(source_shards.cut, name="cut a source")
+split_references = task(source_shards.split_references, name="cut references")
 
 
 def _stage(shard: measures.MeasuredShard | source_shards.SourceShard, *, spawn: bool) -> str:
@@ -49,18 +47,23 @@ def _done(spawn: bool, do: Callable[[T], str], shard: T) -> str:
     return scoring.in_another_process(do, shard) if spawn else do(shard)
 
 
-stage = Step("load a shard", _stage, "load {shard.part}", retried=True)
-gather = Step("gather", source_shards.gather)
-gather_measures = Step("gather measures", measures.gather_measures)
-export = Step("take from the warehouse", exporting.stored_source)
-validate = Step("validate", validating.validate)
-build_data_docs = Step("data docs", data_docs.build_data_docs)
-record_validation = Step("record validation", committing.record_validation)
-plan = Step("plan", planning.plan)
-estimate_costs = Step("estimate costs", estimating.estimate_costs)
-score = Step("score", scoring.score, "score {shard.metric.name}, {shard.n_rows} rows", retried=True)
-fail_shard = Step("write down a failed shard", shards.fail_shard)
-cut_commit = Step("cut a commit", committing.cut_commit)
+stage = task(_stage, name="load a shard", task_run_name="load {shard.part}", **_RETRIED)
+gather = task(source_shards.gather, name="gather")
+merge_measures = task(measures.merge_measures, name="gather measures")
+export = task(exporting.stored_answers, name="take from the warehouse")
+validate = task(validating.validate, name="validate")
+build_data_docs = task(data_docs.build_data_docs, name="data docs")
+record_validation = task(committing.record_validation, name="record validation")
+plan = task(planning.plan, name="plan")
+estimate_costs = task(estimating.estimate_costs, name="estimate costs")
+score = task(
+    scoring.score,
+    name="score",
+    task_run_name="score {shard.metric.name}, {shard.n_rows} rows",
+    **_RETRIED,
+)
+fail_shard = task(shards.fail_shard, name="write down a failed shard")
+split_commit = task(committing.split_commit, name="cut a commit")
 
 
 def _write(shard: commit_shards.CommitShard | score_rows.ScoresShard, *, spawn: bool) -> str:
@@ -69,30 +72,36 @@ def _write(shard: commit_shards.CommitShard | score_rows.ScoresShard, *, spawn: 
     return _done(spawn, score_rows.write_scores, shard)
 
 
-write = Step("write rows", _write, "write {shard.part}", retried=True)
-commit = Step("commit", committing.commit)
-cut_scores = Step("cut scores", score_rows.cut_scores)
+write = task(_write, name="write rows", task_run_name="write {shard.part}", **_RETRIED)
+commit = task(committing.commit, name="commit")
+split_scores = task(score_rows.split_scores, name="cut scores")
 
-aggregate = Step("aggregate", aggregating.aggregate)
-publish_scores = Step("publish", artifacts.publish_scores)
-compare = Step("compare", comparing.compare)
-compare_all = Step("compare", comparing.compare_all)
-publish_comparison = Step("publish comparison", artifacts.publish_comparison)
-gate = Step("gate", gating.gate)
-publish_run = Step("publish page", artifacts.publish_run)
-publish_pair = Step("publish page", artifacts.publish_pair)
-announce = Step("announce", events.announce)
+aggregate = task(aggregating.aggregate, name="aggregate")
+publish_scores = task(artifacts.publish_scores, name="publish")
+compare = task(comparing.compare, name="compare")
+compare_all = task(comparing.compare_all, name="compare")
+publish_comparison = task(artifacts.publish_comparison, name="publish comparison")
+gate = task(gating.gate, name="gate")
+publish_run = task(artifacts.publish_run, name="publish page")
+publish_pair = task(artifacts.publish_pair, name="publish page")
+publish_verdict = task(artifacts.publish_verdict, name="publish page")
+announce = task(events.announce, name="announce")
 
-estimate_answers = Step("estimate costs", generating.estimate_answers)
-generate = Step("generate", generating.generate, "generate {release}", retried=True)
-register = Step("register", generating.register_generated)
+estimate_answers = task(generating.estimate_answers, name="estimate costs")
+generate = task(generating.generate, name="generate", task_run_name="generate {release}", **_RETRIED)
+register = task(generating.register_generated, name="register")
 
-calibrate = Step("calibrate", calibrating.calibrate, "calibrate {name}")
-store_calibration = Step("keep calibration", calibrating.store_calibration)
-estimate_learning = Step("estimate costs", learning.estimate_learning)
-learn = Step("learn examples", learning.learn, "learn {asked.most} examples for {asked.rubric}", retried=True)
+calibrate = task(calibrating.calibrate, name="calibrate", task_run_name="calibrate {name}")
+store_calibration = task(calibrating.store_calibration, name="keep calibration")
+estimate_learning = task(learning.estimate_learning, name="estimate costs")
+learn = task(
+    learning.learn,
+    name="learn examples",
+    task_run_name="learn {asked.most} examples for {asked.rubric}",
+    **_RETRIED,
+)
 
-prepare_traces = Step("prepare", traces.prepare, "prepare {rule.name}")
-preview_traces = Step("preview", traces.preview, "preview {prepared.rule.name}")
-commit_traces = Step("commit", traces.commit, "commit {prepared.rule.name}")
-publish_traces = Step("publish", traces_summary.publish)
+prepare_traces = task(traces.prepare, name="prepare", task_run_name="prepare {rule.name}")
+preview_traces = task(traces.preview, name="preview", task_run_name="preview {prepared.rule.name}")
+commit_traces = task(traces.commit, name="commit", task_run_name="commit {prepared.rule.name}")
+publish_traces = task(traces_summary.publish, name="publish")

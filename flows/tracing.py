@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,7 +16,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metric import Metric
-from answerkey.metrics_core.validation import InvalidValue
+from answerkey.metrics_core.validation import InvalidValue, Option
 from answerkey.tasks.traces.rules import Rule, load_rules
 from answerkey.tasks.traces.score import newest_version
 from answerkey.tasks.traces.select import Window
@@ -31,14 +31,14 @@ class Tracing(Form):
 
     model_config = ConfigDict(title="Traces")
 
-    rules: list[str] = Field(
+    rules: Annotated[list[str], Option("RULES")] = Field(
         default_factory=lambda: ["rules"],
         min_length=1,
         title="Rules",
         description="YAML files, or folders of them.",
         examples=[["examples/rules"]],
     )
-    only: list[str] = Field(
+    only: Annotated[list[str], Option("--rule")] = Field(
         default_factory=list,
         title="Only",
         description="Names of rules. Empty: all in these files.",

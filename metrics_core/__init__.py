@@ -4,11 +4,10 @@ No files, no database, no orchestration; the network only through a model that t
 """
 
 from answerkey.metrics_core.evaluate import evaluate
-from answerkey.metrics_core.function_metric import metric
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
-from answerkey.metrics_core.metric import Field, Metric, option
+from answerkey.metrics_core.metric import Field, Metric, metric, option
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.result import Result
 from answerkey.metrics_core.sample import Sample

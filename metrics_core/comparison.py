@@ -1,4 +1,4 @@
-"""Two releases side by side, as plain values: the result of a comparison, read by reports and gates."""
+"""The comparison of two releases, as plain values for reports and gates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from answerkey.metrics_core.chart import Bar, Chart, number, table_html, to_frame
+from answerkey.metrics_core.formatting import chance, number, table_html
+from answerkey.metrics_core.frame import to_frame
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Codes
 from answerkey.metrics_core.statistics.intervals import LEVEL
@@ -27,32 +28,31 @@ HEADLINES, ALL_FIELDS = "headlines", "all fields"
 
 @dataclass(frozen=True, slots=True)
 class FieldComparison:
-    """One field of a metric on one slice, in two releases, on the rows that both have a number for.
+    """One field of a metric, compared between two releases on the rows of a slice that have a number in both.
 
     Attributes:
         slice: 'all', or column=value.
         n_common: rows with a number in both; `n_only_old` and `n_only_new`: in one of them only.
         old: mean of the common rows in the old release (corpus BLEU where the field is corpus_bleu); `new`: likewise.
-        difference: new - old, with the interval `low` to `high` at `level`; None where there is no number.
-        p: two-sided, that chance alone makes such a difference, by `test`; `p_adjusted`: after the correction for
-            all that was looked at.
-        mde: the minimum detectable effect: the smallest true difference that rows like these would show, after the
-            correction for all that was looked at, with a power of 80 %; `mde_note`: why there is none.
+        difference: new - old, with the interval `low` to `high` at `level`; None without a number.
+        p: two-sided p-value by `test`; `p_adjusted`: corrected for all fields that are compared together.
+        mde: the minimum detectable effect: the smallest true difference that rows like these would show with a power of
+            80 % after the same correction; `mde_note`: why there is none.
         fixed: rows that went from 0 to 1, `broken`: from 1 to 0; None where the field is not binary.
-        test: mcnemar, sign-flip, cluster sign-flip, exchange; empty where there was nothing to test.
-        needed: about how many rows like these would show a difference as large as this one; None where they do
-            already, and where it would take more than a hundred times as many.
+        test: mcnemar, sign-flip, cluster sign-flip or exchange; empty if there was nothing to test.
+        needed: about how many rows like these would show a difference as large as this one; None if these rows do, or
+            if it would take more than a hundred times as many.
         missing_old: what the rows of `n_only_new` are in the old report, with counts: absent, failed, undefined,
             skipped, other slice; `missing_new`: those of `n_only_old` in the new one.
-        note: why there is no number; None where there is one.
+        note: why there is no number.
         people: the difference new - old in human labels on these rows, estimated from `n_labelled` rows with a label
             in both releases and from the scores of all (prediction-powered inference, PPI++), with the interval
             `people_low` to `people_high`; None where no row or at least half of the rows have labels, and on slices.
         n_clusters: clusters that the common rows come from; None where the data have no clusters.
-        n_unanswered: rows with a number in the old release that the new one did not answer. Where there are any and
-            `difference` is above 0, `low_with_unanswered` is the lower end of the interval with the lowest score for
-            each of them; if that is above 0, `p` is the larger one of the two. What is better only without them is not
-            better.
+        n_unanswered: rows with a number in the old release that the new one did not answer. If there are any and
+            `difference` is above 0, `low_with_unanswered` is the lower end of the interval when each of them gets the
+            lowest score; if that is above 0, `p` is the larger of the two p-values. The finding is "better" only if
+            both intervals lie above 0.
 
     >>> row = FieldComparison(
     ...     "exact_match", "match", ALL, n_common=400, n_only_old=0, n_only_new=0, old=0.60, new=0.65, difference=0.05,
@@ -65,20 +65,20 @@ class FieldComparison:
     metric: str
     field: str
     slice: str
-    n_common: int
-    n_only_old: int
-    n_only_new: int
-    old: float | None
-    new: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_adjusted: float | None
-    mde: float | None
-    fixed: int | None
-    broken: int | None
-    test: str
+    n_common: int = 0
+    n_only_old: int = 0
+    n_only_new: int = 0
+    old: float | None = None
+    new: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_adjusted: float | None = None
+    mde: float | None = None
+    fixed: int | None = None
+    broken: int | None = None
+    test: str = ""
     needed: int | None = None
     missing_old: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
     missing_new: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
@@ -100,7 +100,7 @@ class FieldComparison:
 
     @property
     def finding(self) -> Finding | None:
-        """What may be said: the interval and, where there is one, the adjusted p must agree. None without a number."""
+        """The conclusion, on which the interval and the adjusted p, if any, must agree. None without a number."""
         if self.difference is None:
             return None
         if self.low is None or self.high is None or self.low <= 0 <= self.high:
@@ -115,10 +115,10 @@ class FieldComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two reports that were compared, by their ids.
+    """The comparison of two reports, named by their ids.
 
-    `margin` is the non-inferiority margin of the gate, where there is one. `not_comparable` says why there are no
-    numbers at all (signatures that differ), None where there are. Samples in both reports are `n_common`, in one only
+    `margin` is the non-inferiority margin of the gate, if any. `not_comparable` says why there are no numbers at all
+    (signatures that differ), None if there are. Samples in both reports are `n_common`, in one only
     `n_only_old` and `n_only_new`; `n_changed` of the common ones have another question or other references, and are
     left out. The adjusted p-values allow for `n_candidates` comparisons that were made together, this one included, and
     for the fields of `family`: 'headlines', 'all fields', or the fields that were named.
@@ -161,28 +161,33 @@ class Comparison:
         names += ["n_common", "n_clusters", "mde", "needed", "fixed", "broken", "test", "note"]
         return to_frame({name: [getattr(row, name) for row in self.rows] for name in names})
 
-    def plot(self) -> Chart:
-        """The difference in every field with its interval, as a drawing (SVG) that notebooks show."""
-        bars = [Bar(row.name, row.difference, row.low, row.high) for row in self.overall if row.difference is not None]
-        return Chart(f"{self.new} - {self.old}: difference and interval", bars, differences=True)
-
     def _repr_html_(self) -> str:
         head = ("", "old", "new", "difference", "from", "to", "p adjusted", "finding", "samples")
         rows = [
             (
                 row.name if row.slice == ALL else f"{row.name} [{row.slice}]", number(row.old), number(row.new),
-                *(number(one, sign=True) for one in (row.difference, row.low, row.high)), number(row.p_adjusted),
+                *(number(value, sign=True) for value in (row.difference, row.low, row.high)), chance(row.p_adjusted),
                 row.finding or f"not compared: {row.note}", f"{row.n_common:,}",
             )
             for row in self.rows
         ]  # fmt: skip
         caption = f"{self.old} → {self.new}: {self.n_common - self.n_changed:,} samples in both"
-        notes = [*([self.not_comparable] if self.not_comparable else []), *self.warnings]
+        notes = [note for note in (self.not_comparable, *self.warnings, family_note(self)) if note]
         return table_html(caption, head, rows, notes)
 
 
+def family_note(comparison: Comparison) -> str | None:
+    """A note on the correction of the p-values; None for a single test."""
+    n = sum(row.p is not None for row in comparison.overall)
+    if n * comparison.n_candidates < 2:
+        return None
+    fields = "1 field" if n == 1 else f"{n} fields"
+    others = f" of {comparison.n_candidates} candidates" if comparison.n_candidates > 1 else ""
+    return f"p adjusted: for {fields}{others} together (Holm)"
+
+
 def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comparison, ...]:
-    """Comparisons that are read together, with p-values that allow for all of them.
+    """Adjust the p-values of comparisons that are read together.
 
     On all samples, the family is every field of every comparison (Holm 1979): the chance of any wrong "better" or
     "worse" among them is at most 1 - level. On slices, it is every slice of every field of every comparison, of which
@@ -190,8 +195,8 @@ def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comp
 
     Args:
         comparisons: for instance of several new releases with one baseline. Their `p` counts, not their `p_adjusted`.
-        candidates: how many comparisons there are in all, if more than these: each gets the same share of the error
-            (Bonferroni), which these have together.
+        candidates: the number of all comparisons, if there are more than these. They share the error equally
+            (Bonferroni).
 
     >>> row = FieldComparison(
     ...     "exact_match", "match", ALL, n_common=400, n_only_old=0, n_only_new=0, old=0.60, new=0.65, difference=0.05,
@@ -202,30 +207,30 @@ def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comp
     5 0.06 not shown to differ
     """
     rows = [row for comparison in comparisons for row in comparison.rows]
-    overall = [place for place, row in enumerate(rows) if row.slice == ALL]
-    slices = [place for place, row in enumerate(rows) if row.slice != ALL]
+    overall = [index for index, row in enumerate(rows) if row.slice == ALL]
+    slices = [index for index, row in enumerate(rows) if row.slice != ALL]
     n = max(candidates, len(comparisons))
     adjusted: dict[int, float] = {}
     for family, correction in ((overall, holm), (slices, benjamini_hochberg)):
-        raw = {place: p for place in family if (p := rows[place].p) is not None}
-        found = (min(1.0, p * n / len(comparisons)) for p in correction(list(raw.values())))
-        adjusted |= dict(zip(raw, found, strict=True))
-    corrected = (replace(row, p_adjusted=adjusted.get(place)) for place, row in enumerate(rows))
-    return tuple(replace(one, rows=tuple(islice(corrected, len(one.rows))), n_candidates=n) for one in comparisons)
+        raw = {index: p for index in family if (p := rows[index].p) is not None}
+        corrected = (min(1.0, p * n / len(comparisons)) for p in correction(list(raw.values())))
+        adjusted |= dict(zip(raw, corrected, strict=True))
+    new = (replace(row, p_adjusted=adjusted.get(index)) for index, row in enumerate(rows))
+    return tuple(replace(old, rows=tuple(islice(new, len(old.rows))), n_candidates=n) for old in comparisons)
 
 
 USES_FACTS = ("ground_truth_similarity",)
 """Metrics for which a sample with other facts is another sample."""
 
 _UNITS, _SLICE_UNITS = 10_000, 2_000
-"""What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""
+"""The most units that a test exchanges, on all samples and on a slice; more rows are merged into random groups."""
 _LEAST, _MOST = 999, 9_999
-"""Exchanges that a test tries: as many as if there were always as many units as allowed."""
+"""The least and the most exchanges that a test tries; fewer units allow for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all fields that are compared together share.
+    """Settings that fields compared together share.
 
     Attributes:
         seed: of the permutation tests and the bootstrap.
@@ -240,18 +245,19 @@ class Settings:
     def difference(
         self, old: Floats, new: Floats, clusters: Codes | None, *, span: float | None, slice_: str = ALL
     ) -> PairedDifference:
-        """Of the means of two releases on the same rows, in the same order.
+        """The difference of the means of two releases on the same rows, in the same order.
 
         Args:
-            old: (rows,): scores of the old release; `new`: of the new one; `clusters`: codes of what is not
-                independent.
+            old: (rows,): scores of the old release; `new`: of the new one; `clusters`: codes of dependent rows.
             span: length of the range that scores lie in; None: they are 0 or 1.
             slice_: with fewer exchanges than `ALL`, since there are many slices.
         """
         most = _UNITS if slice_ == ALL else _SLICE_UNITS
         of_row = groups(len(old), clusters, most, self.seed)
-        permutations = self._permutations(int(of_row.max()) + 1, most)
-        found = paired_difference(
+        # Enough for the smallest p to survive the correction, and more for fewer units.
+        units = int(of_row.max()) + 1
+        permutations = max(_LEAST, 40 * self.n_tests, min(_MOST, _LEAST * most // units))
+        difference = paired_difference(
             old,
             new,
             binary=span is None,
@@ -261,10 +267,10 @@ class Settings:
             permutations=permutations if len(old) <= most else 1,
             level=self.level,
         )
-        if len(old) <= most or found.test == "mcnemar":
-            return found
+        if len(old) <= most or difference.test == "mcnemar":
+            return difference
         sums = np.bincount(of_row, weights=new - old).astype(np.float64)
-        return replace(found, p=sign_flip(sums, seed=self.seed, permutations=permutations))
+        return replace(difference, p=sign_flip(sums, seed=self.seed, permutations=permutations))
 
     def with_unanswered(
         self,
@@ -276,34 +282,30 @@ class Settings:
         n: int,
         range_: tuple[float, float],
     ) -> FieldComparison:
-        """The row, with what is left of the difference if answers that the new release did not give score lowest.
+        """The row, with the interval that results if answers that the new release did not give get the lowest score.
 
         Args:
             old: (rows,): scores of the rows in both releases, and of those that the new one did not answer; `new`:
                 likewise, with the lowest score where there is no answer.
-            n: how many were not answered; where there are none, the row stays as it is.
+            n: how many rows were not answered; at 0, the row is returned unchanged.
             range_: the lowest and the highest score.
         """
         if not n:
             return row
         low, high = range_
         binary = range_ == (0.0, 1.0) and all(np.isin(side, (0, 1)).all() for side in (old, new))
-        found = self.difference(old, new, clusters, span=None if binary else high - low, slice_=row.slice)
-        least = found.interval.low if found.interval else low - high
-        # Where the interval contains 0 anyway, p keeps its plain meaning.
-        p = max(row.p or 0.0, found.p) if least > 0 else row.p
+        filled = self.difference(old, new, clusters, span=None if binary else high - low, slice_=row.slice)
+        least = filled.interval.low if filled.interval else low - high
+        # If the interval contains 0, the difference is not shown anyway, and p keeps its plain meaning.
+        p = max(row.p or 0.0, filled.p) if least > 0 else row.p
         return replace(row, n_unanswered=n, low_with_unanswered=least, p=p)
-
-    def _permutations(self, units: int, most_units: int) -> int:
-        """Exchanges to try: enough for the smallest p to survive the correction, and more where units are few."""
-        return max(_LEAST, 40 * self.n_tests, min(_MOST, _LEAST * most_units // units))
 
 
 def groups(rows: int, clusters: Codes | None, most: int, seed: int) -> Codes:
-    """What may be resampled or exchanged as one: rows, or whole clusters; past `most` of them, random groups of them.
+    """Codes of the units to resample or exchange: rows or clusters, or random groups if there are more than `most`.
 
-    The variance of a sum over independent groups is the same, so the answer is; and a million rows take no longer
-    than `most`. The groups depend on the order of the rows and on the seed.
+    The variance of a sum over independent groups is that of the sum over rows, so the results are the same, and a
+    million rows take no longer than `most`. The groups depend on the order of the rows and on the seed.
     """
     codes = np.arange(rows) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     count = int(codes.max()) + 1
@@ -311,31 +313,46 @@ def groups(rows: int, clusters: Codes | None, most: int, seed: int) -> Codes:
 
 
 def not_compared(metric: str, field: str, slice_: str, note: str) -> FieldComparison:
-    """A comparison that could not be made, with the reason."""
-    return FieldComparison(
-        metric, field, slice_, n_common=0, n_only_old=0, n_only_new=0, old=None, new=None, difference=None, low=None,
-        high=None, p=None, p_adjusted=None, mde=None, fixed=None, broken=None, test="", note=note,
-    )  # fmt: skip
+    """The row of a field that cannot be compared, with the reason."""
+    return FieldComparison(metric, field, slice_, note=note)
 
 
 def field_comparison(
     metric: str,
     field: str,
     slice_: str,
-    found: PairedDifference | None,
+    difference: PairedDifference | None,
     about: dict[str, Any],
     settings: Settings,
     family: int,
 ) -> FieldComparison:
-    """What a difference says, without adjusted p; `about` is what is known of the rows, `family` corrected together."""
-    if found is None:
+    """The row of a difference, without adjusted p.
+
+    Args:
+        about: counts of the rows, as attributes of the result.
+        family: fields whose p-values are corrected together.
+    """
+    if difference is None:
         return replace(not_compared(metric, field, slice_, "no sample has a number in both reports"), **about)
-    low, high, _ = found.interval or (None, None, None)
-    mde = minimum_detectable(found, family=family, level=settings.level)
-    too_small = slice_ == ALL and (mde is None or abs(found.difference) < mde)
+    low, high, _ = difference.interval or (None, None, None)
+    mde = minimum_detectable(difference, family=family, level=settings.level)
+    too_small = slice_ == ALL and (mde is None or abs(difference.difference) < mde)
     return FieldComparison(
-        metric, field, slice_, **about, old=found.old, new=found.new, difference=found.difference, low=low, high=high,
-        p=found.p, p_adjusted=None, mde=mde, fixed=found.fixed, broken=found.broken, test=found.test,
-        needed=needed_to_show(found, family=family, level=settings.level) if too_small else None, level=settings.level,
-        mde_note=undetectable(found, family=family, level=settings.level),
-    )  # fmt: skip
+        metric,
+        field,
+        slice_,
+        **about,
+        old=difference.old,
+        new=difference.new,
+        difference=difference.difference,
+        low=low,
+        high=high,
+        p=difference.p,
+        mde=mde,
+        fixed=difference.fixed,
+        broken=difference.broken,
+        test=difference.test,
+        needed=needed_to_show(difference, family=family, level=settings.level) if too_small else None,
+        level=settings.level,
+        mde_note=undetectable(difference, family=family, level=settings.level),
+    )

@@ -16,52 +16,52 @@ _DEEPEST = 20
 """Levels of nesting. An alias can make a document that never ends."""
 _TAGS = ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 _MOST_VALUES = 200_000
-"""Of a document. A few lines of aliases of aliases can stand for billions."""
+"""The largest number of values in a document. A few lines of nested aliases can stand for billions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A document, and the line of everything in it by its place: `judge.judges[0]`; the whole is the empty place."""
+    """A document, and the line of each value by its path, such as `judge.judges[0]`; the path of the whole is empty."""
 
     file: str
     content: Any
     lines: Mapping[str, int]
 
-    def where(self, place: str = "") -> str:
-        """`FILE:LINE` of a place, or of the nearest thing around it that stands in the file."""
-        while place and place not in self.lines:
-            place = place[: max(place.rfind("."), place.rfind("["), 0)]
-        return f"{self.file}:{self.lines.get(place, 1)}"
+    def where(self, path: str = "") -> str:
+        """`FILE:LINE` of a path, or of the nearest enclosing value."""
+        while path and path not in self.lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return f"{self.file}:{self.lines.get(path, 1)}"
 
-    def inside(self, place: str) -> Located:
-        """The part of the document at a place that is in it: a key, or `key[0]`."""
+    def inside(self, path: str) -> Located:
+        """The part of the document at an existing path: a key, or `key[0]`."""
         content = self.content
-        for step in place.replace("[", ".[").split("."):
+        for step in path.replace("[", ".[").split("."):
             if step:
                 content = content[int(step[1:-1])] if step.startswith("[") else content[step]
         inner = {
-            name.removeprefix(place).lstrip("."): line
+            name.removeprefix(path).lstrip("."): line
             for name, line in self.lines.items()
-            if name == place or name.startswith((f"{place}.", f"{place}["))
+            if name == path or name.startswith((f"{path}.", f"{path}["))
         }
         return Located(self.file, content, inner)
 
 
-def is_text(given: str) -> bool:
-    """Whether this is the content of a YAML file, and not its path: it has several lines, or a brace."""
-    return "\n" in given or "{" in given
+def is_text(source: str) -> bool:
+    """Whether a text is the content of a YAML file and not a path: it has several lines, or a brace."""
+    return "\n" in source or "{" in source
 
 
-def read_yaml(given: str, what: str) -> Located:
-    """A file of YAML (or JSON, which is YAML), given as its path or its text.
+def read_yaml(source: str, what: str) -> Located:
+    """Read YAML (or JSON, which is YAML) from a path or a text.
 
     Args:
-        what: how messages call a text.
+        what: the name of the document in messages, if it is given as a text.
 
     Raises:
         UserError: it cannot be read, is not YAML, has a key twice, or is nested too deeply.
     """
-    return _parsed(given, what) if is_text(given) else read_located(Path(given))
+    return _parsed(source, what) if is_text(source) else read_located(Path(source))
 
 
 def read_located(file: Path | Traversable) -> Located:
@@ -98,31 +98,31 @@ def _parsed(text: str, file: str) -> Located:
     return Located(file, content, lines)
 
 
-def _content(loader: yaml.SafeLoader, node: yaml.Node, place: str, lines: dict[str, int], file: str) -> Any:
-    lines.setdefault(place, node.start_mark.line + 1)
+def _content(loader: yaml.SafeLoader, node: yaml.Node, path: str, lines: dict[str, int], file: str) -> Any:
+    lines.setdefault(path, node.start_mark.line + 1)
     if len(lines) > _MOST_VALUES:
         raise UserError(f"{file}:{node.start_mark.line + 1}: more than {_MOST_VALUES:,} values")
-    if place.count(".") + place.count("[") > _DEEPEST:
+    if path.count(".") + path.count("[") > _DEEPEST:
         raise UserError(f"{file}:{node.start_mark.line + 1}: nested more than {_DEEPEST} levels deep")
     if not isinstance(node, yaml.ScalarNode) and node.tag not in _TAGS:
         raise UserError(
             f"{file}:{node.start_mark.line + 1}: not YAML: {node.tag.rpartition(':')[2]} is no tag; leave it out"
         )
     if isinstance(node, yaml.SequenceNode):
-        return [_content(loader, item, f"{place}[{n}]", lines, file) for n, item in enumerate(node.value)]
+        return [_content(loader, item, f"{path}[{n}]", lines, file) for n, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
-        return dict(_pairs(loader, node, place, lines, file))
+        return dict(_pairs(loader, node, path, lines, file))
     return loader.construct_object(node)
 
 
 def _pairs(
-    loader: yaml.SafeLoader, node: yaml.MappingNode, place: str, lines: dict[str, int], file: str
+    loader: yaml.SafeLoader, node: yaml.MappingNode, path: str, lines: dict[str, int], file: str
 ) -> Iterator[tuple[str, Any]]:
     for key, value in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
             raise UserError(f"{file}:{line}: a key must be a single word")
-        inner = f"{place}.{key.value}" if place else str(key.value)
+        inner = f"{path}.{key.value}" if path else str(key.value)
         if inner in lines:
             raise UserError(f"{file}:{line}: {key.value}: is here twice, first in line {lines[inner]}; keep one")
         lines[inner] = line

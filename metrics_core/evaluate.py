@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import signal
 import threading
+import time
 import uuid
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from multiprocessing.connection import wait
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from answerkey.metrics_core import frame
 from answerkey.metrics_core.errors import UserError
@@ -24,8 +23,7 @@ from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
 from answerkey.metrics_core.result import Result
 from answerkey.metrics_core.sample import Sample
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_LOOK_AT_PARENT_SECONDS = 1.0
 
 
 def evaluate(
@@ -38,23 +36,22 @@ def evaluate(
     """Score every sample with every metric.
 
     Args:
-        samples: what to score, the answers of one release: an iterable of `Sample`, or a data frame (pandas, polars,
-            Arrow) whose columns are recognised by their names. Samples with one id are answers to one question.
+        samples: the answers of one release: an iterable of `Sample`, or a data frame (pandas, polars, Arrow) whose
+            columns are recognised by their names. Samples with the same id are answers to the same question.
         metrics: names from `METRICS`, specs (`x=my_package.metrics:Politeness(threshold=.9)`), metrics such as
-            `RougeL()`, classes of metrics, functions of an answer and its references. When not given:
-            `DEFAULT_METRICS`; unless `judge` names a model, the judge is the offline one.
-        workers: processes for the lexical metrics. More than one needs the usual `if __name__ ==
-            "__main__":` guard in scripts, since processes are spawned.
-        options: options of the metrics that are not given as an object, for instance
+            `RougeL()`, metric classes, functions of an answer and its references. By default `DEFAULT_METRICS`; the
+            judge is the offline one unless `judge` names a model.
+        workers: processes for the lexical metrics.
+        options: options of the metrics that are not given as objects, for instance
             `profile="continuous_eval_v0_3"` or `judge=JudgeOptions(judges=["openai/gpt-4o-mini"])`.
 
     Returns:
-        One measurement per metric and sample, metric by metric, in the order of `metrics` and `samples`: a list that
-        also has `summary()`, `to_pandas()`, `worst()`, `compare(baseline)` and `plot()`.
+        A list with one measurement per metric and sample, in the order of `metrics`, then of `samples`. It also has
+        `summary()`, `to_pandas()`, `worst()` and `compare(baseline)`.
 
     Raises:
-        UserError: a data frame has no such columns, an id twice, or the answers of several releases; a metric is not
-            known; an option is not known or out of its range, or no metric here has it.
+        UserError: a data frame lacks a column, repeats an id, or has the answers of several releases; a metric is not
+            known; an option is out of its range, or none of the metrics has it.
 
     >>> [m] = evaluate([Sample("1", "It is Paris.", ["Paris"])], ["contains"])
     >>> m.values["match"]
@@ -71,16 +68,16 @@ def evaluate(
     return Result((measurement for metric in chosen for measurement in measured(metric, samples)), samples, chosen)
 
 
-def _samples(given: Any) -> list[Sample]:
-    if isinstance(given, Sample):
+def _samples(source: Any) -> list[Sample]:
+    if isinstance(source, Sample):
         raise UserError("a single sample; give a list of samples, or a data frame")
-    if (found := frame.samples(given)) is not None:
-        return found
-    found = list(given) if isinstance(given, Iterable) else [given]
-    for one in found:
-        if not isinstance(one, Sample):
-            raise UserError(f"to be scored: samples, or a data frame, not {type(one).__name__}; see answerkey.Sample")
-    return found
+    if (rows := frame.samples(source)) is not None:
+        return rows
+    samples = list(source) if isinstance(source, Iterable) else [source]
+    for item in samples:
+        if not isinstance(item, Sample):
+            raise UserError(f"to be scored: samples, or a data frame, not {type(item).__name__}; see answerkey.Sample")
+    return samples
 
 
 def _of_run(metric: Metric, run: str) -> Metric:
@@ -92,23 +89,23 @@ def _of_run(metric: Metric, run: str) -> Metric:
 def _in_processes(samples: list[Sample], metrics: list[Metric], workers: int) -> list[Measurement]:
     size = -(-len(samples) // (workers * 4))
     chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
-    made: list[Measurement] = []
+    measurements: list[Measurement] = []
     with spawned_pool(workers) as pool:
         for metric in metrics:
             if metric.workload == "lexical":
                 check_portable(metric)
                 parts = pool.map(partial(measured, metric), chunks)
-                made.extend(measurement for part in parts for measurement in part)
+                measurements.extend(measurement for part in parts for measurement in part)
             else:
-                made.extend(measured(metric, samples))
-    return made
+                measurements.extend(measured(metric, samples))
+    return measurements
 
 
 def check_portable(metric: Metric) -> None:
-    """See to it that a metric can be sent to another process.
+    """Check that a metric can be sent to another process.
 
     Raises:
-        UserError: it cannot, for instance since it is defined within a function.
+        UserError: it cannot, for instance because it is defined inside a function.
     """
     try:
         pickle.loads(pickle.dumps(metric))
@@ -118,52 +115,37 @@ def check_portable(metric: Metric) -> None:
         ) from error
 
 
-def spawned_pool(workers: int) -> ProcessPoolExecutor:
-    """A pool of `workers` processes that end when this one does, however it ends.
+def spawned_pool(workers: int) -> Executor:
+    """A pool of `workers` processes that end with this process, even if it is killed.
 
-    Spawned, not forked: a fork of a process with threads (torch, an orchestrator) can hang.
+    Spawned, not forked: a fork of a process with threads (torch, an orchestrator) can hang. By loky, since the pool of
+    Python 3.11 can also hang: where a worker dies while a call is submitted, that call is never answered.
     """
-    return _Pool(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    from multiprocessing import resource_tracker
+
+    from loky import ProcessPoolExecutor
+
+    # Starting the tracker unblocks SIGINT in this thread (Python 3.11), so it starts before SIGINT is blocked.
+    resource_tracker.ensure_running()
+    # A worker inherits the blocked SIGINT, until it is ready to end by it. The first call starts all workers.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        pool: Executor = ProcessPoolExecutor(workers, initializer=_end_with_parent, initargs=(os.getpid(),))
+        pool.submit(os.getpid)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pool
 
 
-class _Pool(ProcessPoolExecutor):
-    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        # This may start a process, which inherits that it is deaf to Ctrl-C until it is ready to end by it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return super().submit(fn, *args, **kwargs)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def _start_executor_manager_thread(self) -> None:
-        super()._start_executor_manager_thread()
-        manager: Any = self._executor_manager_thread
-        if not hasattr(manager, "_terminate_broken"):
-            # Python 3.11 ends a broken pool while others may still submit to it: their calls would never be answered,
-            # and a process started for them would never end.
-            manager._terminate_broken, lock = manager.terminate_broken, self._shutdown_lock
-
-            def terminate_broken(cause: object) -> None:
-                with lock:
-                    pool = manager.executor_reference()
-                    if pool is not None:
-                        pool._broken = "a process of the pool ended abruptly"
-                del pool
-                manager._terminate_broken(cause)
-
-            manager.terminate_broken = terminate_broken
-
-
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     # Ctrl-C is for every process of a terminal. What it means is said by the parent: no traceback for each worker.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # The workers of a parent that was killed would otherwise wait for its next call for ever.
-    threading.Thread(target=_watch_parent, daemon=True).start()
+    threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
 
 
-def _watch_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_AT_PARENT_SECONDS)
+    os._exit(1)

@@ -1,4 +1,4 @@
-"""Data frames as rows: those of pandas, and whatever offers its data to Arrow (polars, PyArrow, DuckDB)."""
+"""Data frames as samples and rows (pandas, and all that offer Arrow data: polars, PyArrow, DuckDB), and the reverse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from answerkey.metrics_core.sample import Sample
 
 _BATCH = 5_000
 _SHOWN = 5
-"""Releases in a message."""
+"""The most releases in a message."""
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
     "repeat", "finish_reason", "incorrect_references", "references-as",
@@ -43,7 +43,7 @@ _FIELDS: tuple[Key, ...] = ("id", "answer", "question", "cluster", *_LISTS)
 
 
 def samples(frame: Any) -> list[Sample] | None:
-    """The rows of a data frame as samples; None of anything else.
+    """The rows of a data frame as samples; None for any other object.
 
     Columns are recognised by the names in `USUAL_NAMES`. A row without an id has its number, from 0.
 
@@ -92,7 +92,7 @@ def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str]) -> 
         if value is None:
             continue
         if field in _LISTS:
-            # The names in an object, and the numbers of bytes, are no texts of it.
+            # The keys of an object are not texts of it.
             if isinstance(value, Mapping) and field == "context":
                 continue
             items = [value] if isinstance(value, str | bytes | int | float | Mapping) else list(value)
@@ -111,7 +111,7 @@ def _text(value: Any, column: str, number: int) -> str:
 
 
 def records(frame: Any) -> Iterator[dict[str, Any]] | None:
-    """The rows of a data frame, with None where it has nothing; None of what is no data frame.
+    """The rows of a data frame, with None for missing values; None for any other object.
 
     Raises:
         UserError: two columns have one name.
@@ -121,6 +121,30 @@ def records(frame: Any) -> Iterator[dict[str, Any]] | None:
     if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
         return _of_arrow(frame)
     return None
+
+
+def to_frame(columns: Mapping[str, Any], index: str = "") -> Any:
+    """Columns of the same length as a pandas data frame. A lone surrogate, as in JSON that was cut off, becomes `?`.
+
+    Args:
+        index: the column whose values name the rows.
+    """
+    import pyarrow as pa
+
+    def array(values: list[Any]) -> Any:
+        try:
+            return pa.array(values)
+        except UnicodeEncodeError:
+            return pa.array([_encodable(value) for value in values])
+
+    frame = pa.table({name: array(list(values)) for name, values in columns.items()}).to_pandas()
+    return frame.set_index(index) if index else frame
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _of_pandas(frame: Any, columns: list[str]) -> Iterator[dict[str, Any]]:

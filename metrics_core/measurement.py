@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 Status = Literal["scored", "undefined", "failed", "skipped"]
-"""How a measurement ended; also the value of the `status` columns in the warehouse."""
+"""The kinds of outcomes, which are the values of the `status` columns in the warehouse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """The input gives the metric nothing to say, for instance no reference. Not a failure."""
+    """The metric does not apply to the input, for instance because it has no reference. Not a failure."""
 
     reason: str
 
@@ -70,7 +70,7 @@ _STATUS: dict[type, Status] = {
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a measurement cost. `cost_usd` is None where the price is not known; that is not 0."""
+    """Time, tokens and cost of a measurement. A `cost_usd` of None is unknown, not 0."""
 
     seconds: float = 0.0
     tokens_in: int = 0
@@ -81,8 +81,8 @@ class Usage:
 class Measurement(NamedTuple):
     """One metric on one sample, with the signature of everything that changes the number.
 
-    `usage` is what was spent to make it now; `from_ledger` says that judges had answered before and nothing was.
-    `requests` are the keys of the requests in the ledger that it rests on.
+    `usage` is what this call spent; with `from_ledger`, all replies of judges came from the ledger. `requests` are the
+    keys of the requests in the ledger that the measurement rests on.
     """
 
     # A tuple is made in a third of the time of a frozen dataclass, which is a fifth of what short texts take.
@@ -107,12 +107,12 @@ class Measurement(NamedTuple):
 
     @property
     def reason(self) -> str | None:
-        """Why: the metric's own words if scored, otherwise what stood in the way."""
+        """The explanation of the metric if scored, otherwise why there is no score."""
         if isinstance(self.outcome, Failed):
             return f"{self.outcome.code}: {self.outcome.message}"
         return self.outcome.reason
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """Evidence beside the numbers, as JSON-able values; empty unless scored."""
+        """Evidence for the numbers, as JSON values; empty unless scored."""
         return dict(self.outcome.details) if isinstance(self.outcome, Scored) else {}

@@ -1,17 +1,21 @@
-"""The base class of metrics: a frozen dataclass whose fields are its options, and the rules that all metrics share."""
+"""The base class of metrics, whose dataclass fields are its options, and metrics made from functions."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import math
 import re
 import typing
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, make_dataclass
+from dataclasses import Field as DataclassField
+from functools import lru_cache, partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from urllib.parse import quote
 
 from answerkey.metrics_core.errors import UserError
@@ -20,27 +24,25 @@ from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank, normal_reference, normalise
 
 if TYPE_CHECKING:
-    from dataclasses import Field as DataclassField
-
-    from pydantic import TypeAdapter
+    from pydantic import BaseModel
 
 BlankAnswer = Literal["zero", "undefined"]
-"""What a blank answer to a question that has references is worth.
+"""How a blank answer to a question with references is scored.
 
-`zero`: a missing answer is a wrong answer, so it scores the lowest value. `undefined`: it is left out.
+`zero`: it counts as a wrong answer and gets the lowest value. `undefined`: it is left out.
 """
 
 Need = Literal["answer", "references", "question", "context"]
 Kind = Literal["lexical", "semantic", "judge"]
-"""What the work is like. `lexical`: Python code, spread over processes. `semantic`: a model in this process.
-`judge`: waiting for the network.
+"""Where scoring happens. `lexical`: in Python code, spread over processes. `semantic`: in a model in this process.
+`judge`: over the network.
 """
 
 Value = Outcome | Mapping[str, float] | float | None
-"""What `Metric.score` may return: an outcome, a number per field, the number of the only field, None if undefined."""
+"""The return value of `Metric.score`: an outcome, a number per field, that of the only field, None if undefined."""
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""Names of metrics and of their fields: they stand in file names, tables and `metric.field`."""
+"""Names of metrics and fields, which are used in file names, tables and `metric.field`."""
 
 NO_REFERENCE = Undefined("no reference: every reference is missing or blank")
 NO_QUESTION = Undefined("no question: it is missing or blank")
@@ -48,7 +50,7 @@ NO_CONTEXT = Undefined("no context: every passage is missing or blank")
 BLANK_ANSWER = "blank answer"
 
 LIMITS = ("ge", "gt", "le", "lt", "min_length", "max_length", "pattern")
-"""What `option` passes on to pydantic."""
+"""The limits of an option, which pydantic checks."""
 
 _PACKAGE = "answerkey."
 _LONGEST_VALUE = 80
@@ -57,10 +59,10 @@ _LONGEST_MESSAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One number of a metric: its range, and that more of it is better.
+    """A number that a metric computes, and its range. More is better.
 
     Raises:
-        ValueError: the name cannot be one, or the range is empty or infinite.
+        ValueError: the name is malformed, or the range is empty or infinite.
 
     >>> Field("match", "1 or 0", binary=True).high
     1.0
@@ -79,7 +81,7 @@ class Field:
             raise ValueError(f"field {self.name!r}: {self.low!r} to {self.high!r} is no range")
 
     def problem(self, value: float) -> str | None:
-        """Why `value` cannot be a value of this field; None where it can.
+        """Explain why `value` is not valid for this field; None if it is.
 
         >>> Field("match", binary=True).problem(0.5)
         'match is 0.5, expected 0 or 1'
@@ -99,7 +101,7 @@ def option(
     Args:
         default: without one, the option must be given.
         title: for the form, the help and the documentation.
-        description: as `title`.
+        description: a sentence, for the same places.
         signed: whether the option changes numbers and so belongs in the signature.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length` and `pattern`.
     """
@@ -110,11 +112,11 @@ def option(
 class Metric(ABC):
     """A scorer without state. A subclass is a frozen dataclass, and its dataclass fields are its options.
 
-    A subclass sets `name` and `fields`, and writes `score`; or `measure`, where samples are better scored together.
+    A subclass sets `name` and `fields`, and defines `score`, or `measure` if it scores samples together.
 
     Args:
-        alias: the instance's name, in place of the class's: two with different options need two names in one run.
-        blank_answer: what a blank answer is worth.
+        alias: a name in place of that of the class. Two instances in one run need different names.
+        blank_answer: how blank answers are scored.
 
     Raises:
         ValueError: an option has the wrong type or is out of its range, or the name or a field is malformed.
@@ -145,17 +147,17 @@ class Metric(ABC):
     )
 
     name: ClassVar[str] = ""
-    """What users write and reports say; `alias` replaces it for one instance."""
+    """The name in commands and reports; `alias` replaces it for one instance."""
     summary: ClassVar[str] = ""
     """One line for lists of metrics; by default, the first line of the docstring."""
     version: ClassVar[int] = 1
     """Raise it whenever the same input gets another number."""
     kind: ClassVar[Kind] = "lexical"
     needs: ClassVar[frozenset[Need]] = frozenset(("answer", "references"))
-    """What a sample must have. A sample without references (or question, or context) is undefined, a blank answer is
-    worth what `blank_answer` says; a metric that does not need an answer scores blank ones itself."""
+    """The parts of a sample that the metric needs. A sample without references, question or context is undefined, and a
+    blank answer is scored as `blank_answer` says; a metric that does not need an answer scores blank ones itself."""
     method: ClassVar[str] = ""
-    """What changes numbers and is no option, for the signature: `tok:unicode1|refs:best`."""
+    """Definitions that change numbers and are not options, for the signature: `tok:unicode1|refs:best`."""
 
     def __post_init__(self) -> None:
         if self.alias:
@@ -165,9 +167,9 @@ class Metric(ABC):
                 f"{type(self).__name__} is named {self.name!r}: a name is made of a-z, 0-9 and _, and starts with a "
                 "letter"
             )
-        for name, adapter in _adapters(type(self)).items():
-            object.__setattr__(self, name, _valid(name, getattr(self, name), adapter))
-        names = [one.name for one in self.fields]
+        for name, value in _validated(self).items():
+            object.__setattr__(self, name, value)
+        names = [field.name for field in self.fields]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{type(self).__name__} must declare fields, each with a name of its own")
         if self.headline not in names:
@@ -176,11 +178,11 @@ class Metric(ABC):
     @property
     @abstractmethod
     def fields(self) -> tuple[Field, ...]:
-        """The numbers that a scored measurement has, in order. Mostly a class attribute."""
+        """The fields of a scored measurement, in order. Usually a class attribute."""
 
     @property
     def headline(self) -> str:
-        """The name of the field that speaks for the metric; its first, unless a class attribute names another."""
+        """The name of the field that summarises the metric: the first, unless a class attribute names another."""
         return self.fields[0].name
 
     @classmethod
@@ -189,54 +191,54 @@ class Metric(ABC):
 
         A field with `compare=False` is not an option: it affects how the metric works, but not its results.
         """
-        own = [one for one in fields(cls) if one.init and one.compare and one.name not in ("alias", "blank_answer")]
-        return (*own, *(one for one in fields(cls) if one.name == "blank_answer"))
+        own = [f for f in fields(cls) if f.init and f.compare and f.name not in ("alias", "blank_answer")]
+        return (*own, *(f for f in fields(cls) if f.name == "blank_answer"))
 
     @classmethod
     def described(cls) -> str:
-        """One line that says what the metric is."""
+        """A description of the metric in one line."""
         return cls.summary or (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
     @property
     def target(self) -> str:
-        """Where the class is: the name of a metric of this package, or the import path `package.module:Class`."""
+        """The name of a metric of this package, or the import path `package.module:Class`."""
         cls = type(self)
         return cls.name if _is_ours(cls) else f"{cls.__module__}:{cls.__qualname__}"
 
     @property
     def spec(self) -> str:
-        """The text that makes this metric again: `strict=my_package.metrics:Politeness(threshold=0.9)`.
+        """The spec that recreates this metric: `strict=my_package.metrics:Politeness(threshold=0.9)`.
 
-        Options that are no plain values (a judge, an encoder) are not in it.
+        Options that are not plain values (a judge, an encoder) are left out.
         """
-        values = [(one, getattr(self, one.name)) for one in self.options()]
-        changed = [f"{one.name}={value!r}" for one, value in values if value != one.default and _is_plain(value)]
-        called = f"{self.alias}=" if self.alias else ""
-        return f"{called}{self.target}({', '.join(changed)})" if changed else f"{called}{self.target}"
+        values = [(declared, getattr(self, declared.name)) for declared in self.options()]
+        changed = [f"{of.name}={value!r}" for of, value in values if value != of.default and _is_plain(value)]
+        alias = f"{self.alias}=" if self.alias else ""
+        return f"{alias}{self.target}({', '.join(changed)})" if changed else f"{alias}{self.target}"
 
     @property
     def workload(self) -> Kind:
-        """What the work of this instance is like; `kind` unless its options make a difference."""
+        """The kind of this instance: `kind`, unless its options change it."""
         return self.kind
 
     @property
     def all_at_once(self) -> bool:
-        """Whether many thousand samples had better be measured together than a few thousand at a time."""
+        """Whether the metric is faster on all samples at once than on batches of a few thousand."""
         return False
 
     @property
     def signature(self) -> str:
-        """One short text with everything that changes the number, for instance `rouge_l|v1|...|blank:zero`.
+        """A short text that names everything the numbers depend on, for instance `rouge_l|v1|...|blank:zero`.
 
-        Options that change no number are left out. Outside of this package it also names the code, so that two
-        metrics that happen to share a name never share a number.
+        Options that change no number are left out. The signature of a metric outside this package also names its code,
+        so that two metrics with the same name never share a number.
         """
         cls = type(self)
         code = "" if _is_ours(cls) else f"code:{self.target}"
         signed = [
-            f"{one.name}:{_signature_text(getattr(self, one.name))}"
-            for one in self.options()
-            if one.name != "blank_answer" and one.metadata.get("signed", True)
+            f"{declared.name}:{_signature_text(getattr(self, declared.name))}"
+            for declared in self.options()
+            if declared.name != "blank_answer" and declared.metadata.get("signed", True)
         ]
         parts = (self.name, f"v{self.version}", self.method, code, *signed, f"blank:{self.blank_answer}")
         return "|".join(part for part in parts if part)
@@ -244,17 +246,17 @@ class Metric(ABC):
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         """Score `samples`: same length, same order.
 
-        A sample that cannot be scored gets an `Undefined` or `Failed` measurement and never ends the call.
+        A sample that cannot be scored gets an `Undefined` or `Failed` measurement; it raises nothing.
         """
         name, signature, fields = self.name, self.signature, self.fields
         return [Measurement(sample.sample_id, name, signature, self.outcome(sample, fields)) for sample in samples]
 
     def score(self, sample: Sample) -> Value:
-        """The values of one sample that has what the metric needs. What it raises fails this sample alone."""
+        """Score a sample that has what the metric needs. An exception fails this sample only."""
         raise NotImplementedError(f"{type(self).__name__} has neither score nor measure")
 
     def without_score(self, sample: Sample) -> Outcome | None:
-        """The outcome of a sample that lacks what the metric needs; None where there is something to score."""
+        """The outcome of a sample that lacks what the metric needs; None if it can be scored."""
         if "references" in self.needs and not sample.usable_references:
             return NO_REFERENCE
         if "question" in self.needs and is_blank(sample.question):
@@ -266,10 +268,9 @@ class Metric(ABC):
         return None
 
     def outcome(self, sample: Sample, fields: tuple[Field, ...]) -> Outcome:
-        """The outcome of one sample, whatever happens while it is scored."""
-        known = self.without_score(sample)
-        if known is not None:
-            return known
+        """The outcome of one sample; an exception becomes a failure."""
+        if (outcome := self.without_score(sample)) is not None:
+            return outcome
         try:
             return outcome_of(self.score(sample), fields)
         except Exception as error:
@@ -277,57 +278,54 @@ class Metric(ABC):
 
 
 def measured(metric: Metric, samples: Sequence[Sample]) -> list[Measurement]:
-    """`metric.measure(samples)`, with the promises of `Metric` kept where a metric of a user's own overrides it.
+    """Call `metric.measure(samples)`, and hold metrics outside this package to the contract of `Metric`.
 
-    What it raises fails the samples that it also raises for when they are measured alone; a value that a field cannot
-    have fails its sample.
+    If `measure` raises, samples are measured one by one, and those that raise again fail. A value that is not valid for
+    its field fails its sample.
 
     Raises:
-        UserError: the metric says that it cannot measure at all.
+        UserError: raised by the metric because it cannot score anything.
 
-    >>> from answerkey.metrics_core.metrics.contains import Contains
+    >>> from answerkey.metrics_core.metrics.words import Contains
     >>> measured(Contains(), [Sample("1", "It is Paris.", ["Paris"])])[0].values
     {'match': 1.0}
     """
     if all(getattr(type(metric), name).__module__.startswith(_PACKAGE) for name in ("measure", "outcome")):
         return metric.measure(samples)
+    ids = [sample.sample_id for sample in samples]
     try:
-        given = list(metric.measure(samples))
-        same = [one.sample_id for one in given] == [sample.sample_id for sample in samples]
+        measurements = list(metric.measure(samples))
+        in_order = [measurement.sample_id for measurement in measurements] == ids
     except UserError:
         raise
     except Exception as error:
         if len(samples) > 1:
-            return [one for sample in samples for one in measured(metric, [sample])]
-        return [_measurement(metric, sample, _exception(error)) for sample in samples]
-    if not same:
-        wrong = Failed("invalid value", "measure returned other samples than it was given, or in another order")
-        return [_measurement(metric, sample, wrong) for sample in samples]
+            return [measurement for sample in samples for measurement in measured(metric, [sample])]
+        return [Measurement(ids[0], metric.name, metric.signature, _exception(error))]
+    if not in_order:
+        failed = Failed("invalid value", "measure returned other samples than it was given, or in another order")
+        measurements = [Measurement(sample_id, "", "", failed) for sample_id in ids]
     return [
-        one._replace(
-            metric=metric.name, signature=metric.signature, outcome=_checked_outcome(one.outcome, metric.fields)
+        measurement._replace(
+            metric=metric.name, signature=metric.signature, outcome=_checked(measurement.outcome, metric.fields)
         )
-        for one in given
+        for measurement in measurements
     ]
 
 
-def _checked_outcome(value: Value, fields: tuple[Field, ...]) -> Outcome:
+def _checked(value: Value, fields: tuple[Field, ...]) -> Outcome:
     try:
         return outcome_of(value, fields)
     except Exception as error:
         return _exception(error)
 
 
-def _measurement(metric: Metric, sample: Sample, outcome: Outcome) -> Measurement:
-    return Measurement(sample.sample_id, metric.name, metric.signature, outcome)
-
-
 def _exception(error: Exception) -> Failed:
-    return Failed("exception", _one_line(f"{type(error).__name__}: {error}"))
+    return Failed("exception", " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_MESSAGE])
 
 
 def outcome_of(value: Value, fields: tuple[Field, ...]) -> Outcome:
-    """What `Metric.score` returned as an outcome. A value that a field cannot have is a failure.
+    """Convert a return value of `Metric.score` to an outcome. A value that is not valid for its field is a failure.
 
     >>> outcome_of(True, (Field("match", binary=True),)).values
     {'match': 1.0}
@@ -339,26 +337,26 @@ def outcome_of(value: Value, fields: tuple[Field, ...]) -> Outcome:
     if isinstance(value, Undefined | Failed | Skipped):
         return value
     reason, details = (value.reason, value.details) if isinstance(value, Scored) else (None, {})
-    given = value.values if isinstance(value, Scored) else value
-    if not isinstance(given, Mapping):
-        given = {fields[0].name: given}
-    if given.keys() != {one.name for one in fields}:
-        wanted = ", ".join(one.name for one in fields)
-        return Failed("invalid value", f"values for {', '.join(map(str, given))}; expected {wanted}")
-    values = {one.name: float(given[one.name]) for one in fields}
-    for one in fields:
-        if problem := one.problem(values[one.name]):
+    scores = value.values if isinstance(value, Scored) else value
+    if not isinstance(scores, Mapping):
+        scores = {fields[0].name: scores}
+    names = [declared.name for declared in fields]
+    if scores.keys() != set(names):
+        return Failed("invalid value", f"values for {', '.join(map(str, scores))}; expected {', '.join(names)}")
+    values = {name: float(scores[name]) for name in names}
+    for declared in fields:
+        if problem := declared.problem(values[declared.name]):
             return Failed("invalid value", problem)
-    # Found here, where it fails one sample; it is written to a table later.
+    # An error here fails one sample; the same error while writing the table would fail the run.
     json.dumps(details)
     return Scored(values, reason, details)
 
 
 def degenerate(sample: Sample, fields: tuple[Field, ...], blank_answer: BlankAnswer) -> Outcome | None:
-    """The shared truth table for inputs that need no metric; None where the metric must decide.
+    """The outcome of a sample without a usable reference or with a blank answer; None for any other sample.
 
-    No usable reference is undefined whatever the answer. A blank answer to a usable reference is the
-    lowest value of every field (policy `zero`) or undefined.
+    Without a usable reference the outcome is undefined, whatever the answer. A blank answer gets the lowest value of
+    every field (policy `zero`) or is undefined.
     """
     if not sample.usable_references:
         return NO_REFERENCE
@@ -366,7 +364,7 @@ def degenerate(sample: Sample, fields: tuple[Field, ...], blank_answer: BlankAns
 
 
 def blank_outcome(fields: tuple[Field, ...], blank_answer: BlankAnswer) -> Outcome:
-    """What a blank answer is worth: the lowest value of every field (policy `zero`), or undefined."""
+    """The outcome of a blank answer: the lowest value of every field (policy `zero`), or undefined."""
     if blank_answer == "undefined":
         return Undefined(BLANK_ANSWER)
     return Scored({field.name: max(field.low, 0.0) for field in fields}, reason=BLANK_ANSWER)
@@ -382,39 +380,40 @@ def identical_reference(sample: Sample) -> int | None:
 
 
 @lru_cache
-def _adapters(cls: type[Metric]) -> dict[str, TypeAdapter[Any]]:
-    """What checks each option that is a plain value; objects check themselves."""
+def _model(cls: type[Metric]) -> type[BaseModel]:
+    """The options of a class as a pydantic model, which reads the limits in their metadata."""
     undeclared = [name for name in inspect.get_annotations(cls) if name not in cls.__dataclass_fields__]
     if undeclared:
         name = f"{cls.__name__}.{undeclared[0]}"
         raise ValueError(f"{name} is no option yet: decorate the class with @dataclass(frozen=True)")
     if all(getattr(cls, name) is getattr(Metric, name) for name in ("score", "outcome", "measure")):
         raise ValueError(f"{cls.__name__} must have score(sample), or measure(samples)")
-    from pydantic import ConfigDict, TypeAdapter
-    from pydantic import Field as Constraint
+    from pydantic import ConfigDict, create_model
 
     hints = typing.get_type_hints(cls, include_extras=True)
-    adapters: dict[str, TypeAdapter[Any]] = {}
-    for one in cls.options():
-        hint, limits = hints[one.name], {key: one.metadata[key] for key in one.metadata.keys() & LIMITS}
-        if not isinstance(hint, type) or hint in (str, int, float, bool):
-            config = ConfigDict(arbitrary_types_allowed=True)
-            constrained: Any = Annotated[hint, Constraint(**limits)]
-            adapters[one.name] = TypeAdapter(constrained, config=config)
-    return adapters
+    declared: dict[str, Any] = {option.name: (hints[option.name], option) for option in cls.options()}
+    with warnings.catch_warnings():
+        # An option may be called like a method of BaseModel.
+        warnings.simplefilter("ignore")
+        return create_model(cls.__name__, __config__=ConfigDict(arbitrary_types_allowed=True), **declared)
 
 
-def _valid(name: str, value: object, adapter: TypeAdapter[Any]) -> object:
+def _validated(metric: Metric) -> dict[str, object]:
+    """The values of all options, converted to their types."""
     from pydantic import ValidationError
 
+    model = _model(type(metric))
     try:
-        return adapter.validate_python(value)
+        options = model(**{name: getattr(metric, name) for name in model.model_fields})
     except ValidationError as error:
         [first, *_] = error.errors()
+        name = str(first["loc"][0])
         expected = first.get("ctx", {}).get("expected")
-        if expected:
-            raise ValueError(f"{name} is {value!r}, expected {expected.replace(chr(39), '')}") from None
-        raise ValueError(f"{name} is {value!r}; {first['msg'].replace('Input', 'it')}") from None
+        problem = (
+            f", expected {expected.replace(chr(39), '')}" if expected else f"; {first['msg'].replace('Input', 'it')}"
+        )
+        raise ValueError(f"{name} is {getattr(metric, name)!r}{problem}") from None
+    return dict(options)
 
 
 def _signature_text(value: object) -> str:
@@ -435,5 +434,126 @@ def _is_ours(cls: type[Metric]) -> bool:
     return cls.__module__.startswith(_PACKAGE)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST_MESSAGE]
+Function = Callable[..., Value]
+"""Takes an answer (a text), its references (texts that are not blank) and its options by keyword."""
+
+
+@dataclass(frozen=True)
+class FunctionMetric(Metric):
+    """A metric that calls a function with the answer and the references of each sample."""
+
+    function: ClassVar[Function]
+
+    def score(self, sample: Sample) -> Value:
+        """Call the function."""
+        names = [declared.name for declared in self.options() if declared.name != "blank_answer"]
+        references = tuple(text for _, text in sample.usable_references)
+        return type(self).function(sample.answer or "", references, **{name: getattr(self, name) for name in names})
+
+    def __reduce__(self) -> tuple[Callable[..., Metric], tuple[object, ...]]:
+        # Another process imports the function by name; the class that `metric` creates cannot be imported.
+        options = {declared.name: getattr(self, declared.name) for declared in fields(self)}
+        return _recreated, (type(self).__module__, type(self).__qualname__, options)
+
+
+@overload
+def metric(function: Function, /) -> Callable[..., Metric]: ...
+@overload
+def metric(
+    *,
+    name: str = "",
+    fields: Sequence[Field | str] = (),
+    summary: str = "",
+    version: int = 1,
+    kind: Kind = "lexical",
+    needs: Iterable[Need] = ("answer", "references"),
+) -> Callable[[Function], Callable[..., Metric]]: ...
+def metric(
+    function: Function | None = None,
+    /,
+    *,
+    name: str = "",
+    fields: Sequence[Field | str] = (),
+    summary: str = "",
+    version: int = 1,
+    kind: Kind = "lexical",
+    needs: Iterable[Need] = ("answer", "references"),
+) -> Callable[..., Metric] | Callable[[Function], Callable[..., Metric]]:
+    """Turn a function `(answer, references) -> float | bool | dict | None` into a metric.
+
+    None is undefined; a dict has a number for every field. Keyword-only parameters are options; an `option` as the
+    default adds a description and limits. To be usable in other processes, the function must be defined at the top
+    level of a module.
+
+    Args:
+        function: the function, if the decorator is used without arguments.
+        name: the name of the metric; by default that of the function.
+        fields: the fields, or their names if all range from 0 to 1; by default one called `score`.
+        summary: one line for lists of metrics; by default the first line of the docstring.
+        version: part of the signature: raise it whenever the same input gets another number.
+        kind: where scoring happens.
+        needs: the parts of a sample that the metric needs.
+
+    Raises:
+        TypeError: the function does not take an answer and references.
+        ValueError: the name or a field is malformed.
+
+    >>> @metric(fields=[Field("shouts", "1 or 0", binary=True)], needs=("answer",))
+    ... def shouting(answer, references, *, marks: int = 1):
+    ...     '''The answer has exclamation marks.'''
+    ...     return answer.count("!") >= marks
+    >>> [measured] = shouting(marks=2).measure([Sample("1", "Paris!")])
+    >>> measured.values, measured.signature.rpartition("|marks")[2]
+    ({'shouts': 0.0}, ':2|blank:zero')
+    """
+    if function is None:
+        return partial(metric, name=name, fields=fields, summary=summary, version=version, kind=kind, needs=needs)
+    called = name or function.__name__
+    positional, options = _parameters(function)
+    if positional < 2:
+        raise TypeError(f"metric {called!r}: the function must take an answer and references")
+    doc = (inspect.getdoc(function) or "").partition("\n")[0]
+    binary = inspect.signature(function).return_annotation in (bool, "bool")
+    declared = tuple(Field(field) if isinstance(field, str) else field for field in fields)
+    namespace = {
+        "__doc__": doc or called,
+        "name": called,
+        "fields": declared or (Field("score", doc, binary=binary),),
+        "summary": summary,
+        "version": version,
+        "kind": kind,
+        "needs": frozenset(needs),
+        "function": staticmethod(function),
+        "__qualname__": function.__qualname__,
+    }
+    cls: type[FunctionMetric] = make_dataclass(
+        called, options, bases=(FunctionMetric,), namespace=namespace, frozen=True
+    )
+    cls.__module__ = function.__module__
+    if all(declared.default is not MISSING for declared in cls.options()):
+        cls()  # checks name and fields at the definition of the metric, not at its first use
+    return cls
+
+
+def _parameters(function: Function) -> tuple[int, list[tuple[str, Any, DataclassField[Any]]]]:
+    """The number of positional parameters, and the options."""
+    positional, options = 0, []
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            default = MISSING if parameter.default is parameter.empty else parameter.default
+            plain = type(default) if isinstance(default, str | int | float | bool) else Any
+            hint = plain if parameter.annotation is parameter.empty else parameter.annotation
+            declared = default if isinstance(default, DataclassField) else option(default)
+            options.append((parameter.name, hint, declared))
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            positional = 2
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            positional += 1
+    return positional, options
+
+
+def _recreated(module: str, name: str, options: dict[str, object]) -> Metric:
+    found: Any = attrgetter(name)(importlib.import_module(module))
+    cls = found if isinstance(found, type) else metric(found)
+    restored: Metric = cls(**options)
+    return restored

@@ -1,4 +1,4 @@
-"""How far work is, for whoever shows it: a terminal. As with logging, nothing happens where nobody listens."""
+"""Progress reports, through logging: without a handler, nothing happens."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import logging
 from dataclasses import dataclass
 
 LOGGER = logging.getLogger("answerkey.progress")
-"""Its records have an `Advance` as their message. Whoever shows them adds a handler and sets the level to INFO."""
+"""The message of its records is an `Advance`. To show them, add a handler and set the level to INFO."""
 
 HOW_FAR = {"how_far": True}
-"""Marks a line of the log that only says how far the work is."""
+"""Marks log lines that only report progress."""
 
 LOGGER.propagate = False
 
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What is worked on, and how far it is.
+    """The progress of a task.
 
     Attributes:
-        done: how much of `total` is done by now; None: `more` is done than before.
-        total: how much there is, where that is known.
-        cost_usd: what was spent on it since the last one.
+        done: the units done so far; None if `more` counts those done since the last report.
+        total: all units; None if not known.
+        cost_usd: the cost since the last report, in US dollars.
     """
 
     what: str
@@ -32,14 +32,14 @@ class Advance:
 
 
 def tell(advance: Advance) -> None:
-    """Say it to whoever listens."""
+    """Send a report to the handlers."""
     if LOGGER.handlers:
         LOGGER.info(advance)
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Whether a line of the log says more than how far the work is, or nobody else says that: a filter of handlers.
+    """A filter of log handlers: drops lines that only report progress if a handler shows progress anyway.
 
-    Records about that alone have `how_far` (`log.info(..., extra=HOW_FAR)`).
+    Such lines are logged with `extra=HOW_FAR`.
     """
     return not (getattr(record, "how_far", False) and LOGGER.handlers)

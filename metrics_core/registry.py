@@ -1,4 +1,4 @@
-"""Metrics from what users write: names, specs like `strict=my_package.metrics:Politeness(threshold=.9)`, objects.
+"""Create metrics from names, specs such as `strict=my_package.metrics:Politeness(threshold=.9)`, and objects.
 
 A spec is `[NAME=]TARGET[(OPTION=VALUE, ...)]`. TARGET is the name of a metric or rubric of this package, the path of a
 rubric (`judges/politeness.yaml`), the name of an entry point in the group `answerkey.metrics`, or an import path
@@ -8,7 +8,6 @@ rubric (`judges/politeness.yaml`), the name of an entry point in the group `answ
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import os
 import re
@@ -19,29 +18,26 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.function_metric import metric
+from answerkey.metrics_core.errors import UserError, choice, did_you_mean
 from answerkey.metrics_core.judges import rubric
-from answerkey.metrics_core.judges.model_metric import ModelMetric
-from answerkey.metrics_core.judges.rubric_metric import metric_of
-from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.judges.judge_metric import ModelMetric
+from answerkey.metrics_core.metric import Metric, metric
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.metrics.bleu import Bleu
 from answerkey.metrics_core.metrics.chrf import Chrf
-from answerkey.metrics_core.metrics.contains import Contains
-from answerkey.metrics_core.metrics.exact_match import ExactMatch
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.metrics.preference import Preference
-from answerkey.metrics_core.metrics.rouge_l import RougeL
+from answerkey.metrics_core.metrics.rouge import Rouge
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
-from answerkey.metrics_core.metrics.token_overlap import TokenOverlap
+from answerkey.metrics_core.metrics.words import Contains, ExactMatch, RougeL, TokenOverlap
 
 METRICS: Mapping[str, type[Metric]] = {
     cls.name: cls
     for cls in (
         AnswerCorrectness,
         RougeL,
+        Rouge,
         TokenOverlap,
         Bleu,
         Chrf,
@@ -52,16 +48,16 @@ METRICS: Mapping[str, type[Metric]] = {
         GroundTruthSimilarity,
     )
 }
-"""Every metric of this package by the name that users write, in the order of reports."""
+"""The metrics of this package by name, in the order of reports."""
 
 ASKED = (*rubric.SHIPPED, Preference.name)
-"""What only a language model can judge: the rubrics of this package, and the comparison with a baseline."""
+"""Metrics that need a language model: the rubrics of this package, and the comparison with a baseline."""
 
 DEFAULT_METRICS = ("answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity")
-"""What is computed where no metric is named. Most of the others are fields of `answer_correctness`."""
+"""The metrics that are computed if none is named. Most of the others are fields of `answer_correctness`."""
 
 GROUP = "answerkey.metrics"
-"""The group of entry points by which an installed package offers metrics."""
+"""The group of entry points with which installed packages offer metrics."""
 
 MetricLike = str | Metric | Callable[..., Any]
 """A spec, a metric, a class of metrics, or a function of an answer and its references."""
@@ -73,53 +69,52 @@ _WORDS: Mapping[str, object] = {"true": True, "false": False, "none": None}
 def create(
     metrics: Iterable[MetricLike], where_they_fit: Mapping[str, object] | None = None, /, **options: object
 ) -> list[Metric]:
-    """The metrics that `metrics` stand for, in that order, each once.
+    """Create the metrics that `metrics` describe, in that order, each once.
 
     Args:
         metrics: names, specs, metrics, classes of metrics, functions.
-        where_they_fit: options for those that are not given as an object and have them; what a spec says comes first.
-        options: the same, but each must fit at least one of the metrics.
+        where_they_fit: options for metrics that have them and are not given as an object; options in a spec take
+            precedence.
+        options: options that at least one of the metrics must have.
 
     Raises:
-        UserError: a metric is not known or cannot be loaded, an option does not fit a metric or belongs to none of
-            them, or two different metrics have one name.
+        UserError: a metric is not known or cannot be loaded, a metric does not have an option of its spec, no metric
+            has one of `options`, or two different metrics have the same name.
 
     >>> [one, other] = create(["rouge_l", "strict=contains"], blank_answer="undefined")
     >>> one.name, other.name, other.blank_answer
     ('rouge_l', 'strict', 'undefined')
     """
     used: set[str] = set()
-    made: dict[str, Metric] = {}
-    given = {**(where_they_fit or {}), **options}
-    for one in metrics:
-        known = one if isinstance(one, Metric) else _made(one, given, used)
-        if known.target != known.name and not isinstance(known, METRICS.get(known.name, Metric)):
-            raise UserError(f"{known.name} is the name of another metric: give {known.target} a name of its own")
-        if isinstance(known, ModelMetric) and "judge" in given:
-            known.check()
-        other = made.setdefault(known.name, known)
-        if other != known:
+    created: dict[str, Metric] = {}
+    shared = {**(where_they_fit or {}), **options}
+    for entry in metrics:
+        new = entry if isinstance(entry, Metric) else _created(entry, shared, used)
+        if new.target != new.name and not isinstance(new, METRICS.get(new.name, Metric)):
+            raise UserError(f"{new.name} is the name of another metric: give {new.target} a name of its own")
+        if isinstance(new, ModelMetric) and "judge" in shared:
+            new.check()
+        if created.setdefault(new.name, new) != new:
             raise UserError(
-                f"two metrics are called {known.name!r}: give one another name, for instance "
-                f"my_{known.name}={known.target}"
+                f"two metrics are called {new.name!r}: give one another name, for instance my_{new.name}={new.target}"
             )
     if unused := options.keys() - used:
-        raise UserError(_unused_message(sorted(unused)[0], list(made.values())))
-    return list(made.values())
+        raise UserError(_unused_message(sorted(unused)[0], list(created.values())))
+    return list(created.values())
 
 
 def load(target: str) -> type[Metric] | Metric:
-    """The class of metrics, or the metric, that a target names.
+    """The metric class, or the metric, that a target names.
 
     Raises:
-        UserError: there is no such metric, or what the target names is not a metric.
+        UserError: there is no such metric, or the target is not a metric.
     """
     if target in METRICS:
         return METRICS[target]
     if target == Preference.name:
         return Preference
     if target in rubric.SHIPPED or target.endswith(rubric.ENDINGS):
-        return metric_of(rubric.read_rubric(target))
+        return rubric.metric_of(rubric.read_rubric(target))
     try:
         if ":" in target:
             return as_metric(_imported(target), target)
@@ -130,34 +125,32 @@ def load(target: str) -> type[Metric] | Metric:
     except Exception as error:
         # The module is the user's own code, and may raise anything.
         raise UserError(f"metric {target!r} cannot be loaded: {type(error).__name__}: {error}") from error
-    known = [*METRICS, *ASKED, *entry_point_metrics()]
-    near = difflib.get_close_matches(target, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}, or write package.module:Attribute"
-    raise UserError(f"metric {target!r} is not known: {hint}")
+    near = choice(target, [*METRICS, *ASKED, *entry_point_metrics()])
+    other = "" if near.endswith("?") else ", or write package.module:Attribute"
+    raise UserError(f"metric {target!r} is not known: {near}{other}")
 
 
 @cache
 def entry_point_metrics() -> Mapping[str, EntryPoint]:
-    """The metrics that other installed packages offer, by name; ours come first where names clash."""
+    """The metrics that other installed packages offer, by name. On a clash of names those of this package win."""
     ours = (*METRICS, *ASKED)
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in ours}
 
 
-def _made(one: str | Callable[..., Any], options: Mapping[str, object], used: set[str]) -> Metric:
-    alias, target, own = _parsed(one) if isinstance(one, str) else ("", "", {})
-    there = load(target) if isinstance(one, str) else as_metric(one, getattr(one, "__name__", repr(one)))
-    label, names = target or there.name, {field.name for field in there.options()}
-    settable = names | {field.name for field in fields(there) if field.init}
+def _created(entry: str | Callable[..., Any], options: Mapping[str, object], used: set[str]) -> Metric:
+    """The metric of a spec, a class or a function, with those of the shared `options` that it has, added to `used`."""
+    alias, target, own = _parsed(entry) if isinstance(entry, str) else ("", "", {})
+    source = load(target) if isinstance(entry, str) else as_metric(entry, getattr(entry, "__name__", repr(entry)))
+    label, names = target or source.name, {field.name for field in source.options()}
+    settable = names | {field.name for field in fields(source) if field.init}
     if wrong := sorted(own.keys() - names):
         raise UserError(f"metric {label}: {_unknown_option(wrong[0], names)}")
-    # What a metric holds already was said by whoever made it.
-    shared = {} if isinstance(there, Metric) else {name: options[name] for name in options.keys() & settable}
-    used.update(shared)
-    given: dict[str, Any] = {**shared, **own}
-    if alias:
-        given["alias"] = alias
+    # The options of a metric that is given as an object stay as they are.
+    fitting = {} if isinstance(source, Metric) else {name: options[name] for name in options.keys() & settable}
+    used.update(fitting)
+    values: dict[str, Any] = {**fitting, **own, **({"alias": alias} if alias else {})}
     try:
-        return replace(there, **given) if isinstance(there, Metric) else there(**given)
+        return replace(source, **values) if isinstance(source, Metric) else source(**values)
     except (TypeError, ValueError) as error:
         raise UserError(f"metric {label}: {error}") from error
 
@@ -195,44 +188,41 @@ def _value(node: ast.expr) -> object:
 def _imported(path: str) -> Any:
     module, _, attribute = path.partition(":")
     try:
-        there: Any = importlib.import_module(module)
+        found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if os.getcwd() in sys.path or not (error.name and f"{module}.".startswith(f"{error.name}.")):
             raise
         # An installed command does not see the folder that it is started in.
         sys.path.append(os.getcwd())
         importlib.invalidate_caches()
-        there = importlib.import_module(module)
+        found = importlib.import_module(module)
     for part in attribute.split("."):
-        if not hasattr(there, part):
-            near = difflib.get_close_matches(part, dir(there), n=1)
-            raise UserError(f"metric {path!r}: {module} has no {part}" + (f"; did you mean {near[0]}?" if near else ""))
-        there = getattr(there, part)
-    return there
+        if not hasattr(found, part):
+            raise UserError(f"metric {path!r}: {module} has no {part}{did_you_mean(part, dir(found))}")
+        found = getattr(found, part)
+    return found
 
 
-def as_metric(there: object, label: str) -> type[Metric] | Metric:
-    """`there` as a metric: a function becomes one.
+def as_metric(source: object, label: str) -> type[Metric] | Metric:
+    """Convert an object to a metric class or a metric: a function becomes a metric class.
 
     Raises:
         UserError: it is not a metric.
     """
-    if isinstance(there, Metric) or (isinstance(there, type) and issubclass(there, Metric)):
-        return there
-    if isinstance(there, type) or not callable(there):
+    if isinstance(source, Metric) or (isinstance(source, type) and issubclass(source, Metric)):
+        return source
+    if isinstance(source, type) or not callable(source):
         raise UserError(f"{label} is not a metric: expected a subclass of Metric, or a function (answer, references)")
     try:
-        made = metric(there)
+        created = metric(source)
     except (TypeError, ValueError) as error:
         raise UserError(str(error)) from error
-    assert isinstance(made, type)
-    return made
+    assert isinstance(created, type)
+    return created
 
 
 def _unknown_option(name: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(names), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(sorted(names))}"
-    return f"option {name!r} is not known: {hint}"
+    return f"option {name!r} is not known: {choice(name, sorted(names))}"
 
 
 def _unused_message(name: str, metrics: Sequence[Metric]) -> str:

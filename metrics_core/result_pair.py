@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -26,14 +27,14 @@ from answerkey.metrics_core.text import is_blank
 
 
 class Side(Protocol):
-    """What is asked of a result."""
+    """A result, as a comparison reads it: the module of `Result` imports this one."""
 
     samples: list[Sample]
     metrics: list[Metric]
 
     @property
     def fields(self) -> dict[str, Field]:
-        """What every METRIC.FIELD is."""
+        """By METRIC.FIELD."""
 
     def scores(self, field: str = "") -> Floats:
         """The numbers of METRIC.FIELD: shape (samples,), NaN where there is none."""
@@ -43,44 +44,40 @@ class Side(Protocol):
 
 
 class ResultPair:
-    """The samples of two results: those of the old one in their order, then those that only the new one has."""
+    """The samples of two results: those of the old one in their order, then those that only the new one has.
+
+    All masks have the shape (samples,).
+
+    Attributes:
+        there: for each result, the samples that it has.
+        changed: samples whose question or references differ; `facts_changed`: samples whose facts differ.
+        unanswered: samples without an answer in the new result.
+        clusters: codes of dependent samples; None without clusters.
+    """
 
     def __init__(self, old: Side, new: Side) -> None:
         self.old, self.new = self._results = old, new
-        self.places = [_by_id(old, "the baseline"), _by_id(new, "the result")]
-        self.ids = list(dict.fromkeys([*self.places[0], *self.places[1]]))
-
-    @cached_property
-    def there(self) -> tuple[Mask, Mask]:
-        """Which samples each has."""
-        first, second = (np.array([one in places for one in self.ids], np.bool_) for places in self.places)
-        return first, second
-
-    @cached_property
-    def changed(self) -> Mask:
-        """Which samples both have, with another question or other references."""
-        return np.array([self._differs(one) for one in self.ids], np.bool_)
-
-    @cached_property
-    def facts_changed(self) -> Mask:
-        """Which samples both have, with other facts."""
-        pairs = ((self._sample(0, one), self._sample(1, one)) for one in self.ids)
-        return np.array([bool(old and new and sorted(old.facts) != sorted(new.facts)) for old, new in pairs], np.bool_)
+        by_id = [_by_id(old, "the baseline"), _by_id(new, "the result")]
+        ids = list(dict.fromkeys([*by_id[0], *by_id[1]]))
+        self._indices = [[indices.get(sample_id) for sample_id in ids] for indices in by_id]
+        before, after = (
+            [None if index is None else result.samples[index] for index in indices]
+            for result, indices in zip(self._results, self._indices, strict=True)
+        )
+        pairs = list(zip(before, after, strict=True))
+        self.there = _mask(sample is not None for sample in before), _mask(sample is not None for sample in after)
+        self.changed = _mask(
+            _differ(first, second, "references", "incorrect_references")
+            or (first is not None and second is not None and first.question != second.question)
+            for first, second in pairs
+        )
+        self.facts_changed = _mask(_differ(first, second, "facts") for first, second in pairs)
+        self.unanswered = _mask(sample is None or is_blank(sample.answer) for sample in after)
+        self.clusters = codes_of([sample.cluster if sample else None for sample in before], len(ids))
 
     def changed_for(self, metric: str) -> Mask:
-        """Which samples are not the same for `metric`, which may read the facts."""
+        """The samples that differ for `metric`, which may read the facts."""
         return self.changed | self.facts_changed if metric in USES_FACTS else self.changed
-
-    @cached_property
-    def unanswered(self) -> Mask:
-        """Which samples of the old result the new one has no answer to."""
-        return np.array([self._unanswered(one) for one in self.ids], np.bool_)
-
-    @cached_property
-    def clusters(self) -> Codes | None:
-        """Codes of what is not independent, where there are clusters."""
-        places, samples = self.places[0], self.old.samples
-        return codes_of([samples[places[one]].cluster if one in places else None for one in self.ids], len(self.ids))
 
     def compared(self, name: str, settings: Settings) -> FieldComparison:
         """One field on all samples, without adjusted p."""
@@ -116,7 +113,7 @@ class ResultPair:
         return settings.with_unanswered(row, *sides, n=int(unanswered.sum()), range_=(declared.low, declared.high))
 
     def comparison(self, rows: tuple[FieldComparison, ...], family: str) -> Comparison:
-        """The whole, without adjusted p."""
+        """The comparison of `rows`, without adjusted p."""
         in_old, in_new = self.there
         notes = [row.note for row in rows if row.note]
         nothing = "; ".join(dict.fromkeys(notes)) or "the two results have no metric in common"
@@ -147,48 +144,34 @@ class ResultPair:
         return "computed in another way: the signatures differ" if len(signatures) > 1 else None
 
     def _scores(self, side: int, name: str) -> Floats:
-        scores, places = self._results[side].scores(name), self.places[side]
-        return np.array([scores[places[one]] if one in places else np.nan for one in self.ids], np.float64)
+        scores = self._results[side].scores(name)
+        return np.array([np.nan if index is None else scores[index] for index in self._indices[side]], np.float64)
 
     def _missing(self, side: int, metric: str, rows: Mask) -> dict[str, int]:
-        measured, counts = self._results[side].of(metric), dict[str, int]()
-        for one in (self.ids[place] for place in np.flatnonzero(rows)):
-            place = self.places[side].get(one)
-            why = "absent" if place is None else measured[place].status
-            counts[why] = counts.get(why, 0) + 1
-        return counts
+        measured, indices = self._results[side].of(metric), self._indices[side]
+        missing = (indices[row] for row in np.flatnonzero(rows))
+        return dict(Counter("absent" if index is None else measured[index].status for index in missing))
 
-    def _sample(self, side: int, one: str) -> Sample | None:
-        place = self.places[side].get(one)
-        return None if place is None else self._results[side].samples[place]
 
-    def _differs(self, one: str) -> bool:
-        old, new = self._sample(0, one), self._sample(1, one)
-        return (
-            old is not None
-            and new is not None
-            and (
-                old.question != new.question
-                or sorted(old.references) != sorted(new.references)
-                or sorted(old.incorrect_references) != sorted(new.incorrect_references)
-            )
-        )
+def _mask(values: Iterable[bool]) -> Mask:
+    return np.array(list(values), np.bool_)
 
-    def _unanswered(self, one: str) -> bool:
-        new = self._sample(1, one)
-        return new is None or is_blank(new.answer)
+
+def _differ(old: Sample | None, new: Sample | None, *names: str) -> bool:
+    """Whether both results have the sample, with different texts in these lists; their order does not matter."""
+    return bool(old and new) and any(sorted(getattr(old, name)) != sorted(getattr(new, name)) for name in names)
 
 
 def _by_id(result: Side, what: str) -> dict[str, int]:
-    places: dict[str, int] = {}
-    for place, sample in enumerate(result.samples):
-        if places.setdefault(sample.sample_id, place) != place:
+    indices: dict[str, int] = {}
+    for index, sample in enumerate(result.samples):
+        if indices.setdefault(sample.sample_id, index) != index:
             raise UserError(f"{what} has several samples with the id {sample.sample_id!r}; to compare, ids must differ")
-    return places
+    return indices
 
 
 def _left_out(n: int, other: str, of: str = "") -> list[str]:
-    """What is said of samples that are not the same in both; nothing where there are none."""
+    """A warning about samples that differ between the results; nothing if there are none."""
     have, are = ("sample has", "is") if n == 1 else ("samples have", "are")
     return [f"{n:,} {have} {other}, and {are} left out{of}"] if n else []
 

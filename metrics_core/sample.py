@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from answerkey.metrics_core.text import is_blank
 
@@ -17,9 +16,9 @@ _canonical = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_ke
 class Sample:
     """One answer of one release to one question.
 
-    `references`, `facts`, `context` (the passages that the answer was to rest on) and `incorrect_references` (answers
+    `references`, `facts`, `context` (the passages that the answer should rest on) and `incorrect_references` (answers
     known to be wrong) accept any sequence of texts; a single text counts as a list of one.
-    A missing answer is `None`; what a metric makes of it is the metric's `blank_answer` policy.
+    A missing answer is `None`; metrics score it by their policy `blank_answer`.
 
     Raises:
         TypeError: a text field is not a text. A number that slipped into `answer` would otherwise be
@@ -42,7 +41,7 @@ class Sample:
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text")
         for name in ("references", "facts", "context", "incorrect_references"):
-            # Most samples have none of most of these, and there may be millions.
+            # Most of these are empty in most samples, and there may be millions of samples.
             if type(value := getattr(self, name)) is not tuple or value:
                 object.__setattr__(self, name, self._texts(name))
 
@@ -79,7 +78,7 @@ class Sample:
 
     @property
     def key(self) -> str:
-        """See `sample_key`."""
+        """A hash of everything that a score depends on (128 bits, hex)."""
         return sample_key(
             self.question, self.answer, self.references, self.facts, self.context, self.incorrect_references
         )
@@ -113,24 +112,4 @@ def content_hash(value: object) -> str:
 
     Lone surrogates, which JSON files can smuggle into a Python text, are hashed rather than refused.
     """
-    return _hash_of(_canonical(value)).hexdigest()
-
-
-def content_hash_of_list(beginning: tuple[str, ...], rest: Sequence[object]) -> str:
-    """`content_hash([*beginning, *rest])` where neither is empty; quick where many lists have the same, long beginning.
-
-    >>> content_hash_of_list(("a", "b"), ["c", 1]) == content_hash(["a", "b", "c", 1])
-    True
-    """
-    state = _begun(beginning).copy()
-    state.update(_canonical(rest)[1:].encode("utf-8", "surrogatepass"))
-    return state.hexdigest()
-
-
-@lru_cache(maxsize=32)
-def _begun(beginning: tuple[str, ...]) -> hashlib.blake2b:
-    return _hash_of(f"{_canonical(beginning)[:-1]},")
-
-
-def _hash_of(text: str) -> hashlib.blake2b:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+    return hashlib.blake2b(_canonical(value).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

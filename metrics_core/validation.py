@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -16,6 +17,26 @@ SILENT = {
     "key_from": "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself",
 }
 """The problem of fields that may hold a secret by mistake, whatever is wrong with them."""
+
+
+COMMAS = r",(?![^(]*\))"
+"""What separates the values of a list: commas, but for those within brackets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How the command line calls a field, where that is not `--its-name`; part of the annotation of the field.
+
+    Attributes:
+        name: an option, as `--map`, or the placeholder of an argument without one, as FILE. Empty: the command line
+            does not set the field.
+        several: whether such an argument may be given several times.
+        separator: a regular expression of what separates the values of a list.
+    """
+
+    name: str
+    several: bool = False
+    separator: str = COMMAS
 
 
 class InvalidValue(UserError):

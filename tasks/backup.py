@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.sqlite_ledger import FILE as LEDGER
+from answerkey.metrics_core.llm.ledger import FILE as LEDGER
 from answerkey.tasks.export import new_folder
 from answerkey.tasks.move import FOLDERS
 from answerkey.tasks.validate.data_docs import FOLDER as EXPECTATIONS
@@ -66,10 +66,10 @@ def backup(home: Home, folder: Path) -> BackedUp:
 
 
 def _copy_ledger(source: Path, target: Path) -> int:
-    """Copy a ledger as it is at one moment, whoever writes to it; return the number of its calls."""
+    """Copy the state of a ledger at one moment, also while others write to it; return the number of its calls."""
     if not source.exists():
         return 0
     with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
         old.backup(new)
-        [(calls,)] = new.execute("SELECT count(*) FROM calls").fetchall()
+        [(calls,)] = new.execute("SELECT count(*) FROM answerkey_calls").fetchall()
     return int(calls)

@@ -1,7 +1,7 @@
-"""Remove for good what nobody may keep: a sample, an answer, a release, or what is older than a number of days.
+"""Remove a sample, an answer, a release, or reports older than a number of days, for good.
 
 Gone are the rows, the texts in every file of the home, the replies of models about them in the ledger, and pages,
-registered files and unfinished work that hold them. What stays is that something was removed, and not what: `removals`.
+generated answers and unfinished work that hold them. `removals` keeps that something was removed, and not what.
 """
 
 from __future__ import annotations
@@ -14,24 +14,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.ledger import COLUMNS
-from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
-from answerkey.metrics_core.llm.sqlite_owners import is_held
+from answerkey.metrics_core.llm.ledger import COLUMNS, ledger_exists, open_ledger
 from answerkey.tasks.publish.artifacts import FOLDER as PAGES
 from answerkey.tasks.publish.artifacts import file_name
 from answerkey.tasks.releases.provenance import answers_name
-from answerkey.tasks.releases.register import FOLDER as REGISTERED
-from answerkey.tasks.reports.aggregate import summarise_again
 from answerkey.tasks.reports.report import read_report
-from answerkey.tasks.warehouse.content import PARTS, seal, seal_reports, seal_thinned
-from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.content import PARTITIONS, refresh_checksums, write_checksums, write_report_checksums
+from answerkey.tasks.warehouse.home import Home, is_work_folder
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import PROCESS
+from answerkey.tasks.warehouse.store import PROCESS, is_held
 from answerkey.tasks.warehouse.warehouse import OLD_COPIES
 
 if TYPE_CHECKING:
@@ -39,11 +34,11 @@ if TYPE_CHECKING:
 
 _SQL = statements(__name__)
 _BUSY_S = 600.0
-"""A run that nobody can be asked about, and whose files have not been written to for so long, is taken to be dead."""
+"""Seconds without a write after which a run without a lock file counts as dead."""
 _LONGEST_ELSEWHERE = timedelta(days=1)
-"""The same since the start of a run that another machine has not ended. A batch of a model takes a day at most."""
+"""After which an unfinished run of another machine counts as dead. A batch of a model takes a day at most."""
 _LONG = 20
-"""Characters from which a text is looked for within other texts; a shorter one stands in too many by chance."""
+"""Minimum length, in characters, of texts that are looked for within other texts: shorter ones match by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,7 @@ class Removed:
     files: int
     """Of the home, in which it was or may have been."""
     reports: tuple[str, ...]
-    """Reports that were computed anew from what is left."""
+    """Reports whose numbers rest on answers that are gone, and that say so now."""
     finished: bool = False
     """Whether it is an earlier one, stopped before it had rewritten the files: nothing else was there."""
 
@@ -67,9 +62,9 @@ class Removed:
 def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", reason: str = "") -> Removed:
     """Remove a sample with all answers to it, the answer of one release to a sample, or a release.
 
-    Reports about the answers that are left are computed again, and say so, and comparisons of them say that they were
-    made before. Reports of a release that goes, go with it, and so do comparisons and verdicts about them. Pages of the
-    data set are removed: `answerkey report --html` makes them anew.
+    Reports and comparisons that rest on a removed answer keep their numbers and say so: `answerkey rerun` makes a
+    report of what is left. Reports of a release that goes, go with it, and so do comparisons and verdicts about them.
+    Pages of the data set are removed: `answerkey report --html` makes them anew.
 
     Args:
         sample: the id of the sample; with a release, only that release's answer to it.
@@ -109,9 +104,8 @@ def _forget_gone(
     dataset, sample, release = about["dataset"], about["sample"], about["release"]
     texts = [text for (text,) in warehouse.execute(_SQL["texts"], _only(about, "texts")).fetchall()]
     reports = [report_id for (report_id,) in warehouse.execute(_SQL["reports"]).fetchall()]
-    files = _forget_registered(warehouse, about)
-    for name in ("answers", "samples", "quarantine", "scores"):
-        if name != "samples" or kind == "sample":
+    for name in ("answers", "samples", "quarantine", "scores", "registered"):
+        if (name != "samples" or kind == "sample") and (name != "registered" or kind == "release"):
             given = {**about, "texts": sorted(_forms(texts)), "reports": reports}
             warehouse.execute(_SQL[name], _only(given, name))
     if kind == "release":
@@ -120,11 +114,12 @@ def _forget_gone(
     if kind == "sample":
         warehouse.execute(_SQL["count_samples"], {"dataset": dataset})
     requests = _sweep(warehouse, datetime.now(UTC))
-    files += _files_of(home, dataset, release)
-    # Before the commit: whoever was stopped here finds it once more, and removes the rest.
+    files = _files_of(home, dataset, release)
+    # Before the commit: if it is stopped here, the next attempt finds the rows again, and removes the rest.
     calls = _remove(home, requests, texts, files)
-    changed = _again(warehouse, home, [] if kind == "release" else reports, sample)
-    return _record(warehouse, kind, reason, before, calls, len(files), changed)
+    resting = [] if kind == "release" else reports
+    _mark_reports(warehouse, home, resting, sample)
+    return _record(warehouse, kind, reason, before, calls, len(files), resting)
 
 
 def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
@@ -186,7 +181,7 @@ def _may_be_at_work(home: Home, run_id: str, started: datetime) -> bool:
 
 
 def _counts(warehouse: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    return {table: warehouse.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in PARTS}
+    return {table: warehouse.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in PARTITIONS}
 
 
 def _sweep(warehouse: duckdb.DuckDBPyConnection, moment: datetime) -> list[str]:
@@ -197,42 +192,18 @@ def _sweep(warehouse: duckdb.DuckDBPyConnection, moment: datetime) -> list[str]:
     return requests
 
 
-def _forget_registered(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, str]) -> list[str]:
-    """Remove the registrations that may hold it; return their files that no other registration has."""
-    rows = warehouse.execute(_SQL["registered_files"], _only(about, "registered_files")).fetchall()
-    warehouse.execute(_SQL["registered"], {"registrations": [row[0] for row in rows]})
-    kept = {name for (name,) in warehouse.execute(_SQL["kept_files"]).fetchall()}
-    names = {name for _, *names in rows for name in names if name} - kept
-    return [f"{REGISTERED}/{name}" for name in sorted(names)]
-
-
-def _again(warehouse: duckdb.DuckDBPyConnection, home: Home, report_ids: Sequence[str], sample: str) -> list[str]:
-    """Compute reports again from the scores that are left, and let them say so; return their ids."""
+def _mark_reports(warehouse: duckdb.DuckDBPyConnection, home: Home, report_ids: Sequence[str], sample: str) -> None:
+    """Let reports, and comparisons of them, say that their numbers rest on answers that were removed."""
     day = datetime.now(UTC).date().isoformat()
+    said = f"answers were removed on {day}, and these numbers are with them: answerkey rerun makes a report of the rest"
     for report in [read_report(warehouse, one, home) for one in report_ids]:
-        key = {"dataset": report.dataset, "release": report.release, "answers_version": report.answers_version}
-        [(n_rows, n_questions)] = warehouse.execute(_SQL["counts"], key).fetchall()
-        said = f"answers were removed on {day}: the numbers are those of the {n_rows:,} others"
-        if not report.is_readable:
-            said = f"answers were removed on {day}, which the numbers still contain: its metrics are not installed"
-        content = {**_without(report.manifest, sample), "n_rows": n_rows}
-        content |= {"n_questions": n_questions} if "n_questions" in content else {}
-        text = json.dumps(content, ensure_ascii=False)
+        manifest = json.dumps(_without(report.manifest, sample), ensure_ascii=False)
         message = "; ".join(filter(None, (report.message, said)))
-        about = {"said": f"answers were removed on {day}: these numbers are with them"}
-        warehouse.execute(_SQL["warn"], {**about, "report_id": report.report_id})
+        warehouse.execute(_SQL["set_report"], {"manifest": manifest, "message": message, "report_id": report.report_id})
+        warned = {"said": f"answers were removed on {day}: these numbers are with them", "report_id": report.report_id}
+        warehouse.execute(_SQL["warn"], warned)
         compared = warehouse.execute(_SQL["compared"], {"report_id": report.report_id}).fetchall()
-        seal(warehouse, {"comparisons": [part for (part,) in compared]})
-        warehouse.execute(_SQL["set_report"], {"manifest": text, "message": message, "report_id": report.report_id})
-    # As they are now.
-    reports = [read_report(warehouse, one, home) for one in report_ids]
-    readable = [one for one in reports if one.is_readable and one.n_total]
-    ids = {"reports": [one.report_id for one in readable]}
-    warehouse.execute(_SQL["passes"], ids)
-    warehouse.execute(_SQL["forget_aggregates"], {"reports": list(report_ids)})
-    for _, group in groupby(readable, key=lambda one: one.made_with):
-        summarise_again(warehouse, list(group))
-    return [one.report_id for one in readable]
+        write_checksums(warehouse, {"comparisons": [part for (part,) in compared]})
 
 
 def _without(content: Any, sample: str) -> Any:
@@ -257,7 +228,7 @@ def _files_of(home: Home, dataset: str, release: str) -> list[str]:
         names += [file.name for file in home.store.files(work)]
     for folder in home.scratch.iterdir() if home.scratch.is_dir() else ():
         # A run that begins just now has nothing but its lock.
-        if not is_held(folder / PROCESS):
+        if folder.is_dir() and is_work_folder(folder.name) and not is_held(folder / PROCESS):
             shutil.rmtree(folder, ignore_errors=True)
     return names + _old_tables(home)
 
@@ -323,10 +294,10 @@ def _record(
     warehouse.execute(_SQL["add_removal"], about)
     [(removal,)] = warehouse.execute("SELECT max(removal) FROM removals").fetchall()
     for table in rows:
-        seal_thinned(warehouse, table)
-    seal(warehouse, {"removals": [str(removal)]})
+        refresh_checksums(warehouse, table)
+    write_checksums(warehouse, {"removals": [str(removal)]})
     parts = warehouse.execute("SELECT concat_ws('/', dataset, version) FROM datasets").fetchall()
-    seal(warehouse, {"datasets": [part for (part,) in parts]})
+    write_checksums(warehouse, {"datasets": [part for (part,) in parts]})
     # The samples that they are about may be of other reports too.
-    seal_reports(warehouse, [one for (one,) in warehouse.execute("SELECT report_id FROM reports").fetchall()])
+    write_report_checksums(warehouse, [one for (one,) in warehouse.execute("SELECT report_id FROM reports").fetchall()])
     return Removed(removal, rows, calls, files, tuple(reports))

@@ -40,9 +40,10 @@ WHERE answers.dataset = gone.dataset AND answers.release = gone.release AND answ
     AND answers.answers_version = gone.answers_version
 
 -- name: unreported_answers
--- Answers from before a moment that no report is about any more.
+-- Answers that no report is about any more, and that wait for none.
 DELETE FROM answers WHERE (dataset, release, answers_version) NOT IN (
     SELECT (dataset, release, answers_version) FROM reports
+    UNION ALL SELECT (dataset, release, answers_version) FROM registered WHERE report_id IS NULL
 )
 
 -- name: samples
@@ -59,9 +60,6 @@ DELETE FROM quarantine WHERE (dataset = $dataset AND $sample IN ('', sample_id) 
 
 -- name: scores
 DELETE FROM scores WHERE report_id IN (SELECT unnest($reports)) AND $sample IN ('', sample_id)
-
--- name: passes
-DELETE FROM scores WHERE report_id IN (SELECT unnest($reports)) AND (contains(field, '_pass@') OR contains(field, '_pass^'))
 
 -- name: measurements
 -- Those that no answer and no trace has any more.
@@ -85,15 +83,8 @@ DELETE FROM comparisons WHERE old_report IN (SELECT unnest($reports)) OR new_rep
 DELETE FROM verdicts WHERE old_report IN (SELECT unnest($reports)) OR new_report IN (SELECT unnest($reports));
 DELETE FROM calibrations WHERE list_has_any(report_ids, $reports)
 
--- name: registered_files
-SELECT DISTINCT registration, answers, "references" FROM registered
-WHERE dataset = $dataset AND $release IN ('', release)
-
--- name: kept_files
-SELECT answers FROM registered UNION SELECT "references" FROM registered WHERE "references" IS NOT NULL
-
 -- name: registered
-DELETE FROM registered WHERE registration IN (SELECT unnest($registrations))
+DELETE FROM registered WHERE dataset = $dataset AND release = $release
 
 -- name: old_runs
 SELECT run_id FROM runs WHERE started_at < $before AND status <> 'running'
@@ -104,10 +95,6 @@ DELETE FROM runs WHERE run_id IN (SELECT unnest($runs));
 DELETE FROM quarantine WHERE run_id IN (SELECT unnest($runs));
 DELETE FROM validations WHERE run_id IN (SELECT unnest($runs))
 
--- name: counts
-SELECT count(*), count(DISTINCT sample_id) FROM answers
-WHERE dataset = $dataset AND release = $release AND answers_version = $answers_version
-
 -- name: set_report
 UPDATE reports SET manifest = $manifest, message = $message WHERE report_id = $report_id
 
@@ -117,9 +104,6 @@ UPDATE comparisons SET warnings = list_append(warnings, $said) WHERE $report_id 
 -- name: compared
 SELECT DISTINCT concat_ws(' against ', new_report, old_report) FROM comparisons
 WHERE $report_id IN (old_report, new_report)
-
--- name: forget_aggregates
-DELETE FROM report_scores WHERE report_id IN (SELECT unnest($reports))
 
 -- name: add_removal
 INSERT INTO removals BY NAME

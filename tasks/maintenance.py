@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from answerkey.metrics_core.llm.sqlite_owners import is_held
-from answerkey.tasks.releases.register import FOLDER
 from answerkey.tasks.server import on_server
-from answerkey.tasks.warehouse.content import seal
-from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.content import write_checksums
+from answerkey.tasks.warehouse.home import Home, is_work_folder
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import PROCESS, UNFINISHED, StoredFile
+from answerkey.tasks.warehouse.store import PROCESS, StoredFile, is_held
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -93,7 +91,7 @@ def close_runs(home: Home) -> int:
     with home.warehouse.writing() as warehouse:
         for message, run_id in ended:
             warehouse.execute(_SQL["stop"], {"message": message, "run_id": run_id})
-        seal(warehouse, {"runs": [run_id for _, run_id in ended]})
+        write_checksums(warehouse, {"runs": [run_id for _, run_id in ended]})
     return len(ended)
 
 
@@ -164,7 +162,7 @@ class Pruned:
 def prune(home: Home, days: float) -> Pruned:
     """Remove work folders and finished parts that nothing has touched for `days` days.
 
-    Reports, the ledger and registered answers are never touched.
+    Reports, the ledger and generated answers are never touched.
 
     A part is what a killed run had finished scoring; the same evaluation, started again in time, takes it up.
     """
@@ -172,15 +170,13 @@ def prune(home: Home, days: float) -> Pruned:
     running = _running(home)
     folders = [
         folder
-        for place in ("runs", FOLDER)
-        for folder in _children(home.local / place)
-        if folder.is_dir() and folder.name not in running and _newest(folder) < before
+        for folder in _children(home.local / "runs")
+        if folder.is_dir() and is_work_folder(folder.name) and folder.name not in running and _newest(folder) < before
     ]
     size = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
     old = [file for file in home.store.files("parts") if file.written < before]
-    old += [file for file in home.store.files(FOLDER) if file.name.endswith(UNFINISHED) and file.written < before]
     shared = _shared_by_run(home)
     dead = [run for run, files in shared.items() if run not in running and max(one.written for one in files) < before]
     size += sum(file.size for file in old) + sum(file.size for run in dead for file in shared[run])
@@ -195,7 +191,8 @@ def _shared_by_run(home: Home) -> dict[str, list[StoredFile]]:
     """What runs put into the store for their workers. It goes with the run, if that is not killed."""
     found: dict[str, list[StoredFile]] = {}
     for file in home.store.files("runs"):
-        found.setdefault(file.name.split("/")[1], []).append(file)
+        if is_work_folder(run := file.name.split("/")[1]):
+            found.setdefault(run, []).append(file)
     return found
 
 

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.ledger import LedgerError
-from answerkey.metrics_core.llm.ledger_place import copy_ledger, ledger_exists
+from answerkey.metrics_core.llm.ledger import LedgerError, copy_ledger, ledger_exists
 from answerkey.tasks.publish.artifacts import FOLDER as PAGES
 from answerkey.tasks.releases.provenance import FOLDER as ANSWERS
-from answerkey.tasks.releases.register import FOLDER as REGISTERED
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import UNFINISHED, Store
@@ -28,7 +26,7 @@ log = logging.getLogger("answerkey")
 
 _SQL = statements(__name__)
 
-FOLDERS = (PAGES, "parts", REGISTERED, ANSWERS)
+FOLDERS = (PAGES, "parts", ANSWERS)
 """The files of a home that are moved. The others are of one machine, or are made anew: working files, embeddings."""
 
 _MARK = "moving.json"
@@ -52,8 +50,8 @@ def move(source: Home, target: Home) -> Moved:
     """Copy everything that `source` keeps into the empty home `target`, and compare the two.
 
     The source stays as it is. A move that was killed goes on when it is called again: what is there and equal is not
-    copied again. Whoever writes into the source meanwhile waits (a folder) or makes the comparison fail (its files and
-    its ledger).
+    copied again. A process that writes into the source meanwhile waits (a folder) or makes the comparison fail (files
+    and ledger).
 
     Raises:
         UserError: there is nothing to move, or something else is in the target already; or the two are not equal at
@@ -77,7 +75,7 @@ def _moving(source: Home, target: Home) -> Iterator[None]:
             raise UserError(f"{target}: another process moves a home to it just now")
         if not target.store.exists(_MARK):
             _refuse_unless_empty(target)
-            with target.store.whole(_MARK) as file:
+            with target.store.atomic_write(_MARK) as file:
                 file.write_text(json.dumps({"from": source.address}), encoding="utf-8")
         with target.store.read(_MARK) as mark:
             begun = json.load(mark)["from"]
@@ -119,7 +117,7 @@ def _move_table(table: str, rows: duckdb.DuckDBPyConnection, target: Home) -> in
 
 
 def _content(table: str, connection: duckdb.DuckDBPyConnection) -> tuple[int, int, int]:
-    """The number of rows, and two sums over their hashes, for which the order of the rows is all one.
+    """The number of rows, and two sums over their hashes, which do not depend on the order of the rows.
 
     Columns are named, since those of a table that was migrated come in another order.
     """
@@ -148,7 +146,7 @@ def _move_files(source: Store, target: Store) -> dict[str, int]:
 
 
 def _copy_file(source: Store, target: Store, name: str) -> None:
-    with source.read(name) as content, target.whole(name) as unfinished, unfinished.open("wb") as copy:
+    with source.read(name) as content, target.atomic_write(name) as unfinished, unfinished.open("wb") as copy:
         shutil.copyfileobj(content, copy, _BLOCK)
     if _digest(source, name) != _digest(target, name):
         raise UserError(f"{name}: this file is not equal to that of the source; run the move again")

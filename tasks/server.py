@@ -74,8 +74,10 @@ def kept_server(folder: Path) -> str:
         return ""
     if not _LOOPBACK.fullmatch(address):
         return ""
+    from answerkey.tasks.warehouse.store import is_held
+
     deadline = time.monotonic() + _PATIENCE_S
-    while (keeps := _keeps(address, note.parent.resolve())) is None and _is_held(folder / LOCK):
+    while (keeps := _keeps(address, note.parent.resolve())) is None and is_held(folder / LOCK):
         if time.monotonic() > deadline:
             _log.warning(
                 f"the Prefect server of this home, {address}, does not answer: this goes on without it. Runs are then "
@@ -99,21 +101,6 @@ def _keeps(address: str, folder: Path) -> bool | None:
     except httpx.TransportError:
         return None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError):
-        return False
-
-
-def _is_held(lock: Path) -> bool:
-    """Whether `answerkey serve` runs: its lock ends with it, even if it is killed."""
-    from filelock import FileLock, Timeout
-
-    if not lock.exists():
-        return False
-    try:
-        with FileLock(lock, blocking=False):
-            return False
-    except Timeout:
-        return True
-    except OSError:
         return False
 
 

@@ -30,12 +30,35 @@ from tests.warm_command import WarmCommand
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow files first, and the others mixed: some wait most of the time, and some keep a core busy.
+SERVERS_OF_CLUSTERS = {"postgres_server", "s3_server", "shared_dask_cluster"}
+LONG_FILES = ("flows", "llm")
+PARAMETERS_WITH_SERVERS = {"lake", "postgres"}
 
-    A slow one at the end would keep one process waiting for another, and those that wait would wait together.
+
+def _needs_a_cluster(item: pytest.Item) -> bool:
+    fixtures, call = getattr(item, "fixturenames", ()), getattr(item, "callspec", None)
+    parameters = call.params.values() if call else ()
+    return not SERVERS_OF_CLUSTERS.isdisjoint(fixtures) or any(
+        isinstance(value, str) and value in PARAMETERS_WITH_SERVERS for value in parameters
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the servers of a cluster is slow: each process of pytest would start its own for a few tests.
+
+    The long files first, mixed: some wait most of the time, and some keep a core busy. A long one at the end would
+    keep one process waiting for another, and those that wait would wait together.
     """
-    items.sort(key=lambda item: ("flows" not in item.path.parts, zlib.crc32(item.nodeid.partition("::")[0].encode())))
+    for item in items:
+        if _needs_a_cluster(item):
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=_position)
+
+
+def _position(item: pytest.Item) -> tuple[int, int]:
+    folder = next((number for number, name in enumerate(LONG_FILES) if name in item.path.parts), len(LONG_FILES))
+    return folder, zlib.crc32(item.nodeid.partition("::")[0].encode())
 
 
 def pytest_collection_finish() -> None:

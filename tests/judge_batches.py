@@ -1,4 +1,4 @@
-"""Files and batches of OpenAI, and message batches of Anthropic, in front of a scripted judge, for tests.
+"""Files and batches of OpenAI in front of a scripted judge, for tests.
 
 The server works on a batch when it is told to: `finish` has every line answered by the brain of the judge. It keeps
 count of what was uploaded, made and worked on, which is what a provider would have paid.
@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -24,7 +23,7 @@ from tests.judge_http import completion
 Step = Literal["upload", "create", "created"]
 """Moments at which the server can hold still: a file came; a batch is asked for; it is there, and nobody was told."""
 LineFault = Callable[[int, Body], "str | None"]
-"""What becomes of a line of a batch, by its number and body: expired, error_500, or None for a reply."""
+"""What becomes of a line of a batch, by its number and body: expired, error_500, quota, or None for a reply."""
 
 
 @dataclass
@@ -40,7 +39,7 @@ class Batch:
 
 
 class BatchServer:
-    """A server with both kinds of batch endpoints on a free port of 127.0.0.1, while the context is open.
+    """A server with batch endpoints on a free port of 127.0.0.1, while the context is open.
 
     Args:
         brain: what it says to each line, and to each call of its own.
@@ -49,7 +48,8 @@ class BatchServer:
         fails: kinds of requests (upload, create, look, find, results) of which the next get a 500, and how many;
             `created`: of those that have made a batch.
         hold: steps at which a request waits until `release`.
-        without: whether it has no batch endpoints.
+        without: whether it has no batch endpoints; `unlisted`: whether it has no list of batches.
+        show_results: what is shown of a file of results, by what should be.
         show_row: what is shown of a result, by its number and as it should be.
         show_state: what is shown of a batch, by what should be.
     """
@@ -57,10 +57,12 @@ class BatchServer:
     def __init__(
         self, brain: Brain, *, finishes: bool = True, line_fault: LineFault = lambda _number, _body: None,
         fails: dict[str, int] | None = None, hold: frozenset[Step] = frozenset(), without: bool = False,
+        unlisted: bool = False,
+        show_results: Callable[[bytes], bytes] = lambda shown: shown,
         show_row: Callable[[int, dict[str, Any]], Any] = lambda _number, row: row,
         show_state: Callable[[dict[str, Any]], dict[str, Any]] = lambda shown: shown,
     ) -> None:  # fmt: skip
-        self.show_row, self.show_state = show_row, show_state
+        self.show_row, self.show_state, self.show_results, self.unlisted = show_row, show_state, show_results, unlisted
         self.brain, self.finishes, self.line_fault = brain, finishes, line_fault
         self.fails, self.hold, self.without = Counter(fails or {}), hold, without
         self.files: dict[str, bytes] = {}
@@ -103,7 +105,7 @@ class BatchServer:
 
     @property
     def url(self) -> str:
-        """The base address for OpenAI's endpoints; those of Anthropic are at the same host."""
+        """The base address for a client."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
@@ -133,16 +135,12 @@ class BatchServer:
         if batch.status != "in_progress":
             return
         for number, line in enumerate(batch.lines):
-            body = line.get("body") or line["params"]
-            fault = self.line_fault(number, body)
-            openai = "body" in line
-            batch.results.append(_result(line["custom_id"], number, body, fault, self.brain, openai=openai))
+            fault = self.line_fault(number, line["body"])
+            batch.results.append(_result(line["custom_id"], number, line["body"], fault, self.brain))
         batch.status = status
 
     @staticmethod
     def _is_paid(row: dict[str, Any]) -> bool:
-        if "result" in row:
-            return bool(row["result"]["type"] == "succeeded")
         return bool(row["response"] and row["response"]["status_code"] == 200)
 
     def _note(self, what: str) -> None:
@@ -172,7 +170,7 @@ class BatchServer:
         parts = path.strip("/").split("/")[1:]
         kind = _kind(method, parts)
         self._note(f"{kind} asked")
-        if kind != "direct" and self.without:
+        if (kind != "direct" and self.without) or (kind == "find" and self.unlisted):
             return 404, _error("not_found_error", "There is no such path.")
         if self.fails[kind] > 0:
             self.fails[kind] -= 1
@@ -186,11 +184,11 @@ class BatchServer:
         finally:
             self._note(kind)
 
-    def _direct(self, parts: list[str], _query: str, _headers: dict[str, str], body: bytes) -> Any:
+    def _direct(self, _parts: list[str], _query: str, _headers: dict[str, str], body: bytes) -> Any:
         asked = json.loads(body)
         with self._lock:
             self.direct.append(asked)
-        return _message(len(self.direct), asked, self.brain, openai=parts[0] == "chat")
+        return _message(len(self.direct), asked, self.brain)
 
     def _upload(self, _parts: list[str], _query: str, headers: dict[str, str], body: bytes) -> Any:
         kind = {name.lower(): value for name, value in headers.items()}["content-type"]
@@ -203,15 +201,12 @@ class BatchServer:
         self._hold("upload")
         return {"id": name, "object": "file", "purpose": "batch"}
 
-    def _create(self, parts: list[str], _query: str, _headers: dict[str, str], body: bytes) -> Any:
+    def _create(self, _parts: list[str], _query: str, _headers: dict[str, str], body: bytes) -> Any:
         self._hold("create")
         asked = json.loads(body)
-        if parts[0] == "batches":
-            assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
-            lines = [json.loads(line) for line in self.files[asked["input_file_id"]].splitlines()]
-            assert all((line["method"], line["url"]) == ("POST", "/v1/chat/completions") for line in lines)
-        else:
-            lines = asked["requests"]
+        assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
+        lines = [json.loads(line) for line in self.files[asked["input_file_id"]].splitlines()]
+        assert all((line["method"], line["url"]) == ("POST", "/v1/chat/completions") for line in lines)
         assert len({line["custom_id"] for line in lines}) == len(lines)
         with self._lock:
             batch = Batch(f"batch_{len(self.batches)}", lines, asked.get("metadata") or {})
@@ -220,17 +215,16 @@ class BatchServer:
         if self.fails["created"] > 0:
             self.fails["created"] -= 1
             raise ConnectionError("made, and nobody is told")
-        return self._shown(batch, openai=parts[0] == "batches")
+        return self._shown(batch)
 
-    def _find(self, parts: list[str], query: str, _headers: dict[str, str], _body: bytes) -> Any:
+    def _find(self, _parts: list[str], query: str, _headers: dict[str, str], _body: bytes) -> Any:
         assert query.startswith("limit=100")
-        openai = parts[0] == "batches"
-        newest_first = [self._shown(batch, openai=openai) for batch in reversed(self.batches.values())]
+        newest_first = [self._shown(batch) for batch in reversed(self.batches.values())]
         return {"object": "list", "data": newest_first, "has_more": False}
 
     def _look(self, parts: list[str], _query: str, _headers: dict[str, str], _body: bytes) -> Any:
         batch = self.batches[parts[-1]]
-        shown = self.show_state(self._shown(batch, openai=parts[0] == "batches"))
+        shown = self.show_state(self._shown(batch))
         if self.finishes:
             with self._lock:
                 self._work_on(batch)
@@ -238,25 +232,14 @@ class BatchServer:
 
     def _results(self, parts: list[str], _query: str, _headers: dict[str, str], _body: bytes) -> bytes:
         batch = self.batches[parts[-2].removeprefix("out-").removeprefix("err-")]
-        rows = list(enumerate(batch.results))
-        if parts[0] == "files":
-            failed = parts[1].startswith("err-")
-            rows = [(number, row) for number, row in rows if (not self._is_paid(row)) == failed]
-        elif batch.status == "in_progress":
-            raise KeyError(batch.id)
+        failed = parts[1].startswith("err-")
+        rows = [(number, row) for number, row in enumerate(batch.results) if (not self._is_paid(row)) == failed]
         # In no order that means anything.
-        return b"".join(json.dumps(self.show_row(number, row)).encode() + b"\n" for number, row in reversed(rows))
+        lines = (json.dumps(self.show_row(number, row)).encode() + b"\n" for number, row in reversed(rows))
+        return self.show_results(b"".join(lines))
 
-    def _shown(self, batch: Batch, *, openai: bool) -> dict[str, Any]:
-        ended, paid = batch.status != "in_progress", sum(map(self._is_paid, batch.results))
-        if not openai:
-            at = datetime.fromtimestamp(batch.created_at, UTC).isoformat()
-            counts = {"processing": 0 if ended else len(batch.lines), "succeeded": paid}
-            return {
-                "id": batch.id, "type": "message_batch", "processing_status": "ended" if ended else "in_progress",
-                "created_at": at, "request_counts": counts,
-                "results_url": f"http://elsewhere.invalid/{batch.id}" if ended else None,
-            }  # fmt: skip
+    def _shown(self, batch: Batch) -> dict[str, Any]:
+        paid = sum(map(self._is_paid, batch.results))
         failed = len(batch.results) - paid
         return {
             "id": batch.id, "object": "batch", "status": batch.status, "created_at": int(batch.created_at),
@@ -270,44 +253,24 @@ class BatchServer:
 def _kind(method: str, parts: list[str]) -> str:
     if method == "POST":
         return {"files": "upload", "batches": "create"}.get(parts[-1], "direct")
-    return {"batches": "find", "content": "results", "results": "results"}.get(parts[-1], "look")
+    return {"batches": "find", "content": "results"}.get(parts[-1], "look")
 
 
 def _error(kind: str, message: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message, "code": None, "param": None}}
 
 
-def _message(number: int, body: Body, brain: Brain, *, openai: bool) -> dict[str, Any]:
-    if openai:
-        said = brain(body)
-        return completion(number, body, said if isinstance(said, Reply) else Reply(said))
-    plain = {"messages": [{"role": one["role"], "content": _text(one["content"])} for one in body["messages"]]}
-    said = brain(plain)
-    text = said.text if isinstance(said, Reply) else said
-    content: list[dict[str, Any]] = [{"type": "text", "text": text}]
-    if tool := (body.get("tool_choice") or {}).get("name"):
-        content = [{"type": "tool_use", "id": f"tool_{number}", "name": tool, "input": json.loads(text or "{}")}]
-    usage = {"input_tokens": len(json.dumps(plain)) // 4, "output_tokens": len(text or "") // 4}
-    return {
-        "id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"], "content": content,
-        "stop_reason": "tool_use" if tool else "end_turn", "usage": usage,
-    }  # fmt: skip
+def _message(number: int, body: Body, brain: Brain) -> dict[str, Any]:
+    said = brain(body)
+    return completion(number, body, said if isinstance(said, Reply) else Reply(said))
 
 
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-
-
-def _result(name: str, number: int, body: Body, fault: str | None, brain: Brain, *, openai: bool) -> dict[str, Any]:
-    if openai:
-        error = {"code": "batch_expired", "message": "Not in time."} if fault == "expired" else None
-        response = None if error else {"status_code": 200, "body": _message(number, body, brain, openai=True)}
-        if fault == "error_500":
-            response = {"status_code": 500, "body": _error("server_error", "The server had an error.")}
-        return {"id": f"line_{number}", "custom_id": name, "response": response, "error": error}
-    result: dict[str, Any] = {"type": "expired"}
+def _result(name: str, number: int, body: Body, fault: str | None, brain: Brain) -> dict[str, Any]:
+    error = {"code": "batch_expired", "message": "Not in time."} if fault == "expired" else None
+    response = None if error else {"status_code": 200, "body": _message(number, body, brain)}
     if fault == "error_500":
-        result = {"type": "errored", "error": _error("api_error", "The server had an error.")}
-    elif fault is None:
-        result = {"type": "succeeded", "message": _message(number, body, brain, openai=False)}
-    return {"custom_id": name, "result": result}
+        response = {"status_code": 500, "body": _error("server_error", "The server had an error.")}
+    if fault == "quota":
+        about = {"type": "insufficient_quota", "code": "insufficient_quota", "message": "You exceeded your quota."}
+        response = {"status_code": 429, "body": {"error": about}}
+    return {"id": f"line_{number}", "custom_id": name, "response": response, "error": error}

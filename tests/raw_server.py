@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,11 +32,14 @@ class RawServer:
     Each connection is closed after its answer, which says so: a client that learned it from the closing alone could
     send its next request on a connection that is about to close.
 
+    Args:
+        answers: bytes, or what makes them of a request.
+
     Attributes:
         requests: what came, head and body, as bytes.
     """
 
-    def __init__(self, *answers: bytes) -> None:
+    def __init__(self, *answers: bytes | Callable[[bytes], bytes]) -> None:
         self.answers, self.requests = list(answers), list[bytes]()
 
     @property
@@ -75,6 +79,7 @@ class RawServer:
                 came += piece
             self.requests.append(came)
             answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
+            answer = answer if isinstance(answer, bytes) else answer(came)
             status, *rest = answer.split(b"\r\n", 1)
             connection.sendall(b"\r\n".join((status, b"connection: close", *rest)) if rest else answer)
         except OSError:

@@ -87,8 +87,9 @@ def test_every_metric_is_described() -> None:
 
 
 COMMANDS = (
-    "backup", "calibrate", "compare", "deploy", "diff", "evaluate", "export", "forget", "gate", "generate", "history",
-    "judge", "register-release", "report", "rerun", "score-traces", "serve", "verify", "warehouse maintain",
+    "calibrate", "compare", "deploy", "diff", "evaluate", "gate", "generate", "history", "judge", "register-release",
+    "report", "rerun", "score-traces", "serve", "warehouse backup", "warehouse export", "warehouse forget",
+    "warehouse maintain", "warehouse verify",
 )  # fmt: skip
 
 
@@ -98,6 +99,7 @@ def helps(help_of: Callable[[str], str]) -> dict[str, str]:
     return {command: help_of(command) for command in COMMANDS}
 
 
+@pytest.mark.slow
 def test_commands_in_documents_name_options_that_exist(helps: dict[str, str]) -> None:
     names = ("data", "expectations", "formats", "judge", "gate", "comparing", "reports", "generating", "traces")
     files = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in names)]

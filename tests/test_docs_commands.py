@@ -146,6 +146,7 @@ def test_the_readme_shows_what_is_printed(answerkey: Run, place: Path) -> None:
             assert " ".join(part.split()) in printed
 
 
+@pytest.mark.slow
 def test_the_tutorial_prints_what_stands_there(answerkey: Run, place: Path) -> None:
     shown = 0
     for block, text in blocks("docs/tutorial.md"):

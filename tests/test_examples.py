@@ -300,11 +300,11 @@ def test_the_notebook_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture[
             exec(compile(ast.Module(body, []), "releases.ipynb", "exec"), names)
             if isinstance(last, ast.Expr):
                 value = eval(compile(ast.Expression(last.value), "releases.ipynb", "eval"), names)
-                shown.append(value._repr_svg_() if hasattr(value, "_repr_svg_") else value._repr_html_())
+                shown.append(value._repr_html_())
             else:
                 exec(compile(ast.Module([last], []), "releases.ipynb", "exec"), names)
     assert capsys.readouterr().out == ""
-    assert len(shown) == 6
+    assert len(shown) == 5
     new, comparison = names["new"], names["comparison"]
     assert new.summary().loc["meaning_match.match", "mean"] > names["old"].summary().loc["meaning_match.match", "mean"]
     assert comparison.rows[0].name == "meaning_match.match"

@@ -71,7 +71,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from answerkey.metrics_core.measurement import Scored
-from answerkey.metrics_core.metrics._lexical import MATCH, LexicalMetric, References, matched
+from answerkey.metrics_core.metrics.words import MATCH, LexicalMetric, References, matched
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ from prefect.utilities.callables import parameter_schema
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Judging, Limits, Scoring
 from answerkey.flows.rerunning import Rerunning, again
-from answerkey.tasks.command_line import command
+from answerkey.flows.command_line import command_line
 
 judging = Judging(judges=["openai/a"], tone="stern")
 forms = {"scoring": Scoring(metrics=["meaning_match"]), "judging": judging, "limits": Limits()}
@@ -125,11 +125,12 @@ print(json.dumps({
     "form": schema["definitions"]["Judging"]["properties"]["tone"],
     "manifest": parameters["judging"]["tone"],
     "rerun": again({"parameters": parameters}, Rerunning(report="r")).judging.tone,
-    "command": command({"data": {"answers": "a.csv"}, **parameters}),
+    "command": command_line({"data": {"answers": "a.csv"}, **parameters}),
 }))
 """
 
 
+@pytest.mark.slow
 def test_an_option_of_the_judge(copy: Copy, listed: Callable[[str], list[str]]) -> None:
     field = '    tone: str = Field("plain", title="Tone", description="How the judge speaks.")\n'
     place = "    jury: Jury = Field("
@@ -151,7 +152,7 @@ from prefect.utilities.callables import parameter_schema
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Judging, Limits, Scoring
 from answerkey.flows.rerunning import Rerunning, again
-from answerkey.tasks.command_line import command
+from answerkey.flows.command_line import command_line
 
 forms = {"scoring": Scoring(metrics=["contains", "bleu"], edges=3), "judging": Judging(), "limits": Limits()}
 parameters = {name: form.model_dump() for name, form in forms.items()}
@@ -163,16 +164,19 @@ print(json.dumps({
     "form": schema["definitions"]["Scoring"]["properties"]["edges"],
     "manifest": parameters["scoring"]["edges"],
     "rerun": again({"parameters": parameters}, Rerunning(report="r")).scoring.edges,
-    "command": command({"data": {"answers": "a.csv"}, **parameters}),
+    "command": command_line({"data": {"answers": "a.csv"}, **parameters}),
 }))
 """
 
 
+@pytest.mark.slow
 def test_an_option_of_a_metric(copy: Copy, listed: Callable[[str], list[str]]) -> None:
     field = '    edges: int = option(0, title="Edges", description="Words left out at either end.", ge=0)\n\n'
-    place, below = "    def compare(", "from answerkey.metrics_core.metrics._lexical import"
-    imported = "from answerkey.metrics_core.metric import option\n"
-    copy.change("metrics_core/metrics/contains.py", (below, imported + below), (place, field + place))
+    place = '    name = "contains"\n'
+    below = "from answerkey.metrics_core.metric import NO_REFERENCE, Field, Metric, blank_outcome\n"
+    copy.change(
+        "metrics_core/metrics/words.py", (below, below.replace("outcome", "outcome, option")), (place, field + place)
+    )
     for command in ("evaluate", "generate", "evaluate-registered"):
         assert "--edges N" in copy.run("-m", "answerkey.flows.cli", command, "--help"), command
     shown = json.loads(copy.run("-c", SHOW_OPTION))
@@ -194,14 +198,14 @@ def _read_yaml(file: Path, _work: Path) -> Iterator[Raw]:
         yield Raw(row, record)
 
 
-def _read_json_lines("""
+_READERS:"""
 
 
 def test_a_data_source(copy: Copy, listed: Callable[[str], list[str]]) -> None:
     copy.change(
         "tasks/load/sources.py",
-        ("\ndef _read_json_lines(", SOURCE),
-        ('    ".json": _read_json,\n', '    ".json": _read_json,\n    ".yaml": _read_yaml,\n'),
+        ("\n_READERS:", SOURCE),
+        ("    **dict.fromkeys(CSV, read_csv),\n", '    **dict.fromkeys(CSV, read_csv),\n    ".yaml": _read_yaml,\n'),
     )
     (copy.folder / "a.yaml").write_text("- {id: 1, answer: Paris, reference: Paris}\n", encoding="utf-8")
     code = (
@@ -216,12 +220,12 @@ FLOW = '''"""Count the reports of a home."""
 
 from __future__ import annotations
 
-from answerkey.flows.orchestration import flow
+from answerkey.flows.prefect_or_local import flow
 from answerkey.tasks.reports.report import list_reports
 from answerkey.tasks.warehouse.home import Home
 
 
-@flow(name="count-reports", description="How many reports there are.", run_name=lambda _: "count")
+@flow(name="count-reports", description="How many reports there are.", flow_run_name="count")
 def count_reports(home: str = ".answerkey") -> int:
     """How many reports there are in a home."""
     place = Home.parse(home)
@@ -242,7 +246,7 @@ def test_a_flow(copy: Copy, listed: Callable[[str], list[str]]) -> None:
     copy.change("deployments/prefect.yaml", (text, text.rstrip() + "\n" + DEPLOYMENT))
     code = (
         "from answerkey.flows import environment; from answerkey.tasks.warehouse.home import Home; "
-        "environment.prepare(Home.parse('.answerkey')); "
+        "environment.use_kept_server(Home.parse('.answerkey')); "
         "import yaml; from pathlib import Path; from prefect.flows import load_flow_from_entrypoint as load; "
         "one = yaml.safe_load(Path('deployments/prefect.yaml').read_text())['deployments'][-1]; "
         "print('reports:', load(one['entrypoint'])(**one['parameters']))"

@@ -110,6 +110,7 @@ def test_importing_stays_light(module: str) -> None:
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(("--help",), 0), (("evaluate", "--help"), 0), (("evaluate", "--no-such-option"), 2)],

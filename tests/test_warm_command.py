@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import warm_command
-from tests.warm_command import MOST_ENVIRONMENTS, WORTH_IMPORTING, WarmCommand
+from tests.warm_command import MOST_ENVIRONMENTS, SET_BY_ANSWERKEY, WORTH_IMPORTING, WarmCommand
 
 
 def test_more_environments_than_processes_are_kept_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +28,11 @@ def test_more_environments_than_processes_are_kept_for(tmp_path: Path, monkeypat
                 assert (done.returncode, done.stdout, done.stderr) == (0, f"{number}\n", "")
     finally:
         warm.stop()
+
+
+def test_what_answerkey_sets_in_the_process_of_a_test_leaves_no_command_a_cold_start(warm_command: WarmCommand) -> None:
+    """Else all tests after the first that validates, or asks a model, would take three times their time."""
+    environment = {name: value for name, value in os.environ.items() if name not in SET_BY_ANSWERKEY}
+    assert warm_command.can_run(environment)
+    assert warm_command.can_run(environment | SET_BY_ANSWERKEY)
+    assert not warm_command.can_run(environment | {"PYTHONUTF8": "0"})

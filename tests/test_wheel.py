@@ -152,6 +152,7 @@ def test_a_copy_without_links_makes_the_same_wheel(wheel: Path, tmp_path: Path) 
     assert contents(build("wheel", bare, tmp_path / "wheel")) == contents(wheel)
 
 
+@pytest.mark.slow
 def test_a_copy_without_links_installs_for_development_and_evaluates(tmp_path: Path) -> None:
     # `make evaluate` in an unpacked zip file: an editable installation, run from the root of the copy.
     bare = without_links(copy_sources(tmp_path / "answerkey-main"))
@@ -174,6 +175,7 @@ def test_a_copy_without_links_installs_for_development_and_evaluates(tmp_path: P
     assert where.stdout.split() == [str(bare / "flows/__init__.py"), str(bare / "examples")]
 
 
+@pytest.mark.slow
 def test_what_it_imports_is_what_it_declares() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     texts = [
@@ -193,6 +195,7 @@ def test_what_it_imports_is_what_it_declares() -> None:
     assert undeclared == {}
 
 
+@pytest.mark.slow
 def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_missing(project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRAS, str(project)], check=False, capture_output=True, text=True, timeout=240
@@ -206,6 +209,7 @@ def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_
     ], done.stderr
 
 
+@pytest.mark.slow
 def test_it_is_what_runs(installed: Path, project: Path) -> None:
     code = "import answerkey, answerkey.flows.cli; print(answerkey.__file__, answerkey.flows.cli.__file__)"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The commands about reports and pairs of them: `report`, `compare`, `diff` and `history`. None needs a server."""
+"""The commands about reports and pairs of them: `report`, `compare`, `diff` and `history`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.main import print_json
+from answerkey.flows.cli.main import json_text, print_json
 from answerkey.flows.cli.options import (
     HOME,
     OUTPUT,
@@ -21,11 +21,13 @@ from answerkey.flows.cli.options import (
     PolicyOption,
     command,
 )
+from answerkey.flows.environment import printing
 from answerkey.flows.parameters import Comparing
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
+    from answerkey.metrics_core.gate.policy import Policy
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.publish.page.model import Page
     from answerkey.tasks.reports.report import Report
@@ -66,7 +68,12 @@ def report(  # noqa: PLR0913
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Print reports from the warehouse."""
+    """Show reports.
+
+    Examples:
+        answerkey report --list
+        answerkey report gpt-5 --baseline gpt-4 --html page.html
+    """
     from answerkey.flows.cli.tables import print_list, print_reports
     from answerkey.tasks.gate.verdicts import exit_code
     from answerkey.tasks.reports.report import latest_run, list_reports, read_reports, report_named
@@ -109,8 +116,7 @@ def _check_samples(samples: int, *, elsewhere: bool = False) -> None:
 
 @command
 def compare(
-    comparing: Annotated[Comparing, Flags("Comparison", positional={"old": "OLD", "new": "NEW"})],
-    /,
+    comparing: Annotated[Comparing, Flags("Comparison")],
     *,
     by_slice: Annotated[bool, Parameter("--by-slice", group=OUTPUT, help="Print every slice too.")] = False,
     samples: Annotated[
@@ -125,22 +131,24 @@ def compare(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Compare two reports on the samples that both have, keep the result, and print it."""
+    """Is the new release better or worse than the old one?
+
+    Compares two reports, sample by sample, on the samples that both have a score for.
+
+    Examples:
+        answerkey compare gpt-4 gpt-5
+        answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5
+    """
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
-    from answerkey.tasks.compare.compare import compare as compare_reports
     from answerkey.tasks.compare.examples import largest_changes
-    from answerkey.tasks.reports.commit import publish
-    from answerkey.tasks.reports.report import pair_named
 
     _check_samples(samples)
-    ids = pair_named(home, comparing.old, comparing.new, comparing.dataset, [*comparing.fields, comparing.primary])
-    pair = compare_reports(
-        home, *ids, fields=comparing.fields, all_fields=comparing.all_fields, primary=comparing.primary,
-        seed=comparing.seed, level=comparing.level,
-    )  # fmt: skip
+    with printing(home):
+        from answerkey.flows.compare_releases import compare_releases
+
+        pair = compare_releases(comparing, str(home), page=False)
     shown = next((row.name for row in pair.overall if row.difference is not None), "")
-    publish(home)
-    changed = largest_changes(home, *ids, shown, direction=moved, limit=samples if shown else 0)
+    changed = largest_changes(home, pair.old, pair.new, shown, direction=moved, limit=samples if shown else 0)
     if as_json:
         from dataclasses import asdict
 
@@ -160,7 +168,14 @@ def diff(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """List everything in which two reports differ, and attribute the change of every mean to its causes."""
+    """Why did a number move? What differs between two reports.
+
+    Lists everything that differs (rows, references, answers, judge, prompt, parser, code), and attributes the change of
+    every mean to its causes.
+
+    Examples:
+        answerkey diff faq/gpt-4/v1 faq/gpt-4/v2
+    """
     from answerkey.flows.cli.comparison_tables import print_difference
     from answerkey.tasks.compare.attribution import diff as diff_reports
     from answerkey.tasks.reports.report import pair_named
@@ -187,9 +202,13 @@ def history(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """A score in every report of a data set, or of the traces of a rule by time; oldest first.
+    """A score over releases and report versions.
 
-    Says whether the newest differs from those before it, and what changed between them.
+    Every report of a data set, or the traces of a rule over time; oldest first.
+
+    Examples:
+        answerkey history label.correct --dataset faq
+        answerkey history --rule faq-meaning --by week
     """
     from answerkey.flows.cli.comparison_tables import print_history, print_over_time
     from answerkey.tasks.compare.drift import drift
@@ -224,7 +243,7 @@ def _against(
     from itertools import pairwise
 
     from answerkey.tasks.compare.compare import compare_all, primary_field
-    from answerkey.tasks.gate.gate import gate, read_policy
+    from answerkey.tasks.gate.gate import read_policy
     from answerkey.tasks.reports.report import read_reports, report_named
 
     ids = list(dict.fromkeys(report_ids))
@@ -239,7 +258,15 @@ def _against(
         raise UserError(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")
     primary = primary_field(home, [old, *news], rules.primary.field) if rules else ""
     pairs = compare_all(home, [(old, new) for new in news], all_fields=all_fields, primary=primary)
-    return [old, *news], pairs, [gate(home, old, new, rules, candidates=len(news)) for new in news] if rules else []
+    return [old, *news], pairs, gated(home, old, news, rules) if rules else []
+
+
+def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: str = "") -> list[ReleaseVerdict]:
+    """Run the flow that decides whether each of `news` may replace `old`."""
+    with printing(home):
+        from answerkey.flows.gate_releases import gate_releases
+
+        return gate_releases(old, list(news), json_text(policy.as_dict()), dataset, str(home), page=False)
 
 
 def check_folder(html: Path | None, home: Home) -> None:

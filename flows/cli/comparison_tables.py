@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from answerkey.flows.cli.layout import Cell, brief, fits, grid, show, title_line
+from answerkey.flows.cli.layout import STYLES, brief, fits, sample_lines, show, title_line
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.environment import printable
-from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, Finding
+from answerkey.metrics_core.comparison import ALL, Comparison, family_note
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, percent
-from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
+from answerkey.tasks.compare.attribution import CAUSES, Difference
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
+from answerkey.tasks.publish import tables
+from answerkey.tasks.publish.table import Table
+from answerkey.tasks.publish.tables import needed
 from answerkey.tasks.publish.text import (
+    BASES,
     DETECTABLE,
     NEEDED,
     dollars,
     ends,
-    estimate,
-    family_note,
     headline,
     human_note,
-    needed,
     number,
     only_one,
     signed,
-    table,
     undetectable,
     what_it_learned,
 )
-from answerkey.tasks.reports.report import Moment
+from answerkey.tasks.reports.report import ReportPoint
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.simulate import SelfTest
@@ -46,8 +44,8 @@ if TYPE_CHECKING:
     from answerkey.tasks.traces.score import Preview
     from answerkey.tasks.traces.summary import Funnel, Period
 
-
-_COLORS: Mapping[Finding | None, str] = {"better": "green", "worse": "red", None: "dim"}
+_Ends = tuple[float | None, float | None, float | None]
+"""A mean and both ends of its interval."""
 _KINDS = {
     "judge": "judge",
     "prompt": "prompt",
@@ -77,12 +75,12 @@ def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
     yield title_line(f"{pair.old} → {pair.new}: {pair.n_common - pair.n_changed:,} samples in both")
     if pair.overall:
         yield escape(headline(pair, pair.primary))
-        yield from _table("", pair.overall)
+        yield tables.comparison("", pair.overall)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
             rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
             if rows:
-                yield from _table(f"{name} by slice", rows)
+                yield tables.comparison(f"{name} by slice", rows)
     if any(row.mde is not None for row in pair.overall):
         yield f"[dim]{DETECTABLE}[/dim]"
     if any(map(needed, pair.overall)):
@@ -92,26 +90,9 @@ def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
 
 
-def _table(title: str, rows: Sequence[FieldComparison]) -> Iterator[Table | str]:
-    """Of fields on all samples, or of the slices of one field."""
-    (first, *head), cells = table(rows)
-    sliced = any(row.slice != ALL for row in rows)
-    place = head.index("finding") + 1
-    shown: list[list[Cell]] = [
-        [*row[:place], Text(row[place], style=_COLORS.get(one.finding) or "default"), *row[place + 1 :]]
-        for row, one in zip(cells, rows, strict=True)
-    ]
-    groups = [row.slice.partition("=")[0] if sliced else row.metric for row in rows]
-    names = ("slice" if sliced else first, *head)
-    yield from grid(title, names, shown, left=["finding"], wrapped={"finding": 19}, groups=groups)
-
-
 def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
     for sample in samples:
-        yield (
-            f"[bold]{brief(sample.sample_id)}[/bold]  {number(sample.old)} → {number(sample.new)} "
-            f"({signed(sample.difference)})"
-        )
+        change = f"{number(sample.old)} → {number(sample.new)} ({signed(sample.difference)})"
         texts = {
             "question": sample.question,
             "reference": " | ".join(sample.references),
@@ -120,7 +101,7 @@ def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
             "old reason": sample.old_reason,
             "new reason": sample.new_reason,
         }
-        yield from (f"  [dim]{name:<10}[/dim]  {brief(text)}" for name, text in texts.items() if text)
+        yield from sample_lines(sample.sample_id, change, texts)
 
 
 def print_difference(found: Difference, *, as_json: bool) -> None:
@@ -128,7 +109,10 @@ def print_difference(found: Difference, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found))
         return
-    show(f"{escape(found.old)} → {escape(found.new)}", *_what(found), "", *_moved(found.movements))
+    causes = {part.cause for one in found.movements for part in one.parts}
+    legend = (f"[dim]{cause}: {what}[/dim]" for cause, what in CAUSES.items() if cause in causes)
+    moved = tables.movements(found.movements)
+    show(f"{escape(found.old)} → {escape(found.new)}", *_what(found), "", moved, *legend)
 
 
 def _what(found: Difference) -> Iterator[str]:
@@ -153,18 +137,6 @@ def _what(found: Difference) -> Iterator[str]:
             yield f"only in the {where} report: {escape(', '.join(names))}"
 
 
-def _moved(movements: Sequence[Movement]) -> Iterator[Table | str]:
-    causes = [cause for cause in CAUSES if any(part.cause == cause for one in movements for part in one.parts)]
-    head = ("field", "old", "new", "change", *causes)
-    rows = []
-    for one in movements:
-        amounts = {part.cause: part.amount for part in one.parts}
-        shown = (signed(amounts.get(cause)) for cause in causes)
-        rows.append((f"{one.metric}.{one.field}", number(one.old), number(one.new), signed(one.change), *shown))
-    yield from grid("by how much each cause moved the mean", head, rows)
-    yield from (f"[dim]{cause}: {CAUSES[cause]}[/dim]" for cause in causes)
-
-
 _PLOT = 32
 _HISTORY = 80
 """The width of the table without the plot, which a narrower terminal leaves out."""
@@ -172,7 +144,7 @@ _HISTORY = 80
 
 def print_history(
     name: str,
-    found: Mapping[str, Sequence[Moment]],
+    found: Mapping[str, Sequence[ReportPoint]],
     drifts: Mapping[str, Drift],
     looks: Mapping[str, Sequence[LooksTaken]],
     *,
@@ -197,91 +169,45 @@ def _drifted(drift: Drift) -> str:
     return f"{'[yellow]![/yellow] ' if drift.finding else ''}{_printable(drift.sentence)}"
 
 
-def _history(title: str, moments: Sequence[Moment]) -> Iterator[Table | str]:
-    axis = Axis.of(moments)
-    several = len({one.methods for one in moments}) > 1
-    head = ("report", "made (UTC)", "mean", "95 % interval", "scored", *(["method"] if several else []))
-    rows = [
-        (
-            f"{one.release} v{one.version}", one.created_at, number(one.mean), ends(one.low, one.high),
-            f"{one.n_scored:,}/{one.n_total:,}", *([str(one.methods)] if several else []),
-        )
-        for one in moments
-    ]  # fmt: skip
-    yield from grid(title, *_drawn(head, rows, axis, moments), left=["made (UTC)", axis.head], wrapped={"report": 16})
-    if several:
+def _history(title: str, moments: Sequence[ReportPoint]) -> Iterator[Table | str]:
+    table = tables.history(title, moments).without("data set", "status")
+    yield _drawn(table, [(one.mean, one.low, one.high) for one in moments])
+    if len({one.methods for one in moments}) > 1:
         yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
 
 
-def _drawn(
-    head: Sequence[str], rows: Sequence[Sequence[str]], axis: Axis, ones: Sequence[Estimated]
-) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """The table with the intervals drawn on an axis, which a narrow terminal leaves out."""
-    if not fits(_HISTORY + _PLOT):
-        return head, rows
-    return (*head, axis.head), [(*row, axis.drawn(one)) for row, one in zip(rows, ones, strict=True)]
+def _drawn(table: Table, means: Sequence[_Ends]) -> Table:
+    """The table with each interval drawn on one axis, which a narrow terminal leaves out."""
+    known = [end for one in means for end in one if end is not None]
+    if not known or not fits(_HISTORY + _PLOT):
+        return table
+    low, high = min(known), max(known)
 
+    def place(value: float) -> int:
+        return round((value - low) / ((high - low) or 1.0) * (_PLOT - 1))
 
-class Estimated(Protocol):
-    """Something with a mean and its interval."""
-
-    @property
-    def mean(self) -> float | None:
-        """The mean."""
-
-    @property
-    def low(self) -> float | None:
-        """The lower end."""
-
-    @property
-    def high(self) -> float | None:
-        """The upper end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A line of the terminal from the lowest to the highest end of what is drawn on it."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, ones: Sequence[Estimated]) -> Axis:
-        """The axis that holds all of them."""
-        ends = [end for one in ones for end in (one.low, one.mean, one.high) if end is not None]
-        return cls(min(ends), max(ends)) if ends else cls(0.0, 1.0)
-
-    @property
-    def head(self) -> str:
-        """Both ends, as the head of the column."""
-        return f"{self.low:.3f}{f'{self.high:.3f}':>{_PLOT - 5}}"
-
-    def drawn(self, one: Estimated) -> str:
-        """The interval as a line with the mean on it."""
-        if one.mean is None:
-            return ""
+    def drawn(mean: float | None, start: float | None, end: float | None) -> str:
         cells = [" "] * _PLOT
-        if one.low is not None and one.high is not None:
-            start, end = self._place(one.low), self._place(one.high)
-            cells[start : end + 1] = "─" * (end - start + 1)
-            cells[start], cells[end] = "├", "┤"
-        cells[self._place(one.mean)] = "●"
+        if start is not None and end is not None:
+            cells[place(start) : place(end) + 1] = "─" * (place(end) - place(start) + 1)
+            cells[place(start)], cells[place(end)] = "├", "┤"
+        if mean is not None:
+            cells[place(mean)] = "●"
         return "".join(cells)
 
-    def _place(self, value: float) -> int:
-        return round((value - self.low) / ((self.high - self.low) or 1.0) * (_PLOT - 1))
-
-
-_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INCOMPLETE": "bold magenta"}
+    axis = f"{low:.3f}{f'{high:.3f}':>{_PLOT - 5}}"
+    rows = [(*row, drawn(*one)) for row, one in zip(table.rows, means, strict=True)]
+    return replace(table, head=(*table.head, axis), rows=rows, left=(*table.left, axis))
 
 
 def print_verdict(gated: ReleaseVerdict) -> None:
     """The verdict and its sentence, then a line a rule."""
     verdict = gated.verdict
-    head = ("rule", "outcome", "why")
-    rows = [(rule.rule, Text(rule.outcome, style=_STYLES[rule.outcome]), rule.sentence) for rule in verdict.rules]
-    page = grid("", head, rows, left=head, wrapped={"rule": 22, "why": 36})
-    show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", *page)
+    # The sentences have the numbers.
+    page = tables.rules("", verdict).without("value", "samples")
+    basis = [f"basis: {BASES[verdict.basis]}"] if verdict.basis else []
+    notes = [f"[yellow]![/yellow] {_printable(note)}" for note in verdict.notes]
+    show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", *basis, *notes, page)
 
 
 def print_self_test(tested: SelfTest) -> None:
@@ -292,6 +218,7 @@ def print_self_test(tested: SelfTest) -> None:
         "margin": "worse by the margin, {loss:g}",
         "loss": "worse by {loss:.4f}",
         "enough": "as good, on as many samples as are said to do",
+        "judge": "worse by {loss:g}, and the judge hides what it may",
         "dropped": "worse by {loss:g}, the worst answers left out",
         "documents": "worse by {loss:g}: a few clusters lose everything",
         "rare": "worse by {loss:g}: a few answers lose everything",
@@ -311,9 +238,11 @@ def print_self_test(tested: SelfTest) -> None:
         for outcome, point in (("PASS", tested.worst("PASS")), ("FAIL", tested.worst("FAIL")))
         if point
     ]
+    if tested.hidden is None:
+        wrong.append("wrong PASS because the judge is wrong: unknown; label samples of both releases")
     show(
         f"The gate itself on simulated releases: {tested.n:,} samples{units}, drawn again and exchanged at random",
-        *grid("", head, rows, wrapped={head[0]: 24}),
+        Table("", head, rows, wrapped={head[0]: 24}),
         *wrong,
         f"rules: {_printable('; '.join(tested.rules))}",
         *([f"intervals at {percent(tested.level)}, those of the next verdict"] if tested.level != LEVEL else []),
@@ -322,42 +251,21 @@ def print_self_test(tested: SelfTest) -> None:
 
 def print_calibration(found: Calibration) -> None:
     """Agreement of the metric with human labels, overall and per release, and the means corrected for its errors."""
-    graded = any(part.threshold for part in found.parts)
-    estimates = {
-        "kappa": "kappa", "AC1": "ac1", "sensitivity": "sensitivity", "specificity": "specificity", "bias": "bias",
-    }  # fmt: skip
-    head = ("release", "n", *estimates, *(("AUROC", "threshold") if graded else ()))
-    rows = []
-    for part in found.parts:
-        cells: list[Estimate | None] = [getattr(part.agreement, name, None) for name in estimates.values()]
-        if graded:
-            cut = part.threshold and Estimate(part.threshold.value, part.threshold.interval)
-            cells += [part.auroc, cut]
-        rows.append((part.release or "all", f"{part.n:,}", *map(_estimate, cells)))
-    page = grid(f"{found.name} against human labels ({found.labels})", head, rows)
     lines = [f"signature: {_printable(found.signature)}"]
     if ceiling := found.parts[0].ceiling:
-        lines.append(f"two people on {ceiling.n:,} of these answers: kappa {_estimate(ceiling.kappa)}")
+        lines.append(f"two people on {ceiling.n:,} of these answers: kappa {tables.estimated(ceiling.kappa)}")
     if found.n_without_score:
         lines.append(f"{found.n_without_score:,} labelled answers have no score and are left out")
-    show(*page, *(_corrected(found) if found.corrected else []), *lines)
+    show(tables.agreement(found), *([tables.corrected(found)] if found.corrected else []), *lines)
 
 
-def _corrected(found: Calibration) -> Iterator[Table | str]:
-    rows = []
-    for one in found.corrected:
-        better = one.corrected
-        estimates = (_estimate(one.raw), _estimate(Estimate(better.value, better.interval)))
-        rows.append((one.release, *estimates, f"{better.labelled:,}", f"{better.unlabelled:,}"))
-    title = "mean of each release, raw and corrected for these errors (PPI++)"
-    yield from grid(title, ("release", "raw", "corrected", "labelled", "scored only"), rows)
+def calibration_json(found: Calibration) -> dict[str, object]:
+    """The calibration as JSON takes it: the same columns as the table `calibrations`."""
+    from answerkey.tasks.gate.calibrate import columns_of
 
-
-def _estimate(found: Estimate | None) -> str:
-    if found is None:
-        return "–"
-    value, interval = found
-    return estimate(value, *(interval[:2] if interval else (None, None)))
+    about: dict[str, object] = {"metric": found.name, "signature": found.signature, "reports": found.report_ids}
+    about |= {"labels": found.labels, "n_without_score": found.n_without_score}
+    return about | {"calibrations": [columns_of(found, part) for part in found.parts]}
 
 
 def _rate(found: Estimate, stated: float | None = None) -> str:
@@ -368,7 +276,7 @@ def _rate(found: Estimate, stated: float | None = None) -> str:
 
 
 def _outcome(outcome: str) -> str:
-    return f"[{_STYLES[outcome]}]{outcome}[/]"
+    return f"[{STYLES[outcome]}]{outcome}[/]"
 
 
 def _printable(text: str) -> str:
@@ -408,12 +316,12 @@ def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
     again = [
         f"{escape(funnel.rule)}: {funnel.again:,} of those seen were seen before" for funnel in funnels if funnel.again
     ]
-    show(*page, *fields, *again)
+    show(page, *fields, *again)
 
 
-def _rules(rules: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[str]) -> Iterator[Table | str]:
+def _rules(rules: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[str]) -> Table:
     """A column a rule, and one that says what each row is."""
-    yield from grid("", ("traces", *rules, ""), rows, left=[""], wrapped={"": 16}, groups=groups)
+    return Table("", ("traces", *rules, ""), rows, left=[""], wrapped={"": 16}, groups=groups)
 
 
 def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
@@ -441,7 +349,7 @@ def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
         rows.append(("cost", *(dollars(one.cost_usd) if one else "–" for one in estimates), ""))
     groups = [*("traces" for _ in about), *("judges" for _ in rows[len(about) :])]
     page = _rules([one.rule for one in previews], rows, groups)
-    show(*page, *(line for one in previews for line in _taken(one)), "no judge was asked, and nothing was scored")
+    show(page, *(line for one in previews for line in _taken(one)), "no judge was asked, and nothing was scored")
 
 
 def _taken(one: Preview) -> Iterator[Table | str]:
@@ -452,7 +360,7 @@ def _taken(one: Preview) -> Iterator[Table | str]:
         [cut(one_line(cell), _LONGEST) for cell in (trace.trace_id, trace.time or "", trace.answer or "")]
         for trace in one.traces[:_FIRST]
     ]
-    yield from grid(f"{one.rule} would score", head, rows, left=head, wrapped={"answer": 20})
+    yield Table(f"{one.rule} would score", head, rows, left=head, wrapped={"answer": 20})
     if one.taken > _FIRST:
         yield f"and {one.taken - _FIRST:,} more\n"
 
@@ -465,19 +373,12 @@ def print_over_time(rule: str, name: str, periods: Sequence[Period], drift: Drif
             newest["drift"] = asdict(drift)
         print_json({rule: {name: found}})
         return
-    axis = Axis.of(periods)
-    several = any(one.methods > 1 for one in periods)
-    head = (f"{by} (UTC)", "mean", "95 % interval", "scored", *(["method"] if several else []))
-    rows = [
-        (
-            one.start, number(one.mean), ends(one.low, one.high), f"{one.n_scored:,}/{one.n_total:,}",
-            *([str(one.methods)] if several else []),
-        )
-        for one in periods
-    ]  # fmt: skip
-    page = grid(f"{name} of {rule} by {by}", *_drawn(head, rows, axis, periods), left=[axis.head])
+    from answerkey.tasks.traces.summary import by_period
+
+    table = by_period(f"{name} of {rule} by {by}", by, periods)
+    page = _drawn(table, [(one.mean, one.low, one.high) for one in periods])
     warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
-    show(*page, *(warning if several else []), _drifted(drift))
+    show(page, *(warning if "method" in table.head else []), _drifted(drift))
 
 
 def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
@@ -491,4 +392,6 @@ def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
         print_json(about)
         return
     print(printable(what_it_learned(learned)))
+    if low is None or low <= 0:
+        return
     print(f"The rubric is in {out}." if out else "\n".join(map(printable, f"\n{rubric.text}".split("\n"))))

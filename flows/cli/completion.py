@@ -10,7 +10,11 @@ from cyclopts import Parameter
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(metavar="SHELL", help="Which shell.")], /
 ) -> int:
-    """Print the script that completes commands and options in a shell."""
+    """Print the script that completes commands and options in a shell.
+
+    Examples:
+        answerkey completion bash > ~/.local/share/bash-completion/completions/answerkey
+    """
     from answerkey.flows.cli.main import make_app
 
     print(make_app().generate_completion(shell=shell))

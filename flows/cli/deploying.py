@@ -14,15 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from answerkey.flows.cli.settings import (
-    Merged,
-    Record,
-    as_deployment,
-    of_automation,
-    of_project,
-    of_server,
-    put_schedules,
-)
 from answerkey.flows.forms import with_defaults, with_names, with_short_heads
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.releases.register import pending
@@ -54,10 +45,14 @@ def project_folder() -> Path:
     return _ROOT if _IS_CHECKOUT else Path.cwd()
 
 
+ALL = "all"
+"""For `--reset`: every deployment and automation."""
+
+
 def check_reset(names: Collection[str]) -> None:
     """Raise UserError for the name of something that is not deployed from deployments/."""
-    automations = [one for file in _automation_files() for one in _read(file)["automations"]]
-    known = [str(one["name"]) for one in [*_read("prefect.yaml")["deployments"], *automations]]
+    automations = [content for file in _automation_files() for content in _read(file)["automations"]]
+    known = [ALL, *(str(content["name"]) for content in [*_read("prefect.yaml")["deployments"], *automations])]
     for name in names:
         if name not in known:
             raise UserError(
@@ -65,17 +60,22 @@ def check_reset(names: Collection[str]) -> None:
             )
 
 
+def _is_kept(name: str, reset: Collection[str]) -> bool:
+    return name not in reset and ALL not in reset
+
+
 def _automation_files() -> list[str]:
     return [f"automations/{file.name}" for file in sorted((_ROOT / "deployments" / "automations").glob("*.yaml"))]
 
 
 def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL, reset: Collection[str] = ()) -> list[str]:
-    """Make every deployment of deployments/prefect.yaml, for the work pool `pool` and with `home` as its default home.
+    """Create each deployment of deployments/prefect.yaml, for the work pool `pool` and with `home` as its default home.
 
-    What was set by hand on the server stays so, except of the deployments that `reset` names.
+    One that exists gets the entry point, the form and the version of this installation. All else may have been set on
+    the server, and stays, unless `reset` names the deployment.
 
     Returns:
-        A line for each deployment of which something stayed.
+        The names of the deployments that stayed as they are on the server.
 
     Raises:
         UserError: Prefect refused; its words are in the message.
@@ -84,22 +84,35 @@ def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL, res
 
     content = _read("prefect.yaml")
     with get_client(sync_client=True) as client:
-        present, record = _deployments(client), Record(client, reset)
-        merged: dict[str, Merged] = {}
-        for place, deployment in enumerate(content["deployments"]):
-            complete = _completed(deployment, home, pool)
-            found = present.get(_function(complete))
-            merged[complete["name"]] = one = record.merge(
-                complete["name"], of_project(complete), of_server(found) if found else None
-            )
-            content["deployments"][place] = as_deployment(complete, one.settings) if found else complete
+        on_server, kept = _deployments(client), []
+        for index, deployment in enumerate(content["deployments"]):
+            wanted = _completed(deployment, home, pool)
+            present = on_server.get(_function(wanted))
+            if present and _is_kept(wanted["name"], reset):
+                kept.append(str(wanted["name"]))
+                wanted = _as_on_server(wanted, present)
+            content["deployments"][index] = wanted
         _prefect_deploy(content, environment)
-        _fill_forms(client, [_function(one) for one in content["deployments"]], known_names(home))
-        for deployment in content["deployments"]:
-            if found := present.get(_function(deployment)):
-                put_schedules(client, found, merged[deployment["name"]].settings)
-        record.write()
-    return [f"{name}: {', '.join(one.kept)}" for name, one in merged.items() if one.kept]
+        _fill_forms(client, [_function(deployment) for deployment in content["deployments"]], known_names(home))
+    return kept
+
+
+def _as_on_server(deployment: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
+    """A deployment of prefect.yaml with its settings on the server, where `prefect deploy` leaves its schedules."""
+    limit, options = present["global_concurrency_limit"], present["concurrency_options"]
+    number = limit["limit"] if limit else None
+    return {
+        "name": deployment["name"],
+        "entrypoint": deployment["entrypoint"],
+        **{key: present[key] for key in ("description", "tags", "paused", "parameters")},
+        # A limit that was set in a browser may have no strategy, which Prefect takes for no value of it.
+        "concurrency_limit": {"limit": number, **options} if number and options else number,
+        "work_pool": {
+            "name": present["work_pool_name"],
+            "work_queue_name": present["work_queue_name"],
+            "job_variables": present["job_variables"],
+        },
+    }
 
 
 def _completed(deployment: dict[str, Any], home: Home, pool: str) -> dict[str, Any]:
@@ -109,6 +122,8 @@ def _completed(deployment: dict[str, Any], home: Home, pool: str) -> dict[str, A
         module, function = entrypoint.split(".py:")
         entrypoint = f"answerkey.{module.replace('/', '.')}.{function}"
     return {
+        # A reset takes away a limit that was set in a browser.
+        "concurrency_limit": None,
         **deployment,
         "parameters": {**deployment.get("parameters", {}), "home": home.address},
         "work_pool": {**deployment["work_pool"], "name": pool},
@@ -183,15 +198,13 @@ def make_pool(kind: PoolKind = "process") -> str:
 
 
 def make_automations(notify: str = "", reset: Collection[str] = ()) -> tuple[list[str], list[str]]:
-    """Make the automations of deployments/automations, or bring those of the same name up to date.
-
-    What was set by hand on the server stays so, except of the automations that `reset` names.
+    """Create the automations of deployments/automations. One that exists stays as it is, unless `reset` names it.
 
     Args:
         notify: TYPE/NAME of the Prefect block that sends notifications. Empty: automations that need one are left out.
 
     Returns:
-        The names of those that are there now, and a line for each of which something stayed.
+        The names of all, and of those that stayed as they are on the server.
 
     Raises:
         UserError: there is no such block.
@@ -200,17 +213,16 @@ def make_automations(notify: str = "", reset: Collection[str] = ()) -> tuple[lis
 
     made, kept = [], []
     with get_client(sync_client=True) as client:
-        record = Record(client, reset)
         deployments = {name: one["id"] for (name, _), one in _deployments(client).items()}
         ids = {_NOTIFY: str(_block(client, notify)) if notify else None, _EVALUATE_NEW: deployments["evaluate-new"]}
         for file in _automation_files():
             for content in _read(file)["automations"]:
                 if not _with_ids(content["actions"], ids):
                     continue
-                if stays := _put(client, record, content):
-                    kept.append(f"{content['name']}: {', '.join(stays)}")
-                made.append(str(content["name"]))
-        record.write()
+                name = str(content["name"])
+                made.append(name)
+                if not _put(client, content, reset):
+                    kept.append(name)
     return made, kept
 
 
@@ -281,24 +293,14 @@ def _block(client: SyncPrefectClient, name: str) -> UUID:
         raise UserError(f"--notify {name}: no such block in Prefect; give the TYPE/NAME of an existing one") from error
 
 
-def _put(client: SyncPrefectClient, record: Record, content: dict[str, Any]) -> tuple[str, ...]:
-    """Make an automation, or bring it up to date; returns what stays as it was set on the server."""
-    wanted = {"automations": {"name": {"any_": [content["name"]]}}}
-    found = client.request("POST", "/automations/filter", json=wanted).json()
-    ours = of_automation(content)
-    present = of_automation(found[0], like=ours) if found else None
-    merged = record.merge(content["name"], ours, present)
-    if not found:
+def _put(client: SyncPrefectClient, content: Mapping[str, Any], reset: Collection[str]) -> bool:
+    """Create an automation, or replace one that is to be reset; False where it stays as it is."""
+    same_name = {"automations": {"name": {"any_": [content["name"]]}}}
+    present = client.request("POST", "/automations/filter", json=same_name).json()
+    if not present:
         client.request("POST", "/automations/", json=content)
-    elif merged.settings != present:
-        new = {"name": content["name"], **found[0], **merged.settings}
-        client.request("PUT", "/automations/{id}", path_params={"id": found[0]["id"]}, json=_writable(new))
-    return merged.kept
-
-
-def _writable(automation: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in automation.items()
-        if key not in ("id", "created", "updated", "account", "workspace")
-    }
+    elif _is_kept(content["name"], reset):
+        return False
+    else:
+        client.request("PUT", "/automations/{id}", path_params={"id": present[0]["id"]}, json=content)
+    return True

@@ -16,7 +16,8 @@ from answerkey.flows import environment
 from answerkey.flows.cli.evaluate import RunnerOption
 from answerkey.flows.cli.layout import show
 from answerkey.flows.cli.options import HOME, HomeOption
-from answerkey.flows.cluster import RESOURCES, Cluster, cluster_at, offered, workers_of
+from answerkey.flows.cluster import Cluster, cluster_at, offered, workers_of
+from answerkey.flows.cluster_worker import RESOURCES
 from answerkey.flows.parameters import LOCAL
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.remote import without_secrets
@@ -41,8 +42,12 @@ class DoctorCheck:
 
 
 def doctor(*, home: HomeOption = HOME, runner: RunnerOption = LOCAL) -> int:
-    """Check versions, models, the judge, the warehouse, the server and a cluster; give the remedy for each problem."""
-    environment.prepare(home)
+    """Check versions, models, the judge, the warehouse and the server.
+
+    Examples:
+        answerkey doctor
+    """
+    environment.use_kept_server(home)
     cluster = cluster_at(runner)
     findings = [*examine(home), *(_cluster(cluster, home) if cluster else ())]
     marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
@@ -89,7 +94,7 @@ def _oracles() -> DoctorCheck:
 
 
 def _models() -> list[DoctorCheck]:
-    from answerkey.metrics_core.embeddings.packaged import EMBEDDED
+    from answerkey.metrics_core.embeddings.models import EMBEDDED
 
     findings = []
     for name, package in EMBEDDED.items():
@@ -134,7 +139,7 @@ def _bucket(home: Home) -> list[DoctorCheck]:
         lock = DoctorCheck("lock", False, str(error))
     try:
         before = time.time()
-        with home.store.whole(name) as file:
+        with home.store.atomic_write(name) as file:
             file.write_text(name, encoding="utf-8")
         with home.store.read(name) as stored:
             same = stored.read() == name.encode()
@@ -177,7 +182,7 @@ def _cluster(cluster: Cluster, home: Home) -> Iterator[DoctorCheck]:
             problem = cluster.unlike(client)
             yield DoctorCheck("runner versions", not problem, problem or "scheduler and workers are as this machine")
             if not problem:
-                problem = cluster.not_ready(client, workers, home, [])
+                problem = cluster.not_ready(client, home, [])
                 yield DoctorCheck("runner home", not problem, problem or f"all workers see {home}")
     except UserError as error:
         yield DoctorCheck("runner", False, str(error))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, write_page
+from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, gated, write_page
 from answerkey.flows.cli.main import heading, json_text, print_json
-from answerkey.flows.cli.options import HOME, OUTPUT, Dataset, HomeOption
+from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Looks
 
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 _POLICY = heading("Policy: either a file, or the options")
 _PolicyFile = Annotated[
     str,
-    Parameter("--policy", group=_POLICY, metavar="FILE", help="YAML with the keys primary, margin, looks and rules."),
+    Parameter(
+        "--policy",
+        group=_POLICY,
+        metavar="FILE",
+        help="YAML with the keys primary, margin, looks, labels, judge_bias and rules.",
+    ),
 ]
 _Primary = Annotated[
     str | None, Parameter("--primary", group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")
@@ -41,7 +46,8 @@ _Looks = Annotated[
     Parameter(
         "--looks",
         group=_POLICY,
-        help="repeated: the gate is asked again as data arrive, and all its verdicts share the error rate of one.",
+        help="repeated, or how often: the gate is asked again as data arrive, and all its verdicts share the error "
+        "rate of one.",
     ),
 ]
 _Rules = Annotated[
@@ -51,18 +57,13 @@ _Rules = Annotated[
         group=_POLICY,
         metavar="RULE",
         help="'METRIC.FIELD >= -0.03', 'METRIC.FIELD[column=value] >= -0.05', 'level METRIC.FIELD >= 0.8', "
-        "'kappa METRIC.FIELD >= 0.6' or 'coverage >= 0.95'. May be repeated.",
+        "'people METRIC.FIELD >= -0.02', 'kappa METRIC.FIELD >= 0.6', 'in depth METRIC.FIELD >= 0.5' or "
+        "'coverage >= 0.95'. May be repeated.",
     ),
 ]
-_ToJson = Annotated[
+_ToFile = Annotated[
     str | None,
-    Parameter(
-        "--json",
-        group=OUTPUT,
-        metavar="FILE",
-        allow_leading_hyphen=True,
-        help="Write the verdict as JSON to this file; - prints it.",
-    ),
+    Parameter("--output", group=OUTPUT, metavar="FILE", help="Write the verdict as JSON to this file."),
 ]
 _ToJunit = Annotated[
     str | None, Parameter("--junit", group=OUTPUT, metavar="FILE", help="Write the verdict as JUnit XML to this file.")
@@ -101,7 +102,8 @@ def gate(  # noqa: PLR0913
     margin: _Margin = None,
     looks: _Looks = None,
     rule: _Rules = None,
-    to_json: _ToJson = None,
+    as_json: AsJson = False,
+    output: _ToFile = None,
     junit: _ToJunit = None,
     html: _ToHtml = None,
     markdown: _ToMarkdown = None,
@@ -109,14 +111,22 @@ def gate(  # noqa: PLR0913
     seed: Annotated[int, Parameter("--seed", group=OUTPUT, metavar="N", help="Seed of the self-test.")] = 0,
     home: HomeOption = HOME,
 ) -> int:
-    """May the new release ship? Decides by a policy, and says how sure that is."""
+    """Decide by a policy whether a release may ship.
+
+    The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is
+    missing); 2 is bad input. A self-test exits with 0 if it ran.
+
+    Examples:
+        answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
+        answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --junit gate.xml
+        answerkey gate gpt-4 gpt-5 --policy gate.yaml --self-test
+    """
+    to_json = output or ("-" if as_json else None)
     rules = _policy(policy, primary, margin, looks, rule or [])
     from answerkey.flows.cli.comparison_tables import print_self_test, print_verdict
-    from answerkey.tasks.gate.gate import gate as decide
     from answerkey.tasks.gate.gate import gate_self_test
     from answerkey.tasks.gate.verdicts import EXIT_CODES
     from answerkey.tasks.gate.verdicts import junit as as_junit
-    from answerkey.tasks.reports.commit import publish
 
     if self_test:
         for option, file in (("--junit", junit), ("--html", html), ("--markdown", markdown)):
@@ -127,28 +137,26 @@ def gate(  # noqa: PLR0913
             print_self_test(tested)
         return 0
     check_folder(html, home)
-    gated = decide(home, old, new, rules, dataset)
-    publish(home)
+    [verdict] = gated(home, old, [new], rules, dataset)
     if junit:
-        _write(junit, as_junit(gated))
+        _write(junit, as_junit(verdict))
     if html or markdown:
-        _write_pages(home, gated, html, markdown)
-    if not _written_as_json(to_json, gated.as_dict()):
-        print_verdict(gated)
-    return EXIT_CODES[gated.verdict.outcome]
+        _write_pages(home, verdict, html, markdown)
+    if not _written_as_json(to_json, verdict.as_dict()):
+        print_verdict(verdict)
+    return EXIT_CODES[verdict.verdict.outcome]
 
 
-def _write_pages(home: Home, gated: ReleaseVerdict, html: Path | None, markdown: str | None) -> None:
+def _write_pages(home: Home, verdict: ReleaseVerdict, html: Path | None, markdown: str | None) -> None:
     """About both reports; where there is no baseline, about the new one alone."""
-    from answerkey.tasks.compare.compare import compare, primary_field
+    from answerkey.tasks.publish.artifacts import compared_for
     from answerkey.tasks.publish.page.build import build_page
     from answerkey.tasks.publish.page.markdown import as_markdown
     from answerkey.tasks.publish.page.samples import MOST_SAMPLES
-    from answerkey.tasks.reports.report import is_known
 
-    ids = [one for one in (gated.old, gated.new) if is_known(home, one)]
-    pairs = [compare(home, *ids, primary=primary_field(home, ids, gated.primary))] if len(ids) > 1 else []
-    page = build_page(home, ids, comparisons=pairs, gates=[gated], most_samples=MOST_SAMPLES if html else 0)
+    pairs = compared_for(home, verdict)
+    ids = [*(pair.old for pair in pairs), verdict.new]
+    page = build_page(home, ids, comparisons=pairs, gates=[verdict], most_samples=MOST_SAMPLES if html else 0)
     if html:
         write_page(page, html)
     if markdown:

@@ -5,58 +5,45 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from answerkey.flows.cli.evaluate import prepare, print_result, with_suite
+from answerkey.flows.cli.evaluate import check_asked, print_result, with_suite
 from answerkey.flows.cli.options import (
     COMPARING,
     HOME,
-    JUDGING,
-    LIMITS,
-    SCORING,
     AsJson,
     Flags,
     HomeOption,
     Quiet,
     absolute,
     command,
+    from_anywhere,
 )
-from answerkey.flows.environment import started_here
+from answerkey.flows.environment import prepare_run, started_here
 from answerkey.flows.generating import Afterwards, Generating, Questions
 from answerkey.flows.parameters import Judging, Limits, Scoring
-from answerkey.tasks.warehouse.home import Home
-
-_QUESTIONS = Flags(
-    "Questions",
-    {"name": "dataset-name", "columns": "map", "slices": "slice"},
-    repeated=("columns", "slices"),
-)
-_MODEL = Flags(
-    "Model",
-    {
-        "timeout_s": "timeout", "deadline_s": "deadline", "max_cost_usd": "max-cost",
-        "max_cost_total_usd": "max-cost-total",
-    },
-)  # fmt: skip
-# Whether and what the judges may cost is asked apart from the model under test.
-_JUDGES = Flags("Judge", JUDGING.names, prefix=JUDGING.prefix, omit=("dry_run",))
 
 
 @command
 def generate(  # noqa: PLR0913
-    questions: Annotated[Questions, _QUESTIONS],
-    generating: Annotated[Generating, _MODEL],
+    questions: Annotated[Questions, Flags("Questions")],
+    generating: Annotated[Generating, Flags("Model")],
     afterwards: Annotated[Afterwards, Flags(COMPARING.name)],
-    scoring: Annotated[Scoring, SCORING],
-    judging: Annotated[Judging, _JUDGES],
-    limits: Annotated[Limits, LIMITS],
+    scoring: Annotated[Scoring, Flags("Scoring")],
+    # What the judges may cost is said apart from the model under test.
+    judging: Annotated[Judging, Flags("Judge", omit=("dry_run",), prefix="judge")],
+    limits: Annotated[Limits, Flags("Limits")],
     *,
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Ask a model all questions of a data set and register its answers as a release.
+    """Ask a model all questions of a data set, and register its answers.
 
-    Replies are kept in the ledger, so that no question is paid for twice. With --evaluate the release is evaluated at
-    once, with the options for scoring, judges and limits.
+    Replies are kept in the ledger: no question is paid for twice. With --evaluate the release is evaluated at once,
+    with the options for scoring, judges and limits.
+
+    Examples:
+        answerkey generate --dataset questions.jsonl --model openai/gpt-4o-mini --release mini --dry-run
+        answerkey generate --dataset faq --model openai/gpt-4o-mini --release mini --evaluate --baseline gpt-4
     """
     from answerkey.flows.cli.progress import bars
     from answerkey.flows.cli.tables import print_estimates, print_generated
@@ -68,14 +55,13 @@ def generate(  # noqa: PLR0913
         questions = questions.model_copy(update={"dataset": absolute(questions.dataset)})
     texts = {name: _path_or_text(getattr(generating, name)) for name in ("system", "template")}
     generating = generating.model_copy(update=texts)
-    limits = with_suite(limits)
-    policy = prepare(home, scoring, judging, afterwards.policy, afterwards.baseline, quiet=quiet)
-    afterwards = afterwards.model_copy(update={"policy": policy})
-    _check(home, questions, generating)
+    afterwards = afterwards.model_copy(update={"policy": from_anywhere(afterwards.policy)})
+    check_asked(scoring, judging, afterwards.policy, afterwards.baseline)
+    prepare_run(home, quiet=quiet)
     with bars(quiet=quiet), started_here():
         from answerkey.flows.generate_answers import generate_answers
 
-        made = generate_answers(questions, generating, afterwards, scoring, judging, limits, str(home))
+        made = generate_answers(questions, generating, afterwards, scoring, judging, with_suite(limits), str(home))
     if isinstance(made, Cost):
         print_estimates([made], as_json=as_json, models="the model")
         return 0
@@ -87,7 +73,7 @@ def generate(  # noqa: PLR0913
             return 0
         print()
     return print_result(
-        reports, home, dry_run=False, as_json=as_json, compared=bool(afterwards.baseline), gated=bool(policy)
+        reports, home, dry_run=False, as_json=as_json, compared=bool(afterwards.baseline), gated=bool(afterwards.policy)
     )
 
 
@@ -96,29 +82,3 @@ def _path_or_text(given: str) -> str:
 
     # A file may have another path for the process that reads it, and its content is another than its name.
     return absolute(given.strip()) if text_or_file(given) != given else given
-
-
-def _check(home: Home, questions: Questions, generating: Generating) -> None:
-    """Whatever is wrong is said before a server is started for it.
-
-    Raises:
-        UserError: a file or data set is not there, a column is not in it, the release has answers of another kind, or
-            the model cannot be asked.
-    """
-    import shutil
-    import uuid
-
-    from answerkey.metrics_core.llm.litellm import check
-    from answerkey.tasks.releases.generate import check_release
-    from answerkey.tasks.releases.questions import questions as read
-
-    asking = generating.asking(home, "")
-    # Processes of two containers that share the home may have the same id.
-    work = home.scratch / f"tried-{uuid.uuid4().hex}"
-    try:
-        questions_of = questions.find(home, work)
-        check_release(home, questions_of.dataset, generating.release, asking)
-        next(read(questions_of, asking.prompting.template, work))
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    check([asking.with_key().model], asking.limits, "model")

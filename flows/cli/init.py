@@ -23,7 +23,11 @@ def init(
     ),
     /,
 ) -> int:
-    """Copy the example data, a policy, a judge, a metric and rules into a folder, to start from."""
+    """Copy example data, a policy, a judge, a metric and rules into a folder, to start from.
+
+    Examples:
+        answerkey init trial
+    """
     files = [
         path.relative_to(EXAMPLES)
         for path in sorted(EXAMPLES.rglob("*"))

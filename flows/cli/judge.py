@@ -9,23 +9,23 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.markup import escape
-from rich.table import Table
 
-from answerkey.flows.cli.layout import grid, show
+from answerkey.flows.cli.layout import show
 from answerkey.flows.cli.main import print_json
-from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command, listed
+from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command, listed
 from answerkey.flows.environment import use_kept_server
 from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, DECIDED_BY, OUT_OF_DEPTH, SECOND_OPINION, WEIGHTS
+from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, WEIGHTS
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.ledger_place import open_ledger
+from answerkey.metrics_core.llm.ledger import open_ledger
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Measurement, Scored
 from answerkey.metrics_core.offline_judge.matcher import about
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import Sample
+from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import number, price
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.warehouse.home import Home
@@ -48,9 +48,7 @@ def judge(  # noqa: PLR0913
     reference: Annotated[str, Parameter(metavar="REFERENCE", help="An answer known to be right.")],
     answer: Annotated[str, Parameter(metavar="ANSWER", help="The answer to judge.")],
     /,
-    judging: Annotated[
-        Judging, Flags("Judge", JUDGING.names, omit=("max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"))
-    ],
+    judging: Annotated[Judging, Flags("Judge", omit=("max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"))],
     *,
     references: Annotated[
         list[str] | None, Parameter("--reference", metavar="TEXT", help="Another answer known to be right.")
@@ -72,7 +70,14 @@ def judge(  # noqa: PLR0913
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Ask judges about one answer, as an evaluation would. Replies are kept in the ledger, and not paid for twice."""
+    """Try a judge on one answer.
+
+    The metrics, prompts and ledger are those of an evaluation: a reply is not paid for twice.
+
+    Examples:
+        answerkey judge "Capital of France?" "Paris" "It is Paris."
+        answerkey judge "Capital of France?" "Paris" "Lyon" --judge openai/gpt-4o-mini --repeats 3
+    """
     texts = [reference, *(references or ())]
     if rubric and metric:
         raise UserError("--rubric: give it, or --metric, and not both")
@@ -150,13 +155,9 @@ def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
     if WEIGHTS in details:
         yield _line("weights", _weights(details[WEIGHTS]))
     if "probability" in details:
-        yield _line("matches", f"with a probability of {details['probability']:.2f}, in the eyes of people")
+        yield _line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
     if OUT_OF_DEPTH in details:
-        yield _line("beware", f"the offline judge is out of its depth: {details[OUT_OF_DEPTH]}")
-    if ADDRESSES_JUDGE in details:
-        yield _line("beware", f"the answer addresses its judge: {details[ADDRESSES_JUDGE]}")
-    if SECOND_OPINION in details:
-        yield _line("beware", f"the offline judge disagrees: {details[SECOND_OPINION]}")
+        yield _line("warning", f"outside the offline judge's training data: {details[OUT_OF_DEPTH]}")
     if found.reason:
         yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
     if isinstance(index := details.get("reference"), int):
@@ -197,7 +198,7 @@ def _calls(trial: Trial) -> str:
 def _votes(votes: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
     head = ("vote", "judge", "reason")
     rows = [(number(vote["vote"]), vote["judge"], one_line(vote["reason"] or "")) for vote in votes]
-    yield from grid("", head, rows, left=head, wrapped={"judge": 16, "reason": 24})
+    yield Table("", head, rows, left=head, wrapped={"judge": 16, "reason": 24})
 
 
 def _facts(facts: Sequence[Mapping[str, str | None]]) -> Iterator[Table | str]:
@@ -212,4 +213,4 @@ def _facts(facts: Sequence[Mapping[str, str | None]]) -> Iterator[Table | str]:
             shown.add(row["with"])
         elif row["id"] not in shown:
             rows.append((row["status"] or "", "", texts[row["id"]]))
-    yield from grid("", head, rows, left=head, wrapped=dict.fromkeys(head[1:], 16))
+    yield Table("", head, rows, left=head, wrapped=dict.fromkeys(head[1:], 16))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from answerkey.flows.environment import printable
 from answerkey.metrics_core.llm.untrusted import cut, one_line
+from answerkey.tasks.publish.table import Cell, Table
 
 _PLAIN_WIDTH = 200
 """Columns where there is no terminal to measure: a file or a pipe does not wrap."""
@@ -33,8 +34,11 @@ _SHORT = 40
 
 _LONGEST_TEXT = 400
 
-Cell = str | Text
-"""Text as it is, or styled. Both are shown literally, without what could steer the terminal."""
+STYLES: Mapping[str, str] = {
+    "better": "green", "worse": "red", "not shown to differ": "default", "not compared": "dim",
+    "PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INCOMPLETE": "bold magenta",
+}  # fmt: skip
+"""How findings and outcomes look."""
 
 
 def console() -> Console:
@@ -48,19 +52,23 @@ def fits(columns: int) -> bool:
     return columns <= console().width
 
 
-def show(*renderables: Table | str) -> None:
-    """Print to a terminal, wrapped between words; elsewhere as plain lines without the padding of tables."""
+def show(*parts: Table | str) -> None:
+    """Print to a terminal, wrapped between words; elsewhere as plain lines without the padding of tables.
+
+    Lines are markup of rich. The cells of tables are shown literally, without what could steer the terminal.
+    """
     made = console()
     with made.capture() as captured:
-        for renderable in renderables:
-            if isinstance(renderable, str):
+        for part in parts:
+            for renderable in [part] if isinstance(part, str) else _written(part):
+                if isinstance(renderable, RichTable):
+                    made.print(renderable)
+                    continue
                 # What has no spaces to wrap at, a path for instance, is left to the terminal, so that it can be copied.
                 text = Text.from_markup(renderable)
                 text.plain = "\n".join(map(printable, text.plain.split("\n"))).replace(" %", f"{_HARD}%")
                 soft = not made.is_terminal or _longest_word(text.plain) > made.width
                 made.print(text if soft else _hanging(text, made), soft_wrap=soft)
-            else:
-                made.print(renderable)
     print("\n".join(line.rstrip() for line in captured.get().replace(_HARD, " ").splitlines()))
 
 
@@ -78,77 +86,66 @@ def title_line(text: str) -> str:
     return f"[bold]{escape(one_line(text))}[/bold]"
 
 
-def grid(
-    title: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    *,
-    left: Collection[str] = (),
-    wrapped: Mapping[str, int] | None = None,
-    groups: Sequence[object] = (),
-) -> Iterator[Table | str]:
-    """A table, or its rows one below the other where the terminal is too narrow for the table.
-
-    Args:
-        head: the names of the columns. The first one is text; where that helps, METRIC.FIELD in it is broken in two.
-        rows: their cells.
-        left: the other columns of text; all others are numbers.
-        wrapped: the columns that wrap between words, with their least width.
-        groups: what each row belongs to: a rule parts the groups, unless each has one row.
-    """
-    if title:
-        yield title_line(title)
+def _written(table: Table) -> Iterator[RichTable | str]:
+    """A table, or its rows one below the other where the terminal is too narrow for the table."""
+    if table.title:
+        yield title_line(table.title)
     # Releases give columns their names.
-    head = [name if name.isprintable() else one_line(name) for name in head]
-    cells = [[_text(cell) for cell in row] for row in rows]
+    head = [name if name.isprintable() else one_line(name) for name in table.head]
+    cells = [[_text(cell) for cell in row] for row in table.rows]
     least = {
         name: max(width, _longest_word(" ".join((name, *(row[head.index(name)].plain for row in cells)))))
-        for name, width in (wrapped or {}).items()
+        for name, width in table.wrapped.items()
     }
     shapes = [cells, [[_broken(row[0]), *row[1:]] for row in cells]] if head[0] in _FIELDS else [cells]
     for shape in shapes:
         widths = [max(map(_width, column)) for column in zip(map(Text, head), *shape, strict=True)]
         widths = [min(width, least.get(name, width)) for name, width in zip(head, widths, strict=True)]
         if fits(sum(widths) + _GAP * (len(widths) - 1) + 2):
-            yield _table(head, shape, {head[0], *left}, least, groups)
-            return
-    yield from _lines(head, cells)
+            yield _grid(table, head, shape, least)
+            break
+    else:
+        yield from _lines(table, head, cells)
+    yield from (f"[dim]{escape(note)}[/dim]" for note in table.notes)
 
 
-def _table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[Text]],
-    left: Collection[str],
-    wrapped: Mapping[str, int],
-    groups: Sequence[object],
-) -> Table:
-    page = Table(box=SIMPLE_HEAD, pad_edge=False)
+def _grid(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]], least: Mapping[str, int]) -> RichTable:
+    page = RichTable(box=SIMPLE_HEAD, pad_edge=False)
     for name in head:
         page.add_column(
             Text(name),
-            justify="left" if name in left else "right",
-            no_wrap=name not in wrapped,
-            min_width=wrapped.get(name),
+            justify="left" if name in (head[0], *table.left) else "right",
+            no_wrap=name not in least,
+            min_width=least.get(name),
         )
-    parted = len(set(groups)) < len(groups)
-    for place, row in enumerate(rows):
-        if parted and place and groups[place] != groups[place - 1]:
+    for parted, row in zip(table.parted, rows, strict=True):
+        if parted:
             page.add_section()
         page.add_row(*row)
     return page
 
 
-def _lines(head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Iterator[str]:
+def _lines(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Iterator[str]:
     """Each row as a line with its first cell and the styled ones, and under it the others with the names of columns."""
+    widest = max(map(cell_len, head[1:]))
     for first, *others in rows:
         styled = [f"[{cell.style}]{escape(cell.plain)}[/]" for cell in others if cell.style]
         yield "  ".join([f"[bold]{escape(first.plain)}[/bold]", *styled])
-        named = [(name, cell.plain) for name, cell in zip(head[1:], others, strict=True) if not cell.style]
+        named = [
+            (name, cell.plain)
+            for name, cell in zip(head[1:], others, strict=True)
+            if not cell.style and cell.plain not in ("", "–")
+        ]
+        if table.each:
+            for name, text in named:
+                gap = " " * (widest - cell_len(name) + 2)
+                beside = fits(widest + cell_len(text) + 4)
+                yield f"  {escape(name)}{gap if beside else f'{chr(10)}    '}{escape(text)}"
+            continue
         # A single one, for instance the reason of a rule's outcome, says itself what it is.
         rest = [
             f"{name if len(named) > 1 else ''} {text.replace(' ', _HARD) if len(text) <= _SHORT else text}".strip()
             for name, text in named
-            if text not in ("", "–")
         ]
         if rest:
             yield f"[dim]{escape(indented('; '.join(rest)))}[/dim]"
@@ -160,16 +157,23 @@ def brief(text: str) -> str:
     return escape(cut(one_line(text), _LONGEST_TEXT))
 
 
+def sample_lines(sample_id: str, numbers: str, texts: Mapping[str, str | None]) -> Iterator[str]:
+    """A sample with its numbers, and below it what was asked and answered."""
+    yield f"[bold]{brief(sample_id)}[/bold]  {numbers}"
+    width = max(map(len, texts))
+    yield from (f"  [dim]{name:<{width}}[/dim]  {brief(text)}" for name, text in texts.items() if text)
+
+
 def indented(text: str) -> str:
     """The text as lines of the terminal's width that begin with two spaces. What `_HARD` joins stays on one line."""
     lines = textwrap.wrap(text, console().width - 2, break_long_words=False, break_on_hyphens=False)
     return "\n".join(f"  {line}" for line in lines).replace(_HARD, " ")
 
 
-def _text(cell: Cell) -> Text:
-    if isinstance(cell, Text):
-        return Text(one_line(cell.plain), style=cell.style)
-    return Text((cell if cell.isprintable() else one_line(cell)).replace(" %", f"{_HARD}%"))
+def _text(cell: Cell | str) -> Text:
+    text = str(cell)
+    style = STYLES.get(cell.kind, "") if isinstance(cell, Cell) else ""
+    return Text((text if text.isprintable() else one_line(text)).replace(" %", f"{_HARD}%"), style=style)
 
 
 def _broken(cell: Text) -> Text:

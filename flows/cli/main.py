@@ -5,25 +5,26 @@ Answers at once: a command's own module is imported when the command is run, or 
 
 from __future__ import annotations
 
+import ast
 import codecs
 import difflib
 import errno
 import functools
 import gc
 import io
-import itertools
 import json
 import os
 import re
 import signal
 import sys
+import textwrap
 import types
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, ArgumentCollection, Group, Parameter
 from cyclopts.exceptions import (
     CoercionError,
     CycloptsError,
@@ -46,183 +47,48 @@ EXIT_CODES = {
 
 EXIT_BAD_INPUT = 2
 
-_COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
+_COMMANDS: dict[str, dict[str, str]] = {
     "Evaluate": {
-        "evaluate": (
-            "evaluate", "Score the answers of one or more releases and report.",
-            "answerkey evaluate answers.csv",
-            "answerkey evaluate answers.jsonl --references questions.jsonl --map release=model --slice lang",
-            "answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run",
-        ),
-        "rerun": (
-            "releases", "Make a report again with another judge, threshold or metrics.\n\n"
-            "The new report is the next version, from the same answers. What you leave out stays as it was.",
-            "answerkey rerun faq/gpt-4/v2 --judge openai/gpt-4o-mini --max-cost 5",
-            "answerkey rerun gpt-4 --only-failed",
-        ),
-        "generate": (
-            "generate", "Ask a model all questions of a data set, and register its answers.\n\n"
-            "Replies are kept in the ledger: no question is paid for twice. With --evaluate the release is "
-            "evaluated at once, with the options for scoring, judges and limits.",
-            "answerkey generate --dataset questions.jsonl --model openai/gpt-4o-mini --release mini --dry-run",
-            "answerkey generate --dataset faq --model openai/gpt-4o-mini --release mini --evaluate --baseline gpt-4",
-        ),
-        "score-traces": (
-            "traces", "Score logged traces by rules: new ones, or a range.",
-            "answerkey score-traces rules --dry-run",
-            "answerkey score-traces rules",
-            "answerkey score-traces rules --rule faq-meaning --since 2026-11-01 --until 2026-12-01",
-        ),
-        "judge": (
-            "judge", "Try a judge on one answer.\n\n"
-            "The metrics, prompts and ledger are those of an evaluation: a reply is not paid for twice.",
-            'answerkey judge "Capital of France?" "Paris" "It is Paris."',
-            'answerkey judge "Capital of France?" "Paris" "Lyon" --judge openai/gpt-4o-mini --repeats 3',
-        ),
+        "evaluate": "evaluate",
+        "rerun": "releases",
+        "generate": "generate",
+        "score-traces": "traces",
+        "judge": "judge",
     },
     "Read and compare": {
-        "report": (
-            "compare", "Show reports.",
-            "answerkey report --list",
-            "answerkey report gpt-5 --baseline gpt-4 --html page.html",
-        ),
-        "view": (
-            "view", "Look at everything in a browser: data sets, releases over time, verdicts, reports, spend.\n\n"
-            "Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made "
-            "from the snapshot, so no run waits for them.",
-            "answerkey view",
-            "answerkey view --home evaluations --port 4300",
-            "answerkey view --to site",
-        ),
-        "compare": (
-            "compare", "Is the new release better or worse than the old one?\n\n"
-            "Compares two reports, sample by sample, on the samples that both have a score for.",
-            "answerkey compare gpt-4 gpt-5",
-            "answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5",
-        ),
-        "diff": (
-            "compare", "Why did a number move? What differs between two reports.\n\n"
-            "Lists everything that differs (rows, references, answers, judge, prompt, parser, code), and attributes "
-            "the change of every mean to its causes.",
-            "answerkey diff faq/gpt-4/v1 faq/gpt-4/v2",
-        ),
-        "history": (
-            "compare", "A score over releases and report versions.\n\n"
-            "Every report of a data set, or the traces of a rule over time; oldest first.",
-            "answerkey history label.correct --dataset faq",
-            "answerkey history --rule faq-meaning --by week",
-        ),
-        "gate": (
-            "gate", "Decide by a policy whether a release may ship.\n\n"
-            "The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE "
-            "(something is missing); 2 is bad input. A self-test exits with 0 if it ran.",
-            "answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02",
-            "answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --junit gate.xml",
-            "answerkey gate gpt-4 gpt-5 --policy gate.yaml --self-test",
-        ),
-        "calibrate": (
-            "calibrate", "Compare a metric or judge with human labels.\n\n"
-            "The labels are those that came with the answers, or those in a file. The result is kept, and a gate can "
-            "require it. With --learn, a rubric gets examples from them instead, which are tried on other answers.",
-            "answerkey calibrate meaning_match.match",
-            "answerkey calibrate meaning_match.match --labels labels.csv --map second=annotator_2",
-            "answerkey calibrate tone.score --rubric tone.yaml --learn 4 --out tone2.yaml --judge openai/gpt-4o-mini",
-        ),
+        "report": "compare",
+        "view": "view",
+        "compare": "compare",
+        "diff": "compare",
+        "history": "compare",
+        "gate": "gate",
+        "calibrate": "calibrate",
     },
     "Releases": {
-        "register-release": (
-            "releases", "Register the answers of a release for evaluation.\n\n"
-            "Notifies the Prefect server, if there is one. Registering the same answers again changes nothing. Without "
-            "references, those of the data set's newest evaluation are used.",
-            "answerkey register-release gpt-5 --dataset faq --answers answers.csv",
-        ),
-        "evaluate-registered": (
-            "releases", "Evaluate every registered release without a report.\n\n"
-            "Running it again does nothing.",
-            "answerkey evaluate-registered",
-            "answerkey evaluate-registered faq/gpt-5 --baseline gpt-4 --policy gate.yaml",
-        ),
+        "register-release": "releases",
+        "evaluate-registered": "releases",
     },
     "Set up": {
-        "init": (
-            "init", "Copy example data, a policy, a judge, a metric and rules into a folder, to start from.",
-            "answerkey init trial",
-        ),
-        "serve": (
-            "server", "Start a Prefect server with all flows on this machine.",
-            "answerkey serve --port 4300",
-        ),
-        "deploy": (
-            "server", "Deploy all flows and automations to the server at PREFECT_API_URL.",
-            "answerkey deploy --pool docker --notify slack-webhook/team",
-        ),
-        "verify": (
-            "warehouse", "Check that the warehouse says what was measured.\n\n"
-            "Hashes every row again, tests keys and checks, and computes every number of every report again from its "
-            "scores, corpus BLEU and pass@k included. Names what was changed, added or removed by other means; the "
-            "exit code is 1 then. Writers wait meanwhile.",
-            "answerkey verify",
-            "answerkey verify --home evaluations --json",
-        ),
-        "export": (
-            "warehouse", "Write tables and views into files for other programs.\n\n"
-            "A Parquet or CSV file for each, all from one state. In CSV, lists and maps are JSON, and texts that a "
-            "spreadsheet would take for formulas get an apostrophe before them.",
-            "answerkey export tables",
-            "answerkey export sheets report_metrics sample_scores --format csv",
-        ),
-        "backup": (
-            "warehouse", "Copy the home into a folder, while runs go on.\n\n"
-            "Tables, ledger, pages, registered and generated answers, and parts. The copy is a home: use it with "
-            "--home, or, to restore it, put it in the place of the other one while no run is at work.",
-            "answerkey backup /backups/2026-11-22",
-        ),
-        "forget": (
-            "warehouse", "Remove a sample, an answer or a release for good.\n\n"
-            "Out of tables, ledger, snapshot, registered and generated answers, unfinished work and pages of the data "
-            "set; the files are rewritten, so that nothing of the texts is left in them. A record says that something "
-            "was removed, and not what. Reports about other answers are computed again from those, and say so.",
-            "answerkey forget faq --sample q17 --reason 'request of 3 May'",
-            "answerkey forget faq --sample q17 --release gpt-4",
-            "answerkey forget faq --release gpt-3",
-        ),
-        "warehouse maintain": (
-            "warehouse", "Keep the tables quick to read and small.\n\n"
-            "On a lake: merges small files, gives up states older than 30 days, and removes files a day after they "
-            "were last needed. In a file: gives free what was deleted. Reports, scores and answers stay as they are. "
-            "The deployment housekeeping does it every night.",
-            "answerkey warehouse maintain",
-            "answerkey warehouse maintain --home evaluations --json",
-            "answerkey warehouse maintain --older-than 365",
-        ),
-        "warehouse move": (
-            "warehouse", "Move a home from a folder to a bucket, or back.\n\n"
-            "Copies tables, pages, registered answers, parts and the ledger of paid calls into a home with nothing in "
-            "it, and compares all of them by content. The source stays as it is. A move that was killed goes on when "
-            "the same command is run again.",
-            "answerkey warehouse move .answerkey s3://bucket/evaluations",
-            "answerkey warehouse move s3://bucket/evaluations copy",
-        ),
-        "metrics": (
-            "evaluate", "What each metric is, its fields and what it needs.",
-            "answerkey metrics --json",
-        ),
-        "doctor": (
-            "doctor", "Check versions, models, the judge, the warehouse and the server.",
-            "answerkey doctor",
-        ),
-        "completion": (
-            "completion", "Print the script that completes commands and options in a shell.",
-            "answerkey completion bash > ~/.local/share/bash-completion/completions/answerkey",
-        ),
+        "init": "init",
+        "serve": "server",
+        "deploy": "server",
+        "warehouse verify": "warehouse",
+        "warehouse export": "warehouse",
+        "warehouse backup": "warehouse",
+        "warehouse forget": "warehouse",
+        "warehouse maintain": "warehouse",
+        "warehouse move": "warehouse",
+        "metrics": "evaluate",
+        "doctor": "doctor",
+        "completion": "completion",
     },
-}  # fmt: skip
-"""Command: the module that has it, what it does, and examples."""
+}
+"""The commands under each heading of the help page, and the module of each; its docstring is its help."""
 
 _AT_WORK = ("evaluate", "rerun", "generate", "score-traces", "evaluate-registered")
 """Commands that show how far they are, from their start on: what they import takes a second on a slow machine."""
 
-_PARENTS = {"warehouse": "Look after the tables, or move them to another place."}
+_PARENTS = {"warehouse": "Verify, export, back up, maintain or move what a home has, or remove some of it for good."}
 """What is said of the first word of a command with two."""
 
 
@@ -277,8 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json_escapes")
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = _asks_for_json(words)
+    words = _as_now(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in words and "--output" not in words
     try:
         return _run(words, as_json=as_json)
     except BrokenPipeError:
@@ -303,19 +169,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise
 
 
-def _asks_for_json(words: Sequence[str]) -> bool:
-    """Whether standard output is to be JSON: of `gate`, --json has the name of a file, and only `-` is printed."""
-    if words[:1] == ["gate"]:
-        return "--json=-" in words or ("--json", "-") in itertools.pairwise(words)
-    return "--json" in words
+def _as_now(words: Sequence[str]) -> list[str]:
+    """The words as this version spells them. Of each that an earlier one spelled otherwise, a line says how."""
+    if words and words[0] in _MOVED:
+        _note(f"`answerkey {words[0]}` is called `answerkey warehouse {words[0]}` now")
+        return ["warehouse", *words]
+    if words[:1] != ["gate"]:
+        return list(words)
+    now: list[str] = []
+    for word in words:
+        file = word.removeprefix("--json=") if word.startswith("--json=") else word
+        if file != word or (now[-1:] == ["--json"] and (word == "-" or word.endswith(".json"))):
+            now = [one for one in now if one != "--json"] + (["--json"] if file == "-" else ["--output", file])
+            _note("of `gate`, `--json` prints the verdict now, and `--output FILE` writes it")
+        else:
+            now.append(word)
+    return now
 
 
-def _of_a_file(error: OSError) -> str:
+def _note(text: str) -> None:
+    print(f"answerkey: {text}; the earlier spelling goes with the next version", file=sys.stderr)
+
+
+_MOVED = ("verify", "export", "backup", "forget")
+"""Commands that are below `warehouse` now."""
+
+
+def _of_a_file(error: BaseException) -> str:
     """Which file may not be written or read, or which folder is gone; empty for anything else."""
-    folder = Path(error.filename).parent
-    if error.errno == errno.ENOENT and not folder.exists():
+    name = error.filename if isinstance(error, OSError) else None
+    # Arrow and DuckDB name the file in their text alone.
+    files = [name] if name else re.findall(r"file ['\"](.+?)['\"]", str(error))
+    folder = Path(files[0]).parent if files else Path()
+    if "no such file or directory" in str(error).lower() and not folder.exists():
         return f"{folder}: the folder was removed while this worked; run the same command again"
-    return f"{error.filename}: {error.strerror}" if error.errno in (errno.EACCES, errno.EROFS) else ""
+    if isinstance(error, OSError) and name and error.errno in (errno.EACCES, errno.EROFS):
+        return f"{name}: {error.strerror}"
+    return ""
 
 
 def _outside(error: BaseException | None) -> str:
@@ -329,7 +219,7 @@ def _outside(error: BaseException | None) -> str:
                 "a file would exceed the limit on its size (see `ulimit -f`, or the user's quota); raise the limit and "
                 "run the same command again: what was scored is kept"
             )
-        if isinstance(error, OSError) and error.filename and (said := _of_a_file(error)):
+        if said := _of_a_file(error):
             return said
         if "Failed to reach API at" in text or name.startswith(
             ("httpx.", "httpcore.", "prefect.exceptions.PrefectHTTP")
@@ -358,7 +248,7 @@ def _status(error: BaseException | None) -> int | None:
 
 
 def _run(arguments: list[str], *, as_json: bool) -> int:
-    app = make_app()
+    app = make_app(documented=not arguments or not {"help", "--help", "-h"}.isdisjoint(arguments))
     if not arguments:
         app.help_print([])
         return EXIT_BAD_INPUT
@@ -366,11 +256,9 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         # As git and docker have it.
         arguments = [*arguments[1:], "--help"]
     try:
-        # A dash alone would be taken for an option. After --json it stands for standard output.
-        pairs = zip(["", *arguments], arguments, strict=False)
         with _shown_at_work(arguments):
-            words = [STANDARD_INPUT if word == "-" and before != "--json" else word for before, word in pairs]
-            return int(app(words) or 0)
+            # A dash alone would be taken for an option.
+            return int(app([STANDARD_INPUT if word == "-" else word for word in arguments]) or 0)
     except CycloptsError as error:
         return _failed(what_is_wrong(error), EXIT_BAD_INPUT, as_json=as_json)
 
@@ -399,8 +287,8 @@ def _failed(message: object, code: int, *, as_json: bool) -> int:
     return code
 
 
-def make_app() -> App:
-    """The command line with all its commands, none of them imported."""
+def make_app(*, documented: bool = True) -> App:
+    """The command line with all its commands, none of them imported; `documented` says whether it is to give help."""
     app = App(
         name="answerkey",
         help="Did the new model release answer better or worse than the last one, measured against answers known to "
@@ -417,19 +305,42 @@ def make_app() -> App:
         exit_on_error=False,
         suppress_keyboard_interrupt=False,
         result_action="return_value",
+        config=_leave_to_a_file,
     )
     for place, (title, commands) in enumerate(_COMMANDS.items()):
         group = Group(title, sort_key=place)
-        for name, (module, summary, *examples) in commands.items():
+        for name, module in commands.items():
             *parents, own = name.split()
+            function = own.replace("-", "_")
+            text, examples = _documented(module)[function] if documented else ("", "")
             (_parent(app, parents[0], group) if parents else app).command(
-                f"answerkey.flows.cli.{module}:{own.replace('-', '_')}",
+                f"answerkey.flows.cli.{module}:{function}",
                 name=own,
-                help=summary,
+                help=text,
                 group=group,
-                help_epilogue="\n".join(["Examples:", *(f"  {example}" for example in examples)]),
+                help_epilogue=examples,
             )
     return app
+
+
+@functools.cache
+def _documented(module: str) -> dict[str, tuple[str, str]]:
+    """The docstring of each function of a module that is not imported, its examples apart."""
+    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    found = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            text, _, examples = (ast.get_docstring(node) or "").partition("\n\nExamples:\n")
+            lines = textwrap.indent(textwrap.dedent(examples), "  ")
+            found[node.name] = re.sub(r"(?<!\n)\n(?!\n)", " ", text), f"Examples:\n{lines}"
+    return found
+
+
+def _leave_to_a_file(_app: App, _commands: Sequence[str], arguments: ArgumentCollection) -> None:
+    """With --config, nothing is missing before the file is read."""
+    if any(argument.name == "--config" and argument.has_tokens for argument in arguments):
+        for argument in arguments:
+            argument.parameter = Parameter.combine(argument.parameter, Parameter(required=False))
 
 
 def _parent(app: App, name: str, group: Group) -> App:

@@ -16,16 +16,17 @@ import shutil
 import sys
 import tempfile
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cyclopts import Parameter
 
 from answerkey.flows.cli.main import HARMLESS, STANDARD_INPUT, heading, shown
-from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.command_line import NAMES, REPEATED
+from answerkey.flows.forms import how_called, option_of
+from answerkey.metrics_core.errors import UserError, did_you_mean
+from answerkey.metrics_core.validation import COMMAS
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -33,45 +34,23 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from answerkey.flows.parameters import Data
+    from answerkey.metrics_core.document import Located
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """How a form is written on the command line: `command` makes an option of every field.
+    """A form among the arguments of a command: `command` makes an option of every field.
 
     Attributes:
         group: the heading in the help page.
-        names: the options of fields that are not called `--field-name`.
-        positional: fields that are given without the name of an option, in this order, and their placeholder.
-        repeated: lists with one option per value; other lists are written with commas.
-        several: fields without an option that may be given several times; they become lines of one text.
-    omit: fields that the command does not take.
-        required: fields with a default that the command insists on.
-        prefix: put before the name of a field where an earlier form of the command has an option of that name.
+        omit: fields that the command does not take.
+        prefix: put before the name of an option that another form of the command has already.
     """
 
     group: str
-    names: Mapping[str, str] = field(default_factory=dict)
-    positional: Mapping[str, str] = field(default_factory=dict)
-    repeated: tuple[str, ...] = ()
-    several: tuple[str, ...] = ()
     omit: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
     prefix: str = ""
 
-    def option(self, name: str, info: FieldInfo) -> str:
-        """The option of the field `name`."""
-        if name in self.positional:
-            return self.positional[name]
-        no = "no-" if info.default is True else ""
-        return f"--{no}{self.names.get(name, name).replace('_', '-')}"
-
-
-DATA = Flags("Data", NAMES["data"], {"answers": "FILE"}, repeated=REPEATED, several=("answers",))
-# `--metrics` takes both.
-SCORING = Flags("Scoring", omit=("own_metrics",))
-LIMITS = Flags("Limits")
-JUDGING = Flags("Judge", NAMES["judging"], prefix="judge")
 
 OUTPUT = heading("Output")
 COMPARING = heading("Comparison and gate")
@@ -120,9 +99,23 @@ PolicyOption = Annotated[
         help="A YAML file with what must hold for a release to ship in place of the baseline. See `answerkey gate`.",
     ),
 ]
-NoPage = Annotated[
+PageOption = Annotated[
     bool,
-    Parameter("--no-page", group=COMPARING, help="Do not write an HTML page into the folder pages of the warehouse."),
+    Parameter(
+        "--page",
+        negative="--no-page",
+        group=COMPARING,
+        help="Write a page for the browser into the folder pages of the warehouse.",
+    ),
+]
+_Config = Annotated[
+    str,
+    Parameter(
+        "--config",
+        metavar="FILE",
+        help="A YAML file that has what the options leave out, with the keys of the forms on a server, for instance "
+        "`scoring: {metrics: [bleu]}`.",
+    ),
 ]
 
 Model = TypeVar("Model", bound="BaseModel")
@@ -131,13 +124,12 @@ Model = TypeVar("Model", bound="BaseModel")
 def command(function: Callable[..., int]) -> Callable[..., int]:
     """Give the options of a command one by one: each argument annotated with `Flags` becomes its form's fields.
 
-    What the command line does not give is left to the form's own defaults.
+    What the command line does not give is taken from the file of `--config`, else it has the form's own default.
     """
     flat: list[inspect.Parameter] = []
-    forms: dict[str, tuple[type[BaseModel], Flags, dict[str, str]]] = {}
+    forms: dict[str, tuple[type[BaseModel], dict[str, str]]] = {}
     hints = typing.get_type_hints(function, include_extras=True)
     parameters = inspect.signature(function).parameters.values()
-    places = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
     taken: set[str] = set()
     for parameter in parameters:
         annotation = hints[parameter.name]
@@ -147,125 +139,170 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             taken.add(next(iter(_names(annotation)), ""))
             continue
         form = annotation.__origin__
-        options = _options(form, flags, taken)
+        options = {name: option_of(name, info) for name, info in form.model_fields.items() if name not in flags.omit}
+        options = {
+            name: f"--{flags.prefix}-{option.removeprefix('--')}" if option in taken else option
+            for name, option in options.items()
+            if option
+        }
         taken.update(options.values())
-        forms[parameter.name] = (form, flags, options)
-        flat += [_parameter(f"{parameter.name}__{name}", form, name, options[name], flags) for name in options]
+        forms[parameter.name] = form, options
+        flat += [
+            _parameter(f"{parameter.name}__{name}", form.model_fields[name], option, flags.group)
+            for name, option in options.items()
+        ]
+    places = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY and one.name not in forms]
+    plain = {one.name: one.annotation for one in flat if one.kind is one.KEYWORD_ONLY and "__" not in one.name}
+    flat.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default="", annotation=_Config))
 
     @functools.wraps(function)
     def run(*positional: Any, **given: Any) -> int:
         bound = inspect.signature(run).bind(*positional, **given).arguments
-        for argument, (form, flags, options) in forms.items():
-            values = {name: bound.pop(_placed(flags, name) or f"{argument}__{name}", None) for name in options}
-            bound[argument] = build(form, _values(form, values, flags), options)
+        file = _Settings.read(bound.pop("config", ""), (*forms, *plain))
+        for argument, (form, options) in forms.items():
+            values = {name: bound.pop(f"{argument}__{name}", None) for name in options}
+            values = {name: value for name, value in values.items() if value is not None}
+            bound[argument] = build(form, values, options, file.inside(argument), function.__name__)
+        others = {name: file.value(name, kind) for name, kind in plain.items() if name not in bound}
+        bound.update((name, value) for name, value in others.items() if value is not None)
         placed = [bound.pop(name) for name in places if name in bound]
         return function(*placed, **bound)
 
     order = sorted(flat, key=lambda one: (one.kind, one.default is not one.empty))
     run.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
     run.__annotations__ = {}
-    # The help is in the table of commands; cyclopts would take every docstring apart.
+    # The help is read from the source; cyclopts would take every docstring apart.
     run.__doc__ = None
     return run
 
 
-def build(form: type[Model], values: Mapping[str, Any], options: Mapping[str, str]) -> Model:
-    """The form with these values; `options` says how the command line calls its fields.
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What the file of `--config` has for a form, or for a whole command: `place` is where in the file."""
+
+    file: Located | None
+    content: Mapping[str, Any]
+    place: str = ""
+
+    @classmethod
+    def read(cls, file: str, known: Sequence[str]) -> _Settings:
+        """The file; nothing if none is named.
+
+        Raises:
+            UserError: it cannot be read, or has another key than the `known` ones.
+        """
+        if not file:
+            return cls(None, {})
+        from answerkey.metrics_core.document import read_located
+
+        found = read_located(Path(file))
+        settings = cls(found, found.content or {})
+        if not isinstance(found.content, Mapping | None):
+            raise UserError(f"{found.where()}: write keys and values, as in `scoring: {{metrics: [bleu]}}`")
+        for key in settings.content:
+            if key not in known:
+                raise settings.wrong(key, f"there is no such key{did_you_mean(key, known)}")
+        return settings
+
+    def inside(self, key: str) -> _Settings:
+        """What the file has for the form `key`."""
+        content = self.content.get(key) or {}
+        if not isinstance(content, Mapping):
+            raise self.wrong(key, "write the fields of this form below it, one a line")
+        return _Settings(self.file, content, f"{key}.")
+
+    def value(self, key: str, annotation: Any) -> Any:
+        """The value of an argument that is no form, converted as its annotation says; None if the file has none."""
+        if (value := self.content.get(key)) is None:
+            return None
+        from pydantic import TypeAdapter, ValidationError
+
+        kind = annotation.__origin__
+        try:
+            return Home.parse(str(value)) if kind is Home else TypeAdapter(kind).validate_python(value)
+        except ValidationError as error:
+            raise self.wrong(key, str(error.errors()[0]["msg"])) from None
+
+    def wrong(self, key: str, problem: str) -> UserError:
+        """The error that says where in the file a key is, and what is wrong with it."""
+        assert self.file
+        return UserError(f"{self.file.where(self.place + key)}: {self.place}{key}: {problem}")
+
+
+def build(form: type[Model], given: Mapping[str, Any], options: Mapping[str, str], file: _Settings, name: str) -> Model:
+    """The form of the command `name`, with the values that the command line gives, else those of a file.
+
+    `options` says how the command line calls the fields.
 
     Raises:
-        UserError: a value is wrong. One that may be a secret is not in the message.
+        UserError: a value is wrong, or one that must be there is missing. What may be a secret is not in the message.
     """
     from answerkey.metrics_core.validation import SILENT, InvalidValue
 
+    typed = {field: _listed(form.model_fields[field], value) for field, value in given.items()}
     try:
-        return form(**values)
+        return form(**{**file.content, **typed})
     except InvalidValue as error:
-        if not error.field:
+        field = error.field
+        if field in file.content and field not in given:
+            raise file.wrong(field, error.problem) from None
+        if not field:
             raise
-        option = options.get(error.field, f"--{error.field.replace('_', '-')}")
-        value = "" if error.field in SILENT else str(values.get(error.field, ""))
+        option = options.get(field, f"--{field.replace('_', '-')}")
+        if field not in given:
+            raise UserError(f"{option} is missing; see `answerkey {name.replace('_', '-')} --help`") from None
+        words = given[field] if isinstance(given[field], list) else [str(given[field])]
+        value = "" if field in SILENT else " ".join(words)
         shown = f" {value}" if HARMLESS.fullmatch(value) else ""
         raise UserError(f"{option}{shown}: {error.problem}") from None
 
 
-def _options(form: type[BaseModel], flags: Flags, taken: Iterable[str]) -> dict[str, str]:
-    options = {}
-    for name, info in form.model_fields.items():
-        if name not in flags.omit:
-            option = flags.option(name, info)
-            options[name] = f"--{flags.prefix}-{option.removeprefix('--')}" if option in taken else option
-    return options
+def _listed(info: FieldInfo, value: Any) -> Any:
+    """A value as the form takes it: lists are written with commas, or an option for each value."""
+    separator = how_called(info).separator
+    if not isinstance(value, list) or get_origin(info.annotation) not in (list, tuple):
+        return value
+    return [part for one in value for part in listed(one, separator)]
 
 
-def _parameter(name: str, form: type[BaseModel], of: str, option: str, flags: Flags) -> inspect.Parameter:
-    info = form.model_fields[of]
-    positional = of in flags.positional
-    many = _is_list(info.annotation)
+def _parameter(name: str, info: FieldInfo, option: str, group: str) -> inspect.Parameter:
+    positional = not option.startswith("-")
+    many = get_origin(info.annotation) in (list, tuple)
     kind: Any = info.annotation
-    if many:
-        kind = list[str] if of in flags.repeated or positional else str
-    elif of in flags.several and positional:
+    if many or how_called(info).several:
         kind = list[str]
-    elif info.annotation not in (bool, int, float) and get_origin(info.annotation) is not Literal:
+    elif kind not in (bool, int, float) and get_origin(kind) is not Literal:
         kind = str
-    required = info.is_required() or of in flags.required
-    text = info.description or ""
-    # What an empty field stands for is no matter where the command insists on a value.
-    text = text.partition(" Empty: ")[0] if required else text
-    default = None if required else info.get_default(call_default_factory=True)
+    default = None if info.is_required() else info.get_default(call_default_factory=True)
+    # In a form a value stands for what is left out; on the command line nothing does.
+    text, *left_out = _LEFT_OUT.split(info.description or "")
     parameter = Parameter(
-        name=() if positional else option,
-        group=heading("Arguments" if positional else flags.group),
-        help=f"{text} May be repeated." if many and of in flags.repeated else text,
-        metavar="A,B" if many and kind is str else option if positional else _METAVARS.get(kind, "TEXT"),
-        show_default=shown(default) or False,
-        negative="",
-        required=required,
+        name=option,
+        group=heading("Arguments" if positional else group),
+        help=text,
+        # For the help page: `build` looks after it, since the file of --config may have what is missing.
+        required=info.is_required(),
+        metavar=option if positional else "A,B" if many else _METAVARS.get(kind, "TEXT"),
+        show_default=left_out[0] if left_out and not info.is_required() else shown(default) or False,
+        negative=option.replace("--", "--no-", 1) if default is True else "",
     )
     where = inspect.Parameter.POSITIONAL_ONLY if positional else inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(
-        _placed(flags, of) or name,
-        where,
-        default=inspect.Parameter.empty if required else None,
-        annotation=Annotated[kind if required else Union[kind, None], parameter],  # noqa: UP007
-    )
+    return inspect.Parameter(name, where, default=None, annotation=Annotated[Union[kind, None], parameter])  # noqa: UP007
 
 
-def _placed(flags: Flags, name: str) -> str:
-    """The argument of a field without an option: the help page shows it in capitals."""
-    return flags.positional.get(name, "").lower()
-
+_LEFT_OUT = re.compile(r" (?:Both empty|Empty|Off|-1|0|default): ([^.]*(?:\.\S[^.]*)*)\.$")
+"""The last sentence about a field: what an empty one means, or the value that stands for it."""
 
 _METAVARS = {int: "N", float: "X", bool: None}
-
-
-def _values(form: type[BaseModel], given: Mapping[str, Any], flags: Flags) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        info = form.model_fields[name]
-        if _is_list(info.annotation) and isinstance(value, str):
-            values[name] = listed(value)
-        elif isinstance(value, list) and name in flags.several:
-            values[name] = "\n".join(value)
-        else:
-            values[name] = not value if info.default is True else value
-    return values
-
-
-def _is_list(annotation: Any) -> bool:
-    return get_origin(annotation) in (list, tuple)
 
 
 def _names(annotation: Any) -> Iterable[str]:
     return (name for one in get_args(annotation)[1:] if isinstance(one, Parameter) for name in one.name or ())
 
 
-def listed(text: str) -> list[str]:
+def listed(text: str, separator: str = COMMAS) -> list[str]:
     """A list as it is written on the command line: with commas, which within brackets do not count."""
-    parts = re.split(r",(?![^(]*\))", text)
-    return [part.strip() for part in parts if part.strip()]
+    return [part.strip() for part in re.split(separator, text) if part.strip()]
 
 
 def pasted(home: Home, *words: str) -> str:
@@ -286,6 +323,13 @@ def absolute(source: str) -> str:
     return "\n".join(one if not one or "://" in one else os.path.abspath(one) for one in source.split("\n"))
 
 
+def from_anywhere(document: str) -> str:
+    """A YAML document, given as its path or its text: the path holds from any folder."""
+    from answerkey.metrics_core.document import is_text
+
+    return document if is_text(document) else absolute(document)
+
+
 def with_files(data: Data) -> Data:
     """The data with paths that hold from any folder, once it is known that something is there.
 
@@ -295,7 +339,10 @@ def with_files(data: Data) -> Data:
         UserError: a file is not there, or a folder or a pattern has none.
     """
     from answerkey.tasks.load.sources import check_there
+    from answerkey.tasks.releases.register import ADDRESS
 
+    if data.answers.startswith(ADDRESS):
+        return data
     if STANDARD_INPUT in (given := data.answers.split("\n")):
         taken = _standard_input()
         files = (taken if one == STANDARD_INPUT else one for one in given)

@@ -6,62 +6,63 @@ import logging
 import sys
 from typing import Annotated
 
-from answerkey.flows.cli.evaluate import RunnerOption, check_runner, prepare, print_result, with_suite
+from pydantic import Field
+
+from answerkey.flows.cli.evaluate import RunnerOption, check_asked, print_result, with_suite
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
-    DATA,
     HOME,
-    JUDGING,
-    LIMITS,
-    SCORING,
     AsJson,
     Baseline,
     Flags,
     HomeOption,
-    NoPage,
+    PageOption,
     PolicyOption,
     Quiet,
     command,
+    from_anywhere,
     pasted,
     with_files,
 )
 from answerkey.flows.environment import prepare_run, printable, started_here, use_kept_server
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, Scoring, Waiting
-from answerkey.flows.rerunning import Rerunning, again
-from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
+from answerkey.flows.rerunning import Rerunning
+from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
+
+
+class _Registered(Data):
+    """The answers of one release, which has a name, to a data set that has one."""
+
+    answers: Annotated[str, Option("--answers")] = Data.model_fields["answers"]  # type: ignore[assignment]
+    release: Annotated[str, Option("NAME")] = Field(
+        min_length=1, description="The release that gave all these answers."
+    )
+    dataset: str = Field(min_length=1, description="Name of the data set.")
 
 
 @command
 def register_release(
-    data: Annotated[
-        Data,
-        Flags(
-            "Data",
-            DATA.names,
-            {"release": "NAME"},
-            repeated=DATA.repeated,
-            required=("release", "dataset"),
-        ),
-    ],
-    /,
+    data: Annotated[_Registered, Flags("Data")],
     *,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Keep the answers of a release and what its evaluation needs, and notify the Prefect server, if there is one.
+    """Register the answers of a release for evaluation.
 
-    Registering the same release again changes nothing. Without references, those of the data set's newest evaluation
-    are taken.
+    Notifies the Prefect server, if there is one. Registering the same answers again changes nothing. Without
+    references, those of the data set's newest evaluation are used.
+
+    Examples:
+        answerkey register-release gpt-5 --dataset faq --answers answers.csv
     """
     from dataclasses import asdict
 
-    from answerkey.tasks.releases.register import register
+    from answerkey.flows.register_release import register_release as flow
 
-    data = with_files(data)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     use_kept_server(home)
-    made = register(home, data.source())
+    made = flow(with_files(data), str(home))
     if as_json:
         print_json(asdict(made))
         return 0
@@ -75,31 +76,38 @@ def register_release(
 
 @command
 def evaluate_registered(  # noqa: PLR0913
-    waiting: Annotated[Waiting, Flags("Releases", positional={"release": "NAME"})],
-    /,
-    scoring: Annotated[Scoring, SCORING],
-    judging: Annotated[Judging, JUDGING],
-    limits: Annotated[Limits, LIMITS],
+    waiting: Annotated[Waiting, Flags("Releases")],
+    scoring: Annotated[Scoring, Flags("Scoring")],
+    judging: Annotated[Judging, Flags("Judge")],
+    limits: Annotated[Limits, Flags("Limits")],
     *,
     baseline: Baseline = "",
     policy: PolicyOption = "",
-    no_page: NoPage = False,
+    page: PageOption = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
     runner: RunnerOption = LOCAL,
 ) -> int:
-    """Evaluate every registered release that has no report yet. A second time does nothing."""
-    from answerkey.flows.cli.progress import bars
-    from answerkey.tasks.releases.register import pending
+    """Evaluate every registered release without a report.
 
-    limits = with_suite(limits)
-    policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
-    pending(home, waiting.release)
+    Running it again does nothing.
+
+    Examples:
+        answerkey evaluate-registered
+        answerkey evaluate-registered faq/gpt-5 --baseline gpt-4 --policy gate.yaml
+    """
+    from answerkey.flows.cli.progress import bars
+
+    check_asked(scoring, judging, policy, baseline)
+    prepare_run(home, quiet=quiet)
     with bars(quiet=quiet), started_here():
         from answerkey.flows.evaluate_registered import evaluate_registered as flow
 
-        result = flow(waiting, scoring, judging, limits, str(home), baseline, policy, page=not no_page, runner=runner)
+        result = flow(
+            waiting, scoring, judging, with_suite(limits), str(home), baseline, from_anywhere(policy),
+            page=page, runner=runner,
+        )  # fmt: skip
     return print_result(
         result, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy)
     )
@@ -107,28 +115,26 @@ def evaluate_registered(  # noqa: PLR0913
 
 @command
 def rerun(
-    rerunning: Annotated[Rerunning, Flags("Rerun", JUDGING.names, {"report": "REPORT"}, omit=SCORING.omit)],
-    /,
+    rerun: Annotated[Rerunning, Flags("Rerun")],
     *,
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
     runner: RunnerOption = LOCAL,
 ) -> int:
-    """Make the next version of a report from the same answers. What is not given stays as in the report."""
+    """Make a report again with another judge, threshold or metrics.
+
+    The new report is the next version, from the same answers. What you leave out stays as it was.
+
+    Examples:
+        answerkey rerun faq/gpt-4/v2 --judge openai/gpt-4o-mini --max-cost 5
+        answerkey rerun gpt-4 --only-failed
+    """
     from answerkey.flows.cli.progress import bars
-    from answerkey.tasks.reports.report import read_reports, report_named
 
     prepare_run(home, quiet=quiet)
-    # Whatever is wrong is said before a server is started for it.
-    [report] = read_reports(home, [report_named(home, rerunning.report)])
-    forms = again(report.manifest, rerunning)
-    if runner != LOCAL and not rerunning.dry_run:
-        judge = forms.judging.options() if forms.scoring.asks_judges else OFFLINE_JUDGE
-        needs = ((metric, forms.judging.key_from) for metric in forms.scoring.create(judge=judge))
-        check_runner(runner, home, needs)
     with bars(quiet=quiet), started_here():
         from answerkey.flows.rerun_report import rerun_report
 
-        result = rerun_report(rerunning, str(home), runner=runner)
-    return print_result(result, home, dry_run=rerunning.dry_run, as_json=as_json)
+        result = rerun_report(rerun, str(home), runner=runner)
+    return print_result(result, home, dry_run=rerun.dry_run, as_json=as_json)

@@ -41,8 +41,8 @@ ResetOption = Annotated[
         "--reset",
         metavar="NAME",
         negative="",
-        help="A deployment or automation to bring back to what answerkey deploys, whatever was set on the server. May "
-        "be repeated.",
+        help="A deployment or automation to bring back to what answerkey deploys, whatever was set on the server; all "
+        "for every one. May be repeated.",
     ),
 ]
 
@@ -57,7 +57,11 @@ def serve(
     reset: ResetOption = (),
     home: HomeOption = HOME,
 ) -> int:
-    """Start a Prefect server on this machine, deploy all flows, and run what is started there, until Ctrl-C."""
+    """Start a Prefect server with all flows on this machine.
+
+    Examples:
+        answerkey serve --port 4300
+    """
     from answerkey.flows.cli.deploying import check_reset
 
     check_reset(reset)
@@ -122,7 +126,11 @@ def deploy(
     reset: ResetOption = (),
     home: HomeOption = HOME,
 ) -> int:
-    """Make the work pool, the deployments and the automations, or bring them up to date."""
+    """Deploy all flows and automations to the server at PREFECT_API_URL.
+
+    Examples:
+        answerkey deploy --pool docker --notify slack-webhook/team
+    """
     if not has_server():
         raise UserError("no Prefect server is named: set PREFECT_API_URL, or use `answerkey serve`")
     from answerkey.flows.cli.deploying import check_reset, deploy_all, make_automations, make_pool
@@ -143,8 +151,7 @@ def deploy(
 
 def _report(kept: Sequence[str]) -> None:
     if kept:
-        print("set on the server by hand, and kept (--reset NAME takes that of answerkey):")
-        print("\n".join(f"  {line}" for line in kept), flush=True)
+        print(f"left as set on the server (--reset NAME brings one back): {', '.join(kept)}", flush=True)
 
 
 @contextmanager

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, cast
 
-from answerkey.flows.cli.evaluate import RunnerOption, check_runner
+from answerkey.flows.cli.evaluate import RunnerOption
 from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, Quiet, absolute, command
 from answerkey.flows.environment import prepare_run, started_here
 from answerkey.flows.parameters import LOCAL
-from answerkey.flows.tracing import Tracing, jobs
+from answerkey.flows.tracing import Tracing
 
 if TYPE_CHECKING:
     from answerkey.tasks.traces.score import Preview
@@ -17,30 +17,29 @@ if TYPE_CHECKING:
 
 @command
 def score_traces(
-    traces: Annotated[Tracing, Flags("Traces", {"only": "rule"}, {"rules": "RULES"}, repeated=("rules", "only"))],
-    /,
+    traces: Annotated[Tracing, Flags("Traces")],
     *,
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
     runner: RunnerOption = LOCAL,
 ) -> int:
-    """Score the logged traces that rules take: a source, a condition, a sample, a metric, a judge."""
+    """Score logged traces by rules: new ones, or a range.
+
+    Examples:
+        answerkey score-traces rules --dry-run
+        answerkey score-traces rules
+        answerkey score-traces rules --rule faq-meaning --since 2026-11-01 --until 2026-12-01
+    """
     from answerkey.flows.cli.comparison_tables import print_funnels, print_previews
     from answerkey.flows.cli.progress import bars
 
     traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})
-    traces.window()
-    with bars(quiet=quiet):
-        prepare_run(home, quiet=quiet)
-        # Before a server is told: what is wrong with a rule is said at once.
-        todo = jobs(traces, home, "")
-        if not traces.dry_run:
-            check_runner(runner, home, ((job.metric, job.key_from) for job in todo))
-        with started_here():
-            from answerkey.flows.score_traces import score_traces as run
+    prepare_run(home, quiet=quiet)
+    with bars(quiet=quiet), started_here():
+        from answerkey.flows.score_traces import score_traces as run
 
-            result = run(traces, str(home), runner=runner)
+        result = run(traces, str(home), runner=runner)
     if traces.dry_run:
         print_previews(cast("list[Preview]", result), as_json=as_json)
     else:

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import whole
+from answerkey.tasks.warehouse.store import atomic_write
 
 _LIST = ".answerkey-pages"
 """Names what `--to` has written into a folder. Nothing else in it is ever removed."""
@@ -32,7 +32,16 @@ def view(
     ] = None,
     home: HomeOption = HOME,
 ) -> int:
-    """Show the pages of a home."""
+    """Look at everything in a browser: data sets, releases over time, verdicts, reports, spend.
+
+    Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made from the
+    snapshot, so no run waits for them.
+
+    Examples:
+        answerkey view
+        answerkey view --home evaluations --port 4300
+        answerkey view --to site
+    """
     home = Home.parse(home.address)
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
@@ -74,7 +83,7 @@ def _write(home: Home, folder: Path) -> int:
             except FileNotFoundError:
                 # Removed since its name was read.
                 continue
-            with whole(folder / name) as unfinished:
+            with atomic_write(folder / name) as unfinished:
                 unfinished.write_bytes(content)
             written.append(name)
         for name in {*before, *names} - {*written}:
@@ -98,7 +107,7 @@ def _written_before(folder: Path) -> list[str]:
 
 
 def _note(folder: Path, names: Iterable[str]) -> None:
-    with whole(folder / _LIST) as unfinished:
+    with atomic_write(folder / _LIST) as unfinished:
         unfinished.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""What looks after the tables: `answerkey verify`, `export`, `backup`, `forget`, `warehouse maintain` and `move`."""
+"""`answerkey warehouse`: `verify`, `export`, `backup`, `forget`, `maintain` and `move`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,15 @@ def export(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Write tables and views into files."""
+    """Write tables and views into files for other programs.
+
+    A Parquet or CSV file for each, all from one state. In CSV, lists and maps are JSON, and texts that a spreadsheet
+    would take for formulas get an apostrophe before them.
+
+    Examples:
+        answerkey warehouse export tables
+        answerkey warehouse export sheets report_metrics sample_scores --format csv
+    """
     from answerkey.tasks.export import export as exporting
 
     rows = exporting(home, folder, names, format=format)
@@ -48,7 +56,14 @@ def backup(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Copy the home into a folder."""
+    """Copy the home into a folder, while runs go on.
+
+    Tables, ledger, pages, registered and generated answers, and parts. The copy is a home: use it with --home, or, to
+    restore it, put it in the place of the other one while no run is at work.
+
+    Examples:
+        answerkey warehouse backup /backups/2026-11-22
+    """
     from answerkey.tasks.backup import backup as backing_up
 
     done = backing_up(home, folder)
@@ -72,7 +87,17 @@ def forget(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Remove a sample, an answer or a release for good."""
+    """Remove a sample, an answer or a release for good.
+
+    Out of tables, ledger, snapshot, registered and generated answers, unfinished work and pages of the data set; the
+    files are rewritten, so that nothing of the texts is left in them. A record says that something was removed, and not
+    what. Reports about other answers are computed again from those, and say so.
+
+    Examples:
+        answerkey warehouse forget faq --sample q17 --reason 'request of 3 May'
+        answerkey warehouse forget faq --sample q17 --release gpt-4
+        answerkey warehouse forget faq --release gpt-3
+    """
     from answerkey.tasks.forget import forget as forgetting
 
     if not home.warehouse.exists():
@@ -93,7 +118,8 @@ def _say_removed(done: Removed, home: Home, *, as_json: bool) -> int:
     rows = ", ".join(f"{n:,} of {table}" for table, n in done.rows.items()) or "none"
     print(f"{home}: removal {done.removal}: rows: {rows}; {done.calls:,} calls of the ledger, {done.files:,} files")
     if done.reports:
-        print(f"computed again from what is left: {printable(', '.join(done.reports))}")
+        reports = printable(", ".join(done.reports))
+        print(f"reports whose numbers are still with it: {reports}; answerkey rerun makes one of what is left")
     if home.shared:
         print("earlier states of the lake keep the rows for 30 days; `answerkey warehouse maintain` gives them up then")
     return 0
@@ -102,18 +128,28 @@ def _say_removed(done: Removed, home: Home, *, as_json: bool) -> int:
 def maintain(
     *,
     older_than: Annotated[
-        int,
-        Parameter(help="Also remove reports older than so many days, except the newest of each release. 0: none."),
-    ] = 0,
+        int | None,
+        Parameter(help="Also remove reports older than so many days, except the newest of each release."),
+    ] = None,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Merge small files, give up old states, and remove files that nothing needs."""
+    """Keep the tables quick to read and small.
+
+    On a lake: merges small files, gives up states older than 30 days, and removes files a day after they were last
+    needed. In a file: gives free what was deleted. Reports, scores and answers stay as they are. The deployment
+    housekeeping does it every night.
+
+    Examples:
+        answerkey warehouse maintain
+        answerkey warehouse maintain --home evaluations --json
+        answerkey warehouse maintain --older-than 365
+    """
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to maintain")
-    if older_than < 0:
-        raise UserError("--older-than: write a number of days, from 1")
-    if older_than:
+    if older_than is not None:
+        if older_than < 1:
+            raise UserError("--older-than: write a number of days, from 1")
         from answerkey.tasks.forget import forget_older
 
         removed = forget_older(home, older_than)
@@ -133,7 +169,16 @@ def maintain(
 
 
 def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
-    """Hash every row again, and compute every number of every report again."""
+    """Check that the warehouse holds what was written.
+
+    Hashes every row, tests keys and checks, and compares the calls of judges with the ledger. Names what was changed,
+    added or removed by other means; the exit code is 1 then. Writers wait meanwhile. To see whether the numbers of a
+    report follow from its answers, make it again with answerkey rerun.
+
+    Examples:
+        answerkey warehouse verify
+        answerkey warehouse verify --home evaluations --json
+    """
     from answerkey.tasks.verify import verify as verifying
 
     done = verifying(home)
@@ -142,19 +187,13 @@ def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
         return int(bool(done.findings))
     for finding in done.findings:
         print(printable(str(finding)))
+    outcome = f"{len(done.findings):,} findings" if done.findings else "nothing was changed"
     print(
-        f"{home}: {done.parts:,} parts of tables hashed again; {done.numbers:,} numbers of {done.reports:,} reports, "
-        f"{done.comparisons:,} comparisons and {done.verdicts:,} verdicts computed again; {done.calls:,} calls found "
-        f"in the ledger: {f'{len(done.findings):,} findings' if done.findings else 'nothing was changed'}"
+        f"{home}: hashes of {done.parts:,} parts of tables and {done.reports:,} reports, and {done.calls:,} calls of "
+        f"judges compared: {outcome}"
     )
-    for n, what in (
-        (done.older, "reports were made by another version of the code: their intervals were not computed again"),
-        (done.apart, "comparisons lack some that they were made with: their p-values were not computed again"),
-        (done.uncompared, "calls of judges were not compared: there is no ledger here"),
-        (done.outdated, "comparisons and verdicts are of before answers were removed, or of code that is not here"),
-    ):
-        if n:
-            print(f"{n:,} {what}")
+    if done.uncompared:
+        print(f"{done.uncompared:,} calls of judges were not compared: there is no ledger here")
     return int(bool(done.findings))
 
 
@@ -166,7 +205,16 @@ def move(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
-    """Copy a home to another place and compare the two."""
+    """Move a home from a folder to a bucket, or back.
+
+    Copies tables, pages, registered answers, parts and the ledger of paid calls into a home with nothing in it, and
+    compares all of them by content. The source stays as it is. A move that was killed goes on when the same command is
+    run again.
+
+    Examples:
+        answerkey warehouse move .answerkey s3://bucket/evaluations
+        answerkey warehouse move s3://bucket/evaluations copy
+    """
     from answerkey.tasks.move import move as moving
 
     logging.basicConfig(format="%(message)s", stream=sys.stderr)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from answerkey.metrics_core.embeddings.encoder import API_REVISION, Encoded, EncoderError, EncodingFailed
-from answerkey.metrics_core.llm.litellm import litellm, retry_after
+from answerkey.metrics_core.llm.provider import litellm, retry_after
 
 ATTEMPTS = 3
 _FIRST_WAIT_SECONDS = 1.0
@@ -21,15 +21,15 @@ _TIMEOUT_SECONDS = 60.0
 _TRANSIENT = frozenset((408, 409, 429, 500, 502, 503, 504, 529))
 _NOT_THE_TEXTS = _TRANSIENT | {401, 402, 403, 404}
 _DEFAULT_LENGTH = 512
-"""For models whose limit litellm does not know: that of the shortest common ones."""
+"""The limit of models that litellm does not know: that of the shortest common ones."""
 
 
 class ApiEncoder:
     """A litellm embedding model as an `Encoder`.
 
-    This is the only layer of retries: `ATTEMPTS` per batch for rate limits, server errors and broken connections, with
-    a wait that doubles or that the server asks for. The pieces are those of a general tokenizer, close enough to tell
-    which texts are too long.
+    This class does all retries: `ATTEMPTS` per batch for rate limits, server errors and broken connections, with
+    exponential back-off or the wait that the server asks for. The pieces are those of a general tokenizer, which is
+    close enough to find texts that are too long.
 
     Raises:
         EncoderError: litellm does not know the provider.
@@ -44,7 +44,7 @@ class ApiEncoder:
         self.max_pieces = _limit(name)
 
     def pieces(self, text: str) -> Sequence[str | None]:
-        """Token ids, as texts; an API accepts every text, so no piece is unknown."""
+        """The token ids as texts; an API accepts every text, so no piece is unknown."""
         return [str(token) for token in litellm().encode(model=self.name, text=text)]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
@@ -53,13 +53,17 @@ class ApiEncoder:
         Raises:
             EncodingFailed: the API refused the texts, did not answer, or answered with something else.
         """
-        attempt = 1
+        library, attempt = litellm(), 1
+        # litellm takes a `max_retries` of 0 for embeddings as none given, and uses this number of the module instead.
+        library.DEFAULT_MAX_RETRIES = 0
         while True:
             try:
-                response = self._request(texts)
-                break
+                response = library.embedding(
+                    model=self.name, input=list(texts), num_retries=0, max_retries=0, timeout=_TIMEOUT_SECONDS
+                )
+                return _unpacked(response, len(texts))
             except Exception as error:
-                # litellm's errors carry a status, whatever class they are; anything else is our mistake.
+                # All errors of litellm have a status; any other error is a bug here.
                 status = getattr(error, "status_code", None)
                 if status is None:
                     raise
@@ -69,12 +73,6 @@ class ApiEncoder:
                     raise EncodingFailed(f"http_{status}", line, attempt, for_all=for_all) from error
                 self._sleep(_wait_seconds(error, attempt))
                 attempt += 1
-        return _unpacked(response, len(texts))
-
-    def _request(self, texts: Sequence[str]) -> Any:
-        return litellm().embedding(
-            model=self.name, input=list(texts), num_retries=0, max_retries=0, timeout=_TIMEOUT_SECONDS
-        )
 
 
 def _unpacked(response: Any, expected: int) -> Encoded:
@@ -91,7 +89,7 @@ def _unpacked(response: Any, expected: int) -> Encoded:
 def _wait_seconds(error: Exception, attempt: int) -> float:
     wait = retry_after(error)
     if wait is None:
-        # Spread, so that parallel callers do not come back in step.
+        # Jitter, so that parallel callers do not retry at the same time.
         wait = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)
     return min(max(wait, 0.0), _LONGEST_WAIT_SECONDS)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from answerkey.metrics_core.embeddings.encoder import Embedded, Encoder, Vector
+from answerkey.metrics_core.embeddings.encoder import Embedded, Encoder
 
 FILE_NAME = "embeddings.sqlite"
 
@@ -41,9 +41,8 @@ _WAIT_SECONDS = 30.0
 class EmbeddingCache:
     """One SQLite file in `folder`, shared by any number of threads and processes.
 
-    Vectors are kept as the float32 that the model returned, so a vector from the cache is the one that was computed,
-    bit for bit. When the file cannot be read or written (a full disk, a damaged file), that is logged as a warning and
-    the embeddings are computed again.
+    Vectors are stored as the float32 values of the model, bit for bit. If the file cannot be read or written (a full
+    disk, a damaged file), a warning is logged and the embeddings are computed again.
 
     >>> import tempfile
     >>> from types import SimpleNamespace
@@ -63,14 +62,15 @@ class EmbeddingCache:
         known: dict[str, Embedded] = {}
         with self._tolerantly("read"), self._open() as db:
             for key, chunks, vector in _rows(db, _identity(encoder), list(by_hash)):
-                known[by_hash[key]] = Embedded(_unpacked(vector), chunks)
+                known[by_hash[key]] = Embedded(np.frombuffer(vector, "<f4").astype(np.float32), chunks)
         return known
 
     def put(self, encoder: Encoder, embeddings: Mapping[str, Embedded]) -> None:
-        """Store `embeddings`, in one transaction. Entries that exist already are left as they are."""
+        """Store `embeddings` in one transaction. Existing entries stay unchanged."""
         identity = _identity(encoder)
         rows = [
-            (*identity, _hash(text), embedded.chunks, _packed(embedded.vector)) for text, embedded in embeddings.items()
+            (*identity, _hash(text), embedded.chunks, embedded.vector.astype("<f4").tobytes())
+            for text, embedded in embeddings.items()
         ]
         with self._tolerantly("written"), self._open() as db, db:
             db.execute(f"INSERT OR IGNORE INTO encoders ({_IDENTITY}) VALUES (?, ?, ?)", identity)
@@ -88,9 +88,9 @@ class EmbeddingCache:
         self.folder.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(self.folder / FILE_NAME, timeout=_WAIT_SECONDS)
         try:
-            # A vector fills half of the usual page and leaves the other half empty.
+            # A vector fills half of a page of the default size, which would leave the other half empty.
             db.execute("PRAGMA page_size = 32768")
-            # Readers do not wait for the writer, and a killed process leaves a whole file behind.
+            # Readers do not wait for the writer, and a killed process leaves an intact file.
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.executescript(_SCHEMA)
@@ -118,13 +118,3 @@ def _identity(encoder: Encoder) -> tuple[str, str, int]:
 
 def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
-
-
-def _packed(vector: Vector) -> bytes:
-    """Little-endian float32, four bytes a number."""
-    return vector.astype("<f4").tobytes()
-
-
-def _unpacked(data: bytes) -> Vector:
-    """The vector that `_packed` made `data` of, bit for bit."""
-    return np.frombuffer(data, "<f4").astype(np.float32)

@@ -17,7 +17,7 @@ from answerkey.metrics_core.measurement import Failed, Undefined
 def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
     """Cosine of the angle between two vectors, -1..1, computed in float64.
 
-    Values that rounding puts outside -1..1 are cut off; by the Cauchy-Schwarz inequality there are no others.
+    Values outside -1..1, which only rounding can cause, are clipped.
 
     Raises:
         ValueError: the vectors have different dimensions, or one has no direction (norm 0, NaN, infinity).
@@ -37,8 +37,8 @@ def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
 def combine(vectors: Matrix, weights: Sequence[int]) -> Vector:
     """One embedding from those of a text's chunks: the weighted mean of their directions.
 
-    Directions rather than the vectors themselves, so that a chunk counts by its length in pieces and not by the length
-    of its vector. The vector of a single chunk is returned unchanged.
+    Directions are averaged rather than vectors, so that a chunk is weighted by its length in pieces and not by the
+    length of its vector. The vector of a single chunk is returned unchanged.
 
     >>> combine(np.array([[2, 0], [0, 1]], np.float32), [3, 1]).tolist()
     [0.75, 0.25]
@@ -54,16 +54,16 @@ def combine(vectors: Matrix, weights: Sequence[int]) -> Vector:
 
 
 READABLE_SHARE = 0.5
-"""A model reads a text when it knows at least this share of its letters and digits."""
+"""The share of letters and digits that a model must know to read a text."""
 
 _CLOSING = r"[\"'”’»)\]]*"
 _SENTENCE = re.compile(
-    # Full-width marks end a sentence by themselves; the others need white space, for 3.14 is one number.
+    # Full-width marks end a sentence; the others need white space behind them, unlike the one in 3.14.
     rf".+?(?:\n\s*|[.!?…؟۔।॥]{_CLOSING}\s+|[。！？｡][」』”’）]*\s*|$)",
     re.DOTALL,
 )
 _WORD = re.compile(r"\s*\S+\s*")
-# What tokenizers put before a word or a piece; it carries no meaning by itself.
+# Markers that tokenizers put before a word or a piece.
 _MARKERS = "▁Ġ# "
 
 
@@ -85,16 +85,17 @@ def chunk(text: str, pieces: Callable[[str], Sequence[str | None]], limit: int) 
     Args:
         text: not blank.
         pieces: the model's tokenizer: the pieces of a text, `None` for each that the model does not know.
-        limit: the largest number of pieces that the model reads, special ones not counted.
+        limit: the largest number of pieces that the model reads, without special ones.
 
     Returns:
-        One chunk if the text fits, several if it does not, None if the model cannot read the text (see `readable`): its
-        embedding would be that of any other text that the model cannot read.
+        One chunk if the text fits, several if it does not, None if the model cannot read the text (see `readable`): all
+        such texts would have the same embedding.
 
     >>> [part.text for part in chunk("One two. Three four.", str.split, limit=2)]
     ['One two.', 'Three four.']
     """
-    if _surely_fits(text, limit):
+    # No tokenizer returns more pieces than bytes, and all know ASCII, so most texts need not be tokenized twice.
+    if len(text) <= limit and text.isascii() and any(map(str.isalnum, text)):
         return [Chunk(text)]
     all_pieces = pieces(text)
     if not readable(text, all_pieces):
@@ -103,11 +104,6 @@ def chunk(text: str, pieces: Callable[[str], Sequence[str | None]], limit: int) 
         return [Chunk(text)]
     parts = pack(text, lambda part: len(pieces(part)) <= limit)
     return [Chunk(part, len(pieces(part))) for part in parts]
-
-
-def _surely_fits(text: str, limit: int) -> bool:
-    # No tokenizer returns more pieces than bytes, and all know ASCII. This avoids tokenizing most texts twice.
-    return len(text) <= limit and text.isascii() and any(map(str.isalnum, text))
 
 
 def readable(text: str, pieces: Sequence[str | None]) -> bool:
@@ -130,8 +126,8 @@ def readable(text: str, pieces: Sequence[str | None]) -> bool:
 def pack(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Split `text` into stripped parts that fit, filled greedily from the front.
 
-    Parts end where sentences end; a sentence that does not fit is cut between words, and a word that does not fit
-    between characters. A single character always counts as fitting.
+    Parts end at the ends of sentences; a sentence that does not fit is split between words, and a word that does not
+    fit between characters. A single character always counts as fitting.
 
     >>> pack("One. Two three. Four.", lambda part: len(part) <= 15)
     ['One. Two three.', 'Four.']
@@ -142,20 +138,16 @@ def pack(text: str, fits: Callable[[str], bool]) -> list[str]:
     while start < len(units):
         count = _most_that_fit(units, start, fits)
         if count == 0:
-            units[start : start + 1] = _smaller(units[start])
+            smaller: list[str] = _WORD.findall(units[start])
+            units[start : start + 1] = smaller if len(smaller) > 1 else list(units[start])
             continue
         parts.append("".join(units[start : start + count]).strip())
         start += count
     return [part for part in parts if part]
 
 
-def _smaller(unit: str) -> list[str]:
-    words: list[str] = _WORD.findall(unit)
-    return words if len(words) > 1 else list(unit)
-
-
 def _most_that_fit(units: Sequence[str], start: int, fits: Callable[[str], bool]) -> int:
-    """How many units from `start` on fit together: by doubling, then halving, since each try is tokenized."""
+    """The number of units from `start` that fit together, by doubling and bisection, since each try is tokenized."""
 
     def fit(count: int) -> bool:
         return fits("".join(units[start : start + count]).strip())
@@ -173,18 +165,18 @@ def _most_that_fit(units: Sequence[str], start: int, fits: Callable[[str], bool]
 
 
 Embedding = Embedded | Undefined | Failed
-"""The result for a text: a vector, nothing because the model cannot read it, or a failure."""
+"""The result for a text: a vector, `Undefined` if the model cannot read it, or a failure."""
 
 _FAILURES_IN_A_ROW = 2
-"""After this many failed batches in a row the rest is not tried: each would wait for its retries."""
+"""The number of failed batches in a row after which the rest is not tried, since each would wait for its retries."""
 
 _BATCH_CHARACTERS = 65_536
-"""Bounds the memory for a batch of long texts."""
+"""The most characters of a batch, which bounds its memory."""
 
 
 @dataclass(slots=True)
 class Embeddings:
-    """The result of `embed`: by text, with tokens and cost in US dollars (None where unknown).
+    """The result of `embed` by text, with tokens and cost in US dollars (None if unknown).
 
     >>> Embeddings().tokens
     0
@@ -202,13 +194,13 @@ class Embeddings:
 
 
 def embed(encoder: Encoder, texts: Iterable[str], cache: EmbeddingCache | None) -> Embeddings:
-    """An `Embedding` for each of `texts`, whatever happens to the others.
+    """An `Embedding` for each of `texts`; a failure does not affect other texts.
 
     Texts are sorted, so that the batches, and with them the last bits of the vectors, do not depend on their order.
-    Each batch is in the cache before the next one starts.
+    Each batch is cached before the next one starts.
 
     Args:
-        cache: where embeddings are looked up and kept; None for no cache.
+        cache: the cache for embeddings; None for no cache.
 
     >>> class Lengths:
     ...     name, revision, max_pieces, batch_size = "lengths", "1", 512, 64
@@ -268,7 +260,7 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
 
 def _encode_batch(encoder: Encoder, chunked: Mapping[str, Sequence[Chunk]], result: Embeddings) -> dict[str, Embedding]:
-    """Encode a batch; if it fails, find the text to blame by halving."""
+    """Encode a batch; if it fails, find the text that causes it by bisection."""
     try:
         vectors = _encode(encoder, [part.text for parts in chunked.values() for part in parts], result)
     except (EncodingFailed, OSError, RuntimeError, ValueError) as error:

@@ -20,7 +20,7 @@ Matrix: TypeAlias = "npt.NDArray[np.float32]"
 """Embeddings row by row: shape (texts, dimension)."""
 
 API_REVISION = "api"
-"""Stands for the revision of a model behind an API: its provider does not say which one answered."""
+"""The revision of models behind an API, whose provider does not report one."""
 
 
 class EncoderError(UserError):
@@ -34,8 +34,8 @@ class EncoderError(UserError):
 class EncodingFailed(Exception):
     """A loaded model did not embed some texts.
 
-    `for_all` says that the texts are not to blame (a wrong key, a server that does not answer), so that there is no
-    point in searching for a text that is.
+    `for_all` says that the texts are not the cause (a wrong key, a server that does not answer), so that there is no
+    point in searching for one that is.
 
     >>> EncodingFailed("http_401", "wrong key", for_all=True).code
     'http_401'
@@ -48,7 +48,7 @@ class EncodingFailed(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """Embeddings in the order of the texts, with tokens and cost in US dollars; None where the price is unknown.
+    """Embeddings in the order of the texts, with tokens and cost in US dollars (None if unknown).
 
     >>> import numpy as np
     >>> Encoded(np.ones((2, 3), np.float32), tokens=7).vectors.shape
@@ -62,7 +62,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """The embedding of one text, and the number of chunks that it was combined from.
+    """The embedding of a text, and the number of chunks that it was combined from.
 
     >>> import numpy as np
     >>> Embedded(np.ones(3, np.float32), chunks=2).chunks
@@ -75,9 +75,9 @@ class Embedded:
 
 @runtime_checkable
 class Encoder(Protocol):
-    """An embedding model. `SemanticSimilarity` accepts any object of this shape in place of a name.
+    """An embedding model. `SemanticSimilarity` accepts any object with these attributes in place of a name.
 
-    An encoder that is used from several threads must be thread-safe; those of this package are.
+    An encoder that is used by several threads must be thread-safe; those of this package are.
 
     >>> class Lengths:
     ...     name, revision, max_pieces, batch_size = "lengths", "1", 512, 64
@@ -107,11 +107,11 @@ class Encoder(Protocol):
         """The largest number of texts per call of `encode`."""
 
     def pieces(self, text: str) -> Sequence[str | None]:
-        """The pieces that the model's tokenizer cuts a text into; `None` for each unknown one."""
+        """The pieces of a text by the tokenizer of the model; `None` for each unknown one."""
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Embeddings of `texts`, none of which is longer than `max_pieces`.
 
         Raises:
-            EncodingFailed: the model did not embed them. OSError, RuntimeError and ValueError mean the same.
+            EncodingFailed: the model did not embed them. OSError, RuntimeError and ValueError are treated alike.
         """

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -92,7 +91,8 @@ class Network:
 
     def encode(self, texts: Sequence[Sequence[int]]) -> Matrix:
         """Embeddings of length 1 of texts given as ids of pieces: shape (texts, 512)."""
-        return np.concatenate([np.empty((0, _WIDTH), np.float32), *map(self._encoded, _portions(texts))])
+        portions = (texts[start:stop] for start, stop in _runs(list(map(len, texts)), _PIECES_AT_ONCE))
+        return np.concatenate([np.empty((0, _WIDTH), np.float32), *map(self._encoded, portions)])
 
     def _encoded(self, texts: Sequence[Sequence[int]]) -> Matrix:
         lengths = np.array(list(map(len, texts)), np.intp)
@@ -105,9 +105,9 @@ class Network:
         inner *= _centred(inner, self._eps)[:, None]
         inner = inner * self._gain + self._shift
         branches = []
-        for place, (size, before) in enumerate(_BRANCHES):
+        for branch, (size, before) in enumerate(_BRANCHES):
             neighbours = _neighbours(stops, lengths, size, before)
-            first = _with_blank(inner[:, place * _INNER : (place + 1) * _INNER])
+            first = _with_blank(inner[:, branch * _INNER : (branch + 1) * _INNER])
             windows, window = _distinct(np.r_[at, len(pieces)][neighbours])
             mixed = self._mixed(1, first, self._products(1, first, size), windows, before)
             second = _with_blank(mixed)
@@ -130,8 +130,8 @@ class Network:
         """A layer on some windows of `rows`, with the residual of their pieces in question: shape (windows, 256)."""
         size = windows.shape[1]
         found: Matrix = products[windows[:, 0], :_INNER] + self._of[f"b{layer}_{size}"]
-        for place in range(1, size):
-            found += products[windows[:, place], place * _INNER : (place + 1) * _INNER]
+        for position in range(1, size):
+            found += products[windows[:, position], position * _INNER : (position + 1) * _INNER]
         np.maximum(found, 0, out=found)
         found += rows[windows[:, before]]
         return found
@@ -156,22 +156,6 @@ class Network:
         return found
 
 
-def one_thread() -> Callable[[], AbstractContextManager[Any]]:
-    """What keeps numpy's products to one thread.
-
-    The matrices are small: a second thread makes the network 1.5 times as fast on an idle machine, and four times
-    slower on a busy one, where the two wait for each other.
-
-    >>> with one_thread()():
-    ...     float(np.ones(2) @ np.ones(2))
-    2.0
-    """
-    from threadpoolctl import ThreadpoolController
-
-    limit = ThreadpoolController().limit
-    return lambda: limit(limits=1, user_api="blas")
-
-
 def _side_by_side(weights: Matrix, size: int) -> Matrix:
     """The matrices of the pieces of a window, one below the other in the file: shape (256, size * 256)."""
     return np.ascontiguousarray(weights.reshape(size, _INNER, _INNER).transpose(1, 0, 2).reshape(_INNER, -1))
@@ -185,37 +169,32 @@ def _centred(rows: Matrix, eps: np.float32) -> Matrix:
 
 
 def _with_blank(rows: Matrix) -> Matrix:
-    """With a row of zeros below, which stands for the places beyond the ends of a text."""
+    """With a row of zeros below, which stands for the positions beyond the ends of a text."""
     return np.concatenate([rows, np.zeros((1, rows.shape[1]), np.float32)])
 
 
 def _neighbours(stops: Places, lengths: Places, size: int, before: int) -> Places:
-    """The places of the pieces in the window of each piece; the number of all pieces for those beyond a text's ends."""
+    """The positions of the pieces in the window of each piece; beyond the ends of a text, the number of all pieces."""
     starts, ends = np.repeat(stops - lengths, lengths)[:, None], np.repeat(stops, lengths)[:, None]
-    places = np.arange(len(starts))[:, None] + np.arange(-before, size - before)
-    return np.where((places >= starts) & (places < ends), places, len(starts))
+    positions = np.arange(len(starts))[:, None] + np.arange(-before, size - before)
+    return np.where((positions >= starts) & (positions < ends), positions, len(starts))
 
 
 def _distinct(windows: Places) -> tuple[Places, Places]:
     """The distinct rows, and for each row the index of its like."""
     base, window = int(windows.max()) + 1, windows[:, 0]
-    for place in range(1, windows.shape[1]):
-        _, first, window = np.unique(window * base + windows[:, place], return_index=True, return_inverse=True)
+    for position in range(1, windows.shape[1]):
+        _, first, window = np.unique(window * base + windows[:, position], return_index=True, return_inverse=True)
     return windows[first], window
-
-
-def _portions(texts: Sequence[Sequence[int]]) -> Iterator[Sequence[Sequence[int]]]:
-    for start, stop in _runs(list(map(len, texts)), _PIECES_AT_ONCE):
-        yield texts[start:stop]
 
 
 def _runs(lengths: Sequence[int] | Places, most: int) -> Iterator[tuple[int, int]]:
     """Start and stop of consecutive texts with at most so many pieces together, or of one that has more."""
     start, total = 0, 0
-    for place, length in enumerate(lengths):
-        if place > start and total + length > most:
-            yield start, place
-            start, total = place, 0
+    for position, length in enumerate(lengths):
+        if position > start and total + length > most:
+            yield start, position
+            start, total = position, 0
         total += int(length)
     if len(lengths):
         yield start, len(lengths)

@@ -1,24 +1,28 @@
-"""What a gate decides on: paired scores of two releases, how complete they are, and how good the judge is."""
+"""The evidence of a gate: paired scores of two releases, their coverage, and the quality of the judge."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.statistics.bounded_mean import Floats, rejects
 from answerkey.metrics_core.statistics.clustered import Codes, Mask, mean, mean_interval, proportion_interval, unit_sums
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, proportions_above
 from answerkey.metrics_core.statistics.paired import difference_interval
-from answerkey.metrics_core.statistics.power import detectable_loss, needed_to_pass
+from answerkey.metrics_core.statistics.power import detectable_loss, needed_by_width, needed_to_pass
+from answerkey.metrics_core.statistics.ppi import ppi_difference
+
+Basis = Literal["people", "people and judge", "judge", "text"]
+"""The basis of a number: human labels, labels that correct a judge, a judge alone, or the text alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Evidence that is not available: why, and what to do about it, as part of a sentence.
+    """Missing evidence: the reason and the remedy, as part of a sentence.
 
     >>> Missing("v2 has no such field").reason
     'v2 has no such field'
@@ -27,21 +31,34 @@ class Missing:
     reason: str
 
 
+class Veto(NamedTuple):
+    """The reason why the numbers of a METRIC.FIELD decide nothing, as part of a sentence: its rules are INCOMPLETE.
+
+    >>> Veto("meaning_match.match", "the judge was replaced by its fallback on 40 of 100 answers of v2").field
+    'meaning_match.match'
+    """
+
+    field: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class PairedScores:
-    """The scores of one field on one slice, each of shape (samples,), NaN where a sample has no number.
+    """The scores of one field on one slice, of shape (samples,) each; NaN for no number.
 
-    A sample that the new release did not answer has the lowest score, so that leaving answers out does not pay.
+    A sample that the new release did not answer gets the lowest score, so that leaving answers out does not pay.
 
     Attributes:
         old, new: scores of the two releases.
-        binary: all scores are 0 or 1. Otherwise they lie in `low` to `high`.
-        unanswered: by reason, which samples the new release did not answer: each counts as `low`.
-        unmeasured: by reason, which answers of the new release were not scored: each may be anything in `low` to
-            `high`.
-        changed: samples with another question or other references in the data set of the new release; None: no sample.
-        left_out: of several answers to a question, how many the new release did not give, where it gave others: in
-            `new` they count as `low`. None: every answer was given.
+        binary: whether all scores are 0 or 1. Otherwise they lie in `low` to `high`.
+        unanswered: by reason, the samples that the new release did not answer; each counts as `low`.
+        unmeasured: by reason, the samples whose answers in the new release were not scored; each may score anything in
+            `low` to `high`.
+        changed: samples whose question or references differ in the data set of the new release; None for no sample.
+        left_out: for samples with several answers, the number of answers that the new release did not give although it
+            gave others; in `new` they count as `low`. None if all were given.
+        labels: human labels of the answers of the old and of the new release: 0, 1, or NaN for no label. None if one of
+            the two has no labels, or the field is not about what the labels are about.
 
     >>> old, new = np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, np.nan])
     >>> column = PairedScores(old, new, binary=True, unanswered={"absent": np.array([False, False, True])})
@@ -58,9 +75,29 @@ class PairedScores:
     unmeasured: Mapping[str, Mask] = field(default_factory=dict)
     changed: Mask | None = None
     left_out: npt.NDArray[np.int64] | None = None
+    labels: tuple[Floats, Floats] | None = None
+
+    def by_people(self) -> PairedScores | None:
+        """The human labels in place of the scores, on the samples that have one in both releases.
+
+        An answer that the new release did not give counts as wrong.
+        """
+        if self.labels is None:
+            return None
+        old, new = self.labels
+        answered = ~np.any([np.zeros(len(old), bool), *self.unanswered.values()], axis=0)
+        known = np.isfinite(old) & (np.isfinite(new) | ~answered) & self._unchanged()
+        unanswered = {reason: mask & known for reason, mask in self.unanswered.items()}
+        return PairedScores(
+            np.where(known, old, np.nan),
+            np.where(known & answered, new, np.nan),
+            binary=True,
+            unanswered=unanswered,
+            changed=self.changed,
+        )
 
     def filled(self, unmeasured: float) -> Floats:
-        """Scores of the new release with a number for every answer that should have one."""
+        """The scores of the new release, with `low` for missing answers and `unmeasured` for unscored ones."""
         new = self.new.copy()
         for masks, value in ((self.unanswered, self.low), (self.unmeasured, unmeasured)):
             for mask in masks.values():
@@ -68,24 +105,27 @@ class PairedScores:
         return new
 
     def paired(self) -> PairedScores:
-        """The samples with a number in both releases, NaN in both for all others."""
+        """The scores with NaN in both releases for samples that lack a number in one."""
         known = self.comparable() & np.isfinite(self.new)
         old, new = (np.where(known, side, np.nan) for side in (self.old, self.new))
         return PairedScores(old, new, self.binary, self.low, self.high)
 
     def drawn(self, rows: npt.NDArray[np.intp], swapped: Mask) -> PairedScores:
-        """The samples `rows` (indices) of `paired` scores, old and new exchanged where `swapped`."""
+        """The samples `rows` (indices) of `paired` scores, with old and new exchanged for those in `swapped`."""
         old, new = self.old[rows], self.new[rows]
         return replace(self, old=np.where(swapped, new, old), new=np.where(swapped, old, new))
 
     def comparable(self) -> Mask:
-        """Which samples have a number in the old release, and the same question and references in both."""
-        return np.isfinite(self.old) if self.changed is None else np.isfinite(self.old) & ~self.changed
+        """The samples with a number in the old release, and the same question and references in both."""
+        return np.isfinite(self.old) & self._unchanged()
+
+    def _unchanged(self) -> Mask:
+        return np.ones(len(self.old), bool) if self.changed is None else ~self.changed
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many of the samples that should have a comparable number in a release have one, and what the others are.
+    """The number of samples with a comparable number in a release, of those that should have one, and what others lack.
 
     >>> Coverage("v2", n_wanted=200, n_scored=190, missing={"failed": 10}).share
     0.95
@@ -98,15 +138,15 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """0 to 1; 0 where no sample should have a number, because then nothing is known."""
+        """The share of samples with a number, 0 to 1; 0 if no sample should have one, because then nothing is known."""
         return self.n_scored / self.n_wanted if self.n_wanted else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """How far a metric agrees with human labels on the answers of `release`; kappa is None where undefined.
+    """The agreement of a metric with human labels on the answers of `release`; kappa is None if undefined.
 
-    `n` answers have a label; `source` says where the labels come from, as part of a sentence.
+    `n` answers have a label; `source` is their origin, as part of a sentence.
 
     >>> Calibrated("v2", Estimate(0.7, Interval(0.6, 0.8, "delta-log-t")), 200, "of the report").kappa.value
     0.7
@@ -115,6 +155,39 @@ class Calibrated:
     release: str
     kappa: Estimate | None
     n: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """The number of verdicts on a release that the offline judge flags as outside its training data, and why.
+
+    >>> Depth("v2", n=500, flagged=10, why="10 in a language of which it has seen little").share
+    0.98
+    """
+
+    release: str
+    n: int
+    flagged: int
+    why: str = ""
+
+    @property
+    def share(self) -> float:
+        """The share of verdicts without a flag, 0 to 1."""
+        return 1 - self.flagged / self.n if self.n else 0.0
+
+
+class BiasShift(NamedTuple):
+    """The difference of a judge's bias between two releases with labels: in the median pair and in the worst one.
+
+    `source` names the releases, as part of a sentence.
+
+    >>> BiasShift(0.02, 0.09, "20 public pairs of releases").largest
+    0.09
+    """
+
+    typical: float
+    largest: float
     source: str
 
 
@@ -129,6 +202,11 @@ class Evidence:
         calibrations: by field, for those that the policy wants calibrated: on the old release and on the new one. A
             judge makes other mistakes on other answers, so neither stands in for the other.
         clusters: (samples,): samples with the same number are not independent; None where all samples are.
+        vetoes: by field, the reasons why its numbers decide nothing, each as part of a sentence.
+        notes: sentences for the reader of the verdict, which do not change it.
+        bases: by field, the basis of its scores; by default `text`.
+        depth: by field that the offline judge scored, on the old release and on the new one.
+        bias_shifts: by field of a judge, if it is known.
 
     >>> Evidence("v1", "v2", scores={}, coverage={"rouge_l.f1": (Coverage("v2", 200, 190),)}).new
     'v2'
@@ -140,6 +218,11 @@ class Evidence:
     coverage: Mapping[str, tuple[Coverage, ...]]
     calibrations: Mapping[str, tuple[Calibrated | Missing, ...]] = field(default_factory=dict)
     clusters: Codes | None = None
+    vetoes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    bases: Mapping[str, Basis] = field(default_factory=dict)
+    depth: Mapping[str, tuple[Depth, ...]] = field(default_factory=dict)
+    bias_shifts: Mapping[str, BiasShift] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +232,13 @@ class RuleStatistic:
     Attributes:
         changes: the samples' differences, or their scores, of shape (n,); `codes`: their clusters, of which there are
             `n_clusters`. None where all samples are independent.
-        unanswered: by reason, how many of the samples count as the lowest score; `unmeasured`: how many were not
-            scored, and count as `unmeasured_as`.
-        n_changed: samples that are left out, because the question or the references changed.
-        left_out: answers that count as the lowest score within the mean of a sample that has others, and how many
-            samples these are.
+        unanswered: by reason, the number of samples that count as the lowest score; `unmeasured`: the number of samples
+            that were not scored, and count as `unmeasured_as`.
+        n_changed: samples that are left out because the question or the references changed.
+        left_out: the number of answers that count as the lowest score within the mean of a sample with further answers,
+            and the number of such samples.
+        n_labelled: for a statistic of human labels, the number of samples with a label in both releases; `judged`: the
+            difference in the scores of the same samples. Both are None for a statistic of scores.
 
     >>> same = np.zeros(100)
     >>> statistic = statistic_of(PairedScores(same, same, binary=True), None, difference=True)
@@ -175,6 +260,8 @@ class RuleStatistic:
     unmeasured_as: float = 0.0
     n_changed: int = 0
     left_out: tuple[int, int] = (0, 0)
+    n_labelled: int | None = None
+    judged: float | None = None
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -182,47 +269,112 @@ class RuleStatistic:
         return (self.low - self.high, self.high - self.low) if self.means else (self.low, self.high)
 
     def interval(self, level: float = LEVEL) -> Interval | None:
-        """The interval of the difference or of the mean, by the same methods as in reports and comparisons."""
+        """The interval of the difference or of the mean, by the methods of reports and comparisons."""
         if self.means:
-            span = self.high - self.low
-            if self.binary and self.codes is None:
-                return _interval_of_counts(int((self.changes > 0).sum()), int((self.changes < 0).sum()), self.n, level)
-            return difference_interval(self.changes, self.codes, binary=self.binary, span=span, level=level)
+            return difference_interval(
+                self.changes, self.codes, binary=self.binary, span=self.high - self.low, level=level
+            )
         if self.binary:
             return proportion_interval(self.changes, self.codes, level)
         return mean_interval(self.changes, self.codes, low=self.low, high=self.high, level=level)
 
-    def above(self, floor: float, level: float = LEVEL) -> bool:
-        """Whether the whole interval at `level` lies above `floor`."""
-        return self._beyond(floor, level, 1)
+    def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
+        """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1).
 
-    def below(self, floor: float, level: float = LEVEL) -> bool:
-        """Whether the whole interval at `level` lies below `floor`."""
-        return self._beyond(floor, level, -1)
-
-    def _beyond(self, floor: float, level: float, sign: int) -> bool:
-        """The same as by the ends of the interval, and much quicker than finding them."""
+        This equals a comparison with the end of the interval, and is much faster than finding it.
+        """
         if self.n < 2 or self.n_clusters == 1:
             return False
         if self.binary and self.codes is None:
-            interval = self.interval(level)
-            return interval is not None and (interval.low > floor if sign > 0 else interval.high < floor)
-        low, high = self.bounds if sign > 0 else (-self.bounds[1], -self.bounds[0])
+            if self.means:
+                better, worse = int((sign * self.changes > 0).sum()), int((sign * self.changes < 0).sum())
+                return bool(proportions_above(better, worse, self.n, sign * floor, level))
+            return _lies_beyond(self.interval(level), floor, sign)
+        low, high = sorted(sign * end for end in self.bounds)
         sums = sign * unit_sums(self.changes, self.codes)
         sizes = 1.0 if self.codes is None else np.bincount(self.codes).astype(np.float64)
         return bool(rejects([sums], sign * floor, sizes, low=low, high=high, alpha=(1 - level) / 2)[0])
 
     def needed_to_pass(self, floor: float, mean: float, level: float = LEVEL) -> int | None:
-        """About how many samples like these would lie above `floor` with a power of 80 %, were `mean` the true mean."""
+        """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
         return needed_to_pass(
             self.changes, self.codes, floor, mean, binary=self.binary, bounds=self.bounds, level=level
         )
 
     def detectable_loss(self, floor: float, most: float, level: float = LEVEL) -> float | None:
-        """The smallest true loss, up to `most`, that such samples show to be below `floor` with a power of 80 %."""
+        """The smallest true loss, up to `most`, that such samples show to lie below `floor` with a power of 80 %."""
         return detectable_loss(
             self.changes, self.codes, floor, most, binary=self.binary, bounds=self.bounds, level=level
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedStatistic(RuleStatistic):
+    """The difference in human labels over all samples, of which only some have labels (prediction-powered inference).
+
+    `scores` and `labels` belong to the old and to the new release, of shape (n,) each, from 0 to 1; a missing label is
+    None. `means` are those of the labels, `changes` those of the scores.
+
+    >>> right, labels = np.repeat([1.0, 0.0], [50, 50]), [1.0, 0.0] * 25 + [None] * 50
+    >>> column = PairedScores(right, right, binary=True, labels=(np.array(labels, float), np.array(labels, float)))
+    >>> statistic = people_statistic(column, None)
+    >>> type(statistic).__name__, statistic.n, statistic.n_labelled
+    ('CorrectedStatistic', 100, 50)
+    """
+
+    scores: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
+    labels: tuple[Sequence[float | None], Sequence[float | None]] = ((), ())
+
+    def interval(self, level: float = LEVEL) -> Interval | None:
+        """The interval of the difference in labels, valid whatever errors the scores have."""
+        clusters = None if self.codes is None else self.codes.tolist()
+        return ppi_difference(*self.scores, *self.labels, clusters=clusters, level=level).interval
+
+    def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
+        """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
+        return _lies_beyond(self.interval(level), floor, sign)
+
+    def needed_to_pass(self, floor: float, mean: float, level: float = LEVEL) -> int | None:
+        """About how many labels would lift the interval above `floor` with a power of 80 % if `mean` were true."""
+        if mean <= floor or not self.n_labelled:
+            return None
+        return needed_by_width(self.interval(level), mean - floor, self.n_labelled, level=level)
+
+
+def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatistic | None:
+    """The difference new - old in human labels; the scores predict the labels that are missing.
+
+    None if no sample has a label in both releases.
+
+    >>> old, new = np.ones(100), np.repeat([1.0, 0.0], [90, 10])
+    >>> labels = (np.where(np.arange(100) % 2, old, np.nan), np.where(np.arange(100) % 2, new, np.nan))
+    >>> found = people_statistic(PairedScores(old, new, binary=True, labels=labels), None)
+    >>> found.n, found.n_labelled, round(found.value, 3)
+    (100, 50, -0.1)
+    """
+    people = column.by_people()
+    alone = None if people is None else statistic_of(people, clusters, difference=True)
+    if people is None or alone is None:
+        return None
+    scores = statistic_of(column, clusters, difference=True)
+    filled = column.filled(column.low)
+    rows = np.isfinite(filled) & column.comparable()
+    labelled = np.isfinite(people.filled(0.0)) & rows
+    if scores is None or not labelled.any() or labelled.sum() == rows.sum():
+        return replace(alone, n_labelled=alone.n, judged=scores.value if scores else None)
+    span = column.high - column.low
+    old, new = ((side[rows] - column.low) / span for side in (column.old, filled))
+    before, after = (
+        [value if known else None for value, known in zip(side[rows].tolist(), labelled[rows], strict=True)]
+        for side in (people.old, people.filled(0.0))
+    )
+    codes = None if scores.codes is None else scores.codes.tolist()
+    predicted = ppi_difference(old, new, before, after, clusters=codes)
+    return CorrectedStatistic(
+        predicted.value, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,
+        scores.unanswered, n_changed=scores.n_changed, n_labelled=predicted.labelled, judged=scores.value,
+        scores=(old, new), labels=(before, after),
+    )  # fmt: skip
 
 
 def statistic_of(
@@ -231,8 +383,8 @@ def statistic_of(
     """The difference new - old, or the mean of the new release alone; None if no sample has a number.
 
     Args:
-        clusters: of all samples, shape (samples,); None where all are independent.
-        best: count answers that were not measured as the highest score. By default they count as the lowest.
+        clusters: of all samples, shape (samples,); None if all are independent.
+        best: count answers that were not scored as the highest score; by default they count as the lowest.
 
     >>> nothing = np.full(3, np.nan)
     >>> statistic_of(PairedScores(nothing, nothing, binary=True), None, difference=True) is None
@@ -246,8 +398,8 @@ def statistic_of(
     codes = None if clusters is None else np.unique(clusters[known], return_inverse=True)[1]
     # Clusters of one row each are independent rows.
     n_clusters = None if codes is None or int(codes.max()) + 1 == len(codes) else int(codes.max()) + 1
-    scores = new[known]
-    old = column.old[known]
+    scores, old = new[known], column.old[known]
+    left_out = np.zeros(1, np.int64) if column.left_out is None else column.left_out[known]
     both = (mean(old), mean(scores)) if difference else None
     changes = scores - old if difference else scores
     return RuleStatistic(
@@ -264,19 +416,12 @@ def statistic_of(
         _counts(column.unmeasured, known),
         unmeasured_as,
         int((column.changed & np.isfinite(column.old)).sum()) if difference and column.changed is not None else 0,
-        (0, 0) if column.left_out is None else _left_out(column.left_out[known]),
+        (int(left_out.sum()), int((left_out > 0).sum())),
     )
 
 
-def _left_out(answers: npt.NDArray[np.int64]) -> tuple[int, int]:
-    return int(answers.sum()), int((answers > 0).sum())
-
-
-@lru_cache(maxsize=4096)
-def _interval_of_counts(fixed: int, broken: int, n: int, level: float) -> Interval | None:
-    """Of a difference of 0/1 scores. A simulation meets the same counts again and again."""
-    changes = np.repeat([1.0, -1.0, 0.0], [fixed, broken, n - fixed - broken])
-    return difference_interval(changes, None, binary=True, level=level)
+def _lies_beyond(interval: Interval | None, floor: float, sign: int) -> bool:
+    return interval is not None and (interval.low > floor if sign > 0 else interval.high < floor)
 
 
 def _counts(masks: Mapping[str, Mask], known: Mask) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""May the new release ship? From a policy and the evidence of two reports to PASS, FAIL, INCONCLUSIVE or INCOMPLETE.
+"""The release gate: decides from a policy and the evidence of two reports whether the new release may ship.
 
 | outcome of a rule | when |
 |---|---|
@@ -10,43 +10,57 @@
 The gate says FAIL if any rule fails; otherwise INCOMPLETE if any rule is; otherwise INCONCLUSIVE if any rule is;
 otherwise PASS. A rule fails only on sound evidence, and nothing that is still missing could change that.
 
-PASS needs no correction for several rules, because every rule must hold: the chance of letting a release through that
-breaks one rule is that of this rule, at most 2.5 % (intersection-union test; Berger 1982). A single rule is enough for
-FAIL, so there the intervals are widened step by step as in Holm (1979): however many rules there are, the chance of
-any false alarm is at most 2.5 %.
+PASS needs no correction for several rules, because every rule must hold: a release that breaks a rule passes with a
+chance of at most 2.5 % (intersection-union test; Berger 1982). A single rule is enough for FAIL, so its intervals are
+widened step by step as in Holm (1979): the chance of any false alarm is at most 2.5 %, whatever the number of rules.
 
 Two identical releases over few samples are INCONCLUSIVE: 20 unchanged samples say little about 2,000.
+
+These error rates are about sampling only. A judge errs too, so a verdict names its basis, and a judge decides nothing
+if human labels contradict it, or if it flags most of its own verdicts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from answerkey.metrics_core.comparison import ALL
-from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, RuleStatistic, statistic_of
-from answerkey.metrics_core.gate.policy import Policy, PolicyRule
+from answerkey.metrics_core.gate.evidence import (
+    Basis,
+    Calibrated,
+    Coverage,
+    Depth,
+    Evidence,
+    Missing,
+    PairedScores,
+    RuleStatistic,
+    people_statistic,
+    statistic_of,
+)
+from answerkey.metrics_core.gate.policy import SCORE_KINDS, Policy, PolicyRule
 from answerkey.metrics_core.statistics.bounded_mean import minimum_clusters
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, percent
-from answerkey.metrics_core.statistics.power import POWER, needed_to_decide
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, decimals, percent
+from answerkey.metrics_core.statistics.power import POWER, needed_by_width
 
 GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 Decision = Literal["PASS", "FAIL", "INCONCLUSIVE"]
-"""What an interval says of a floor: it lies above, below, or contains it."""
+"""The decision of an interval about a floor: it lies above (PASS), below (FAIL), or contains it."""
 PRECEDENCE: tuple[GateOutcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
-"""Which outcome outweighs which, among several rules and among several gates."""
+"""Outcomes by precedence, among several rules and among several gates."""
 _MAX_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOutcome:
-    """One rule of a gate: its text, its outcome, and the reason in one sentence.
+    """The outcome of one rule of a gate, with the reason in one sentence.
 
     `value` is the statistic that the rule bounds (a difference, a mean, a kappa, the lowest coverage), `low` and `high`
-    its interval at `level`, `n` the samples; None if there is none. `needed` estimates how many samples like these
-    would decide. `n_clusters` is None where all samples are independent. `n_unanswered` samples count as the lowest
-    score, because the new release did not answer them, and `n_unmeasured` answers were not scored.
+    its interval at `level`, `n` the number of samples; None if there is none. `needed` estimates how many samples like
+    these would decide. `n_clusters` is None if all samples are independent. `n_unanswered` samples get the lowest
+    score, because the new release did not answer them; `n_unmeasured` answers were not scored.
 
     >>> RuleOutcome("coverage >= 0.95", "PASS", "all 200 samples have a number", 1.0, n=200).outcome
     'PASS'
@@ -64,20 +78,17 @@ class RuleOutcome:
     n_clusters: int | None = None
     n_unanswered: int = 0
     n_unmeasured: int = 0
-
-    @property
-    def tolerates_loss(self) -> bool:
-        """Whether the rule bounds a loss, so that `needed` is about releases that are equally good."""
-        return not self.rule.startswith(("level ", "kappa ")) and self.rule.rpartition(" ")[2].startswith("-")
+    n_labelled: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The decision of a gate, in one sentence that a release manager can act on, and the rules behind it.
 
-    `look` counts how often these two releases were decided on as data arrived, this time included; None where that is
-    not known, or nothing was looked at. The new release is one of `candidates`. `level` is that of every interval
-    behind the verdict, before Holm's steps.
+    `look` is the number of this interim analysis of the two releases, from 1; None if it is not known, or nothing was
+    analysed. The new release is one of `candidates`. `level` is that of every interval behind the verdict, before
+    Holm's steps. `notes` are further sentences for the reader. `basis` is what the primary rule rests on; None without
+    a baseline.
 
     >>> Verdict("PASS", "v2 may ship in place of v1.").outcome in PRECEDENCE
     True
@@ -89,25 +100,29 @@ class Verdict:
     look: int | None = None
     candidates: int = 1
     level: float = LEVEL
+    notes: tuple[str, ...] = ()
+    basis: Basis | None = None
 
 
 class _Gap(NamedTuple):
-    """What keeps a rule from being decided, and the outcome that the rule gets for it."""
+    """The reason why a rule cannot be decided, and the outcome that it gets instead."""
 
     outcome: GateOutcome
     reason: str
 
 
 class _About(NamedTuple):
-    """What the rules share: the name of the new release, how many rules are about scores, and the level."""
+    """The name of the new release, the number of rules about scores, the level, and by how much each rule that rests on
+    a judge alone must clear its floor."""
 
     new: str
     family: int
     level: float
+    slack: Mapping[PolicyRule, float]
 
 
 class _Bounds(NamedTuple):
-    """A rule's statistic if answers that were not scored have the lowest score, and if they have the highest one."""
+    """The statistic of a rule if answers that were not scored get the lowest score, and if they get the highest."""
 
     worst: RuleStatistic
     best: RuleStatistic
@@ -128,32 +143,68 @@ def apply_policy(policy: Policy, evidence: Evidence, level: float = LEVEL) -> Ve
     >>> apply_policy(policy, Evidence("v1", "v2", {("exact_match.match", "all"): same}, full)).outcome
     'PASS'
     """
-    statistics = {rule: _bounds(rule, evidence) for rule in policy.rules if rule.kind in ("difference", "level")}
+    statistics = {rule: _bounds(rule, evidence) for rule in policy.rules if rule.kind in SCORE_KINDS}
     known = {rule: bounds for rule, bounds in statistics.items() if isinstance(bounds, _Bounds)}
-    worst = decisions({rule: bounds.worst for rule, bounds in known.items()}, len(statistics), level)
+    slack = judge_slack(policy, evidence)
+    about = _About(evidence.new, len(statistics), level, slack)
+    worst = decisions({rule: bounds.worst for rule, bounds in known.items()}, about.family, level, slack)
     scored = all(bounds.best is bounds.worst for bounds in known.values())
-    best = worst if scored else decisions({r: bounds.best for r, bounds in known.items()}, len(statistics), level)
-    outcomes = []
+    best = worst if scored else decisions({r: b.best for r, b in known.items()}, about.family, level, slack)
+    outcomes, reasons = [], {}
     for rule in policy.rules:
         if rule.kind == "coverage":
             outcomes.append(_coverage(rule, policy, evidence))
         elif rule.kind == "kappa":
             outcomes.append(_kappa(rule, evidence))
+        elif rule.kind == "depth":
+            outcomes.append(_depth(rule, policy, evidence))
         elif isinstance(bounds := statistics[rule], Missing):
             outcomes.append(RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {bounds.reason}"))
         else:
-            gap = next(_gaps(rule, bounds.worst, policy, evidence), None)
-            outcomes.append(
-                _score(rule, bounds, gap, (worst[rule], best[rule]), _About(evidence.new, len(statistics), level))
-            )
+            decided = worst[rule], best[rule]
+            gap = next(_gaps(rule, bounds.worst, decided, policy, evidence), None)
+            if gap:
+                reasons[rule] = f"{_subject(rule, bounds.worst)}, because {gap.reason}"
+            outcomes.append(_score(rule, bounds, gap, decided, about))
     outcome = next(one for one in PRECEDENCE if any(rule.outcome == one for rule in outcomes))
-    return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes), level=level)
+    basis = _basis(policy.primary, statistics[policy.primary], evidence)
+    turning = _turning(policy.primary, outcomes[0], evidence, slack) if basis == "judge" else ()
+    decisive = {rule: one for rule, one in zip(policy.rules, outcomes, strict=True) if one.outcome == outcome}
+    sentence = _summary(outcome, decisive, reasons, policy, evidence, basis)
+    return Verdict(outcome, sentence, tuple(outcomes), level=level, notes=(*turning, *evidence.notes), basis=basis)
+
+
+def judge_slack(policy: Policy, evidence: Evidence) -> dict[PolicyRule, float]:
+    """For each rule that rests on a judge alone, the distance from its floor that the policy demands of the interval.
+
+    >>> from answerkey.metrics_core.gate.policy import parse_policy
+    >>> written = {"primary": "meaning_match.match", "margin": 0.05, "judge_bias": 0.02}
+    >>> policy = parse_policy(written, "example")
+    >>> [*judge_slack(policy, Evidence("v1", "v2", {}, {}, bases={"meaning_match.match": "judge"})).values()]
+    [0.02]
+    >>> judge_slack(policy, Evidence("v1", "v2", {}, {}, bases={"meaning_match.match": "people"}))
+    {}
+    """
+    if not policy.judge_bias:
+        return {}
+    alone = [r for r in policy.rules if r.kind in ("difference", "level") and evidence.bases.get(r.field) == "judge"]
+    return dict.fromkeys(alone, policy.judge_bias)
+
+
+def _basis(rule: PolicyRule, bounds: _Bounds | Missing, evidence: Evidence) -> Basis:
+    if rule.kind != "people":
+        return evidence.bases.get(rule.field, "text")
+    partly = isinstance(bounds, Missing) or bounds.worst.n_labelled != bounds.worst.n
+    return "people and judge" if partly else "people"
 
 
 def _bounds(rule: PolicyRule, evidence: Evidence) -> _Bounds | Missing:
     column = evidence.scores.get((rule.field, rule.slice), Missing(f"there are no scores of {rule.field}"))
     if isinstance(column, Missing):
         return column
+    if rule.kind == "people":
+        people = people_statistic(column, evidence.clusters)
+        return _Bounds(people, people) if people else Missing("no sample has a human label in both releases")
     difference = rule.kind == "difference"
     worst = statistic_of(column, evidence.clusters, difference=difference)
     if worst is None:
@@ -174,9 +225,15 @@ def _changed(n: int, new: str) -> str:
 
 
 def decisions(
-    statistics: Mapping[PolicyRule, RuleStatistic], family: int, level: float = LEVEL
+    statistics: Mapping[PolicyRule, RuleStatistic],
+    family: int,
+    level: float = LEVEL,
+    slack: Mapping[PolicyRule, float] | None = None,
 ) -> dict[PolicyRule, Decision]:
     """PASS, FAIL or INCONCLUSIVE for each rule, as one of `family` rules about scores.
+
+    Args:
+        slack: by rule, the least distance of the interval from the floor, on either side; by default 0.
 
     >>> import numpy as np
     >>> from answerkey.metrics_core.gate.evidence import PairedScores
@@ -185,20 +242,29 @@ def decisions(
     >>> list(decisions({rule: same}, family=1).values())
     ['PASS']
     """
-    failing = _failing(statistics, family, level)
+    slack = slack or {}
+    failing = _failing(statistics, family, level, slack)
     return {
-        rule: "FAIL" if rule in failing else "PASS" if statistic.above(rule.floor, level) else "INCONCLUSIVE"
+        rule: "FAIL"
+        if rule in failing
+        else "PASS"
+        if statistic.beyond(rule.floor + slack.get(rule, 0.0), 1, level)
+        else "INCONCLUSIVE"
         for rule, statistic in statistics.items()
     }
 
 
-def _failing(statistics: Mapping[PolicyRule, RuleStatistic], family: int, level: float) -> set[PolicyRule]:
+def _failing(
+    statistics: Mapping[PolicyRule, RuleStatistic], family: int, level: float, slack: Mapping[PolicyRule, float]
+) -> set[PolicyRule]:
     """The rules whose interval lies below the floor, by Holm's steps over `family` rules."""
     failing: set[PolicyRule] = set()
     while family > len(failing):
         step = 1 - (1 - level) / (family - len(failing))
         newly_failing = {
-            rule for rule, statistic in statistics.items() if rule not in failing and statistic.below(rule.floor, step)
+            rule
+            for rule, statistic in statistics.items()
+            if rule not in failing and statistic.beyond(rule.floor - slack.get(rule, 0.0), -1, step)
         }
         if not newly_failing:
             break
@@ -206,22 +272,77 @@ def _failing(statistics: Mapping[PolicyRule, RuleStatistic], family: int, level:
     return failing
 
 
-def _gaps(rule: PolicyRule, statistic: RuleStatistic, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
-    """What keeps the numbers of a rule from deciding anything, the worst first."""
+def _gaps(
+    rule: PolicyRule,
+    statistic: RuleStatistic,
+    decided: tuple[Decision, Decision],
+    policy: Policy,
+    evidence: Evidence,
+) -> Iterator[_Gap]:
+    """The reasons why the numbers of a rule decide nothing, the worst first."""
     if statistic.n_changed:
         yield _Gap("INCOMPLETE", _changed(statistic.n_changed, evidence.new))
+    for reason in evidence.vetoes.get(rule.field, ()):
+        yield _Gap("INCOMPLETE", reason)
     for part in evidence.coverage.get(rule.field, ()):
         if part.share < policy.coverage:
             yield _Gap("INCOMPLETE", f"only {_counted(part)} have a comparable number")
-    demanded = policy.kappa(rule.field)
+    if rule.kind == "people":
+        return
+    if reason := _contradiction(rule, decided, policy, evidence):
+        yield _Gap("INCOMPLETE", reason)
+    demanded = policy.rule("depth", rule.field)
+    if demanded and (depth := _depth(demanded, policy, evidence)).outcome != "PASS":
+        yield _Gap(depth.outcome, depth.sentence.removeprefix(f"{rule.field}: "))
+    demanded = policy.rule("kappa", rule.field)
     if demanded and (kappa := _kappa(demanded, evidence)).outcome != "PASS":
         yield _Gap(kappa.outcome, kappa.sentence)
+
+
+def _contradiction(rule: PolicyRule, decided: tuple[Decision, Decision], policy: Policy, evidence: Evidence) -> str:
+    """How human labels contradict the decision of a rule about the scores of the same samples; empty if they do not.
+
+    They do if the interval of the labels, or of the scores corrected by them, lies on the other side of the floor; also
+    if the corrected difference does and its interval does not contain the difference of the scores.
+    """
+    column = evidence.scores.get((rule.field, rule.slice))
+    checked = rule.kind == "difference" and decided[0] == decided[1] != "INCONCLUSIVE"
+    if not checked or not isinstance(column, PairedScores):
+        return ""
+    labels, corrected = column.by_people(), people_statistic(column, evidence.clusters)
+    alone = None if labels is None else statistic_of(labels, evidence.clusters, difference=True)
+    if alone is None or corrected is None:
+        return ""
+    passes = decided[0] == "PASS"
+    # A floor in the units of the field; labels have a range of 1.
+    span = column.high - column.low
+    floor, interval, judged = rule.floor / span, corrected.interval(), (corrected.judged or 0.0) / span
+    against = corrected.value < floor if passes else corrected.value > floor
+    apart = interval is not None and not interval.low <= judged <= interval.high
+    if not (against and apart) and not any(labels.beyond(floor, -1 if passes else 1) for labels in (alone, corrected)):
+        return ""
+    parts = [f"in the labels of {alone.n:,} samples the difference is {_signed(alone, floor)}"]
+    if corrected.n_labelled != corrected.n and corrected.interval() != alone.interval():
+        parts.append(f"corrected by them, it is {_signed(corrected, floor)} in all {corrected.n:,}")
+    remedy = "; if they were drawn at random, labels: random in the policy lets people decide"
+    return f"people contradict it: {', and '.join(parts)}{remedy if policy.labels is None else ''}"
+
+
+def _signed(statistic: RuleStatistic, floor: float) -> str:
+    interval = statistic.interval()
+    ends = [_end(end, floor, signed=True) for end in interval[:2]] if interval else []
+    span = f", {percent(LEVEL)} interval {' to '.join(ends)}" if ends else ""
+    return f"{statistic.value:+.3f}{span}"
 
 
 def _score(
     rule: PolicyRule, bounds: _Bounds, gap: _Gap | None, found: tuple[Decision, Decision], about: _About
 ) -> RuleOutcome:
-    """The outcome that was `found` both with the worst and with the best values of what was not scored."""
+    """The outcome of a rule.
+
+    Args:
+        found: the decisions with the worst and with the best values for answers that were not scored.
+    """
     outcome: GateOutcome = found[0]
     statistic = bounds.best if found == ("FAIL", "FAIL") else bounds.worst
     interval = statistic.interval(about.level)
@@ -235,28 +356,40 @@ def _score(
             "score what failed again with --only-failed, or complete the data set"
         )
     else:
-        needed = _needed(rule, statistic, about.level) if outcome == "INCONCLUSIVE" else None
-        tail = _meaning(rule, statistic, outcome, needed, about.level)
-        if outcome == "INCONCLUSIVE" and interval and interval.high < rule.floor:
+        slack = about.slack.get(rule, 0.0)
+        if outcome == "INCONCLUSIVE":
+            needed = _needed(rule, statistic, interval, rule.floor + slack, about.level)
+        tail = _meaning(rule, statistic, outcome, interval, needed, about.level)
+        without = decisions({rule: statistic}, about.family, about.level)[rule] if slack else outcome
+        if outcome == "INCONCLUSIVE" != without:
+            tail = _meaning(rule, statistic, without, interval, needed, about.level)
+            tail += f", but not by the {slack:g} more that the policy wants, since the judge may favour one release"
+        elif outcome == "INCONCLUSIVE" and interval and interval.high < rule.floor - slack:
             tail += f" (it is below the floor, but among {about.family} rules not surely enough)"
     low, high = (interval.low, interval.high) if interval else (None, None)
     sentence = f"{_numbers(rule, statistic, interval, about)}; {tail}"
     return RuleOutcome(
         rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed, about.level,
         statistic.n_clusters, sum(statistic.unanswered.values()), sum(statistic.unmeasured.values()),
+        statistic.n_labelled,
     )  # fmt: skip
 
 
-def _needed(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:
-    """Samples that would decide if the releases were equally good; where that is no pass, as different as they seem."""
-    equal = rule.kind == "difference" and rule.floor < 0
-    return statistic.needed_to_pass(rule.floor, 0.0 if equal else statistic.value, level)
+def _is_loss(rule: PolicyRule) -> bool:
+    """Whether the rule bounds a loss."""
+    return rule.kind in ("difference", "people") and rule.floor < 0
 
 
-def _minimum_clusters(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:
-    """The fewest clusters of equal size that could let the rule pass: without any change, or at the highest level."""
-    margin = -rule.floor if rule.kind == "difference" else statistic.high - rule.floor
-    return minimum_clusters(margin, (1 - level) / 2, span=statistic.high - statistic.low)
+def _needed(
+    rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None, floor: float, level: float
+) -> int | None:
+    """The number of samples (or labels, for a rule about people) that would lift the interval above the floor.
+
+    It is assumed that the releases are equally good, or, if the interval rules that out or equally good releases cannot
+    pass, that they are as different as observed.
+    """
+    equal = _is_loss(rule) and (interval is None or interval.high >= 0)
+    return statistic.needed_to_pass(floor, 0.0 if equal else statistic.value, level)
 
 
 def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None, about: _About) -> str:
@@ -275,13 +408,31 @@ def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | No
     if statistic.unmeasured:
         n, counted = sum(statistic.unmeasured.values()), _reasons(statistic.unmeasured)
         many += f", {n:,} of them not scored and counted as {statistic.unmeasured_as:g}: {counted}"
-    width = f"{percent(about.level)} interval"
+    span = "no interval"
+    if interval:
+        low, high = (_end(end, rule.floor, signed=statistic.means is not None) for end in interval[:2])
+        span = f"{percent(about.level)} interval {low} to {high}"
     if statistic.means is None:
-        span = f"{width} {interval.low:.3f} to {interval.high:.3f}" if interval else "no interval"
         return f"{_name(rule)} is {statistic.value:.3f} ({span}, {many})"
-    span = f"{percent(about.level)} interval {interval.low:+.3f} to {interval.high:+.3f}" if interval else "no interval"
     before, after = statistic.means
-    return f"{_name(rule)} went from {before:.3f} to {after:.3f} ({statistic.value:+.3f}, {span}, {many})"
+    if statistic.n_labelled is None:
+        return f"{_name(rule)} went from {before:.3f} to {after:.3f} ({statistic.value:+.3f}, {span}, {many})"
+    if statistic.n_labelled == statistic.n:
+        judge = "" if statistic.judged is None else f"; {rule.field} says {statistic.judged:+.3f}"
+        return (
+            f"human labels went from {before:.3f} to {after:.3f} ({statistic.value:+.3f}, {span}, {many}, all with "
+            f"labels in both releases{judge})"
+        )
+    alone = "" if statistic.judged is None else f", which alone says {statistic.judged:+.3f}"
+    return (
+        f"human labels differ by {statistic.value:+.3f} ({span}, {many}, {statistic.n_labelled:,} of them with labels "
+        f"in both releases, the others predicted by {rule.field}{alone})"
+    )
+
+
+def _end(end: float, floor: float, *, signed: bool) -> str:
+    """The end of an interval, with enough decimals to distinguish it from the floor and from 0."""
+    return f"{end:{'+' if signed else ''}.{decimals(end, floor, 0.0)}f}"
 
 
 def _reasons(counts: Mapping[str, int]) -> str:
@@ -292,7 +443,14 @@ def _reasons(counts: Mapping[str, int]) -> str:
     return ", ".join([*shown, *([f"{rest:,} for other reasons"] if rest else [])])
 
 
-def _meaning(rule: PolicyRule, statistic: RuleStatistic, outcome: GateOutcome, needed: int | None, level: float) -> str:
+def _meaning(
+    rule: PolicyRule,
+    statistic: RuleStatistic,
+    outcome: GateOutcome,
+    interval: Interval | None,
+    needed: int | None,
+    level: float,
+) -> str:
     if rule.kind == "level":
         shown = {"PASS": f"at least {rule.floor:g} is shown", "FAIL": f"it is below {rule.floor:g}"}
         open_ = f"at least {rule.floor:g} is not shown"
@@ -304,26 +462,51 @@ def _meaning(rule: PolicyRule, statistic: RuleStatistic, outcome: GateOutcome, n
         gain = f"a gain of more than {rule.floor:g}" if rule.floor else "a gain"
         shown = {"PASS": f"{gain} is shown", "FAIL": f"{gain} is ruled out" if rule.floor else "it is worse"}
         open_ = f"{gain} is not shown"
-    return shown.get(outcome) or f"{open_}, and {_wish(rule, statistic, needed, level)}"
+    return shown.get(outcome) or f"{open_}, and {_wish(rule, statistic, interval, needed, level)}"
 
 
-def _wish(rule: PolicyRule, statistic: RuleStatistic, needed: int | None, level: float) -> str:
-    """How many samples, or clusters, would settle it."""
-    least = _minimum_clusters(rule, statistic, level)
+def _wish(
+    rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None, needed: int | None, level: float
+) -> str:
+    """A clause about the number of samples, labels or clusters that would decide the rule."""
+    # The fewest clusters of equal size with which the rule could pass: without any change, or at the highest level.
+    margin = statistic.high - rule.floor if rule.kind == "level" else -rule.floor
+    least = minimum_clusters(margin, (1 - level) / 2, span=statistic.high - statistic.low)
     if statistic.n_clusters is not None and least is not None and statistic.n_clusters < least:
         return (
             f"with {statistic.n_clusters:,} clusters it could not be "
-            f"{'even if no answer changed' if rule.kind == 'difference' else 'whatever the answers are'}; it takes "
+            f"{'whatever the answers are' if rule.kind == 'level' else 'even if no answer changed'}; it takes "
             f"about {least:,}"
         )
-    loss = rule.kind == "difference" and rule.floor < 0
+    loss, what = _is_loss(rule), "samples" if statistic.n_labelled in (None, statistic.n) else "labels"
     decide = "rule it out" if loss else "show it"
+    worse = loss and interval is not None and interval.high < 0
+    if worse and statistic.value <= rule.floor:
+        return (
+            f"it is worse, by about {-statistic.value:.2g}; if that is the true loss, more {what} will not make it pass"
+        )
     if needed is None:
-        return f"more samples like these would not {decide}"
-    if needed <= statistic.n:
-        decide = "have ruled it out" if loss else "have shown it"
-    assumed = "both releases are equally good" if loss else "it is as high as it seems"
-    return f"about {needed:,} samples would {decide} with a power of {percent(POWER)} if {assumed}"
+        return f"more {what} like these would not {decide}"
+    if worse:
+        assumed = f"the loss is {-statistic.value:.2g}, as it seems"
+    else:
+        assumed = "both releases are equally good" if loss else "it is as high as it seems"
+    if needed <= (statistic.n if what == "samples" else statistic.n_labelled or 0):
+        return f"this many {what} would mostly {decide} if {assumed}, which is therefore in doubt"
+    about = "about" if loss and not worse else "roughly"
+    return (
+        f"{about} {rounded(needed, 2 if about == 'about' else 1):,} {what} would {decide} with a power of "
+        f"{percent(POWER)} if {assumed}"
+    )
+
+
+def rounded(n: float, digits: int) -> int:
+    """Round a count to `digits` significant digits.
+
+    >>> rounded(2141, 1), rounded(2141, 2), rounded(7, 2)
+    (2000, 2100, 7)
+    """
+    return int(round(n, digits - 1 - math.floor(math.log10(n)))) if n >= 1 else 0
 
 
 def _coverage(rule: PolicyRule, policy: Policy, evidence: Evidence) -> RuleOutcome:
@@ -340,6 +523,36 @@ def _coverage(rule: PolicyRule, policy: Policy, evidence: Evidence) -> RuleOutco
     )  # fmt: skip
 
 
+def _depth(rule: PolicyRule, policy: Policy, evidence: Evidence) -> RuleOutcome:
+    """PASS if the judge leaves enough verdicts on both releases unflagged, or if people have checked it on both."""
+    parts = evidence.depth.get(rule.field, ())
+    if not parts:
+        reason = f"{rule.field} was not scored by the offline judge, which alone flags verdicts"
+        return RuleOutcome(rule.text, "INCOMPLETE", reason)
+    least = min(parts, key=lambda part: part.share)
+    sentence = f"{rule.field}: the judge flags {flagged(parts)} as outside its training data"
+    sentence += f" ({least.why})" if least.why else ""
+    if least.share >= rule.floor:
+        return RuleOutcome(rule.text, "PASS", sentence, least.share, n=least.n)
+    kappa = policy.rule("kappa", rule.field)
+    if policy.rule("people", rule.field):
+        return RuleOutcome(rule.text, "PASS", f"{sentence}; human labels correct it", least.share, n=least.n)
+    if kappa and _kappa(kappa, evidence).outcome == "PASS":
+        return RuleOutcome(rule.text, "PASS", f"{sentence}; it is calibrated on both", least.share, n=least.n)
+    sentence += "; let people label random samples of both releases, and write labels: random in the policy"
+    return RuleOutcome(rule.text, "INCOMPLETE", sentence, least.share, n=least.n)
+
+
+def flagged(parts: tuple[Depth, ...]) -> str:
+    """A phrase with the number of verdicts that the judge flags in each release.
+
+    >>> flagged((Depth("v1", 500, 500), Depth("v2", 500, 499)))
+    '500 of 500 verdicts on v1 and 499 of 500 on v2'
+    """
+    texts = [f"{part.flagged:,} of {part.n:,}{' verdicts' * (not i)} on {part.release}" for i, part in enumerate(parts)]
+    return " and ".join(texts)
+
+
 def _counted(part: Coverage) -> str:
     missing = ", ".join(f"{n:,} {what}" for what, n in part.missing.items() if n)
     share = f"{part.n_scored:,} of {part.n_wanted:,} samples of {part.release}"
@@ -347,9 +560,9 @@ def _counted(part: Coverage) -> str:
 
 
 def _kappa(rule: PolicyRule, evidence: Evidence) -> RuleOutcome:
-    """PASS by the lower end, on both releases: the one that is worst off speaks.
+    """PASS if the lower end reaches the floor on both releases; the worse of the two decides.
 
-    A judge that is not good enough makes its numbers no evidence, not the release bad.
+    A judge below the floor makes the rule incomplete: its numbers are no evidence, but the release is not bad.
     """
     parts = evidence.calibrations.get(rule.field) or (Missing("it was never calibrated"),)
     outcomes = [_kappa_on(rule, part, len(parts)) for part in parts]
@@ -364,12 +577,13 @@ def _kappa_on(rule: PolicyRule, calibration: Calibrated | Missing, n_releases: i
         return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field} on {calibration.release}: {reason}")
     value, interval = calibration.kappa
     low, high = (interval.low, interval.high) if interval else (-1.0, 1.0)
-    span = f"{percent(LEVEL)} interval {low:.3f} to {high:.3f}, {calibration.n:,} labels {calibration.source}"
+    ends = " to ".join(_end(end, rule.floor, signed=False) for end in (low, high))
+    span = f"{percent(LEVEL)} interval {ends}, {calibration.n:,} labels {calibration.source}"
     numbers = f"kappa of {rule.field} on {calibration.release} is {value:.3f} ({span})"
     outcome: GateOutcome = "PASS" if low >= rule.floor else "INCOMPLETE" if high < rule.floor else "INCONCLUSIVE"
     needed = None
     if outcome == "INCONCLUSIVE" and interval and value > rule.floor:
-        needed = needed_to_decide(interval, value - rule.floor, calibration.n)
+        needed = needed_by_width(interval, value - rule.floor, calibration.n)
     meaning = {
         "PASS": f"at least {rule.floor:g} is shown{', and on the other release as well' if n_releases > 1 else ''}",
         "INCOMPLETE": f"it is below {rule.floor:g}, so take another judge or prompt",
@@ -383,13 +597,72 @@ def _name(rule: PolicyRule) -> str:
     return rule.field if rule.slice == ALL else f"{rule.field}[{rule.slice}]"
 
 
-def _summary(outcome: GateOutcome, rules: list[RuleOutcome], evidence: Evidence) -> str:
-    alike = [rule for rule in rules if rule.outcome == outcome]
-    others = f" (and {len(alike) - 1} more of {len(rules)} rules)" if len(alike) > 1 else ""
+def _turning(
+    rule: PolicyRule, decided: RuleOutcome, evidence: Evidence, slack: Mapping[PolicyRule, float]
+) -> Iterator[str]:
+    """A note on the shift of the judge's bias that would turn the verdict, and on shifts that were observed."""
+    low, high = decided.low, decided.high
+    if rule.kind != "difference" or low is None or high is None or decided.outcome not in ("PASS", "FAIL"):
+        return
+    passes = decided.outcome == "PASS"
+    room = abs((low if passes else high) - rule.floor)
+    shift = evidence.bias_shifts.get(rule.field)
+    known = (
+        f"between {shift.source} its bias differed by {shift.typical:.3f} (median) and {shift.largest:.3f} (largest)"
+        if shift
+        else f"nothing is known about how much its bias differs between releases: calibrate {rule.field} on two of them"
+    )
+    yield (
+        f"This verdict would turn if the judge were {room:.3f} more {'lenient' if passes else 'strict'} with "
+        f"{evidence.new} than with {evidence.old}; {known}."
+    )
+
+
+def _summary(
+    outcome: GateOutcome,
+    decisive: Mapping[PolicyRule, RuleOutcome],
+    reasons: Mapping[PolicyRule, str],
+    policy: Policy,
+    evidence: Evidence,
+    basis: Basis,
+) -> str:
+    """The sentence of the verdict, from the rules with its outcome and the reasons why numbers decide nothing."""
     start = {
-        "PASS": f"{evidence.new} may ship in place of {evidence.old}, all {len(rules)} rules hold",
+        "PASS": f"{evidence.new} may ship in place of {evidence.old}, every rule holds",
         "FAIL": f"{evidence.new} must not ship in place of {evidence.old}",
         "INCONCLUSIVE": f"Whether {evidence.new} may ship is not shown either way",
-        "INCOMPLETE": f"Whether {evidence.new} may ship cannot be said, because evidence is missing",
+        "INCOMPLETE": f"Whether {evidence.new} may ship cannot be said",
     }[outcome]
-    return f"{start}: {alike[0].sentence}{'' if outcome == 'PASS' else others}."
+    first = next(iter(decisive))
+    # A rule about depth or coverage shares its cause with the rule whose numbers it invalidates.
+    more = sum(rule.kind not in ("depth", "coverage") for rule in decisive if rule != first)
+    others = f" (and {more} more of {len(policy.rules)} rules)" if more and outcome != "PASS" else ""
+    sentence = f"{start}: {reasons.get(first, decisive[first].sentence)}{others}."
+    if outcome == "INCOMPLETE" or basis in ("text", "people"):
+        return sentence
+    depth = evidence.depth.get(policy.primary.field, ())
+    if any(part.flagged for part in depth):
+        sentence += f" The judge flags {flagged(depth)} as outside its training data."
+    return sentence if basis != "judge" else f"{_caution(policy, evidence)}: {sentence}"
+
+
+def _subject(rule: PolicyRule, statistic: RuleStatistic) -> str:
+    """The subject of a sentence about numbers that decide nothing: the difference or the mean."""
+    value = f"{statistic.value:.3f}" if statistic.means is None else f"{statistic.value:+.3f}"
+    what, verb = ("human labels", "decide") if rule.kind == "people" else (_name(rule), "decides")
+    return f"{what} ({value}) {verb} nothing"
+
+
+def _caution(policy: Policy, evidence: Evidence) -> str:
+    """The caveat that precedes the verdict of a judge."""
+    field = policy.primary.field
+    kappa = policy.rule("kappa", field)
+    column = evidence.scores.get((field, ALL))
+    people = column.by_people() if isinstance(column, PairedScores) else None
+    labelled = None if people is None else statistic_of(people, evidence.clusters, difference=True)
+    if labelled:
+        samples = f"{labelled.n:,} sample{'' if labelled.n == 1 else 's'}"
+        return f"By the judge alone, which the labels of {samples} neither contradict nor confirm"
+    if kappa and _kappa(kappa, evidence).outcome == "PASS":
+        return f"By the judge alone, whose agreement with people was measured on both releases ({kappa.text})"
+    return "By the judge alone, not checked against people"

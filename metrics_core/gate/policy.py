@@ -1,34 +1,47 @@
-"""Policies: what must hold for a release to ship, written as a primary field, a margin, and further rules.
+"""Policies: the conditions for a release to ship, written as a primary field, a margin, and further rules.
 
 primary: meaning_match.match
 margin: 0.02
 looks: once
+labels: random
+judge_bias: 0.03
 rules:
   - answer_correctness.token_overlap_recall >= -0.03
   - meaning_match.match[lang=ru] >= -0.05
   - level meaning_match.match >= 0.80
   - coverage >= 0.95
   - kappa meaning_match.match >= 0.6
+  - people meaning_match.match >= -0.02
+  - in depth meaning_match.match >= 0.5
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from answerkey.metrics_core.comparison import ALL
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.document import Located
+from answerkey.metrics_core.errors import UserError, did_you_mean
 
-RuleKind = Literal["difference", "level", "kappa", "coverage"]
-Looks = Literal["once", "repeated"]
+RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth"]
+Looks = Literal["once", "repeated"] | int
+"""The number of interim analyses: once, any number of times, or a planned number."""
+Drawing = Literal["random", "chosen"]
+"""The selection of samples with human labels."""
+SCORE_KINDS: tuple[RuleKind, ...] = ("difference", "people", "level")
+"""Rules with an interval of scores or labels."""
 
 COVERAGE = 0.95
-"""The floor of a policy that names none: without it, a release could pass because its worst answers failed."""
+"""The default floor: without coverage, a release could pass because its worst answers failed to be scored."""
+DEPTH = 0.5
+"""The default floor of fields that the offline judge scores: the share of its verdicts without a flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +49,14 @@ class PolicyRule:
     """One condition.
 
     Attributes:
-        kind: what must lie above `floor`. difference: new - old. level: the new release's own mean. kappa: the
-            agreement of the metric with human labels. coverage: the share of the samples that have a number, for every
-            field that the policy names, in both releases.
+        kind: the quantity that must lie above `floor`. difference: new - old. people: new - old in human labels; the
+            field predicts those that are missing. level: the mean of the new release. kappa: the agreement of the
+            metric with human labels. coverage: the share of samples with a number, for every field of the policy, in
+            both releases. depth: the share of the offline judge's verdicts, in each release, that it does not flag as
+            outside its training data.
         field: METRIC.FIELD, empty for coverage.
         slice: 'all', or column=value.
-        floor: in the units of the field; for a difference mostly below 0, minus the loss that is tolerated.
+        floor: in the units of the field; for a difference usually negative: minus the tolerated loss.
 
     >>> PolicyRule("difference", "rouge_l.f1", "lang=ru", -0.05).text
     'rouge_l.f1[lang=ru] >= -0.05'
@@ -54,8 +69,8 @@ class PolicyRule:
 
     @property
     def text(self) -> str:
-        """The rule as it is written in a policy."""
-        before = "" if self.kind == "difference" else f"{self.kind} "
+        """The text of the rule in a policy."""
+        before = {"difference": "", "depth": "in depth "}.get(self.kind, f"{self.kind} ")
         where = "" if self.slice == ALL else f"[{self.slice}]"
         short = f"{self.floor:g}"
         return f"{before}{self.field}{where}".rstrip() + f" >= {short if float(short) == self.floor else self.floor}"
@@ -65,8 +80,12 @@ class PolicyRule:
 class Policy:
     """The rules of a gate. The first is that of the primary field, with the margin.
 
-    `looks` says how often the gate will be asked about the same two releases as data arrive. Where it is repeated, all
-    its verdicts together have the error rate that otherwise a single one has.
+    Attributes:
+        looks: the number of interim analyses of the same two releases as data arrive. All of them together have the
+            error rate of a single one.
+        labels: the selection of the samples with human labels; None if it is not known.
+        judge_bias: how far the bias of a judge may differ between the releases, in the units of the field. A rule that
+            rests on a judge alone must hold, or be broken, by that much more.
 
     >>> Policy((PolicyRule("difference", "rouge_l.f1", ALL, -0.02), PolicyRule("coverage", "", ALL, 0.95))).coverage
     0.95
@@ -74,6 +93,38 @@ class Policy:
 
     rules: tuple[PolicyRule, ...]
     looks: Looks = "once"
+    labels: Drawing | None = None
+    judge_bias: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The policy in the form that `parse_policy` reads.
+
+        >>> policy = parse_policy({"primary": "rouge_l.f1", "margin": 0.02}, "p.yaml")
+        >>> parse_policy(policy.as_dict(), "p.yaml") == policy
+        True
+        """
+        return {
+            "primary": self.primary.field,
+            "margin": abs(self.primary.floor),
+            "looks": self.looks,
+            "labels": self.labels,
+            "judge_bias": self.judge_bias,
+            "rules": [rule.text for rule in self.rules[1:]],
+        }
+
+    def by_people(self) -> Policy:
+        """The policy with a primary rule about human labels, which the primary field predicts."""
+        rule = replace(self.primary, kind="people")
+        return replace(self, rules=(rule, *(other for other in self.rules[1:] if other != rule)))
+
+    def with_depth(self, fields: Sequence[str]) -> Policy:
+        """The policy with a rule about depth for each of these fields of the offline judge."""
+        new = [
+            PolicyRule("depth", field, ALL, DEPTH)
+            for field in fields
+            if not any(rule.kind == "depth" and rule.field == field for rule in self.rules)
+        ]
+        return replace(self, rules=(*self.rules, *new))
 
     @property
     def primary(self) -> PolicyRule:
@@ -87,72 +138,168 @@ class Policy:
 
     @property
     def needs(self) -> tuple[tuple[str, str], ...]:
-        """Field and slice of every rule about scores."""
-        return tuple(dict.fromkeys((r.field, r.slice) for r in self.rules if r.kind in ("difference", "level")))
+        """The field and the slice of every rule about scores."""
+        return tuple(dict.fromkeys((r.field, r.slice) for r in self.rules if r.kind in SCORE_KINDS))
 
     @property
     def coverage(self) -> float:
         """The share of the samples that must have a number, 0 to 1."""
         return next(rule.floor for rule in self.rules if rule.kind == "coverage")
 
-    def kappa(self, field: str) -> PolicyRule | None:
-        """The rule that demands a calibration of `field`, if any does."""
-        return next((rule for rule in self.rules if rule.kind == "kappa" and rule.field == field), None)
+    def rule(self, kind: RuleKind, field: str) -> PolicyRule | None:
+        """The first rule of this kind about `field`, if there is any."""
+        return next((rule for rule in self.rules if rule.kind == kind and rule.field == field), None)
 
 
-_LEAST_COVERAGE = 0.5
-"""The lowest share of samples with a number that a rule may demand."""
 _LARGEST_LOSS = 0.5
-"""The share of a field's range from which on a loss is no margin: a rule that tolerates it would nearly always hold."""
-KEYS = ("primary", "margin", "looks", "rules")
-"""The keys of a policy, in the order in which they are written."""
+"""The share of a field's range from which a loss is no margin: a rule that tolerates it would nearly always hold."""
 _FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
-_RULE = re.compile(rf"(?:(level|kappa)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*>=\s*(\S+)")
+_RULE = re.compile(rf"(?:(level|kappa|people|in\s+depth)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*>=\s*(\S+)")
 _HOW = (
-    "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, level METRIC.FIELD >= 0.8, "
-    "kappa METRIC.FIELD >= 0.6 or coverage >= 0.95"
+    "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, people METRIC.FIELD >= -0.02, "
+    "level METRIC.FIELD >= 0.8, kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5 or coverage >= 0.95"
 )
-_KINDS: Mapping[str | None, RuleKind] = {None: "difference", "level": "level", "kappa": "kappa"}
-_RANGE: Mapping[RuleKind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa": (-1.0, 1.0)}
+_KINDS: Mapping[str, RuleKind] = {
+    "": "difference", "people": "people", "level": "level", "kappa": "kappa", "in depth": "depth",
+}  # fmt: skip
+_RANGE: Mapping[RuleKind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa": (-1.0, 1.0), "depth": (0.0, 1.0)}
+_LEAST: Mapping[RuleKind, tuple[float, str]] = {
+    "coverage": (0.5, "nearly every release would pass; write at least 0.5, for instance 0.95"),
+    "kappa": (1e-9, "a judge that guesses has a kappa of 0; write a floor above 0, for instance 0.6"),
+    "depth": (1e-9, "every release would pass; write a floor above 0, for instance 0.5"),
+}
+"""The lowest floor that can be broken, and the problem with a lower one."""
 
 
-def parse_policy(content: object, where: str) -> Policy:
-    """Read a policy from a mapping with the keys `primary`, `margin`, `looks` and `rules`.
+def _listed(rules: object) -> object:
+    return [] if rules is None else rules if isinstance(rules, list | tuple) else [rules]
+
+
+def _number(value: object) -> object:
+    # YAML reads 1e-2 as a text.
+    with suppress(ValueError):
+        return float(value) if isinstance(value, str) else value
+    return value
+
+
+def _rule(text: object) -> PolicyRule:
+    """Parse a rule.
+
+    Raises:
+        ValueError: it is not understood, or always holds; the message says what to write.
+    """
+    # YAML makes a mapping of a line with a colon and a blank in it.
+    matched = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
+    if matched is None:
+        raise ValueError(f"not understood; {_HOW}{' in quotes' if isinstance(text, Mapping) else ''}")
+    word, field, slice_, number = matched.groups()
+    kind: RuleKind = "coverage" if field == "coverage" else _KINDS[" ".join((word or "").split())]
+    try:
+        floor = float(number)
+    except ValueError:
+        floor = math.nan
+    low, high = _RANGE.get(kind, (-math.inf, math.inf))
+    if not (math.isfinite(floor) and low <= floor <= high):
+        span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
+        raise ValueError(f"{_shown(number)} is not a number{span}; write a share as 0.95, not as 95%")
+    if kind in _LEAST and floor < _LEAST[kind][0]:
+        raise ValueError(_LEAST[kind][1])
+    if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
+        raise ValueError(f"{kind} takes no slice and no other word; {_HOW}")
+    if slice_ and "=" not in slice_:
+        raise ValueError(f"{_shown(slice_)} is not a slice; write [column=value]")
+    return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, floor)
+
+
+_NotNegative = Annotated[float, BeforeValidator(_number), Field(strict=True, ge=0, allow_inf_nan=False)]
+
+
+class PolicyFile(BaseModel):
+    """The content of a policy file.
+
+    >>> PolicyFile.model_validate({"primary": "rouge_l.f1", "margin": "2e-2"}).margin
+    0.02
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    primary: Annotated[str, Field(pattern=f"^{_FIELD}$")]
+    margin: _NotNegative
+    looks: Literal["once", "repeated"] | Annotated[int, Field(strict=True, ge=2)] = "once"
+    labels: Drawing | None = None
+    judge_bias: _NotNegative = 0.0
+    rules: Annotated[list[Annotated[PolicyRule, BeforeValidator(_rule)]], BeforeValidator(_listed)] = []
+
+
+KEYS = tuple(PolicyFile.model_fields)
+"""The keys of a policy, in the order in which they are written."""
+_REMEDIES = {
+    "primary": "write the METRIC.FIELD that decides, for instance meaning_match.match",
+    "margin": "write the loss of {primary} that does not matter, for instance 0.02. At 0 the new release must be "
+    "better to pass",
+    "looks": "write once, repeated where data arrive and the gate is asked again, or how often it will be asked, for "
+    "instance 10",
+    "labels": "write random where the samples with labels were drawn, or chosen",
+    "judge_bias": "write how far a judge's bias may differ, for instance 0.03",
+}
+"""The remedies by key."""
+
+
+def parse_policy(content: Any, where: str | Located) -> Policy:
+    """Read a policy from a mapping with the keys of `KEYS`, of which `primary` and `margin` are required.
 
     A policy without a coverage rule gets `coverage >= 0.95`.
 
     Args:
-        content: as a YAML reader returns it; `where` names its source in messages.
+        content: the parsed YAML.
+        where: the source, for messages; a YAML document adds the line.
 
     Raises:
-        UserError: something in it is invalid; one line per problem, each with what to write instead.
+        UserError: something in it is invalid; one line per problem, each with the remedy.
 
     >>> policy = parse_policy({"primary": "rouge_l.f1", "margin": 0.02, "rules": ["level rouge_l.f1 >= 0.4"]}, "p.yaml")
     >>> [rule.text for rule in policy.rules]
     ['rouge_l.f1 >= -0.02', 'level rouge_l.f1 >= 0.4', 'coverage >= 0.95']
     """
+    source = where if isinstance(where, Located) else Located(where, content, {})
+
+    def line(path: str, problem: str) -> str:
+        return f"{source.where(path) if source.lines else source.file}: {problem}"
+
     if not isinstance(content, Mapping):
-        raise UserError(
-            f"{where}: a policy has the keys primary, margin, looks and rules, for instance primary: rouge_l.f1"
-        )
-    problems: list[str] = [*_strange_keys(content)]
-    rules: list[PolicyRule] = []
-    for part in (_primary(content), *(_rule(text) for text in _texts(content))):
-        (rules if isinstance(part, PolicyRule) else problems).append(part)  # type: ignore[arg-type]
-    problems += _twice(rules)
-    if (looks := content.get("looks", "once")) not in get_args(Looks):
-        problems.append(
-            f"looks: {_given(looks)}; write once, or repeated where data arrive and the gate is asked again"
-        )
+        raise UserError(line("", f"a policy has the keys {', '.join(KEYS)}, for instance primary: rouge_l.f1"))
+    written = {str(key): value for key, value in content.items()}
+    problems: list[str] = []
+    try:
+        read = PolicyFile.model_validate(written)
+    except ValidationError as error:
+        problems = [line(*_problem(one, written)) for one in error.errors()]
+        raise UserError("\n".join(dict.fromkeys(problems))) from error
+    rules = [PolicyRule("difference", read.primary, ALL, -read.margin if read.margin else 0.0), *read.rules]
+    problems = [line(f"rules[{index - 1}]", problem) for index, problem in _twice(rules)]
     if problems:
-        raise UserError("\n".join(f"{where}: {problem}" for problem in problems))
+        raise UserError("\n".join(problems))
     if not any(rule.kind == "coverage" for rule in rules):
         rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
-    return Policy(tuple(rules), "repeated" if looks == "repeated" else "once")
+    return Policy(tuple(rules), read.looks, read.labels, read.judge_bias)
+
+
+def _problem(error: Any, written: Mapping[str, Any]) -> tuple[str, str]:
+    """The path and the description of a problem."""
+    key, *inner = error["loc"]
+    listed = ", ".join(KEYS)
+    if error["type"] == "extra_forbidden":
+        return key, f"{_shown(key)}: no such key{did_you_mean(key, KEYS) or f'; the keys are {listed}'}"
+    if key == "rules":
+        return f"rules[{inner[0]}]", f"rule {_shown(error['input'])}: {error['ctx']['error']}"
+    value = written.get(key)
+    problem = "missing" if value is None else f"{_shown(value)} cannot be used"
+    primary = written.get("primary")
+    return key, f"{key}: {problem}; {_REMEDIES[key].format(primary=primary or 'the primary field')}"
 
 
 def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]], where: str = "policy") -> None:
-    """Find out whether every rule can be broken, and can be kept.
+    """Check that every rule can be broken, and can hold.
 
     Args:
         ranges: by METRIC.FIELD, the lowest and the highest possible score; rules about other fields are not checked.
@@ -181,13 +328,13 @@ def _named(rule: PolicyRule, policy: Policy) -> str:
 
 
 def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
-    """Why every release keeps the rule, or none can."""
+    """The reason why a rule holds for every release, or for none."""
     span, where = high - low, f"{rule.field} is {low:g} to {high:g}"
     if rule.kind == "level":
         if rule.floor <= low:
             return f"every release would pass, since {where}; write a floor above {low:g}"
         return f"no release could pass, since {where}; write a floor below {high:g}" if rule.floor > high else None
-    if rule.kind != "difference":
+    if rule.kind not in ("difference", "people"):
         return None
     if rule.floor <= -_LARGEST_LOSS * span:
         return (
@@ -199,80 +346,13 @@ def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
     return None
 
 
-def _strange_keys(content: Mapping[object, object]) -> Iterator[str]:
-    for key in content:
-        if key not in KEYS:
-            near = difflib.get_close_matches(str(key), KEYS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(KEYS)}"
-            yield f"{_shown(key)}: no such key; {hint}"
-
-
-def _primary(content: Mapping[object, object]) -> PolicyRule | str:
-    field, margin = content.get("primary"), content.get("margin")
-    # YAML reads 1e-2 as a text.
-    with suppress(ValueError):
-        margin = float(margin) if isinstance(margin, str) else margin
-    if not isinstance(field, str) or not re.fullmatch(_FIELD, field):
-        return f"primary: {_given(field)}; write the METRIC.FIELD that decides, for instance meaning_match.match"
-    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < math.inf:
-        return (
-            f"margin: {_given(margin)}; write the loss of {field} that does not matter, for instance 0.02. At 0 the "
-            "new release must be better to pass"
-        )
-    return PolicyRule("difference", field, ALL, -float(margin) if margin else 0.0)
-
-
-def _texts(content: Mapping[object, object]) -> Sequence[object]:
-    rules = content.get("rules")
-    if rules is None:
-        return ()
-    return rules if isinstance(rules, Sequence) and not isinstance(rules, str) else (rules,)
-
-
-def _rule(text: object) -> PolicyRule | str:
-    """The rule, or what is wrong with it."""
-    # YAML makes a mapping of a line with a colon and a blank in it.
-    matched = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
-    if matched is None:
-        quotes = " in quotes" if isinstance(text, Mapping) else ""
-        return f"rule {_shown(text)}: not understood; {_HOW}{quotes}"
-    word, field, slice_, number = matched.groups()
-    kind: RuleKind = "coverage" if field == "coverage" else _KINDS[word]
-    try:
-        floor = float(number)
-    except ValueError:
-        floor = math.nan
-    low, high = _RANGE.get(kind, (-math.inf, math.inf))
-    if not (math.isfinite(floor) and low <= floor <= high):
-        span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
-        return f"rule {_shown(text)}: {_shown(number)} is not a number{span}; write a share as 0.95, not as 95%"
-    if low_floor := _always_holds(kind, floor):
-        return f"rule {_shown(text)}: {low_floor}"
-    if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
-        return f"rule {_shown(text)}: {kind} takes no slice and no other word; {_HOW}"
-    if slice_ and "=" not in slice_:
-        return f"rule {_shown(text)}: {_shown(slice_)} is not a slice; write [column=value]"
-    return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, floor)
-
-
-def _always_holds(kind: RuleKind, floor: float) -> str | None:
-    if kind == "coverage" and floor < _LEAST_COVERAGE:
-        return f"nearly every release would pass; write at least {_LEAST_COVERAGE}, for instance 0.95"
-    if kind == "kappa" and floor <= 0:
-        return "a judge that guesses has a kappa of 0; write a floor above 0, for instance 0.6"
-    return None
-
-
-def _twice(rules: Sequence[PolicyRule]) -> Iterator[str]:
+def _twice(rules: Sequence[PolicyRule]) -> Iterator[tuple[int, str]]:
+    """The index of each rule that repeats an earlier one, and the problem."""
     seen: dict[tuple[RuleKind, str, str], PolicyRule] = {}
-    for rule in rules:
+    for index, rule in enumerate(rules):
         first = seen.setdefault((rule.kind, rule.field, rule.slice), rule)
         if first is not rule:
-            yield f"rule {_shown(rule.text)}: there is {_shown(first.text)} already; keep one of them"
-
-
-def _given(value: object) -> str:
-    return "missing" if value is None else f"{_shown(value)} cannot be used"
+            yield index, f"rule {_shown(rule.text)}: there is {_shown(first.text)} already; keep one of them"
 
 
 def _shown(value: object) -> str:

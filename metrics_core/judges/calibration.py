@@ -17,7 +17,7 @@ _FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class HumanAgreement:
-    """One metric field against labels.
+    """Agreement of one metric field with labels.
 
     Attributes:
         release: whose answers these are; None for all releases together.

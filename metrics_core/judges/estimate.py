@@ -32,7 +32,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     """
     n_samples = offline = 0
     draws: list[int] = []
-    seats = metric.judge.seats()
+    jurors = metric.judge.jurors()
     with known_replies(metric.access.ledger) as replies:
         counter = CostCounter(replies)
         for sample, decided in _with_known(metric, samples):
@@ -41,7 +41,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
                 offline += isinstance(decided, Scored) and DECIDED_BY in decided.details
                 continue
             new = 0
-            for judge, repeat in seats:
+            for judge, repeat in jurors:
                 for call in metric.expected_calls(sample, judge, repeat, replies):
                     new += counter.add(call, in_batch=metric.judge.batch)
             if new and (draw := draw_of(sample)):
@@ -59,7 +59,7 @@ def _of_probes(
     """The calls about probes: all of them before the rows, then one for each draw."""
     asked = [(probe, 0) for probe in probes]
     asked += [(probes[draw % len(probes)], draw) for draw in draws if probes]
-    for judge in (*metric.judge.models(), *metric.judge.substitutes()):
+    for judge in (*metric.judge.models(), *metric.judge.fallback_models()):
         for probe, repeat in asked:
             yield from metric.expected_calls(probe.sample, judge, repeat, replies)
 

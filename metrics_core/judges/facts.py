@@ -9,33 +9,29 @@ Facts of the first reference have the ids r1.1, r1.2, of the second r2.1 and so 
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 
-from answerkey.metrics_core.judges.prompt import load_prompt
+from answerkey.metrics_core.judges.prompt import closed, load_prompt
 from answerkey.metrics_core.llm.reply import Unreadable, read_object
-from answerkey.metrics_core.llm.untrusted import storable
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
-from answerkey.metrics_core.text import normalise
+from answerkey.metrics_core.text import normalise, storable
 
 
 def _list_of(items: Mapping[str, object]) -> dict[str, object]:
     return {"type": "array", "items": items}
 
 
-def _closed(**properties: Mapping[str, object]) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
 _TEXT = {"type": "string"}
-DECOMPOSE = load_prompt("decompose", _closed(facts=_list_of(_TEXT)))
-"""Takes a reference apart; `decompose_fields` is its material, `read_facts` reads the reply."""
+DECOMPOSE = load_prompt("decompose", closed(facts=_list_of(_TEXT)))
+"""Takes a reference apart; `read_facts` reads the reply."""
 MATCH = load_prompt(
     "match_facts",
-    _closed(
-        answer_facts=_list_of(_closed(id=_TEXT, fact=_TEXT)),
-        reference_facts=_list_of(_closed(id=_TEXT, equivalent=_list_of(_TEXT), contradicted_by=_list_of(_TEXT))),
+    closed(
+        answer_facts=_list_of(closed(id=_TEXT, fact=_TEXT)),
+        reference_facts=_list_of(closed(id=_TEXT, equivalent=_list_of(_TEXT), contradicted_by=_list_of(_TEXT))),
         abstained={"type": "boolean"},
     ),
 )
@@ -74,8 +70,8 @@ class FactMatching:
     that are matched elsewhere. Both are in the order of the ids. `reference` is the index among the references sent.
 
     >>> one = FactMatching(n_reference=2, n_answer=1, pairs=(("r1.1", "a1"),))
-    >>> one.similarity, one.precision, one.recall, one.missing
-    (0.5, 1.0, 0.5, ('r1.2',))
+    >>> one.similarity, one.precision, one.recall
+    (0.5, 1.0, 0.5)
     """
 
     n_reference: int
@@ -109,16 +105,6 @@ class FactMatching:
         """The harmonic mean of precision and recall (Dice coefficient); None where neither text has a fact."""
         return self._share((self.n_reference + self.n_answer) / 2)
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Reference facts that the answer neither states nor contradicts."""
-        return self._alone(reference_ids(self.reference, self.n_reference))
-
-    @property
-    def extra(self) -> tuple[str, ...]:
-        """Answer facts that the reference neither states nor contradicts."""
-        return self._alone(answer_ids(self.n_answer))
-
     def fates(self) -> dict[str, tuple[str, str]]:
         """By fact id: `matched` or `contradicted`, and the id on the other side; of several the smallest."""
         fates: dict[str, tuple[str, str]] = {}
@@ -132,10 +118,6 @@ class FactMatching:
         if not self.n_reference and not self.n_answer:
             return None
         return self.matched / whole if whole else 0.0
-
-    def _alone(self, identifiers: Sequence[str]) -> tuple[str, ...]:
-        fates = self.fates()
-        return tuple(identifier for identifier in identifiers if identifier not in fates)
 
 
 def compared(
@@ -219,11 +201,6 @@ def merged(facts: Iterable[str]) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def decompose_fields(question: str | None, reference: str) -> dict[str, object]:
-    """The material of a `DECOMPOSE` request."""
-    return {"question": question, "reference": reference}
-
-
 def match_fields(question: str | None, reference_facts: Sequence[Sequence[str]], answer: str) -> dict[str, object]:
     """The material of a `MATCH` request. `reference_facts` holds the facts of each reference, as `merged` left them.
 
@@ -268,7 +245,7 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
     reply_object = read_object(reply)
     abstained = reply_object.get("abstained")
     if not isinstance(abstained, bool):
-        raise _unreadable("abstained must be true or false")
+        raise Unreadable("unreadable", "abstained must be true or false")
     answer_facts, places = _answer_facts(reply_object)
     if abstained and answer_facts:
         raise Unreadable("inconsistent", "abstained is true although answer_facts holds facts")
@@ -288,11 +265,11 @@ def best(matches: Matches) -> tuple[int, FactMatching] | None:
     the references; then the first. None where all are undefined.
     """
 
-    def worth(place: tuple[int, FactMatching]) -> tuple[float, ...]:
-        return tuple(share or 0.0 for share in (place[1].similarity, place[1].f1, place[1].recall))
+    def rank(indexed: tuple[int, FactMatching]) -> tuple[float, ...]:
+        return tuple(share or 0.0 for share in (indexed[1].similarity, indexed[1].f1, indexed[1].recall))
 
-    defined = [place for place in enumerate(matches.by_reference) if place[1].similarity is not None]
-    return max(defined, key=worth, default=None)
+    defined = [indexed for indexed in enumerate(matches.by_reference) if indexed[1].similarity is not None]
+    return max(defined, key=rank, default=None)
 
 
 def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: Sequence[int | None]) -> Outcome:
@@ -330,41 +307,22 @@ def _reason(comparison: FactMatching, matches: Matches) -> str:
 
 
 def one_to_one(choices: Sequence[Sequence[int]]) -> dict[int, int]:
-    """A largest one-to-one matching: position in `choices` -> one of its choices.
-
-    Shortest augmenting paths (Berge), breadth first, so without recursion. What stands earlier in a list is preferred.
+    """A largest one-to-one matching (Hopcroft and Karp 1973): position in `choices` -> one of its choices.
 
     >>> one_to_one([[0, 1], [0]])
     {0: 1, 1: 0}
     """
-    partner: dict[int, int] = {}
-    owner: dict[int, int] = {}
-    for start in range(len(choices)):
-        free, reached = _shortest_path(start, choices, owner)
-        while free is not None:
-            position = reached[free]
-            owner[free] = position
-            # The choice that this position gives up is taken by the one before it on the path.
-            partner[position], free = free, partner.get(position)
-    return partner
+    import numpy as np
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
 
-
-def _shortest_path(
-    start: int, choices: Sequence[Sequence[int]], owner: Mapping[int, int]
-) -> tuple[int | None, dict[int, int]]:
-    """The nearest choice that is free, and for each choice on the way the position from which it was reached."""
-    reached: dict[int, int] = {}
-    queue = deque([start])
-    while queue:
-        position = queue.popleft()
-        for choice in choices[position]:
-            if choice in reached:
-                continue
-            reached[choice] = position
-            if choice not in owner:
-                return choice, reached
-            queue.append(owner[choice])
-    return None, reached
+    columns = list(chain.from_iterable(choices))
+    if not columns:
+        return {}
+    ends = [0, *accumulate(map(len, choices))]
+    links = csr_array((np.ones(len(columns), bool), columns, ends), shape=(len(choices), max(columns) + 1))
+    partners = maximum_bipartite_matching(links, perm_type="column")
+    return {position: int(choice) for position, choice in enumerate(partners) if choice >= 0}
 
 
 def _answer_facts(reply_object: Mapping[str, object]) -> tuple[tuple[str, ...], dict[str, int]]:
@@ -427,10 +385,6 @@ def _check(problems: Sequence[str]) -> None:
         raise Unreadable("ids", "; ".join(problems[:_LONGEST_LIST]))
 
 
-def _unreadable(message: str) -> Unreadable:
-    return Unreadable("unreadable", message)
-
-
 def _storable(fact: str) -> str:
     """On one line, as a table takes it."""
     return " ".join(storable(fact).split())
@@ -439,19 +393,19 @@ def _storable(fact: str) -> str:
 def _texts(reply_object: Mapping[str, object], name: str) -> list[str]:
     texts = reply_object.get(name)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise _unreadable(f"{name} must be a list of texts")
+        raise Unreadable("unreadable", f"{name} must be a list of texts")
     return texts
 
 
 def _text(reply_object: Mapping[str, object], name: str) -> str:
     text = reply_object.get(name)
     if not isinstance(text, str):
-        raise _unreadable(f"{name} must be a text everywhere")
+        raise Unreadable("unreadable", f"{name} must be a text everywhere")
     return text
 
 
 def _objects(reply_object: Mapping[str, object], name: str) -> list[dict[str, object]]:
     entries = reply_object.get(name)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise _unreadable(f"{name} must be a list of objects")
+        raise Unreadable("unreadable", f"{name} must be a list of objects")
     return entries

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
-from answerkey.metrics_core.judges.probes import (
-    FEWEST_ANSWERS,
-    Examination,
-    Examined,
-    JudgeStopped,
-    Probe,
-    draw_of,
-    examination_of,
-)  # fmt: skip
+from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS, Examination, Probe, draw_of, examination_of
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.judges.second_opinion import reviewed
-from answerkey.metrics_core.judges.votes import ANSWERED_BY, FALLBACK_VOTED, SPREAD, WEIGHTS, Vote, combine
+from answerkey.metrics_core.judges.votes import ANSWERED_BY, DISPUTED, FALLBACK_VOTED, SPREAD, WEIGHTS, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.availability import Unavailable
-from answerkey.metrics_core.llm.client import Asker, Batched, Client
+from answerkey.metrics_core.llm.budget import Bill
+from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.log_probabilities import probabilities
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.response import NO_WEIGHTS, NoUsableReply
-from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
+from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
+from answerkey.metrics_core.llm.response import NO_WEIGHTS, every
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference, option
@@ -44,9 +33,6 @@ from answerkey.metrics_core.text import differ_in_case, normal_reference, normal
 
 PARSER = 1
 """Counts the changes of how replies are read that can change a number."""
-
-Judged = tuple[Outcome, Usage, bool, tuple[str, ...]]
-"""The parts of a measurement that judging gives: outcome, usage, whether all came from the ledger, the requests."""
 
 _LEAST_SHOWN = 0.0005
 _log = logging.getLogger("answerkey")
@@ -80,6 +66,8 @@ class JudgeMetric(Metric):
     others: ClassVar[tuple[Field, ...]] = ()
     identical: ClassVar[Mapping[str, str]] = {}
     """Details of an answer that equals a reference."""
+    tokens_out: ClassVar[int] = 60
+    """Tokens of a usual reply, for estimates."""
     cascades: ClassVar[bool] = False
     """Whether the offline judge can decide first; see `JudgeOptions.cascade`."""
     checked_offline: ClassVar[bool] = False
@@ -98,27 +86,27 @@ class JudgeMetric(Metric):
 
     @property
     def labels(self) -> Mapping[str, float]:
-        """What a model can say as its `verdict`, with what that is worth; empty: its verdicts cannot be weighed."""
+        """The score of each label that a model can give as its `verdict`; empty if verdicts cannot be weighed."""
         return {}
 
     @property
     def weighed(self) -> bool:
-        """Whether the main number is what a model's verdict is worth on average, by its log-probabilities."""
+        """Whether the main number is the expected score of a model's verdict, by its log-probabilities."""
         return self.judge.log_probabilities and bool(self.labels)
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """What its judges are tested with; empty: nothing."""
+        """The probes that its judges are tested with; empty if there are none."""
         return ()
 
     def probes_for(self, answers: int) -> tuple[Probe, ...]:
-        """What its judges are tested with in a run of so many answers."""
+        """The probes that its judges are tested with in a run of this many answers."""
         wanted = self.judge.probes
         asked = wanted == "always" or (wanted == "auto" and answers >= FEWEST_ANSWERS)
         return self.probes if asked and not self.judge.offline else ()
 
     def of_run(self, answers: int) -> Self:
-        """The same metric for a part of a run of so many answers."""
+        """Return the metric as a part of a run of this many answers uses it."""
         if self.judge.probes != "auto":
             return self
         probing = "always" if self.probes_for(answers) else "never"
@@ -126,12 +114,12 @@ class JudgeMetric(Metric):
 
     @property
     def workload(self) -> Kind:
-        """The offline judge is a model in this process."""
+        """Where the work is done: the offline judge is a model in this process."""
         return "semantic" if self.judge.offline else "judge"
 
     @property
     def all_at_once(self) -> bool:
-        """A batch has room for all that is to be judged."""
+        """Whether all samples are judged in one piece: they go in one batch."""
         return self.judge.batch
 
     @property
@@ -140,15 +128,27 @@ class JudgeMetric(Metric):
         or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
         """
         who = self.offline_signature() if self.judge.offline else self._online()
-        return f"{self.name}|v{self.version}|judge:{who}|blank:{self.blank_answer}"
+        return f"{self.name}|v{self.version}|judge:{who}{self.also_signed}|blank:{self.blank_answer}"
+
+    @property
+    def also_signed(self) -> str:
+        """What else changes the numbers of this metric, as a part of the signature: `|NAME:VALUE`, or nothing."""
+        return ""
 
     def _online(self) -> str:
-        judges, votes = ",".join(self.judge.labels), len(self.judge.seats())
+        models, votes = self.judge.models(), len(self.judge.judges) * self.judge.repeats
+        judges = ",".join(judge.label for judge in models)
         prompts = ",".join(prompt.version for prompt in self.prompts)
         jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
         first = f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
-        sampling, sent, weighed = _sampling(self.judge), _sent(self.judge), "|verdicts:weighed" * self.weighed
-        return f"{judges}|prompt:{prompts}|parser:{PARSER}{sampling}{sent}{weighed}{jury}{first}"
+        second = f"|second:{self.offline_signature()}" if self._checks else ""
+        settings, weighed = _settings(self.judge, models), "|verdicts:weighed" * self.weighed
+        return f"{judges}|prompt:{prompts}|parser:{PARSER}{settings}{weighed}{jury}{first}{second}"
+
+    @property
+    def _checks(self) -> bool:
+        """Whether the offline judge checks every verdict of the language models."""
+        return self.checked_offline and self.judge.second_opinion == "always"
 
     @property
     def accepted_error(self) -> float:
@@ -163,30 +163,59 @@ class JudgeMetric(Metric):
             LedgerError: the ledger cannot be used.
             EncoderError: the embedding model of the offline judge is not available.
         """
-        started = time.perf_counter()
-        local = self.known(samples)
+        started, signature, local = time.perf_counter(), self.signature, self.known(samples)
         pending = [sample for sample, known in zip(samples, local, strict=True) if known is None]
-        judged = iter(self._judged(pending, len(samples), started) if pending else ())
-        signature = self.signature
-        known_already = Usage(), False, ()
+        if not pending:
+            judged = []
+        elif self.judge.offline:
+            outcomes = self.judge_offline(pending)
+            # Samples are judged together, so each gets an equal part of the time.
+            usage = Usage((time.perf_counter() - started) / len(pending))
+            judged = [
+                Measurement(sample.sample_id, self.name, signature, outcome, usage)
+                for sample, outcome in zip(pending, outcomes, strict=True)
+            ]
+        else:
+            judged = self._asked(pending, len(samples), signature)
+        rest = iter(judged)
         return [
-            Measurement(sample.sample_id, self.name, signature, *((known, *known_already) if known else next(judged)))
+            next(rest) if known is None else Measurement(sample.sample_id, self.name, signature, known)
             for sample, known in zip(samples, local, strict=True)
         ]
 
-    def _judged(self, samples: Sequence[Sample], answers: int, started: float) -> list[Judged]:
-        if self.judge.offline:
-            outcomes = self.judge_offline(samples)
-            # Samples are judged together, so each gets an equal part of the time.
-            usage = Usage((time.perf_counter() - started) / len(samples))
-            return [(outcome, usage, False, ()) for outcome in outcomes]
+    def _asked(self, samples: Sequence[Sample], answers: int, signature: str) -> list[Measurement]:
+        """The samples judged by language models, in a run of so many answers."""
         from answerkey.metrics_core.llm import loop as runtime
 
-        work = _Work(self, len(samples), self.probes_for(answers))
+        work = _Work(self, len(samples), self.probes_for(answers), signature)
         # What a batch says of itself is enough.
         judged = runtime.run(work.judge(samples), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
-        outcomes = reviewed(self, samples, [outcome for outcome, *_ in judged], self.judge.second_opinion)
-        return [(outcome, *one[1:]) for outcome, one in zip(outcomes, judged, strict=True)]
+        return self._reviewed(samples, judged) if self._checks else judged
+
+    def _reviewed(self, samples: Sequence[Sample], judged: list[Measurement]) -> list[Measurement]:
+        """The judged samples, as `Failed` with the code `DISPUTED` where the offline judge disagrees.
+
+        Answers that differ from a reference only in the case of a unit are left to the language model: the offline
+        judge takes 10 mg and 10 Mg for the same.
+        """
+        scored = [
+            index
+            for index, measured in enumerate(judged)
+            if isinstance(measured.outcome, Scored) and not self.differs_in_case(samples[index])
+        ]
+        try:
+            seconds = self.judge_offline([samples[index] for index in scored]) if scored else []
+        except UserError as error:
+            _log.warning(f"{self.name}: no second opinion of the offline judge: {error}")
+            return judged
+        for index, second in zip(scored, seconds, strict=True):
+            verdict = judged[index].outcome
+            assert isinstance(verdict, Scored)
+            if against := self.disagreement(verdict, second):
+                label = verdict.details.get("verdict") or next(iter(verdict.values.values()))
+                message = f"the judge says {label} ({verdict.reason}), and the offline judge {against}"
+                judged[index] = judged[index]._replace(outcome=Failed(DISPUTED, message))
+        return judged
 
     def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
         """For each sample the outcome if no judge need be asked, else None."""
@@ -214,41 +243,41 @@ class JudgeMetric(Metric):
 
     @abstractmethod
     def offline_signature(self) -> str:
-        """What `judge_offline` depends on: changes whenever its numbers may change."""
+        """A text that changes whenever the numbers of `judge_offline` may change."""
 
     @abstractmethod
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """What the offline judge says about samples that need a judge; same length, same order."""
+        """The outcomes of samples that need a judge, by the offline judge; same length, same order."""
 
     def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
-        """What the offline judge says against a verdict, in a few words; None where it agrees, or has said nothing."""
+        """The objection of the offline judge to a verdict, in a few words; None if it agrees or has no verdict."""
         return None
 
     @abstractmethod
-    async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
-        """What one language model says about one sample.
+    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
+        """The vote of one language model on one sample.
 
         Raises:
-            NoUsableReply, BudgetUsedUp, Unavailable, LedgerError: as `Client.ask`.
+            CallFailed, CallSkipped, LedgerError: as `Client.ask`.
         """
 
-    async def weigh(self, client: Asker, asked: Request, verdict: Scored) -> Scored:
-        """The outcome of a vote: the verdict in the reply, or what it is worth by its log-probabilities.
+    async def weigh(self, client: Client, asked: Request, verdict: Scored) -> Scored:
+        """The outcome of a vote: the verdict in the reply, or its expected score by its log-probabilities.
 
         Raises:
-            NoUsableReply: they say nothing of it.
+            CallFailed: they say nothing of it.
             LedgerError: the ledger cannot be used.
         """
         if not asked.weighed:
             return verdict
         found = probabilities((await client.origin(asked)).weights or "[]", self.labels)
         if not found:
-            raise NoUsableReply(NO_WEIGHTS, "the log-probabilities of the reply say nothing of its verdict")
-        worth = sum(self.labels[label] * share for label, share in found.items())
+            raise CallFailed(NO_WEIGHTS, "the log-probabilities of the reply say nothing of its verdict")
+        score = sum(self.labels[label] * share for label, share in found.items())
         weights = {label: round(share, 4) for label, share in found.items() if share >= _LEAST_SHOWN}
         return replace(
             verdict,
-            values={**verdict.values, self.main.name: min(max(worth, self.main.low), self.main.high)},
+            values={**verdict.values, self.main.name: min(max(score, self.main.low), self.main.high)},
             details={**verdict.details, WEIGHTS: weights},
         )
 
@@ -256,35 +285,36 @@ class JudgeMetric(Metric):
         """An outcome with the nearest verdict that there is in the place of a weighed one; of two, the better."""
         if not (self.weighed and isinstance(outcome, Scored)):
             return outcome
-        worth = outcome.values[self.main.name]
-        nearest = min(self.labels.values(), key=lambda one: (abs(one - worth), -one))
+        score = outcome.values[self.main.name]
+        nearest = min(self.labels.values(), key=lambda label: (abs(label - score), -label))
         return replace(outcome, values={**outcome.values, self.main.name: nearest})
 
-    @abstractmethod
+    def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
+        """The requests that `vote` makes, for a metric of which none depends on the reply to another."""
+        raise NotImplementedError
+
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The calls that `vote` makes, including those that the ledger answers."""
+        return [ExpectedCall(judge, one, self.tokens_out) for one in self.requests(sample, judge, repeat)]
 
 
-def _sampling(options: JudgeOptions) -> str:
-    """Temperature and seed in a signature, as far as they are sent. Of judges that differ, in the judges' order."""
+def _settings(options: JudgeOptions, models: Sequence[ModelRef]) -> str:
+    """What is sent besides the prompt, for the signature: temperature and seed as far as the judges take them, in
+    their order where they differ; what is not the default; and the fallbacks.
+    """
     # Imported late: see `check`.
-    from answerkey.metrics_core.llm.litellm import sampling_of
+    from answerkey.metrics_core.llm.provider import sampling_of
 
-    taken = [sampling_of(judge.model) for judge in options.models()]
+    taken = [sampling_of(judge.model) for judge in models]
     text = ""
     for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
         values = [value if name in one else "-" for one in taken]
         if value in values:
             text += f"|{short}:{','.join(values) if '-' in values else value}"
-    return text
-
-
-def _sent(options: JudgeOptions) -> str:
-    """What else is sent and is not the default, and who answers where the judges fail."""
     tokens = f"|max_tokens:{options.max_tokens}" if options.max_tokens != OFFLINE_JUDGE.max_tokens else ""
     effort = f"|effort:{options.reasoning_effort}" if options.reasoning_effort != "default" else ""
-    fallbacks = ",".join(judge.label for judge in options.substitutes())
-    return f"{tokens}{effort}{f'|else:{fallbacks}' if fallbacks else ''}"
+    fallbacks = ",".join(judge.label for judge in options.fallback_models())
+    return f"{text}{tokens}{effort}{f'|else:{fallbacks}' if fallbacks else ''}"
 
 
 def request(
@@ -323,11 +353,11 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
     if options.offline:
         return
     # Imported late: litellm takes seconds, and most of what imports this module calls no model.
-    from answerkey.metrics_core.llm.batch_service import BATCHING
-    from answerkey.metrics_core.llm.litellm import abilities, provider_of, sampling_of
-    from answerkey.metrics_core.llm.litellm import check as check_models
+    from answerkey.metrics_core.llm.batch import BATCHING
+    from answerkey.metrics_core.llm.provider import abilities, provider_of, sampling_of
+    from answerkey.metrics_core.llm.provider import check as check_models
 
-    judges = [*options.models(api_key), *options.substitutes(api_key)]
+    judges = [*options.models(api_key), *options.fallback_models(api_key)]
     check_models(judges, options.limits, "judge")
     for judge in judges:
         taken = sampling_of(judge.model)
@@ -350,94 +380,154 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
             )
 
 
+@dataclass(frozen=True)
+class ModelMetric(JudgeMetric):
+    """A metric that only language models can score."""
+
+    def check(self) -> None:
+        """Find out before anything is asked whether there is a language model to ask.
+
+        Raises:
+            UserError: the judge is the offline one.
+        """
+        if self.judge.offline:
+            raise UserError(
+                f"{self.name}: the offline judge cannot judge this; name a language model with --judge, for instance "
+                "openai/gpt-4o-mini"
+            )
+
+    def offline_signature(self) -> str:
+        """A constant, since the offline judge cannot score this metric."""
+        return "none"
+
+    def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
+        """Refuse.
+
+        Raises:
+            UserError: always.
+        """
+        self.check()
+        return []
+
+
+@dataclass(slots=True)
+class _Juror:
+    """One vote on a sample: a judge, in one of its repeats.
+
+    Attributes:
+        vote: of the judge, or of a fallback where the judge failed for good or is not there.
+        failures: of all that were asked, in this order.
+    """
+
+    judge: ModelRef
+    repeat: int
+    bill: Bill = field(default_factory=Bill)
+    vote: Vote | None = None
+    failures: list[tuple[ModelRef, CallFailed | CallSkipped]] = field(default_factory=list)
+
+    def result(self, fallback: Vote | None = None) -> Vote:
+        """The vote, or why there is none; `fallback` is what a fallback voted for another juror of this repeat."""
+        if self.vote is not None:
+            return self.vote
+        if fallback is not None:
+            return replace(fallback, outcome=FALLBACK_VOTED) if isinstance(fallback.outcome, Scored) else fallback
+        (_, first), *later = self.failures
+        others = "".join(f"; {asked.label}: {error}" for asked, error in later)
+        if isinstance(first, CallSkipped):
+            return Vote(self.judge.label, self.repeat, Skipped(f"{first}{others}"))
+        return Vote(self.judge.label, self.repeat, Failed(first.code, f"{first.message}{others}", self.bill.calls))
+
+
 class _Work:
     """The judging of one list of samples, and how far it is."""
 
-    def __init__(self, metric: JudgeMetric, total: int, probes: tuple[Probe, ...]) -> None:
-        self._metric = metric
-        self._options, access = metric.judge, metric.access
+    def __init__(self, metric: JudgeMetric, total: int, probes: tuple[Probe, ...], signature: str) -> None:
+        self._metric, self._options, access = metric, metric.judge, metric.access
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
-        self._seats = metric.judge.seats(access.api_key)
-        self._substitutes = metric.judge.substitutes(access.api_key)
-        self._total, self._done, self._failed = total, 0, 0
+        self.run = self._access.run
+        self._models = self._options.models(access.api_key)
+        self._fallbacks = self._options.fallback_models(access.api_key)
+        self._signature, self._total, self._done, self._failed = signature, total, 0, 0
         self._client: Client | None = None
         self._examination: Examination | None = None
         if probes:
-            judges = (*self._options.models(access.api_key), *self._substitutes)
-            self._examination = examination_of(self._access.run, metric.name, metric.main.name, probes, judges)
+            judges = (*self._models, *self._fallbacks)
+            self._examination = examination_of(self.run, metric.name, metric.main.name, probes, judges)
 
-    @property
-    def run(self) -> str:
-        """What it is counted for."""
-        return self._access.run
-
-    async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
+    async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
         from answerkey.metrics_core.llm import loop as runtime
 
-        def checked() -> None:
-            check(self._options, self._access.api_key)
-
-        limits = self._options.limits
-        async with runtime.connect(self._access, limits, "judge", checked) as client:
+        ready = partial(check, self._options, self._access.api_key)
+        async with runtime.connect(self._access, self._options.limits, "judge", ready) as client:
             self._client = client
             # All that is asked has to be there before a batch can be sent.
             at_once = len(samples) if self._options.batch else self._options.concurrency
-            return await runtime.each(samples, lambda sample: self._examined(client, sample), at_once)
+            if self._examination is not None:
+                client.admit = partial(self._admit, client, self._examination)
+            return await runtime.each(samples, partial(self._measured, client), at_once)
 
-    async def _examined(self, client: Client, sample: Sample) -> Judged:
-        """One sample, between the probes."""
-        examination = self._examination
-        if examination is None:
-            return await self._one(Batched(client), sample)
+    async def _admit(
+        self, client: Client, examination: Examination, request: Request, read: Callable[[str], object]
+    ) -> None:
+        """Let a question through that the ledger has answered, and every other only if all judges pass their probes."""
+        if not examination.passed and not await client.knows(request, read):
+            await examination.begin(partial(self._probed, client))
 
-        async def answer(probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
-            seat = _Seat(judge, repeat)
-            await self._ask(client, probe.sample, judge, seat)
-            return self._metric.rounded(seat.result().outcome)
+    async def _probed(self, client: Client, probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
+        juror = _Juror(judge, repeat)
+        await self._ask(client.for_probes(), probe.sample, judge, juror)
+        return self._metric.rounded(juror.result().outcome)
 
-        judged = await self._one(Examined(Batched(client), examination, answer), sample)
-        outcome, _, from_ledger, _ = judged
-        if isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
-            await examination.go_on(draw, answer)
-        return judged
-
-    async def _one(self, asker: Asker, sample: Sample) -> Judged:
+    async def _measured(self, client: Client, sample: Sample) -> Measurement:
         started = time.perf_counter()
-        seats = [_Seat(judge, repeat) for judge, repeat in self._seats]
-        await self._fill(asker, sample, [(seat.judge, seat) for seat in seats])
-        for substitute in self._substitutes:
-            await self._fill(asker, sample, [(substitute, seat) for seat in _open_to(substitute, seats)])
-        main, votes = self._metric.fields[0], _votes(seats)
-        outcome = combine(votes, self._options.jury, main.name, binary=main.binary)
+        jurors = [_Juror(judge, repeat) for judge in self._models for repeat in range(self._options.repeats)]
+        if len(jurors) == 1:
+            await self._ask(client, sample, jurors[0].judge, jurors[0])
+        else:
+            await every(*(self._ask(client, sample, juror.judge, juror) for juror in jurors))
+        for fallback in self._fallbacks:
+            # One vote in each repeat, since it has one reply to each: for the first juror without a vote.
+            open_to = {juror.repeat: juror for juror in reversed(jurors) if juror.vote is None}
+            await every(*(self._ask(client, sample, fallback, juror) for juror in open_to.values()))
+        outcome, known = self._outcome(jurors)
         self._done += 1
         self._failed += isinstance(outcome, Failed)
-        bill = Bill.total([seat.bill for seat in seats])
-        usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
+        bill = Bill.total([juror.bill for juror in jurors])
         tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
-        known = not bill.calls and not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
-        return outcome, usage, known, tuple(dict.fromkeys(bill.requests))
+        usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
+        from_ledger = known and not bill.calls
+        if self._examination and isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
+            await self._examination.go_on(draw, partial(self._probed, client))
+        requests = tuple(dict.fromkeys(bill.requests))
+        return Measurement(
+            sample.sample_id, self._metric.name, self._signature, outcome, usage, from_ledger, requests
+        )  # fmt: skip
 
-    async def _fill(self, asker: Asker, sample: Sample, asked: Sequence[tuple[ModelRef, _Seat]]) -> None:
-        if len(asked) == 1:
-            # As usual: without a task, which each of several needs.
-            await self._ask(asker, sample, *asked[0])
-            return
-        async with asyncio.TaskGroup() as group:
-            for judge, seat in asked:
-                group.create_task(self._ask(asker, sample, judge, seat))
+    def _outcome(self, jurors: Sequence[_Juror]) -> tuple[Outcome, bool]:
+        """The outcome of all votes, and whether there are all."""
+        by_fallback = {
+            juror.repeat: juror.vote
+            for juror in reversed(jurors)
+            if juror.vote is not None and juror.vote.judge != juror.judge.label
+        }
+        votes = [juror.result(by_fallback.get(juror.repeat)) for juror in jurors]
+        main = self._metric.fields[0]
+        outcome = combine(votes, self._options.jury, main.name, binary=main.binary)
+        named = sorted({vote.judge for vote in by_fallback.values() if isinstance(vote.outcome, Scored)})
+        if named and isinstance(outcome, Scored):
+            outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(named)})
+        return outcome, not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
 
-    async def _ask(self, asker: Asker, sample: Sample, judge: ModelRef, seat: _Seat) -> None:
-        """Have a judge, or a substitute for it, vote for a seat."""
+    async def _ask(self, client: Client, sample: Sample, judge: ModelRef, juror: _Juror) -> None:
+        """Have a judge, or a fallback for it, vote."""
         try:
-            outcome = await self._metric.vote(asker, sample, judge, seat.repeat, seat.bill)
-        except (NoUsableReply, Unavailable) as error:
-            seat.failures.append((judge, error))
-            return
-        except (BudgetUsedUp, JudgeStopped) as error:
+            outcome = await self._metric.vote(client, sample, judge, juror.repeat, juror.bill)
+        except (CallFailed, CallSkipped) as error:
+            if isinstance(error, CallFailed) or error.unavailable:
+                juror.failures.append((judge, error))
+                return
             outcome = Skipped(str(error))
-        if judge is not seat.judge and isinstance(outcome, Scored):
-            outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: judge.label})
-        seat.vote = Vote(judge.label, seat.repeat, outcome)
+        juror.vote = Vote(judge.label, juror.repeat, outcome)
 
     def say_how_far(self) -> None:
         # Work that waits for its turn has nothing to say.
@@ -449,48 +539,3 @@ class _Work:
             f"{self._failed:,} failed",
             extra=HOW_FAR,
         )
-
-
-@dataclass(slots=True)
-class _Seat:
-    """The place of one vote: a judge, in one of its repeats.
-
-    Attributes:
-        vote: of the judge, or of a fallback where the judge failed for good or is not there.
-        failures: of all that were asked, in this order.
-    """
-
-    judge: ModelRef
-    repeat: int
-    bill: Bill = field(default_factory=Bill)
-    vote: Vote | None = None
-    failures: list[tuple[ModelRef, NoUsableReply | Unavailable]] = field(default_factory=list)
-
-    def result(self) -> Vote:
-        """The vote, or why there is none."""
-        if self.vote is not None:
-            return self.vote
-        (_, first), *later = self.failures
-        others = "".join(f"; {asked.label}: {error}" for asked, error in later)
-        if isinstance(first, Unavailable):
-            return Vote(self.judge.label, self.repeat, Skipped(f"{first}{others}"))
-        return Vote(self.judge.label, self.repeat, Failed(first.code, f"{first.message}{others}", self.bill.calls))
-
-
-def _open_to(fallback: ModelRef, seats: Sequence[_Seat]) -> list[_Seat]:
-    """The seats that a fallback may vote for: the first empty one of each repeat, as it has one reply to each."""
-    heard = {seat.repeat for seat in seats if seat.vote and seat.vote.judge == fallback.label}
-    empty = {seat.repeat: seat for seat in reversed(seats) if seat.vote is None}
-    return [seat for repeat, seat in empty.items() if repeat not in heard]
-
-
-def _votes(seats: Sequence[_Seat]) -> list[Vote]:
-    """The votes of all seats. What is said of one that no fallback was left for is what the first one did instead."""
-    given = {vote.repeat: vote for seat in reversed(seats) if (vote := seat.vote) and vote.judge != seat.judge.label}
-    votes = []
-    for seat in seats:
-        vote = seat.result()
-        if seat.vote is None and (other := given.get(seat.repeat)):
-            vote = replace(other, outcome=FALLBACK_VOTED) if isinstance(other.outcome, Scored) else other
-        votes.append(vote)
-    return votes

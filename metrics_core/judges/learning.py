@@ -34,10 +34,10 @@ class LabelledSample:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What was learned.
+    """The result of learning.
 
     Attributes:
-        rubric: with the examples that agreed best with all labels; the one that was given where its own did.
+        rubric: with the examples that agreed best with all labels; as it was where the gain does not exclude a loss.
         n: answers that were judged in both ways; `corrected`: those on which judge and person disagreed at first.
         gain: the share of answers on which the judge agrees with people, before (old) and after (new), each answer
             judged with examples chosen without it and its cluster.
@@ -55,7 +55,8 @@ def learn(
     """Choose `most` examples for `rubric` from `rows`, and measure on other rows what they change.
 
     A few sets are tried, drawn first from what the judge got wrong, with both verdicts in turn; the examples that the
-    rubric has are one of the sets. Each row is judged 11 times at most.
+    rubric has are one of the sets. Without a gain on other rows, with an interval above 0, the rubric stays as it is.
+    Each row is judged 11 times at most.
 
     Raises:
         UserError: there are too few rows, or they all have one verdict; or the judge gave too few verdicts.
@@ -84,7 +85,8 @@ def learn(
         agreed[both], after[both], binary=True, level=level, seed=seed,
         clusters=[rows[place].cluster for place in np.flatnonzero(both)],
     )  # fmt: skip
-    final = _chosen(rubric, rows, agreed, np.arange(len(rows)), judge, most, seed)
+    gains = gain.interval is not None and gain.interval.low > 0
+    final = _chosen(rubric, rows, agreed, np.arange(len(rows)), judge, most, seed) if gains else rubric
     return Learned(final, int(both.sum()), int((agreed == 0).sum()), gain)
 
 

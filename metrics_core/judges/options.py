@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -9,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.validation import Validated
+from answerkey.metrics_core.validation import Option, Validated
 
 Jury = Literal["majority", "unanimous", "mean"]
 """How the votes of several judges, or of several repeats, become one score.
@@ -21,8 +23,8 @@ Jury = Literal["majority", "unanimous", "mean"]
 Probing = Literal["auto", "always", "never"]
 """Whether judges are tested with probes: `auto` where there are enough answers to judge that it is worth the calls."""
 
-SecondOpinion = Literal["never", "flagged", "always"]
-"""Which verdicts of language models the offline judge checks: `flagged`, those on answers that address their judge."""
+SecondOpinion = Literal["never", "always"]
+"""Whether the offline judge checks the verdicts of language models."""
 
 Effort = Literal["default", "none", "minimal", "low", "medium", "high", "xhigh"]
 """How much a judge thinks before it replies, where its provider offers a choice."""
@@ -85,13 +87,19 @@ class JudgeOptions(Validated):
         title="Dollars a month at most",
         description="What all runs that share the ledger may cost together in a calendar month (UTC). 0: no limit.",
     )
+    price: str = Field(
+        "",
+        title="Price",
+        description="IN,OUT: dollars per million tokens that are asked and replied, for all judges, for instance "
+        "0.15,0.6. Empty: as litellm knows it.",
+    )
     cascade: Annotated[float, NoLimitIfZero] = Field(
         0.0,
         ge=0.0,
         lt=0.5,
         title="Cascade",
-        description="Let the offline judge decide meaning_match where it errs in at most this share, for instance "
-        "0.02, and ask the judges only about the rest. 0: ask them about everything.",
+        description="Let the offline judge decide meaning_match where that makes at most this share of all answers "
+        "wrong, for instance 0.02, and ask the judges only about the rest. 0: ask them about everything.",
     )
     probes: Probing = Field(
         "auto",
@@ -100,10 +108,10 @@ class JudgeOptions(Validated):
         "50 or so; one that is wrong too often is stopped. auto: in runs of at least 50 answers.",
     )
     second_opinion: SecondOpinion = Field(
-        "flagged",
+        "never",
         title="Second opinion",
-        description="Ask the offline judge as well: about answers that address their judge (flagged; where it "
-        "disagrees, they fail as disputed), about every answer (always; disagreements are listed), or never.",
+        description="Ask the offline judge about every answer as well (always). Where it disagrees with the judge, the "
+        "answer has no score: it fails as disputed, and the report lists it.",
     )
     jury: Jury = Field(
         "majority",
@@ -119,8 +127,8 @@ class JudgeOptions(Validated):
     fallbacks: tuple[str, ...] = Field(
         (),
         title="Fallback judges",
-        description="Judges to ask, in this order, about what a named judge has failed on for good. The details of "
-        "such a verdict say who gave it.",
+        description="Judges to ask, in this order, about what a named judge has failed on for good. The report counts "
+        "their verdicts, and the next run asks the named judge again.",
     )
     temperature: float = Field(
         0.0,
@@ -147,19 +155,19 @@ class JudgeOptions(Validated):
         description="Score meaning_match and own judges with the probability of the verdict, by the log-probabilities "
         "of its tokens, instead of 0 or 1. For judges that send them.",
     )
-    concurrency: int = Field(
+    concurrency: Annotated[int, Option("--judge-concurrency")] = Field(
         64,
         ge=1,
         title="Calls at once",
         description="The most calls in flight to one judge. Its rate limit is learned during the run.",
     )
-    timeout_s: float = Field(
+    timeout_s: Annotated[float, Option("--judge-timeout")] = Field(
         60.0,
         gt=0.0,
         title="Seconds per call",
         description="Seconds after which a call is abandoned and retried.",
     )
-    deadline_s: float = Field(
+    deadline_s: Annotated[float, Option("--judge-deadline")] = Field(
         180.0,
         gt=0.0,
         title="Seconds per question",
@@ -170,7 +178,7 @@ class JudgeOptions(Validated):
         False,
         title="As a batch",
         description="Send what is not in the ledger as a batch, at about half the price, and wait for it, up to a day. "
-        "For OpenAI, Anthropic and servers with OpenAI's batch endpoints. The same command finds a batch again.",
+        "For OpenAI and servers with OpenAI's batch endpoints. The same command finds a batch again.",
     )
     batch_poll_s: float = Field(
         60.0,
@@ -178,6 +186,13 @@ class JudgeOptions(Validated):
         title="Seconds between looks",
         description="Seconds between two looks at a batch that is waited for.",
     )
+
+    @field_validator("price")
+    @classmethod
+    def _two_prices(cls, price: str) -> str:
+        if price and _dollars_per_token(price) is None:
+            raise ValueError("write the dollars per million tokens that are asked and replied, for instance 0.15,0.6")
+        return price
 
     @field_validator("judges")
     @classmethod
@@ -217,7 +232,7 @@ class JudgeOptions(Validated):
         """The judges as signatures and reports name them.
 
         Raises:
-            UserError: as `seats`.
+            UserError: a judge is named twice; a model name or an address is malformed.
         """
         return tuple(judge.label for judge in self.models()) or self.judges
 
@@ -229,42 +244,50 @@ class JudgeOptions(Validated):
             self.max_cost_total_usd or None, self.batch, self.batch_poll_s,
         )  # fmt: skip
 
-    def seats(self, api_key: str | None = None) -> tuple[tuple[ModelRef, int], ...]:
+    def jurors(self, api_key: str | None = None) -> tuple[tuple[ModelRef, int], ...]:
         """Every judge with every repeat index: each is one vote. Empty for the offline judge.
 
         Raises:
             UserError: a judge is named twice; a model name, an address or the key is malformed.
         """
-        if self.offline:
-            return ()
-        judges = self._parsed(self.judges, api_key)
-        labels = [judge.label for judge in judges]
-        # Both would get the single reply that the ledger keeps, and count as two votes.
-        if twice := sorted({label for label in labels if labels.count(label) > 1}):
-            raise UserError(f"the judge {twice[0]} is named twice; `repeats` asks one judge several times")
-        return tuple((judge, repeat) for judge in judges for repeat in range(self.repeats))
+        return tuple((judge, repeat) for judge in self.models(api_key) for repeat in range(self.repeats))
 
     def models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
         """Every judge once, in the order in which they are named. Empty for the offline judge.
 
         Raises:
-            UserError: as `seats`.
+            UserError: a judge is named twice; a model name, an address or the key is malformed.
         """
-        return tuple(judge for judge, repeat in self.seats(api_key) if not repeat)
+        return self._parsed(api_key)[: len(self.judges)]
 
-    def substitutes(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
+    def fallback_models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
         """The fallback judges.
 
         Raises:
-            UserError: a model name, an address or the key is malformed.
+            UserError: a judge is named twice; a model name, an address or the key is malformed.
         """
-        return self._parsed(self.fallbacks, api_key)
+        return self._parsed(api_key)[len(self.judges) :]
 
-    def _parsed(self, texts: tuple[str, ...], api_key: str | None) -> tuple[ModelRef, ...]:
-        return tuple(
-            ModelRef.parse(text, api_base=self.api_base, api_key=api_key, noun="judge", or_else=OFFLINE)
-            for text in texts
-        )
+    def _parsed(self, api_key: str | None) -> tuple[ModelRef, ...]:
+        if self.offline:
+            return ()
+        price, models = _dollars_per_token(self.price), dict[str, ModelRef]()
+        for text in (*self.judges, *self.fallbacks):
+            model = ModelRef.parse(text, api_base=self.api_base, api_key=api_key, noun="judge", or_else=OFFLINE)
+            # Both would get the single reply that the ledger keeps, and count as two votes.
+            if model.label in models:
+                raise UserError(f"the judge {model.label} is named twice; `repeats` asks one judge several times")
+            models[model.label] = replace(model, price=price)
+        return tuple(models.values())
+
+
+def _dollars_per_token(price: str) -> tuple[float, float] | None:
+    """The two numbers of IN,OUT, as dollars per token; None where they are not two finite numbers from 0 on."""
+    try:
+        asked, replied = (float(number) / 1e6 for number in price.split(","))
+    except ValueError:
+        return None
+    return (asked, replied) if 0.0 <= asked < math.inf and 0.0 <= replied < math.inf else None
 
 
 OFFLINE_JUDGE = JudgeOptions()

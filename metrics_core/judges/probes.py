@@ -5,8 +5,8 @@ asked about every probe of the metric, and must be right on at least `REQUIRED` 
 one row in `EVERY` that made a call it is asked about one more, and must be right on at least `REQUIRED_LATER` of the
 last `RECENT`. A judge that is not is asked nothing more in this run. A probe without a verdict (an error, a spent
 budget) says nothing about agreement, so until a judge has answered `RECENT` of them, all that it answered are weighed
-as before the first row. One that replies to nearly all of the first with what cannot be read is not believed either;
-one whose server cannot be reached is left to fail on the rows.
+as before the first row. One that gives no verdict on nearly all of the first, because its replies cannot be read or the
+order of two answers decides them, is not believed either. One whose server cannot be reached fails on the rows.
 
 Probes go the way of every question: through the ledger, the budget and the fence. Which rows have one is decided by
 their texts, so that the same rows ask the same, and an estimate can count them.
@@ -16,23 +16,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TypeVar, get_args
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
+from typing import get_args
 
-from answerkey.metrics_core.llm.client import Batched
-from answerkey.metrics_core.llm.ledger import Origin
+from answerkey.metrics_core.judges.votes import ORDER_DECIDED
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Code
-from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.spending import Bill
+from answerkey.metrics_core.llm.request import CallSkipped
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.measurement import Failed, Outcome, Scored
 from answerkey.metrics_core.sample import Sample, content_hash
-
-T = TypeVar("T")
 
 FEWEST_ANSWERS = 50
 """Answers of a run from which on its judges are probed, unless an option says otherwise."""
@@ -68,23 +64,27 @@ class Probe:
         return self.least <= value <= self.most
 
 
-class JudgeStopped(Exception):
-    """A judge was wrong about too many probes: it is not asked any more in this run."""
+@cache
+def known_answers(metric: str) -> Mapping[Probe, str]:
+    """The probes of a metric of this package, in the order of `probes.yaml`, with the baseline's answer to each.
+
+    >>> list(known_answers("meaning_match"))[0].name
+    'a paraphrase'
+    """
+    from answerkey.metrics_core.document import read_located
+
+    probes = {}
+    rows = read_located(resources.files("answerkey.metrics_core.judges").joinpath("probes.yaml")).content[metric]
+    for number, row in enumerate(rows):
+        facts = row.get("facts", ())
+        references = row.get("reference", " ".join(facts)) or ()
+        sample = Sample(f"{metric} probe {number}", row["answer"], references, row["question"], facts)
+        probes[Probe(row["name"], sample, float(row["least"]), float(row["most"]))] = row.get("baseline", "")
+    return probes
 
 
 Answer = Callable[[Probe, ModelRef, int], Awaitable[Outcome]]
 """What a judge says about a probe, in this repeat."""
-
-
-@dataclass(slots=True)
-class _Standing:
-    """What one judge made of its probes so far."""
-
-    answered: int = 0
-    right: int = 0
-    unreadable: list[str] = field(default_factory=list)
-    recent: deque[bool] = field(default_factory=lambda: deque(maxlen=RECENT))
-    wrong: list[tuple[Probe, Scored]] = field(default_factory=list)
 
 
 class Examination:
@@ -97,16 +97,18 @@ class Examination:
     """
 
     def __init__(self, metric: str, main: str, probes: Sequence[Probe], judges: Sequence[ModelRef]) -> None:
-        self._metric, self._main, self._probes = metric, main, probes
-        self._standings = {judge: _Standing() for judge in judges}
+        self._metric, self._main, self._probes, self._judges = metric, main, probes, judges
+        # Each with whether it was right.
+        self._verdicts: dict[ModelRef, list[tuple[Probe, Scored, bool]]] = {}
+        self._no_verdict: dict[ModelRef, list[str]] = {}
         self._lock = asyncio.Lock()
         self._begun = False
         self._why = ""
 
     def tally(self) -> str:
-        """How many probes were answered rightly so far, for people."""
-        standings = self._standings.values()
-        return f"{sum(one.right for one in standings)} of {sum(one.answered for one in standings)} probes right"
+        """A line for people: how many probes were answered rightly so far."""
+        right = [right for verdicts in self._verdicts.values() for *_, right in verdicts]
+        return f"{sum(right)} of {len(right)} probes right"
 
     @property
     def passed(self) -> bool:
@@ -117,71 +119,63 @@ class Examination:
         """Ask every judge about every probe, unless that was done before.
 
         Raises:
-            JudgeStopped: one of the judges was wrong about too many, now or earlier.
+            CallSkipped: one of the judges was wrong about too many, now or earlier.
         """
         async with self._lock:
             if not self._begun:
                 # Whoever began before was cancelled.
-                self._standings = {judge: _Standing() for judge in self._standings}
+                self._verdicts = {judge: [] for judge in self._judges}
+                self._no_verdict = {judge: [] for judge in self._judges}
                 async with asyncio.TaskGroup() as group:
-                    for judge in self._standings:
+                    for judge in self._judges:
                         for probe in self._probes:
                             group.create_task(self._ask(probe, judge, 0, answer))
                 self._begun = True
-                for judge, standing in self._standings.items():
-                    self._weigh(judge, standing.right, standing.answered, REQUIRED)
-                    self._hear(judge, standing.unreadable)
+                for judge in self._judges:
+                    self._weigh(judge, self._verdicts[judge], REQUIRED)
+                    self._hear(judge, self._no_verdict[judge])
         if self._why:
-            raise JudgeStopped(self._why)
+            raise CallSkipped(self._why)
 
     async def go_on(self, draw: int, answer: Answer) -> None:
         """Ask every judge about one more probe, if they still stand; `draw` as `draw_of` gives it."""
         if not self.passed:
             return
         probe = self._probes[draw % len(self._probes)]
-        for judge, standing in self._standings.items():
+        for judge in self._judges:
             await self._ask(probe, judge, draw, answer)
-            if standing.answered > RECENT:
-                self._weigh(judge, sum(standing.recent), RECENT, REQUIRED_LATER)
-            else:
-                self._weigh(judge, standing.right, standing.answered, REQUIRED)
+            verdicts = self._verdicts[judge]
+            self._weigh(judge, verdicts[-RECENT:], REQUIRED_LATER if len(verdicts) > RECENT else REQUIRED)
 
     async def _ask(self, probe: Probe, judge: ModelRef, repeat: int, answer: Answer) -> None:
         outcome = await answer(probe, judge, repeat)
-        standing = self._standings[judge]
-        if not isinstance(outcome, Scored):
-            if isinstance(outcome, Failed) and outcome.code in get_args(Code):
-                standing.unreadable.append(f"{outcome.code}: {outcome.message}")
-            return
-        right = probe.passed_by(outcome.values[self._main])
-        standing.answered += 1
-        standing.right += right
-        standing.recent.append(right)
-        if not right:
-            standing.wrong.append((probe, outcome))
+        if isinstance(outcome, Scored):
+            self._verdicts[judge].append((probe, outcome, probe.passed_by(outcome.values[self._main])))
+        elif isinstance(outcome, Failed) and outcome.code in (*get_args(Code), ORDER_DECIDED):
+            self._no_verdict[judge].append(f"{outcome.code}: {outcome.message}")
 
-    def _weigh(self, judge: ModelRef, right: int, answered: int, required: float) -> None:
-        n_wrong = answered - right
+    def _weigh(self, judge: ModelRef, verdicts: Sequence[tuple[Probe, Scored, bool]], required: float) -> None:
+        wrong = [(probe, outcome) for probe, outcome, right in verdicts if not right]
+        n_right = len(verdicts) - len(wrong)
         # One wrong verdict beside eleven time-outs is no proof.
-        if self._why or n_wrong < _FEWEST_WRONG or right >= required * answered:
+        if self._why or len(wrong) < _FEWEST_WRONG or n_right >= required * len(verdicts):
             return
-        wrong = self._standings[judge].wrong[-n_wrong:]
         names = ", ".join(dict.fromkeys(probe.name for probe, _ in wrong))
         self._why = (
-            f"judge stopped: {judge.label} was right on {right} of {answered} probes, less than {required:.0%}; "
+            f"judge stopped: {judge.label} was right on {n_right} of {len(verdicts)} probes, less than {required:.0%}; "
             f"wrong on: {names}"
         )
         items = "\n".join(self._item(probe, outcome) for probe, outcome in wrong)
         _log.warning(f"{self._metric}: {self._why}. No more rows are judged. What it was wrong on:\n{items}")
 
-    def _hear(self, judge: ModelRef, unreadable: Sequence[str]) -> None:
-        """Stop a judge that said hardly anything that can be read."""
+    def _hear(self, judge: ModelRef, no_verdict: Sequence[str]) -> None:
+        """Stop a judge that gave hardly any verdict."""
         n_probes = len(self._probes)
-        if self._why or len(unreadable) < max(_FEWEST_WRONG, REQUIRED * n_probes):
+        if self._why or len(no_verdict) < max(_FEWEST_WRONG, REQUIRED * n_probes):
             return
         self._why = (
-            f"judge stopped: {judge.label} gave no verdict that can be read on {len(unreadable)} of {n_probes} probes; "
-            f"the first: {unreadable[0]}"
+            f"judge stopped: {judge.label} gave no verdict on {len(no_verdict)} of {n_probes} probes; "
+            f"the first: {no_verdict[0]}"
         )
         _log.warning(f"{self._metric}: {self._why}. No more rows are judged.")
 
@@ -192,27 +186,6 @@ class Examination:
         known = f"{probe.least:g}" if probe.least == probe.most else f"{probe.least:g} to {probe.most:g}"
         said = f"{self._main} {outcome.values[self._main]:g}, known to be {known}"
         return f"  {probe.name}: {said}; question: {question} | reference: {reference} | answer: {answer}"
-
-
-class Examined:
-    """Asks judges about rows: what the ledger has at once, everything else only once they have passed their probes."""
-
-    def __init__(self, client: Batched, examination: Examination, answer: Answer) -> None:
-        self._client, self._examination, self._answer = client, examination, answer
-
-    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
-        """See `Client.ask`.
-
-        Raises:
-            JudgeStopped: a judge has not passed.
-        """
-        if not self._examination.passed and not await self._client.knows(request, read):
-            await self._examination.begin(self._answer)
-        return await self._client.ask(model, request, read, bill)
-
-    async def origin(self, request: Request) -> Origin:
-        """See `Client.origin`."""
-        return await self._client.origin(request)
 
 
 @lru_cache(maxsize=128)

@@ -1,12 +1,13 @@
-"""The prompts of the judges: files beside the code. Each has a version that changes with every word."""
+"""The prompts of the judges, which are files beside the code, and the shape of their replies."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 
+from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.sample import content_hash
 
 
@@ -49,6 +50,31 @@ def extended(prompt: Prompt, name: str) -> Prompt:
     """
     text = f"{prompt.text}\n\n{prompt_text(name)}"
     return replace(prompt, text=text, version=content_hash([text, prompt.schema])[:6])
+
+
+def closed(**properties: Mapping[str, object]) -> dict[str, object]:
+    """The schema of an object with these properties and no others, as strict formats want it.
+
+    >>> closed(reason={"type": "string"})["required"]
+    ['reason']
+    """
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def one_of(reply: Mapping[str, object], name: str, known: Sequence[str]) -> str:
+    """The value of a property that must be one of a closed list, in any case.
+
+    Raises:
+        Unreadable: "unreadable" for anything else.
+
+    >>> one_of({"verdict": " Tie"}, "verdict", ["first", "second", "tie"])
+    'tie'
+    """
+    value = reply.get(name)
+    text = value.strip().lower() if isinstance(value, str) else ""
+    if text not in known:
+        raise Unreadable("unreadable", f"{name} must be one of {', '.join(known)}")
+    return text
 
 
 def prompt_text(name: str) -> str:

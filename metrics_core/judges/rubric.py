@@ -1,4 +1,4 @@
-"""Rubrics: judges that users write as a file, with a criterion in words, a scale and examples.
+"""Rubrics: judges that users write as a file, with a criterion in words, a scale and examples; each is a metric.
 
 name: politeness
 version: 1
@@ -16,19 +16,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
-from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.judges.prompt import Prompt, prompt_text
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+
+from answerkey.metrics_core.errors import UserError, choice
+from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
+from answerkey.metrics_core.judges.probes import Probe
+from answerkey.metrics_core.judges.prompt import Prompt, closed, prompt_text
+from answerkey.metrics_core.llm.budget import Bill
+from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, reason_of
-from answerkey.metrics_core.llm.untrusted import encoded, quoted
-from answerkey.metrics_core.metric import NAME
+from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line, quoted
+from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.metric import NAME, Metric
+from answerkey.metrics_core.metric import Field as MetricField
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
 
@@ -51,21 +61,22 @@ SHIPPED = ("faithfulness", "answer_relevance", "completeness", "politeness", "re
 
 ENDINGS = (".yaml", ".yml")
 
-KEYS = ("name", "version", "summary", "inputs", "criterion", "scale", "field", "examples")
-"""What a rubric may say."""
-
 MOST_EXAMPLES = 50
 """Examples that a rubric may have."""
 
-_NEEDED = ("name", "inputs", "criterion", "scale")
 _LABEL = re.compile(r"[\w-]{1,40}")
 _RANGE = re.compile(r"(\d{1,3})\s*-\s*(\d{1,3})")
 _MOST_LEVELS = 11
-_LONGEST_CRITERION, _LONGEST_TEXT, _LONGEST_SUMMARY = 20_000, 20_000, 80
-_SCALES = "write yes/no, a range like 1-5, or labels with their values from 0 to 1, like {rude: 0, polite: 1}"
+_LONGEST_TEXT = 20_000
+_SCALES = "yes/no, a range like 1-5, or labels with their values from 0 to 1, like {rude: 0, polite: 1}"
 _YES_NO = (("yes", 1.0), ("no", 0.0))
 _UNEXPLAINED = "As a person judged it."
 """The reason in an example that gives none."""
+
+_LONGEST_DESCRIPTION = 100
+_SPELLED = {"true": "yes", "false": "no"}
+
+M = TypeVar("M", bound=BaseModel)
 
 Scale = tuple[tuple[str, float], ...]
 """Labels with their values from 0 to 1: the higher, the better."""
@@ -106,7 +117,7 @@ class Rubric:
 
     @property
     def binary(self) -> bool:
-        """Whether every verdict is worth 0 or 1."""
+        """Whether every verdict scores 0 or 1."""
         return {value for _, value in self.scale} <= {0.0, 1.0}
 
     @property
@@ -177,15 +188,8 @@ class Rubric:
 
 @cache
 def _prompt(rubric: Rubric) -> Prompt:
-    schema: dict[str, object] = {
-        "type": "object",
-        "properties": {
-            "reason": {"type": "string"},
-            "verdict": {"type": "string", "enum": [label for label, _ in rubric.scale]},
-        },
-        "required": ["reason", "verdict"],
-        "additionalProperties": False,
-    }
+    verdicts = [label for label, _ in rubric.scale]
+    schema = closed(reason={"type": "string"}, verdict={"type": "string", "enum": verdicts})
     examples = "".join(_shown(rubric, one) for one in rubric.examples)
     text = Template(prompt_text("rubric")).substitute(
         fields="; ".join(INPUTS[name] for name in rubric.inputs),
@@ -235,108 +239,121 @@ def read_rubric(target: str) -> Rubric:
 
 
 def _rubric(located: Located, source: str) -> Rubric:
-    problems = [f"{located.where(place)}: {message}" for place, message in _problems(located.content)]
-    if problems:
-        raise UserError("\n".join(problems))
-    content: Mapping[str, Any] = located.content
-    given = {key: content[key] for key in ("version", "field", "summary") if content.get(key) is not None}
-    inputs = _inputs(content["inputs"])
-    bare = Rubric(content["name"], 1, inputs, content["criterion"].strip(), _scale(content["scale"]))
-    examples = (
-        Example(_sample(number, example, inputs), str(bare.label(example["verdict"])), example.get("reason") or "")
-        for number, example in enumerate(content.get("examples") or (), start=1)
-    )
-    return replace(bare, **given, examples=tuple(examples), source=source)
+    content = located.content
+    if isinstance(content, dict):
+        content = {key: value for key, value in content.items() if value not in (None, "", [], {})}
+    file = _checked(_File, content, located)
+    bare = Rubric(
+        file.name, file.version, file.inputs, file.criterion.strip(), file.scale, file.field,
+        summary=file.summary, source=source,
+    )  # fmt: skip
+    model, examples = _model_of_examples(bare), []
+    for number, row in enumerate(file.examples):
+        example = _checked(model, row, located, f"examples[{number}]")
+        shown = {"answer": None, **example.model_dump(include={*bare.inputs})}
+        examples.append(Example(Sample(f"example {number + 1}", **shown), example.verdict, example.reason))
+    return replace(bare, examples=tuple(examples))
 
 
-def _sample(number: int, example: Mapping[str, Any], inputs: Sequence[Input]) -> Sample:
-    given = {name: example[name] for name in inputs}
-    return Sample(f"example {number}", **{"answer": None, **given})
+def _checked(model: type[M], content: object, located: Located, place: str = "") -> M:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        problems = [(".".join(filter(None, (place, *map(str, one["loc"][:1])))), one) for one in error.errors()]
+        lines = [f"{located.where(key)}: {f'{key}: ' * bool(key)}{_message(one, model)}" for key, one in problems]
+        raise UserError("\n".join(lines)) from None
 
 
-def _inputs(given: object) -> tuple[Input, ...]:
-    named = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+def _message(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
+    key, fields = str(*problem["loc"][:1]), model.model_fields
+    if problem["type"] == "extra_forbidden":
+        return f"{model.__doc__} has no such key; {choice(key, fields)}"
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
+    expected = fields[key].description if key else f"{model.__doc__} with the keys {', '.join(fields)}"
+    start = "is missing; write" if problem["type"] == "missing" else f"{quoted(problem['input'])} must be"
+    return f"{start} {expected}"
+
+
+def _name(value: object) -> object:
+    if not (isinstance(value, str) and NAME.fullmatch(value)):
+        raise ValueError(f"{quoted(value)} must be made of a-z, 0-9 and _, and start with a letter")
+    return value
+
+
+def _inputs(value: object) -> tuple[Input, ...]:
+    named = value if isinstance(value, list) else [value]
+    for name in named:
+        if not (isinstance(name, str) and name in INPUTS):
+            raise ValueError(f"{quoted(name)} cannot be judged; choose from {', '.join(INPUTS)}")
     return tuple(name for name in INPUTS if name in named)
 
 
-def _scale(given: object) -> Scale:
-    """The scale; empty if `given` is not a valid one."""
-    if given == "yes/no":
+def _scale(value: object) -> Scale:
+    if value == "yes/no":
         return _YES_NO
-    if isinstance(given, str) and (bounds := _RANGE.fullmatch(given.strip())):
+    if isinstance(value, str) and (bounds := _RANGE.fullmatch(value.strip())):
         low, high = int(bounds[1]), int(bounds[2])
-        if not 0 < high - low < _MOST_LEVELS:
-            return ()
-        return tuple((str(level), (level - low) / (high - low)) for level in range(low, high + 1))
-    if not isinstance(given, dict) or not 1 < len(given) <= _MOST_LEVELS:
-        return ()
-    fits = all(
-        _LABEL.fullmatch(label) and _is_number(value) and 0 <= value <= 1 for label, value in given.items()
-    ) and len({label.casefold() for label in given}) == len(given)
-    return tuple((label, float(value)) for label, value in given.items()) if fits else ()
+        levels = [(str(level), (level - low) / (high - low)) for level in range(low, high + 1) if low < high]
+    else:
+        levels = [*value.items()] if isinstance(value, dict) else []
+    fits = all(_LABEL.fullmatch(label) and type(score) in (int, float) and 0 <= score <= 1 for label, score in levels)
+    distinct = {label.casefold() for label, _ in levels}
+    if not (fits and 1 < len(levels) == len(distinct) <= _MOST_LEVELS):
+        raise ValueError(f"{quoted(value)} is no scale; write {_SCALES}")
+    if len({score for _, score in levels}) == 1:
+        raise ValueError(f"every label is worth {levels[0][1]:g}; write {_SCALES}")
+    return tuple((label, float(score)) for label, score in levels)
 
 
-def _choice(given: str, known: Sequence[str]) -> str:
-    return did_you_mean(given, known) or f"; choose from {', '.join(known)}"
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+class _File(_Strict):
+    """a rubric"""
+
+    name: Annotated[str, BeforeValidator(_name)] = Field(
+        description="what the metric is called, for instance politeness"
+    )
+    version: int = Field(1, ge=1, description="a whole number from 1")
+    summary: str = Field("", max_length=80, description="a text of at most 80 characters; put it in quotes")
+    inputs: Annotated[tuple[Input, ...], BeforeValidator(_inputs)] = Field(
+        description=f"what the judge is shown, a list of some of {', '.join(INPUTS)}"
+    )
+    criterion: str = Field(
+        max_length=20_000,
+        description="a text of at most 20,000 characters that says what an answer must be like, in quotes or after a |",
+    )
+    scale: Annotated[Scale, BeforeValidator(_scale)] = Field(description=_SCALES)
+    field: Annotated[str, BeforeValidator(_name)] = "score"
+    examples: list[Any] = Field(
+        [], max_length=MOST_EXAMPLES, description=f"a list of at most {MOST_EXAMPLES}, each with a verdict"
+    )
 
 
-def _problems(content: object) -> Iterator[tuple[str, str]]:
-    """Place and message of everything that is wrong."""
-    if not isinstance(content, dict):
-        yield "", f"a rubric has the keys {', '.join(_NEEDED)} and more, for instance name: politeness"
-        return
-    for key in content:
-        if key not in KEYS:
-            yield key, f"{key}: a rubric has no such key{_choice(key, KEYS)}"
-    for key in _NEEDED:
-        if content.get(key) in (None, "", [], {}):
-            yield key, f"{key}: is missing; {_WRITTEN[key]}"
-    for key in ("name", "field"):
-        given = content.get(key)
-        if given and not (isinstance(given, str) and NAME.fullmatch(given)):
-            yield key, f"{key}: {quoted(given)} must be made of a-z, 0-9 and _, and start with a letter"
-    version = content.get("version", 1)
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        yield "version", f"version: {quoted(version)} must be a whole number from 1"
-    yield from _text_problems(content)
-    known = content.get("inputs")
-    wrong = _unknown_inputs(known)
-    if wrong:
-        yield "inputs", f"inputs: {quoted(wrong[0])} cannot be judged; choose from {', '.join(INPUTS)}"
-    scale = _scale(content.get("scale"))
-    if content.get("scale") and not scale:
-        yield "scale", f"scale: {quoted(content['scale'])} is no scale; {_SCALES}"
-    elif scale and len({value for _, value in scale}) == 1:
-        yield "scale", f"scale: every label is worth {scale[0][1]:g}; {_SCALES}"
-    if scale and not wrong and known:
-        yield from _example_problems(content.get("examples"), _inputs(known), scale)
+def _model_of_examples(rubric: Rubric) -> Any:
+    """What an example must have: the inputs of the rubric, and a verdict on its scale."""
 
+    def verdict(value: object) -> str:
+        label = rubric.label(value)
+        if label is None:
+            raise ValueError(f"{quoted(value)} is not one of {', '.join(dict(rubric.scale))}")
+        return label
 
-_WRITTEN = {
-    "name": "write what the metric is called, for instance politeness",
-    "inputs": f"write what the judge is shown, a list of some of {', '.join(INPUTS)}",
-    "criterion": "write in words what an answer must be like",
-    "scale": _SCALES,
-}
+    def text(name: Input, value: object) -> object:
+        if not _fits(name, value):
+            kind = "a text, or a list of texts" if name in ("references", "context") else "a text"
+            raise ValueError(f"must be {kind} that is not blank; put it in quotes")
+        return value
 
-
-def _text_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, longest in (("criterion", _LONGEST_CRITERION), ("summary", _LONGEST_SUMMARY)):
-        given = content.get(key)
-        if given is not None and not isinstance(given, str):
-            yield key, f"{key}: {quoted(given)} must be a text; put it in quotes, or after a |"
-        elif given and len(given) > longest:
-            yield key, f"{key}: {len(given):,} characters; write at most {longest:,}"
-
-
-def _unknown_inputs(given: object) -> list[object]:
-    """What is named as an input and is not one."""
-    named = [given] if isinstance(given, str) else given if isinstance(given, list) else [given] if given else []
-    return [one for one in named if not (isinstance(one, str) and one in INPUTS)]
+    checks: dict[str, Any] = {**{name: partial(text, name) for name in rubric.inputs}, "verdict": verdict}
+    fields: Any = {
+        name: (Annotated[Any, BeforeValidator(check)], Field(description=f"the {name}"))
+        for name, check in checks.items()
+    }
+    reason = (str, Field("", description="a text; put it in quotes"))
+    return create_model("Example", __base__=_Strict, __doc__="an example", **fields, reason=reason)
 
 
 def fits(rubric: Rubric, sample: Sample) -> bool:
@@ -349,35 +366,101 @@ def fits(rubric: Rubric, sample: Sample) -> bool:
     return all(_fits(name, given) for name, given in zip(rubric.inputs, rubric.shown(sample).values(), strict=True))
 
 
-def _example_problems(given: object, inputs: Sequence[Input], scale: Scale) -> Iterator[tuple[str, str]]:
-    if given is None:
-        return
-    if not isinstance(given, list) or len(given) > MOST_EXAMPLES:
-        yield "examples", f"examples: must be a list of at most {MOST_EXAMPLES}, each with a verdict"
-        return
-    keys, rubric = (*inputs, "verdict", "reason"), Rubric("", 1, tuple(inputs), "", scale)
-    for number, example in enumerate(given):
-        place = f"examples[{number}]"
-        if not isinstance(example, dict):
-            yield place, f"{place}: must have {', '.join((*inputs, 'verdict'))}"
-            continue
-        for key in example:
-            if key not in keys:
-                yield f"{place}.{key}", f"{place}.{key}: an example has no such key{_choice(key, keys)}"
-        for name in inputs:
-            if not _fits(name, example.get(name)):
-                kind = "a text, or a list of texts" if name in ("references", "context") else "a text"
-                yield f"{place}.{name}", f"{place}.{name}: must be {kind} that is not blank; put it in quotes"
-        if rubric.label(example.get("verdict")) is None:
-            labels = ", ".join(label for label, _ in scale)
-            yield f"{place}.verdict", f"{place}.verdict: {quoted(example.get('verdict'))} is not one of {labels}"
-        if not isinstance(example.get("reason", ""), str):
-            yield f"{place}.reason", f"{place}.reason: must be a text; put it in quotes"
-
-
-def _fits(name: Input, given: object) -> bool:
-    many = isinstance(given, list) and name in ("references", "context")
-    texts = given if isinstance(given, list) and many else [given]
+def _fits(name: Input, value: object) -> bool:
+    texts = value if isinstance(value, list) and name in ("references", "context") else [value]
     return bool(texts) and all(
         isinstance(text, str) and not is_blank(text) and len(text) <= _LONGEST_TEXT for text in texts
     )
+
+
+@dataclass(frozen=True)
+class RubricMetric(ModelMetric):
+    """What language models say by a rubric: one number, the value of the verdict on its scale. One call per vote.
+
+    `details` hold the `verdict`, a label of the scale. `metric_of` makes the class of a rubric.
+    """
+
+    rubric: ClassVar[Rubric]
+
+    @property
+    def target(self) -> str:
+        """The path of the rubric, or the name of one of this package."""
+        return self.rubric.source
+
+    @property
+    def also_signed(self) -> str:
+        """The scale. Its labels are in the prompt, but their values are not sent to the judge."""
+        return f"|scale:{self.rubric.scale_text}"
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """The examples. Each is left out of the prompt where it is asked about."""
+        values = dict(self.rubric.scale)
+        low, high = min(values.values()), max(values.values())
+        # On a fine scale, people differ by a level too.
+        room = 0.0 if len(values) < 4 else (high - low) / (len(values) - 1)
+        return tuple(
+            Probe(
+                one.sample.sample_id,
+                one.sample,
+                max(low, values[one.verdict] - room),
+                min(high, values[one.verdict] + room),
+            )
+            for one in self.rubric.examples
+        )
+
+    @property
+    def labels(self) -> Mapping[str, float]:
+        """The scale. Some models say true for yes."""
+        values = dict(self.rubric.scale)
+        return {**values, **{word: values[label] for word, label in _SPELLED.items() if label in values}}
+
+    def without_judge(self, sample: Sample) -> Outcome | None:
+        """The outcome of a sample that lacks what the rubric is about."""
+        return self.without_score(sample)
+
+    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
+        """Make one call and read the verdict, weighed by its log-probabilities if that is asked for."""
+        [asked] = self.requests(sample, judge, repeat)
+        label, value, reason = await client.ask(judge, asked, self.rubric.read, bill)
+        return await self.weigh(client, asked, Scored({self.main.name: value}, reason, {"verdict": label}))
+
+    def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
+        """The question by the rubric."""
+        prompt, shown = self.rubric.prompt(sample), self.rubric.shown(sample)
+        return [request(prompt, shown, judge, repeat, self.judge, weighed=self.weighed)]
+
+    def __reduce__(self) -> tuple[Callable[..., Metric], tuple[object, ...]]:
+        # With the rubric itself: where it is scored, the file need not be.
+        return _again, (self.rubric, {one.name: getattr(self, one.name) for one in fields(self)})
+
+
+@cache
+def metric_of(rubric: Rubric) -> type[RubricMetric]:
+    """The class of the metric that a rubric is: the same class for the same rubric.
+
+    >>> metric_of(read_rubric("politeness"))().fields[0].name
+    'polite'
+    """
+    first = next(iter(one_line(rubric.criterion).split(". ")))
+    described = rubric.summary or cut(first, _LONGEST_DESCRIPTION)
+    return type(
+        f"Rubric_{rubric.name}",
+        (RubricMetric,),
+        {
+            "__doc__": described,
+            "__module__": __name__,
+            "rubric": rubric,
+            "name": rubric.name,
+            "version": rubric.version,
+            "summary": f"a judge: {described}",
+            "needs": frozenset(rubric.inputs),
+            "prompts": (rubric.prompt(),),
+            "main": MetricField(rubric.field, described, binary=rubric.binary),
+        },
+    )
+
+
+def _again(rubric: Rubric, given: dict[str, object]) -> Metric:
+    made: Metric = metric_of(rubric)(**given)  # type: ignore[arg-type]
+    return made

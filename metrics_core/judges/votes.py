@@ -14,21 +14,25 @@ SPREAD = "spread"
 """The field beside a jury's scores: its highest vote less its lowest."""
 OUT_OF_DEPTH = "out_of_depth"
 """In the details: why the offline judge should not be trusted on this sample."""
-ADDRESSES_JUDGE = "addresses_judge"
-"""In the details: what in the answer is said to its judge."""
-SECOND_OPINION = "second_opinion"
-"""In the details: what the offline judge says instead of a language model's verdict, where it disagrees."""
 DECIDED_BY = "decided_by"
 """In the details of a cascade: `offline`, or `judge`."""
 
 ANSWERED_BY = "answered_by"
-"""In the details: the fallback judge that gave the verdict, because the named one had failed."""
+"""In the details: the fallback judges that voted in the place of named ones which had failed, with ", " between."""
 
 WEIGHTS = "weights"
 """In the details: the probability of each verdict by the judge's log-probabilities, but for those under .0005."""
 
 MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
-"""Of a language model or of the offline judge; only `match` is worth 1."""
+"""Of a language model or of the offline judge; only `match` scores 1."""
+
+ORDER_DECIDED = "order_decided"
+"""The code of a failure: the verdict on two answers changed with the order in which they were shown."""
+SHOWN_FIRST, SHOWN_SECOND = (f"the answer shown {place} was preferred in both orders" for place in ("first", "second"))
+"""What happened then. Otherwise it was a tie in one order only."""
+
+DISPUTED = "disputed"
+"""The code of a failure: the offline judge disagrees with the verdict of a language model."""
 
 FALLBACK_VOTED = Failed("fallback_voted", "the fallback has given its vote for another judge")
 """In the place of a judge for which no fallback was left: the ledger keeps one reply per model and repeat."""
@@ -91,15 +95,15 @@ def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Ou
     return Scored(values, f"{jury} of {len(votes)} votes: {voice.reason}", details)
 
 
-def _deciding(scored: Sequence[Scored], seats: int, jury: Jury, main: str) -> Sequence[Scored] | None:
+def _deciding(scored: Sequence[Scored], votes: int, jury: Jury, main: str) -> Sequence[Scored] | None:
     """The votes, sorted, that the outcome rests on; None if the missing ones could change it."""
-    missing = seats - len(scored)
+    missing = votes - len(scored)
     if jury == "unanimous":
         lowest_said = scored and scored[0].values[main] == 0.0
         return scored[:1] if lowest_said or not missing else None
     if jury == "mean":
         return None if missing else scored
-    middle = range((seats - 1) // 2, seats // 2 + 1)
+    middle = range((votes - 1) // 2, votes // 2 + 1)
     if not missing:
         return [scored[place] for place in middle]
     # Were all missing votes the highest, the middle would be here; were they the lowest, `missing` further down.

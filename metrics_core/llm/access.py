@@ -13,7 +13,7 @@ class Access:
     Args:
         api_key: the key for all models; None: what litellm finds in the environment (`OPENAI_API_KEY`, ...), and
             nothing for an address that is given explicitly. It is in no signature, representation or ledger.
-        ledger: the place of the ledger, a folder or `postgresql:...` (see `ledger_place`); None: replies are kept only
+        ledger: the place of the ledger, a folder or `postgresql:...` (see `open_ledger`); None: replies are kept only
             while one call of `measure` lasts.
         run: what the budget is counted for. Empty: each call of `measure` on its own.
         stopped: whether the run was cancelled: no further call is made then, and what was not asked is skipped. Calls

@@ -1,115 +1,77 @@
 """Calls that go to a provider together, as a batch that takes up to a day and costs about half.
 
-A call in a batch is written down in the ledger before the batch is sent, with the batch's own name, and so is the
-batch. A process that is killed leaves both: who asks next finds the batch at its provider, whichever moment it was, and
-waits for it instead of sending another one. What was not worked on is not paid.
+A batch is a file of requests in OpenAI's format, which is uploaded with OpenAI's client library; its results are files
+again. A call in a batch is written down in the ledger before the batch is sent, with the batch's own name, and so is
+the batch. A process that is killed leaves both: who asks next finds the batch at its provider, whichever moment it was,
+and waits for it instead of sending another one. A line that its batch did not get to is not paid.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
-from answerkey.metrics_core.llm.async_ledger import AsyncLedger
-from answerkey.metrics_core.llm.ledger import BatchedCall
+from answerkey.metrics_core.llm.ledger import AsyncLedger, BatchedCall, Ledger
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.request import Message
-from answerkey.metrics_core.llm.transport import CallError, Reply
-
-if TYPE_CHECKING:
-    from answerkey.metrics_core.llm.http import Answer
+from answerkey.metrics_core.llm.provider import body_of, by_sdk, reply_in, without_secrets
+from answerkey.metrics_core.llm.request import GARBLED, CallError, CallSkipped, Message, Reply
+from answerkey.metrics_core.llm.untrusted import one_line
 
 T = TypeVar("T")
 
+BATCHING = frozenset(("openai", "hosted_vllm", "lm_studio", "llamafile"))
+"""The providers, as litellm names them, with OpenAI's batch endpoints."""
+
 _QUIET_S = 0.5
-"""Nobody has joined a batch for so long: then it is sent."""
+"""A batch is sent once no call has joined it for so long."""
 _MOST_LINES, _MOST_BYTES = 20_000, 90 * 2**20
 """Less than half of what providers take."""
-NO_LINE = ""
-"""In results, in the place of the id of a call: there are some of which nobody knows to which line they belong."""
+_MOST_RESULTS = 512 * 2**20
 _ATTEMPTS = 3
 _SLICE_S = 1.0
+_QUICK_S, _LONG_S = 60.0, 900.0
+"""For one question about a batch, and for a file of all lines."""
+_EARLY_S = 300.0
+"""How far the clocks of two machines may differ."""
+_PAGE = 100
+_ENDED = ("completed", "failed", "expired", "cancelled")
 
 _log = logging.getLogger("answerkey")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One call in a batch; `settings` as `Transport.send` takes them."""
-
-    call_id: str
-    messages: Sequence[Message]
-    settings: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class BatchState:
-    """How far a batch is.
-
-    Attributes:
-        said: the provider's word for it.
-        ended: whether nothing more will come of it.
-        done: lines that have a result.
-        problem: why no line was worked on, if the provider says so.
-        results: addresses of the results.
-    """
-
-    said: str
-    ended: bool
-    done: int
-    problem: str = ""
-    results: tuple[str, ...] = ()
-
-
-class BatchService(Protocol):
-    """The batches of one model.
-
-    Raises:
-        CallError: from every method, if the provider cannot be asked or refuses.
-    """
-
-    async def send(self, batch: str, lines: Sequence[Line]) -> str:
-        """Send lines as a batch of this name; returns the provider's name of it."""
-
-    async def find(self, batch: str, sent_at: float) -> tuple[str, bool]:
-        """The provider's name of a batch whose sending began then, or an empty one if there is none; and whether this
-        is certain by now.
-        """
-
-    async def look(self, provider_id: str) -> BatchState:
-        """How far it is."""
-
-    async def results(self, state: BatchState, batch: str) -> dict[str, Answer]:
-        """For each line that was worked on, by its call id, what a call of its own would have been answered; also
-        `NO_LINE`, where results belong to no line.
-        """
-
-    async def reply(self, line: Line, answer: Answer) -> Reply:
-        """What a call of its own would have returned, for this answer."""
 
 
 class Unsent(Exception):
     """A call in a batch was not worked on, so that nothing is paid for it."""
 
 
-class StillOpen(Exception):
-    """A batch goes on at its provider, and this run does not wait for it any longer."""
-
-
 @dataclass(slots=True, eq=False)
-class _Batch:
-    """One batch: being collected, on its way, or waited for."""
+class Batch:
+    """One batch: being collected, on its way, or waited for.
+
+    Attributes:
+        results: for each line, by its call id, the status and the body of its answer. Status 0: the provider did not
+            work on it.
+        contradicted: call ids of lines with results that contradict each other.
+        garbled: whether some results belong to no line.
+        rows: the lines of its file.
+        coming: calls that are about to join.
+    """
 
     model: ModelRef
     name: str
-    results: asyncio.Future[Mapping[str, Answer] | Exception]
-    lines: list[Line] = field(default_factory=list)
+    done: asyncio.Future[Exception | None]
+    results: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    contradicted: set[str] = field(default_factory=set)
+    garbled: bool = False
+    completed: bool = False
+    rows: list[str] = field(default_factory=list)
     size: int = 0
     coming: int = 0
     sent_at: float | None = None
@@ -118,31 +80,61 @@ class _Batch:
 
     @property
     def full(self) -> bool:
-        return len(self.lines) + self.coming >= _MOST_LINES or self.size >= _MOST_BYTES
-
-
-@dataclass(slots=True)
-class Place:
-    """A place in a batch for one call."""
-
-    _batch: _Batch
-    _joined: bool = False
+        """Whether no more calls may join."""
+        return len(self.rows) + self.coming >= _MOST_LINES or self.size >= _MOST_BYTES
 
     @property
-    def batch(self) -> str:
-        """The name of the batch."""
-        return self._batch.name
+    def goes_on(self) -> str:
+        """What to do about a batch that is not waited for, for people."""
+        name = self.provider_id or f"{self.name} (as answerkey calls it)"
+        return (
+            f"the batch {name} goes on at {self.model.label} and will have to be paid: run the same again with --batch "
+            "to fetch its replies, or cancel it at the provider"
+        )
 
-    @property
-    def sent(self) -> bool:
-        """Whether the batch may be at its provider."""
-        return self._batch.sent_at is not None
+    def take(self, call_id: str, messages: Sequence[Message], settings: Mapping[str, Any]) -> None:
+        """Have a call sent with the batch; `settings` as `complete` takes them."""
+        row = {"custom_id": f"{self.name}-{call_id}", "method": "POST", "url": "/v1/chat/completions"}
+        self.rows.append(json.dumps({**row, "body": body_of(self.model, messages, settings)}))
+        self.size += len(self.rows[-1])
 
-    def take(self, line: Line) -> None:
-        """Have this line sent with the batch."""
-        self._batch.lines.append(line)
-        self._batch.size += sum(len(message["content"].encode()) for message in line.messages)
-        self._joined = True
+    def read(self, content: str) -> None:
+        """Take the results in a file of them."""
+        for text in filter(str.strip, content.split("\n")):
+            row = _parsed(text)
+            name, response = str(row.get("custom_id")), row.get("response")
+            if not name.startswith(f"{self.name}-"):
+                self.garbled = True
+                continue
+            call_id = name.removeprefix(f"{self.name}-")
+            answer: tuple[int, Any] = (0, None)
+            if response is not None:
+                response = response if isinstance(response, dict) else {}
+                status: Any = response.get("status_code")
+                known = isinstance(status, int) and 100 <= status < 600
+                answer = status if known else 500, response.get("body")
+            if self.results.setdefault(call_id, answer) != answer:
+                self.contradicted.add(call_id)
+
+    def reply(self, call_id: str) -> Reply:
+        """The reply to a call.
+
+        Raises:
+            Unsent: it was not worked on.
+            CallError: it failed, or cannot be read.
+        """
+        status, body = self.results.get(call_id, (0, None))
+        if call_id in self.contradicted:
+            why = "its batch has several results for it, which contradict each other"
+        elif call_id not in self.results and self.garbled:
+            why = "the results of its batch cannot be read"
+        elif call_id not in self.results and self.completed:
+            why = "it is missing from the results of its batch, which was completed"
+        elif not status:
+            raise Unsent("the provider did not work on it: its batch expired or was cancelled")
+        else:
+            return reply_in(status, body, self.model)
+        raise CallError("permanent", GARBLED, f"{why}; it counts as paid")
 
 
 class Batches:
@@ -150,65 +142,59 @@ class Batches:
 
     Args:
         ledger: has every batch, and the calls in it.
-        services: the batch service of a model.
+        prepared: waited for before a model is asked.
         wait: whether to wait for batches; otherwise they are looked at once.
         poll_s: seconds between two looks at a batch.
         stopped: whether the run was cancelled.
     """
 
     def __init__(
-        self, ledger: AsyncLedger, services: Callable[[ModelRef], Awaitable[BatchService]], *, wait: bool,
-        poll_s: float, stopped: Callable[[], bool] | None,
+        self, ledger: AsyncLedger, prepared: Callable[[ModelRef], Awaitable[None]], *, wait: bool, poll_s: float,
+        stopped: Callable[[], bool],
     ) -> None:  # fmt: skip
-        self._ledger, self._services, self.wait, self._poll_s = ledger, services, wait, poll_s
-        self._stopped = stopped or (lambda: False)
-        self._collecting: dict[ModelRef, _Batch] = {}
-        self._left: dict[str, _Batch] = {}
+        self._ledger, self._prepared, self.wait, self._poll_s, self._stopped = ledger, prepared, wait, poll_s, stopped
+        self._collecting: dict[ModelRef, Batch] = {}
+        self._left: dict[str, Batch] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @contextmanager
-    def place(self, model: ModelRef) -> Iterator[Place]:
-        """A place in the next batch; the batch is not sent before the context is left."""
+    def joined(self, model: ModelRef) -> Iterator[Batch]:
+        """The next batch, for a call that it is to `take`; it is not sent before the context is left."""
         batch = self._collecting.get(model)
         if batch is None or batch.full:
             batch = self._collecting[model] = self._new(model, uuid.uuid4().hex[:16])
         batch.coming += 1
         if batch.alarm is not None:
             batch.alarm.cancel()
-        place = Place(batch)
         try:
-            yield place
+            yield batch
         finally:
             batch.coming -= 1
-            self._send_soon(batch)
+            if not batch.coming:
+                pause = 0.0 if batch.full else _QUIET_S
+                batch.alarm = asyncio.get_running_loop().call_later(pause, self._close, batch)
 
-    def left(self, model: ModelRef, call: BatchedCall) -> Place:
-        """The place of a call that an earlier process has left in a batch."""
+    def left(self, model: ModelRef, call: BatchedCall) -> Batch:
+        """The batch in which an earlier process has left a call."""
         if call.batch not in self._left:
             batch = self._left[call.batch] = self._new(model, call.batch)
             batch.sent_at, batch.provider_id = call.sent_at, call.provider_id
             self._start(batch)
-        return Place(self._left[call.batch])
+        return self._left[call.batch]
 
-    async def reply(self, place: Place, line: Line) -> Reply:
-        """Wait for the reply to a line.
+    async def reply(self, batch: Batch, call_id: str) -> Reply:
+        """Wait for the reply to a call.
 
         Raises:
             Unsent: it was not worked on.
-            StillOpen: its batch goes on, and the run was cancelled or does not wait.
-            CallError: the line failed; or nothing can be known of its batch.
+            CallSkipped: its batch goes on, and the run was cancelled or does not wait.
+            CallError: the call failed; or nothing can be known of its batch.
             LedgerError: the ledger cannot be used.
         """
-        results = await asyncio.shield(place._batch.results)
-        if isinstance(results, Exception):
+        if (error := await asyncio.shield(batch.done)) is not None:
             # Thousands get it; without this, each would add its traceback to that of the one before.
-            raise results.with_traceback(None)
-        if line.call_id not in results:
-            if NO_LINE in results:
-                raise CallError("permanent", "garbled", "the results of its batch cannot be read; it counts as paid")
-            raise Unsent("the provider did not work on it: its batch expired or was cancelled")
-        service = await self._services(place._batch.model)
-        return await service.reply(line, results[line.call_id])
+            raise error.with_traceback(None)
+        return batch.reply(call_id)
 
     async def close(self) -> None:
         """Stop waiting."""
@@ -216,139 +202,168 @@ class Batches:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _new(self, model: ModelRef, name: str) -> _Batch:
-        return _Batch(model, name, asyncio.get_running_loop().create_future())
+    def _new(self, model: ModelRef, name: str) -> Batch:
+        return Batch(model, name, asyncio.get_running_loop().create_future())
 
-    def _send_soon(self, batch: _Batch) -> None:
-        if not batch.coming:
-            batch.alarm = asyncio.get_running_loop().call_later(0.0 if batch.full else _QUIET_S, self._close, batch)
-
-    def _close(self, batch: _Batch) -> None:
-        """Nobody joins it any more."""
+    def _close(self, batch: Batch) -> None:
+        """Let no more calls join."""
         if self._collecting.get(batch.model) is batch:
             del self._collecting[batch.model]
-        if batch.lines:
+        if batch.rows:
             self._start(batch)
 
-    def _start(self, batch: _Batch) -> None:
+    def _start(self, batch: Batch) -> None:
         task = asyncio.get_running_loop().create_task(self._carry(batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, batch: _Batch) -> None:
+    async def _carry(self, batch: Batch) -> None:
         try:
-            batch.results.set_result(await self._results(batch))
+            await self._fetch(batch)
+            batch.done.set_result(None)
         except Exception as error:
-            batch.results.set_result(error)
+            batch.done.set_result(error)
         except asyncio.CancelledError:
-            batch.results.set_result(StillOpen("the run was ended while its batch was waited for"))
+            batch.done.set_result(CallSkipped("the run was ended while its batch was waited for"))
             raise
 
-    async def _results(self, batch: _Batch) -> Mapping[str, Answer]:
-        if batch.lines:
-            await self._send(batch, await self._services(batch.model))
+    async def _fetch(self, batch: Batch) -> None:
+        """Send a batch unless that was done, wait until it has ended, and read its results."""
+        await self._prepared(batch.model)
+        if batch.rows:
+            await self._send(batch)
         elif batch.sent_at is None:
             raise Unsent("the run was ended before its batch was sent")
-        service = await self._services(batch.model)
         if batch.provider_id is None:
-            batch.provider_id = await self._find(batch, service, batch.sent_at or 0.0)
+            batch.provider_id = await self._find(batch, batch.sent_at or 0.0)
             if batch.provider_id is None:
                 raise Unsent("the run was ended before the provider had its batch")
-            await self._ledger.name_batch(batch.name, batch.provider_id)
-        state = await self._end(batch, service, batch.provider_id)
-        if state.problem:
-            raise Unsent(f"the provider refused the batch {batch.provider_id}: {state.problem}")
-        found = await self._surely(batch, lambda: service.results(state, batch.name))
-        _log.info(f"batch {batch.provider_id} ({batch.model.label}): {state.said}, {len(found):,} results")
-        return found
+            await self._ledger.do(Ledger.name_batch, batch.name, batch.provider_id)
+        ended = await self._end(batch, batch.provider_id)
+        if ended.status == "failed":
+            errors = getattr(ended.errors, "data", None) or []
+            message = one_line(str(errors[0].message)) if errors else "it names no reason"
+            message = without_secrets(message, batch.model)
+            raise Unsent(f"the provider refused the batch {batch.provider_id}: {message}")
+        batch.completed = ended.status == "completed"
+        for file in filter(None, (ended.output_file_id, ended.error_file_id)):
+            content = await self._surely(batch, partial(_content, file), _LONG_S)
+            batch.read(content.decode("utf-8-sig", "replace"))
+        _log.info(f"batch {batch.provider_id} ({batch.model.label}): {ended.status}, {len(batch.results):,} results")
 
-    async def _send(self, batch: _Batch, service: BatchService) -> None:
-        """Send it; without a name afterwards, it is not there."""
+    async def _send(self, batch: Batch) -> None:
+        """Send it; without a name afterwards, the provider does not have it."""
         if self._stopped():
             raise Unsent("not asked, since the run was cancelled")
-        await self._ledger.send_batch(batch.name, batch.model.label)
+        await self._ledger.do(Ledger.send_batch, batch.name, batch.model.label)
         batch.sent_at = time.time()
-        for attempt in range(_ATTEMPTS):
+        content = "\n".join(batch.rows).encode() + b"\n"
+
+        async def create(sdk: Any) -> str:
+            file = await sdk.files.create(file=(f"answerkey-{batch.name}.jsonl", content), purpose="batch")
+            created = await sdk.batches.create(
+                input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h",
+                metadata={"answerkey": batch.name},
+            )  # fmt: skip
+            return str(created.id)
+
+        for attempt in range(1, _ATTEMPTS + 1):
             began = time.time()
             try:
-                batch.provider_id = await service.send(batch.name, batch.lines)
+                batch.provider_id = await by_sdk(batch.model, create, _LONG_S)
             except CallError as error:
                 if error.kind == "trouble":
-                    # It may be there although nothing was heard of it.
-                    batch.provider_id = await self._find(batch, service, began)
+                    # It may be there although no answer came.
+                    batch.provider_id = await self._find(batch, began)
                 if batch.provider_id is None:
-                    if attempt == _ATTEMPTS - 1 or error.kind not in ("trouble", "limited"):
+                    if attempt == _ATTEMPTS or error.kind not in ("trouble", "limited"):
                         raise Unsent(f"the batch could not be sent: {error.message}") from error
                     await self._pause(batch, max(self._poll_s, error.retry_after or 0.0))
                     continue
             break
         assert batch.provider_id is not None
-        await self._ledger.name_batch(batch.name, batch.provider_id)
+        await self._ledger.do(Ledger.name_batch, batch.name, batch.provider_id)
         _log.info(
-            f"batch {batch.provider_id}: {len(batch.lines):,} questions sent to {batch.model.label}. It may take a "
+            f"batch {batch.provider_id}: {len(batch.rows):,} questions sent to {batch.model.label}. It may take a "
             "day; if this run ends before, the same with --batch waits for it again, and nothing is paid twice"
         )
 
-    async def _find(self, batch: _Batch, service: BatchService, tried_at: float) -> str | None:
+    async def _find(self, batch: Batch, tried_at: float) -> str | None:
         """The provider's name of a batch that was last tried to be sent then, if it has it."""
-        while True:
-            found, certain = await self._surely(batch, lambda: service.find(batch.name, batch.sent_at or 0.0))
-            if found:
-                return found
-            # A list may be some seconds behind.
-            if certain and time.time() > tried_at + self._poll_s:
-                return None
-            await self._pause(batch, self._poll_s)
 
-    async def _end(self, batch: _Batch, service: BatchService, provider_id: str) -> BatchState:
-        """Wait until it has ended."""
+        async def search(sdk: Any) -> str | None:
+            async for known in sdk.batches.list(limit=_PAGE):
+                if isinstance(known.metadata, dict) and known.metadata.get("answerkey") == batch.name:
+                    return str(known.id)
+                # The newest come first.
+                if isinstance(known.created_at, int) and known.created_at < (batch.sent_at or 0.0) - _EARLY_S:
+                    break
+            return None
+
+        while (provider_id := await self._surely(batch, search)) is None:
+            # A list may be some seconds behind.
+            if time.time() > tried_at + self._poll_s:
+                break
+            await self._pause(batch, self._poll_s)
+        return provider_id
+
+    async def _end(self, batch: Batch, provider_id: str) -> Any:
+        """Wait until it has ended; returns it as OpenAI's library does."""
         last = None
         while True:
-            state = await self._surely(batch, lambda: service.look(provider_id))
-            if state.ended:
+            state = await self._surely(batch, lambda sdk: sdk.batches.retrieve(provider_id))
+            if state.status in _ENDED:
                 return state
-            if (state.said, state.done) != last:
-                last = state.said, state.done
-                _log.info(f"batch {provider_id} ({batch.model.label}): {state.said}, {state.done:,} questions done")
+            counts = state.request_counts
+            progress = state.status, sum(getattr(counts, name, 0) for name in ("completed", "failed"))
+            if progress != last:
+                last = progress
+                _log.info(f"batch {provider_id} ({batch.model.label}): {progress[0]}, {progress[1]:,} questions done")
             if not self.wait:
-                raise StillOpen(_goes_on(batch))
+                raise CallSkipped(batch.goes_on)
             await self._pause(batch, self._poll_s)
 
-    async def _surely(self, batch: _Batch, ask: Callable[[], Awaitable[T]]) -> T:
-        """What a provider says, as soon as it can be asked."""
+    async def _surely(self, batch: Batch, ask: Callable[[Any], Awaitable[T]], timeout_s: float = _QUICK_S) -> T:
+        """What a provider says about a batch, as soon as it can be asked."""
         told = False
         while True:
             try:
-                return await ask()
+                return await by_sdk(batch.model, ask, timeout_s, _MOST_RESULTS)
             except CallError as error:
                 if error.code == "http_404":
                     name = batch.provider_id or batch.name
-                    gone = f"{batch.model.label} has no batch {name} any more; it counts as paid"
-                    raise CallError("permanent", "timeout", gone) from error
+                    gone = f"{batch.model.label} has no batch {name} (any more); it counts as paid"
+                    raise CallError("permanent", "batch_gone", gone) from error
                 if error.code == "too_large" and batch.provider_id is not None:
                     raise
                 if error.kind not in ("trouble", "limited") or not self.wait:
-                    raise StillOpen(f"{_goes_on(batch)} ({error.message})") from error
+                    raise CallSkipped(f"{batch.goes_on} ({error.message})") from error
                 if not told:
                     _log.warning(
                         f"batch {batch.provider_id or batch.name}: {error.message}; asked again until it answers"
                     )
-                told, wait = True, error.retry_after or 0.0
-            await self._pause(batch, max(self._poll_s, wait))
+                told, pause = True, error.retry_after or 0.0
+            await self._pause(batch, max(self._poll_s, pause))
 
-    async def _pause(self, batch: _Batch, seconds: float) -> None:
+    async def _pause(self, batch: Batch, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (left := end - loop.time()) > 0:
             if self._stopped():
-                _log.warning(_goes_on(batch))
-                raise StillOpen(_goes_on(batch))
+                _log.warning(batch.goes_on)
+                raise CallSkipped(batch.goes_on)
             await asyncio.sleep(min(left, _SLICE_S))
 
 
-def _goes_on(batch: _Batch) -> str:
-    name = batch.provider_id or f"{batch.name} (as answerkey calls it)"
-    return (
-        f"the batch {name} goes on at {batch.model.label} and will have to be paid: run the same again with --batch to "
-        "fetch its replies, or cancel it at the provider"
-    )
+async def _content(file: str, sdk: Any) -> bytes:
+    content: bytes = (await sdk.files.content(file)).content
+    return content
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The JSON object that a line is; empty where it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

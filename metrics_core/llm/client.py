@@ -1,99 +1,143 @@
-"""Ask models: from the ledger where they have replied before, over the network where not, and never twice.
+"""Ask models: serve replies from the ledger, otherwise call the model; never pay for the same request twice.
 
 This is the only layer of retries:
 
 - A rate limit (429, or a 503 that names a time) slows down all calls to the model, and the call is made again.
-- Transient errors (5xx, a time-out, a broken connection, an empty reply) are retried after a growing, jittered wait,
-  `ATTEMPTS` times at most.
+- Trouble of the server (5xx, a time-out, a broken connection) is retried after a growing, jittered wait, `ATTEMPTS`
+  times at most. While all calls fail, they are made one at a time until one succeeds, and use up no attempts.
+- A useless reply (empty, or no completion at all) is asked for again, `TRIES` times in all.
 - A server that refuses the format or a parameter is asked without it, now and later.
 - A reply that was cut off gets more room once; an unreadable one is sent back for repair once. A refusal is final.
 - Everything else fails at once; if it concerns the model and not the question (a wrong key), for all questions.
-- A model that has not replied at all by the time ten questions have used up their attempts is not asked again.
-- One whose quota is used up, or that refuses every call, or that fell silent, is left: the rest can be asked later.
+- A model that is out of quota, refuses every call or does not reply is left: the remaining questions stay open.
 
-Nothing is retried after the deadline of a question. If it cuts a call short, the failure is what the server did before:
-its trouble, if it was in trouble. Only where nothing went wrong before, it is a time-out.
+Nothing is retried after the deadline of a question. If it cuts a call short, the failure is the last error of the
+server, if there was one; otherwise it is a time-out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
+from answerkey.metrics_core.llm import provider
 from answerkey.metrics_core.llm.access import Access, CallLimits
-from answerkey.metrics_core.llm.async_ledger import AsyncLedger
-from answerkey.metrics_core.llm.availability import Availability, Unavailable
-from answerkey.metrics_core.llm.batch import Batches, Line, StillOpen, Unsent
-from answerkey.metrics_core.llm.claims import ClaimLost, Claims
-from answerkey.metrics_core.llm.ledger import UNSENT, BatchedCall, CallStatus, Origin
+from answerkey.metrics_core.llm.batch import Batch, Batches, Unsent
+from answerkey.metrics_core.llm.budget import REFUSAL, Bill, credible, most_tokens, used_up
+from answerkey.metrics_core.llm.ledger import (
+    MAY_BE_PAID,
+    UNSENT,
+    AsyncLedger,
+    BatchedCall,
+    Budget,
+    CallStatus,
+    ClaimLost,
+    Ledger,
+    Origin,
+)
+from answerkey.metrics_core.llm.limiter import Breaker, Limiter, Load
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
-from answerkey.metrics_core.llm.reply import Unreadable, without_thoughts
-from answerkey.metrics_core.llm.request import Message, Request, repair
-from answerkey.metrics_core.llm.response import NoUsableReply, Response, failure, parse, remedy
-from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
-from answerkey.metrics_core.llm.spans import span_of
-from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp, Purchase, Spending
-from answerkey.metrics_core.llm.transport import CallError, Reply, Transport
+from answerkey.metrics_core.llm.reply import Unreadable
+from answerkey.metrics_core.llm.request import CallError, CallFailed, CallSkipped, Message, Reply, Request
+from answerkey.metrics_core.llm.response import (
+    FormatNegotiation,
+    ResponseFormat,
+    failure,
+    parse,
+    read_text,
+    remedy,
+    repair,
+)
+from answerkey.metrics_core.sample import content_hash
 
 T = TypeVar("T")
 
 ATTEMPTS = 6
+TRIES = 3
 
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 _CLAIM_POLL_S = 0.2
+_BUDGET_POLL_S = 0.1
 _MORE_ROOM = 4
-"""How many times as many tokens a reply may have after it was cut off."""
+"""The factor by which a reply may be longer after it was cut off."""
 
-_SIGNALS: Mapping[str, Signal] = {"limited": "limited", "trouble": "trouble"}
-_SOON_S = 0.25
-"""After a refusal that had nothing to do with the load."""
+_log = logging.getLogger("answerkey")
+
+
+_limiters: dict[tuple[ModelRef, str, int, float], Limiter] = {}
+_learned: dict[tuple[ModelRef, bool], FormatNegotiation] = {}
+
+
+def limiter_of(model: ModelRef, limits: CallLimits) -> Limiter:
+    """The limiter of a model; all runs of this process with the same key and limits share it."""
+    # The key is part of what a provider limits, and is itself kept nowhere.
+    slot = model, content_hash(model.api_key), limits.concurrency, limits.timeout_s
+    if slot not in _limiters:
+        _limiters[slot] = Limiter(limits.concurrency, math.inf if model.hosted else limits.timeout_s)
+    return _limiters[slot]
+
+
+def learned_of(model: ModelRef, *, structured: bool) -> FormatNegotiation:
+    """What this process has learned about the replies of a model; `structured`: where a format is asked for."""
+    slot = model, structured
+    if slot not in _learned:
+        takes_format = structured and provider.abilities(model.model).takes_format
+        _learned[slot] = FormatNegotiation(takes_format=takes_format)
+    return _learned[slot]
 
 
 @dataclass(slots=True)
-class Attempt:
+class _Question(Generic[T]):
     """One question while it is being asked. Everything from `messages` on changes from call to call.
 
-    `kind` is ask, longer (more room for the reply) or repair (the model is shown what was wrong); `calls` counts all.
-    The clock of the deadline starts with the first call, at `started`. `last` is how the last call failed, if it was
-    the server's trouble or its limit. `batched`: whether it may go in a batch; `left`: the call that an earlier process
-    has left in one.
+    Attributes:
+        read: the reader of a reply, which raises `Unreadable`.
+        in_batch: whether its next call may go in a batch.
+        resumed: the call that an earlier process submitted in a batch; None: there is none.
+        kind: ask, longer (more room for the reply) or repair (the model is shown what was wrong).
+        other_format: how to ask after a refusal of the format or of a parameter; None: as the model takes it.
+        calls: all that were made; `troubles` and `useless` those that failed and count against the limits.
+        started: when its first call began, which starts the clock of the deadline; None: none was made.
+        last: how the last call failed, if it was the server's trouble or its limit.
+        call_id: of the last call; `most_usd`: dollars that it may cost at most, None where its price is unknown.
+        reply: the last that came.
     """
 
     model: ModelRef
     request: Request
+    read: Callable[[str], T]
     bill: Bill
+    limiter: Limiter
+    breaker: Breaker
+    formats: FormatNegotiation
     messages: tuple[Message, ...]
     max_tokens: int
-    batched: bool = False
-    left: BatchedCall | None = None
+    in_batch: bool
+    resumed: BatchedCall | None
     kind: str = "ask"
     response_format: ResponseFormat = field(default_factory=lambda: ResponseFormat("text"))
+    other_format: ResponseFormat | None = None
     calls: int = 0
+    troubles: int = 0
+    useless: int = 0
     started: float | None = None
     last: CallError | None = None
+    call_id: str = ""
+    most_usd: float | None = None
+    reply: Reply | None = None
 
     @property
-    def purchase(self) -> Purchase:
-        """What the next call buys."""
-        return Purchase.of(
-            self.model, self.request.prompt, self.messages, self.max_tokens, longer=self.kind == "longer"
-        )
-
-
-class Asker(Protocol):
-    """What asks a model, as `Client` does."""
-
-    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
-        """See `Client.ask`."""
-
-    async def origin(self, request: Request) -> Origin:
-        """See `Client.origin`."""
+    def size(self) -> int:
+        """Characters of its messages."""
+        return sum(len(message["content"]) for message in self.messages)
 
 
 class Client:
@@ -104,99 +148,83 @@ class Client:
         access: has the run that the budget is counted for, and whether it was cancelled.
         limits: of the run.
         noun: the word for a model in messages.
-        transports: what carries the calls to a model; waited for before the first one.
-        queues: the queue of each model.
-        formats: what each model accepts, as learned so far; the flag says whether a format is asked for at all.
+        prepared: waited for before the first call to a model; raises if it cannot be called.
         batches: where calls wait that go to a provider together; None: there is no such way.
+
+    Attributes:
+        complete: makes a call, as `provider.complete` does.
+        admit: waited for before a request is asked, with its reader; raises `CallSkipped` if it must not be.
     """
 
     def __init__(
         self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str,
-        transports: Callable[[ModelRef], Awaitable[Transport]], queues: Callable[[ModelRef], Queue],
-        formats: Callable[[ModelRef, bool], FormatNegotiation], batches: Batches | None = None,
+        prepared: Callable[[ModelRef], Awaitable[None]], batches: Batches | None = None,
     ) -> None:  # fmt: skip
-        self._ledger, self._limits, self._noun = ledger, limits, noun
-        self.claims = Claims(ledger)
-        self._transports, self._queues, self._formats, self._batches = transports, queues, formats, batches
-        self._spending = Spending(ledger, access, limits)
-        self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
-        self._models: dict[ModelRef, Availability] = {}
+        self._ledger, self._limits, self._noun, self._stopped = ledger, limits, noun, access.stopped
+        self._prepared, self._batches = prepared, batches
+        self._clock = asyncio.get_running_loop().time
+        self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd, limits.max_cost_total_usd)
+        # Calls that may cost this much or more were refused for good, for this reason.
+        self._too_dear, self._used_up = math.inf, ""
+        self._without_usage: set[ModelRef] = set()
+        self._total = Bill()
+        self._asking: dict[str, asyncio.Future[CallFailed | None]] = {}
+        self._breakers: dict[ModelRef, Breaker] = {}
+        self.complete = provider.complete
+        self.admit: Callable[[Request, Callable[[str], Any]], Awaitable[None]] | None = None
+
+    def for_probes(self) -> Client:
+        """This client for questions whose replies cannot wait for a batch, and which need no admission."""
+        other = copy(self)
+        other._batches = other.admit = None
+        return other
 
     @property
     def calls(self) -> int:
-        """How many were made so far."""
-        return self._spending.total.calls
+        """Calls made so far."""
+        return self._total.calls
 
     def tally(self) -> str:
-        """What was spent so far and how fast it goes, for people."""
-        limits = [model.queue.limit for model in self._models.values()]
-        flying, most = sum(limit.in_flight for limit in limits), sum(limit.limit for limit in limits)
-        total = self._spending.total
+        """A line for people: calls, cost, calls in flight."""
+        limiters = [limiter_of(model, self._limits) for model in self._breakers]
+        in_flight, most = (sum(limiter.in_flight for limiter in limiters), sum(int(limit.limit) for limit in limiters))
+        total = self._total
         cost = "price unknown" if total.cost_usd is None else f"${total.cost_usd:.4f}"
-        return f"{total.calls:,} calls, {cost}, {flying} at once of {most}"
+        return f"{total.calls:,} calls, {cost}, {in_flight} at once of {most}"
 
-    async def ask(
-        self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill, *, batched: bool = False
-    ) -> T:
+    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
         """The model's reply to a request, as `read` reads it.
 
         Args:
             read: raises `Unreadable` for a reply that cannot be used.
             bill: gets what is paid, even if nothing comes of it.
-            batched: whether the first call may go in a batch, as the run wants it.
 
         Raises:
-            NoUsableReply: the model gave no usable reply.
-            BudgetUsedUp: the budget forbids the call, the run was cancelled, or the question waits in a batch.
-            Unavailable: the server accepts no calls for now.
+            CallFailed: the model gave no usable reply.
+            CallSkipped: the budget forbids the call, the run was cancelled, the question waits in a batch, or the
+                server accepts no calls for now.
             LedgerError: the ledger cannot be used.
         """
-        key, read = request.key, _after_thoughts(request, read)
+        if self.admit is not None:
+            await self.admit(request, read)
+        key = request.key
         bill.requests.append(key)
-        while True:
-            # Thousands of known replies in a row must not keep the loop from calls in flight.
-            await asyncio.sleep(0)
-            if (known := await self._known(key, read)) is not None:
-                return known[0]
-            if key not in self._asking:
-                break
-            failure = await asyncio.shield(self._asking[key])
-            if failure is not None:
+        # Thousands of known replies in a row must not keep the loop from calls in flight.
+        await asyncio.sleep(0)
+        while (asking := self._asking.get(key)) is not None:
+            if (error := await asyncio.shield(asking)) is not None:
                 # What failed for one with all retries would fail for each that waited, one after the other.
-                raise NoUsableReply(failure.code, failure.message)
-        # No await since the look: nobody else in this process is asking it.
-        self._asking[key] = asyncio.get_running_loop().create_future()
-        failure = None
+                raise CallFailed(error.code, error.message)
+        asking = self._asking[key] = asyncio.get_running_loop().create_future()
+        error = None
         try:
-            in_batch = batched and self._batches is not None and self._batches.wait
-            attempt = Attempt(model, request, bill, request.messages, request.max_tokens, in_batch)
-            return await self._ask(key, attempt, read)
-        except NoUsableReply as error:
-            failure = error
+            return await self._reply(model, request, read, bill)
+        except CallFailed as failed:
+            error = failed
             raise
         finally:
-            self._asking.pop(key).set_result(failure)
-
-    async def _ask(self, key: str, attempt: Attempt, read: Callable[[str], T]) -> T:
-        """The reply, once no other process is asking the same."""
-        while True:
-            self._spending.check()
-            mine = await self.claims.take(key)
-            try:
-                if not mine:
-                    await asyncio.sleep(_CLAIM_POLL_S)
-                # Since the look, another process may have got the reply.
-                if (known := await self._known(key, read)) is not None:
-                    return known[0]
-                if mine and self._batches is not None:
-                    attempt.left = await self._spending.adopt(key, attempt.bill)
-                if mine:
-                    return await self._converse(attempt, read)
-            except ClaimLost:
-                pass  # to another process
-            finally:
-                if mine:
-                    await self.claims.release(key)
+            del self._asking[key]
+            asking.set_result(error)
 
     async def origin(self, request: Request) -> Origin:
         """Where the reply came from that `ask` has returned for this request.
@@ -204,294 +232,337 @@ class Client:
         Raises:
             LedgerError: the ledger cannot be used.
         """
-        return await self._ledger.origin(request.key)
+        return await self._ledger.do(Ledger.origin, request.key)
 
-    async def knows(self, request: Request, read: Callable[[str], T]) -> bool:
+    async def knows(self, request: Request, read: Callable[[str], object]) -> bool:
         """Whether the ledger has a reply to this request that `read` can read.
 
         Raises:
             LedgerError: the ledger cannot be used.
         """
-        return await self._known(request.key, _after_thoughts(request, read)) is not None
+        reply = await self._ledger.do(Ledger.reply, request.key)
+        with suppress(Unreadable):
+            return reply is not None and bool([read_text(reply, read, request)])
+        return False
 
-    async def _known(self, key: str, read: Callable[[str], T]) -> tuple[T] | None:
-        if (reply := await self._ledger.reply(key)) is None:
-            return None
-        try:
-            return (read(reply),)
-        except Unreadable:
-            # An earlier version of the reader could read it.
-            return None
+    async def _reply(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+        """The reply in the ledger, or the one that the model gives while no other process asks the same."""
+        unread: str | None = None
+        while True:
+            run = None if self._batches is None else self._budget.run
+            reply, claimed, resumed = await self._ledger.do(Ledger.reply_or_claim, request.key, unread, run)
+            try:
+                if reply is not None:
+                    return read_text(reply, read, request)
+                self._afford()
+                if claimed:
+                    return await self._converse(model, request, read, bill, resumed)
+                await asyncio.sleep(_CLAIM_POLL_S)
+            except Unreadable:
+                # An earlier version of the reader could read it.
+                unread = reply
+            except ClaimLost:
+                pass  # to another process
+            finally:
+                if claimed:
+                    await self._ledger.do(Ledger.release, request.key)
 
-    async def _converse(self, attempt: Attempt, read: Callable[[str], T]) -> T:
+    async def _converse(
+        self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill, resumed: BatchedCall | None
+    ) -> T:
         """One call if all goes well; a cut-off reply gets more room once, an unreadable one is sent back once."""
-        done = {attempt.kind}
+        if resumed is not None:
+            self._count(bill, 1)
+        await self._prepared(model)
+        breaker = self._breakers.setdefault(model, Breaker(self._noun, self._limits.deadline_s))
+        formats = learned_of(model, structured=bool(request.schema))
+        question = _Question(
+            model, request, read, bill, limiter_of(model, self._limits), breaker, formats, request.messages,
+            request.max_tokens, self._batches is not None and self._batches.wait, resumed,
+        )  # fmt: skip
+        tried = set[str]()
         while True:
-            response = await self._retry(attempt, read)
-            if response.problem is None:
-                return response.value  # type: ignore[return-value]
-            attempt.kind = remedy(response, done)
-            done.add(attempt.kind)
-            if attempt.kind == "longer":
-                attempt.max_tokens *= _MORE_ROOM
-            else:
-                said = response.reply.text if response.reply.kind == "text" else ""
-                attempt.messages = repair(attempt.messages, said, response.problem.message)
-
-    async def _retry(self, attempt: Attempt, read: Callable[[str], T]) -> Response[T]:
-        """Call until there is a reply, readable or not."""
-        transport = await self._transports(attempt.model)
-        formats, troubles = self._formats_of(attempt), 0
-        model = self._availability(attempt.model)
-        other: ResponseFormat | None = None
-        while True:
+            tried.add(question.kind)
             try:
-                response = await self._next(attempt, model, transport, other, read)
+                if self._batches is not None and (question.resumed or question.in_batch):
+                    value = await self._in_batch(question, self._batches)
+                else:
+                    value = await self._call(question)
+                if question.kind == "longer":
+                    formats.room[request.prompt] = max(question.max_tokens, formats.room.get(request.prompt, 0))
+                return value
+            except Unsent:
+                continue
             except CallError as error:
-                if attempt.last and self._cut_short(attempt, error):
-                    raise self._over(attempt, model, cut_short=True) from error
-                attempt.last = None if error.kind == "refused" else error
-                if error.kind == "refused":
-                    other = formats.after_refusal(attempt.response_format, error)
-                    if other is None:
-                        raise NoUsableReply(error.code, error.message) from error
-                elif error.kind == "trouble":
-                    troubles += 1
-                    await self._back_off(attempt, model, troubles, error)
-                elif error.kind != "limited":
-                    if error.code == "quota":
-                        raise Unavailable(model.left) from error
-                    raise NoUsableReply(error.code, error.message) from error
-                elif model.queue.limit.tolerant:
-                    wait = _SOON_S if error.retry_after is None or model.hopeless(error) else error.retry_after
-                    await asyncio.sleep(max(0.0, min(wait, self._seconds_left(attempt))))
-            else:
-                formats.accepted(attempt.response_format)
-                attempt.last = None
-                return response
+                await self._after(question, error)
+            except Unreadable as problem:
+                assert question.reply is not None
+                question.kind = remedy(problem, question.reply, tried, question.max_tokens)
+                question.other_format = None
+                if question.kind == "longer":
+                    question.max_tokens *= _MORE_ROOM
+                else:
+                    question.messages = repair(question.messages, question.reply, problem)
 
-    def _formats_of(self, attempt: Attempt) -> FormatNegotiation:
-        return self._formats(attempt.model, bool(attempt.request.schema))
+    async def _after(self, question: _Question[T], error: CallError) -> None:
+        """Wait as a failed call demands; raise if there is no point in another one."""
+        breaker = question.breaker
+        if question.last and error.code == "timeout" and self._seconds_left(question) <= 0:
+            raise self._over(question, cut_short=True) from error
+        question.last = error if error.kind in ("limited", "trouble") else None
+        if error.code == "quota":
+            raise CallSkipped(str(breaker.stopped or error.message), unavailable=True) from error
+        if error.kind == "refused":
+            question.other_format = question.formats.after_refusal(question.response_format, error)
+            if question.other_format is None:
+                breaker.useless(error.code, error.message, question.request.key)
+                raise CallFailed(error.code, error.message) from error
+            if error.parameter == "reasoning_effort":
+                _log.warning(f"{question.model.label} takes no reasoning_effort; it is asked without")
+        elif error.kind == "again":
+            question.useless += 1
+            if question.useless == TRIES:
+                raise CallFailed(error.code, _last_of(question, error)) from error
+        elif error.kind == "limited" or (error.kind == "trouble" and breaker.open):
+            # The limiter, or the breaker, has it wait.
+            return
+        elif error.kind == "trouble":
+            question.troubles += 1
+            wait = min(_FIRST_WAIT_S * 2 ** (question.troubles - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1.5)
+            if question.troubles == ATTEMPTS or wait >= self._seconds_left(question):
+                raise CallFailed(error.code, _last_of(question, error)) from error
+            await asyncio.sleep(wait)
+        else:
+            raise CallFailed(error.code, error.message) from error
 
-    def _availability(self, model: ModelRef) -> Availability:
-        if model not in self._models:
-            self._models[model] = Availability(self._queues(model), self._noun, self._limits.deadline_s)
-        return self._models[model]
-
-    async def _back_off(self, attempt: Attempt, model: Availability, troubles: int, error: CallError) -> None:
-        wait = min(_FIRST_WAIT_S * 2 ** (troubles - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1.5)
-        if troubles == ATTEMPTS:
-            model.question_lost(error)
-        if troubles == ATTEMPTS or wait >= self._seconds_left(attempt):
-            raise NoUsableReply(error.code, _last_of(attempt, error)) from error
-        await asyncio.sleep(wait)
-
-    async def _next(
-        self, attempt: Attempt, model: Availability, transport: Transport, other: ResponseFormat | None,
-        read: Callable[[str], T],
-    ) -> Response[T]:  # fmt: skip
-        """The next call: the first in a batch, where the run wants that or an earlier process has left it in one."""
-        while self._batches is not None and (attempt.left or attempt.batched):
-            with suppress(Unsent):
-                return await self._in_batch(attempt, model, self._batches, read)
-        return await self._call(attempt, model, transport, other, read)
-
-    async def _call(
-        self, attempt: Attempt, model: Availability, transport: Transport, other: ResponseFormat | None,
-        read: Callable[[str], T],
-    ) -> Response[T]:  # fmt: skip
-        """One call: a slot in the queue, a permit of the budget, and both ends of the call written down."""
-        purchase = attempt.purchase
+    async def _call(self, question: _Question[T]) -> T:
+        """One call, when it is its turn: a reservation in the budget, and both ends of the call written down."""
+        breaker, limiter, alone = question.breaker, question.limiter, False
         # Checked before and after the wait: thousands that will not be asked need not queue for it.
-        self._check(attempt, model, purchase)
-        ticket = await self._enter(model, attempt)
-        signal: Signal = "neutral"
-        wait: float | None = None
+        self._check(question)
+        if breaker.open:
+            alone = await self._wait(question, breaker.wait())
         try:
-            await self.claims.check(attempt.request.key)
-            self._check(attempt, model, purchase)
-            # Not before: other questions may have learned in the meantime what the model accepts.
-            attempt.response_format = other or self._formats_of(attempt).first()
-            call_id, most = await self._spending.permit(
-                _described(attempt, purchase), purchase, attempt.bill, lambda: self._seconds_left(attempt)
-            )
-            attempt.calls += 1
-            started, reply = _now(), None
-            timeout_s = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
+            started = await self._wait(question, limiter.acquire(started=question.started is not None))
+            load: Load = "neutral"
+            retry_after: float | None = None
             try:
-                reply = await self._send(attempt, transport, timeout_s)
-                response, signal = parse(reply, read, attempt.request), "ok"
-                model.reply()
-                status, outcome = response.ending
-                return response
-            except BaseException as error:
-                status, outcome = "error", failure(error)
-                if isinstance(error, CallError):
-                    signal, wait = self._signal(error, timeout_s), error.retry_after
-                    if model.hopeless(error):
-                        # Longer than any question waits; asking again shows whether the server means it.
-                        wait = None
-                    model.failure(error, attempt.request.key, started, _now())
+                self._check(question)
+                question.started = started if question.started is None else question.started
+                # Not before: other questions may have learned in the meantime what the model accepts, and how much
+                # room its replies need.
+                question.response_format = question.other_format or question.formats.best
+                room = question.formats.room.get(question.request.prompt, 0)
+                question.max_tokens = max(question.max_tokens, room)
+                await self._reserve(question)
+                timeout_s = max(0.001, min(self._limits.timeout_s, self._seconds_left(question)))
+                settings = question.response_format.settings(question.request, question.max_tokens)
+                sending = self.complete(question.model, question.messages, settings, timeout_s)
+                value = await self._settled(question, sending)
+                load = "ok"
+                return value
+            except Unreadable:
+                load = "ok"
+                raise
+            except CallError as error:
+                load = self._load(error, timeout_s)
+                # Where it exceeds the deadline, retry soon to confirm it.
+                retry_after = None if breaker.hopeless(error) else error.retry_after
                 raise
             finally:
-                # Written down in any case, also for a caller that is cancelled now.
-                result = {"seconds": _now() - started, **outcome}
-                await self._spending.end(call_id, status, most, attempt.bill, purchase, reply, result)
+                limiter.release(started, load, retry_after)
         finally:
-            model.queue.leave(ticket, signal, wait)
+            if alone:
+                breaker.go_on()
 
-    async def _in_batch(
-        self, attempt: Attempt, model: Availability, batches: Batches, read: Callable[[str], T]
-    ) -> Response[T]:
+    async def _in_batch(self, question: _Question[T], batches: Batches) -> T:
         """The first call, in a batch; it waits as long as it takes, and the clock of the question does not run.
 
         Raises:
             Unsent: the call that was left in a batch was not worked on; there is none now.
         """
-        purchase, left = replace(attempt.purchase, in_batch=True), attempt.left
-        if left is None:
-            self._check(attempt, model, purchase)
-            attempt.response_format = self._formats_of(attempt).first()
-            with batches.place(attempt.model) as place:
-                described = {**_described(attempt, purchase), "batch": place.batch}
-                call_id, most = await self._spending.permit(described, purchase, attempt.bill, lambda: 0.0)
-                line = _line(call_id, attempt)
-                place.take(line)
+        resumed = question.resumed
+        if resumed is None:
+            self._check(question)
+            question.response_format = question.formats.best
+            settings = question.response_format.settings(question.request, question.max_tokens)
+            with batches.joined(question.model) as batch:
+                await self._reserve(question, batch.name)
+                batch.take(question.call_id, question.messages, settings)
         else:
-            attempt.response_format = ResponseFormat(left.format)
-            call_id, most, place = left.call_id, left.most_usd, batches.left(attempt.model, left)
-            line = _line(call_id, attempt)
-        attempt.left, attempt.batched, attempt.calls = None, attempt.batched and left is not None, attempt.calls + 1
-        reply: Reply | None = None
-        status: CallStatus = "error"
-        outcome: Mapping[str, Any] | None = None
+            question.response_format = ResponseFormat(resumed.format)
+            question.call_id, question.most_usd = resumed.call_id, resumed.most_usd
+            batch = batches.left(question.model, resumed)
+        question.resumed, question.in_batch = None, question.in_batch and resumed is not None
+        question.calls = 1
         try:
-            reply = await batches.reply(place, line)
-            response = parse(reply, read, attempt.request)
-            model.reply()
-            status, outcome = response.ending
-            return response
-        except StillOpen as error:
-            self._spending.leave(call_id)
-            raise BudgetUsedUp(str(error)) from error
+            return await self._settled(question, batches.reply(batch, question.call_id), batch)
         except Unsent as error:
-            outcome = {"code": UNSENT, "message": str(error), "cost_usd": 0.0}
-            if left is None:
-                raise Unavailable(str(error)) from error
-            attempt.calls -= 1
+            if resumed is None:
+                raise CallSkipped(str(error), unavailable=True) from error
+            question.calls = 0
             raise
-        except CallError as error:
-            outcome = failure(error)
+
+    async def _reserve(self, question: _Question[T], batch: str | None = None) -> None:
+        """Write the next call down and count it at the most that it may cost, as soon as the budget allows it.
+
+        It waits for calls in flight that may cost less than is reserved for them, except for a place in a batch.
+
+        Raises:
+            CallSkipped: the budget does not allow it, or the run was cancelled meanwhile.
+            ClaimLost: another process may be asking the same.
+            LedgerError: the ledger cannot be used.
+        """
+        request, most = question.request, None
+        if (prices := provider.prices_of(question.model, in_batch=batch is not None)) is not None:
+            tokens_in = sum(most_tokens(message["content"]) for message in question.messages)
+            most = tokens_in * prices[0] + question.max_tokens * prices[2]
+        call = {
+            "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": question.kind,
+            "attempt": question.calls + 1, "format": question.response_format.format, "batch": batch,
+        }  # fmt: skip
+        while True:
+            self._afford(most or 0.0)
+            permit, call_id = await self._ledger.start(self._budget, call, most)
+            if permit == "go":
+                break
+            if permit == "wait" and batch is None and self._seconds_left(question) > 0:
+                await asyncio.sleep(_BUDGET_POLL_S)
+                continue
+            self._used_up = used_up(self._budget, permit)
+            if permit != "wait":
+                self._too_dear = min(self._too_dear, 0.0 if permit == "max_calls" else most or 0.0)
+            raise CallSkipped(self._used_up)
+        question.call_id, question.most_usd = call_id, most
+        question.calls += 1
+        self._count(question.bill, 1)
+
+    async def _settled(self, question: _Question[T], sending: Awaitable[Reply], batch: Batch | None = None) -> T:
+        """The value of the reply to a call that is being sent; how it ends is written down."""
+        started = self._clock()
+        status: CallStatus = "error"
+        ending: dict[str, Any] | None = None
+        reply: Reply | None = None
+        try:
+            question.reply = reply = await sending
+            value, weights = parse(reply, question.read, question.request)
+            status, ending = "usable", {"weights": weights}
+            return value
+        except Unreadable as problem:
+            status, ending = "unreadable", {"code": problem.code, "message": problem.message}
+            raise
+        except Unsent as error:
+            ending = {"code": UNSENT, "message": str(error), "cost_usd": 0.0}
             raise
         except BaseException as error:
-            # What is at its provider stays there, whatever happened here.
-            outcome = None if place.sent else {**failure(error), "cost_usd": 0.0}
+            if batch is None or isinstance(error, CallError):
+                ending = failure(error)
+            elif batch.sent_at is None and not isinstance(error, CallSkipped):
+                # What may be at its provider has not ended, whatever happened here.
+                ending = {**failure(error), "cost_usd": 0.0}
+            if batch is None and isinstance(error, CallError):
+                question.breaker.failure(error, question.request.key, self._clock())
             raise
         finally:
-            # What still waits in its batch has not ended.
-            if outcome is not None:
-                await self._spending.end(call_id, status, most, attempt.bill, purchase, reply, outcome)
+            if status != "error":
+                question.breaker.success()
+                question.formats.accepted(question.response_format)
+                question.last = None
+            # Written down in any case, also for a caller that is cancelled now.
+            if ending is not None:
+                if batch is None:
+                    ending = {"seconds": self._clock() - started, **ending}
+                await self._settle(question, status, reply, ending, in_batch=batch is not None)
 
-    def _check(self, attempt: Attempt, model: Availability, purchase: Purchase) -> None:
-        if model.given_up:
-            raise NoUsableReply(*model.given_up)
-        if model.left:
-            raise Unavailable(model.left)
-        self._spending.check(purchase)
-        if self._seconds_left(attempt) <= 0:
-            raise self._over(attempt, model)
+    async def _settle(
+        self, question: _Question[T], status: CallStatus, reply: Reply | None, ending: Mapping[str, Any], *,
+        in_batch: bool,
+    ) -> None:  # fmt: skip
+        """Write down how a call ended and what it cost, whatever becomes of its reply."""
+        columns: dict[str, Any] = {}
+        if reply is not None or ending.get("code") in MAY_BE_PAID:
+            columns["cost_usd"] = self._cost(question, reply, in_batch=in_batch)
+        if reply is not None:
+            columns |= {name: getattr(reply, name) for name in ("tokens_in", "tokens_out", "model", "fingerprint")}
+            columns["finish_reason"] = REFUSAL if reply.kind == "refusal" else reply.finish_reason
+            columns["reply"] = reply.text
+        self._count(question.bill, -int(ending.get("code") == UNSENT), reply, columns.get("cost_usd", 0.0))
+        await self._ledger.do(Ledger.finish, question.call_id, status, {**columns, **ending})
 
-    async def _enter(self, model: Availability, attempt: Attempt) -> Ticket:
-        if attempt.started is None:
-            # The first call may wait as long as it takes; the clock of the question starts with it.
-            ticket = await model.queue.enter()
-            attempt.started = _now()
-            return ticket
+    def _count(self, bill: Bill, calls: int, reply: Reply | None = None, cost: float | None = 0.0) -> None:
+        """Count calls, and what came back and was paid, for a question and for the run."""
+        for account in (bill, self._total):
+            account.calls += calls
+            account.add(reply, cost)
+
+    def _cost(self, question: _Question[T], reply: Reply | None, *, in_batch: bool) -> float | None:
+        """Dollars of a call; what was reserved for it, where the server does not say."""
+        model, prices = question.model, provider.prices_of(question.model, in_batch=in_batch)
+        if reply is None or prices is None:
+            return question.most_usd
+        if credible(reply, question.size):
+            tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
+            cached = min(reply.cached_tokens or 0, tokens_in)
+            return (tokens_in - cached) * prices[0] + cached * prices[1] + tokens_out * prices[2]
+        if model not in self._without_usage:
+            self._without_usage.add(model)
+            _log.warning(
+                f"{model.label} does not say how many tokens a call had, or not believably: it is counted at the most "
+                "that it may cost"
+            )
+        return question.most_usd
+
+    def _afford(self, most_usd: float = 0.0) -> None:
+        """Raise if a call that may cost so many dollars cannot be bought, or the run was cancelled.
+
+        Raises:
+            CallSkipped: why.
+        """
+        if self._stopped is not None and self._stopped():
+            raise CallSkipped("not asked, since the run was cancelled")
+        if self._too_dear <= most_usd:
+            raise CallSkipped(self._used_up)
+
+    def _check(self, question: _Question[T]) -> None:
+        if question.breaker.stopped is not None:
+            # Thousands get it; without this, each would add its traceback to that of the one before.
+            raise question.breaker.stopped.with_traceback(None)
+        self._afford()
+        if self._seconds_left(question) <= 0:
+            raise self._over(question)
+
+    async def _wait(self, question: _Question[Any], turn: Awaitable[T]) -> T:
+        """Wait for a turn: the first call as long as it takes, later ones until the deadline of the question."""
         try:
-            async with asyncio.timeout(self._seconds_left(attempt)):
-                return await model.queue.enter(again=True)
+            async with asyncio.timeout(None if question.started is None else self._seconds_left(question)):
+                return await turn
         except TimeoutError as error:
-            raise self._over(attempt, model) from error
+            raise self._over(question) from error
 
-    def _signal(self, error: CallError, timeout_s: float) -> Signal:
+    def _load(self, error: CallError, timeout_s: float) -> Load:
         """What a call that failed says about the load. One that had little time says nothing of it."""
-        if error.code == "timeout" and 2 * timeout_s >= self._limits.timeout_s:
-            return "late"
-        return _SIGNALS.get(error.kind, "neutral")
+        if error.code == "timeout":
+            return "late" if 2 * timeout_s >= self._limits.timeout_s else "neutral"
+        return "limited" if error.kind == "limited" else "neutral"
 
-    async def _send(self, attempt: Attempt, transport: Transport, timeout_s: float) -> Reply:
-        settings = attempt.response_format.settings(attempt.request, attempt.max_tokens)
-        with span_of(attempt.model, settings) as span:
-            try:
-                reply = await transport.send(attempt.model, attempt.messages, settings, timeout_s)
-            except CallError as error:
-                span.failed(error)
-                raise
-            span.replied(reply)
-            return reply
-
-    def _cut_short(self, attempt: Attempt, error: CallError) -> bool:
-        """Whether a call ended because the time of its question did: that says nothing of the server."""
-        return error.code == "timeout" and self._seconds_left(attempt) <= 0
-
-    def _over(self, attempt: Attempt, model: Availability, *, cut_short: bool = False) -> NoUsableReply | Unavailable:
+    def _over(self, question: _Question[T], *, cut_short: bool = False) -> CallFailed | CallSkipped:
         """The failure of a question whose time is over, perhaps in the middle of its last call."""
-        last, calls, deadline = attempt.last, attempt.calls, f"{self._limits.deadline_s:g} s"
+        last, calls, deadline = question.last, question.calls, f"{self._limits.deadline_s:g} s"
+        breaker = question.breaker
         if last is not None and last.kind == "limited":
-            model.question_refused(last, _now())
-        if model.left:
-            return Unavailable(model.left)
+            breaker.refused_for(last, self._clock(), self._limits.deadline_s / 2)
+        if isinstance(breaker.stopped, CallSkipped):
+            return breaker.stopped
         if last is not None and last.kind == "trouble":
             cut = f"call {calls - 1}; the deadline of {deadline} cut call {calls} short"
-            return NoUsableReply(last.code, f"{last.message} ({cut})" if cut_short else _last_of(attempt, last))
+            return CallFailed(last.code, f"{last.message} ({cut})" if cut_short else _last_of(question, last))
         text = f"the {deadline} of one question were over after {calls} calls"
-        return NoUsableReply("deadline", f"{text}: the {self._noun} limits the rate" if last else text)
+        return CallFailed("deadline", f"{text}: the {self._noun} limits the rate" if last else text)
 
-    def _seconds_left(self, attempt: Attempt) -> float:
-        gone = 0.0 if attempt.started is None else _now() - attempt.started
-        return self._limits.deadline_s - gone
-
-
-@dataclass(frozen=True, slots=True)
-class Batched:
-    """Asks as its client does, in batches where the run wants them."""
-
-    client: Client
-
-    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
-        """See `Client.ask`."""
-        return await self.client.ask(model, request, read, bill, batched=True)
-
-    async def knows(self, request: Request, read: Callable[[str], T]) -> bool:
-        """See `Client.knows`."""
-        return await self.client.knows(request, read)
-
-    async def origin(self, request: Request) -> Origin:
-        """See `Client.origin`."""
-        return await self.client.origin(request)
+    def _seconds_left(self, question: _Question[T]) -> float:
+        elapsed_s = 0.0 if question.started is None else self._clock() - question.started
+        return self._limits.deadline_s - elapsed_s
 
 
-def _after_thoughts(request: Request, read: Callable[[str], T]) -> Callable[[str], T]:
-    """Reads what follows the thoughts of a reply, where the reply is to be an object."""
-    return (lambda reply: read(without_thoughts(reply, request.user))) if request.schema else read
-
-
-def _line(call_id: str, attempt: Attempt) -> Line:
-    return Line(call_id, attempt.messages, attempt.response_format.settings(attempt.request, attempt.max_tokens))
-
-
-def _described(attempt: Attempt, purchase: Purchase) -> dict[str, Any]:
-    """The columns of the ledger for a call before it is made."""
-    request = attempt.request
-    return {
-        "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": attempt.kind,
-        "attempt": attempt.calls + 1, "format": attempt.response_format.format, "size": purchase.size,
-    }  # fmt: skip
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def _last_of(attempt: Attempt, error: CallError) -> str:
-    return f"{error.message} (the last of {attempt.calls} calls)"
+def _last_of(question: _Question[T], error: CallError) -> str:
+    return f"{error.message} (the last of {question.calls} calls)"

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
-from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
-from answerkey.metrics_core.llm.litellm import abilities, count_tokens
+from answerkey.metrics_core.llm.ledger import ledger_exists, open_ledger
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.provider import count_tokens, prices_of
 from answerkey.metrics_core.llm.request import Request
 
 Replies = Callable[[str], str | None]
@@ -83,11 +83,11 @@ class CostCounter:
 
     @property
     def calls(self) -> int:
-        """How many will be made."""
+        """Calls that will be made."""
         return len(self._seen) - self._known
 
     def add(self, call: ExpectedCall, *, in_batch: bool = False) -> bool:
-        """One more call, unless the same request was added before. Returns whether it will be made."""
+        """Add a call, unless its request was added before. Returns whether it will be made."""
         key, request = call.request.key, call.request
         if key in self._seen:
             return False
@@ -97,7 +97,7 @@ class CostCounter:
             return False
         tokens_in = _prompt_tokens(call.model, request.system) + count_tokens(call.model, request.user)
         self._tokens_in, self._tokens_out = self._tokens_in + tokens_in, self._tokens_out + call.tokens_out
-        price = abilities(call.model.model).prices(in_batch=in_batch)
+        price = prices_of(call.model, in_batch=in_batch)
         if self._cost is None or price is None:
             self._cost = None
         else:
@@ -105,7 +105,7 @@ class CostCounter:
         return True
 
     def cost(self, name: str, samples: int, offline: int = 0, probes: int = 0) -> Cost:
-        """All of them together, for this metric and this many samples."""
+        """The sum of all calls, for this metric and this many samples."""
         spent = self._tokens_in, self._tokens_out, self._cost
         return Cost(name, samples, self.calls, self._known, *spent, offline, probes)
 

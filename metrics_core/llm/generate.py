@@ -15,16 +15,14 @@ from typing import Literal
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, CallLimits
-from answerkey.metrics_core.llm.availability import Unavailable
-from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.budget import Bill
+from answerkey.metrics_core.llm.client import Client, learned_of
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, known_replies
 from answerkey.metrics_core.llm.ledger import Origin
-from answerkey.metrics_core.llm.litellm import abilities, check
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.provider import abilities, check
 from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.response import NoUsableReply
-from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
+from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.text import is_blank
 
@@ -160,7 +158,7 @@ def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | No
 def left_out(model: ModelRef) -> tuple[str, ...]:
     """The parameters that the model does not accept, as far as litellm and this process know."""
     taken = abilities(model.model).parameters
-    refused = runtime.formats_of(model, structured=False).first().without
+    refused = learned_of(model, structured=False).best.without
     return tuple(name for name in _PARAMETERS if name in refused or name not in taken)
 
 
@@ -190,10 +188,10 @@ class _Work:
         bill = Bill()
         try:
             text = await client.ask(self._model, request, _read, bill)
-        except NoUsableReply as error:
+        except CallFailed as error:
             self._failed += 1
             answer = Answer(None, "failed", f"{error.code}: {error.message}", bill)
-        except (BudgetUsedUp, Unavailable) as error:
+        except CallSkipped as error:
             answer = Answer(None, "skipped", str(error), bill)
         else:
             status: Literal["generated", "from_ledger"] = "generated" if bill.calls else "from_ledger"

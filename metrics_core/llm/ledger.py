@@ -1,28 +1,39 @@
-"""Every call to a model, written down as it happens: what was paid for is never asked again.
+"""The ledger of calls to models: no reply is paid for twice, and no run spends more than its budget.
 
-A call is written down before it is sent and again when its reply is there, each in a transaction of its own, so a
-killed process loses nothing but the calls in flight. Several processes share a ledger. This module says what every
-ledger does; `ledger_place` opens the one at a place: in memory, in a folder, in PostgreSQL.
+A call is written down before it is sent and again when its reply is there, each in one transaction. A process that is
+killed loses only the calls in flight, and these stay counted at the most that they may cost. Several processes share a
+ledger, as a SQLite file or in PostgreSQL, with the same SQL. A process claims a request before it asks; a claim is a
+lease that it renews, so the claims of a killed process lapse.
 """
 
 from __future__ import annotations
 
-import logging
+import asyncio
+import os
+import re
+import sqlite3
+import time
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
-from typing import Any, Literal, Protocol
+from functools import lru_cache, wraps
+from itertools import count, islice, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from urllib.parse import quote
 
-from answerkey.metrics_core.sample import content_hash
+from answerkey.metrics_core.errors import UserError
 
-COLUMNS = (
-    "call_id", "request_key", "judge", "prompt", "run", "kind", "attempt", "format", "status", "code", "message",
-    "started_at", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason", "reply",
-)  # fmt: skip
-DAMAGED = "damaged"
-"""The code of a call whose reply is not the one that was written down."""
+if TYPE_CHECKING:
+    import psycopg
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rows = list[tuple[Any, ...]]
 
 CallStatus = Literal["usable", "unreadable", "error"]
 Format = Literal["json_schema", "json_object", "text"]
@@ -30,24 +41,171 @@ Format = Literal["json_schema", "json_object", "text"]
 words of the prompt alone."""
 Permit = Literal["go", "wait", "max_calls", "max_cost", "max_cost_total"]
 
-_log = logging.getLogger("answerkey")
+COLUMNS = (
+    "call_id", "request_key", "judge", "prompt", "run", "kind", "attempt", "format", "status", "code", "message",
+    "started_at", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason", "reply",
+)  # fmt: skip
+MAY_BE_PAID = ("timeout", "cancelled", "disconnected", "too_large", "garbled", "batch_gone", "error_in_reply")
+"""Codes of calls that the server may have answered, though the reply cannot be used: the client stopped waiting, the
+connection broke after the request was sent, the reply was too long, it belongs to no line of its batch, the provider
+does not know the batch any more, or the server reports trouble within an answer."""
+UNSENT = "unsent"
+"""Code of a call that the provider never received, or did not work on in its batch: it costs nothing and does not count
+as a call."""
+FILE = "judge.sqlite"
+POSTGRES = "postgresql:"
+LEASE_S = 30.0
+"""How long a claim holds after it was last renewed."""
 
+_VERSION = 6
+_WAIT_S = 60.0
+"""For a lock that another process holds, and for a server that is away."""
+_PAGE = 500
+_LOCKED = "another process keeps it locked: end that one, then run again"
+_DAMAGED = "the file is damaged: restore it from a backup, or move it away to begin a new one"
+_UNWRITABLE = "make the file and its folder writable, then run again"
+_REMEDIES = {
+    0: _DAMAGED,  # not from SQLite: a text in it cannot be decoded
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_READONLY: _UNWRITABLE,
+    sqlite3.SQLITE_CANTOPEN: _UNWRITABLE,
+    sqlite3.SQLITE_FULL: "free space, then run again",
+    sqlite3.SQLITE_IOERR: "free space or repair the disk, then run again",
+}
 
-RestOfCall = tuple[int | None, str | None, str]
-"""Of one call: columns of `calls` that are not in `COLUMNS`, and its id."""
+_TABLES = """
+CREATE TABLE answerkey_ledger (version bigint NOT NULL);
+CREATE TABLE answerkey_calls (
+    number NUMBERED,                    -- in the order in which calls were sent
+    call_id text NOT NULL UNIQUE,       -- owner of its claim, and a number
+    request_key text NOT NULL,
+    judge text NOT NULL, prompt text NOT NULL, run text NOT NULL,
+    month text NOT NULL,                -- in which it was sent (UTC)
+    kind text NOT NULL,                 -- ask, longer (more room for the reply), repair (shown what was wrong)
+    attempt bigint NOT NULL,            -- counts the calls for one request in one run, from 1
+    format text NOT NULL,
+    status text NOT NULL,               -- sent (no reply yet, or its process was killed), usable, unreadable, error
+    code text, message text,            -- what went wrong
+    most_usd double precision,          -- what it may cost at most; NULL: price unknown
+    started_at double precision NOT NULL, seconds double precision,
+    tokens_in bigint, tokens_out bigint,
+    cost_usd double precision,          -- NULL: price unknown, or nothing paid; without tokens_out: most_usd
+    model text, fingerprint text, finish_reason text, reply text,
+    batch text,                         -- NULL: sent on its own
+    size bigint,                        -- bytes that were sent
+    weights text                        -- log-probabilities of its verdict; NULL: not asked for
+);
+CREATE INDEX answerkey_calls_by_request ON answerkey_calls (request_key, status);
+CREATE INDEX answerkey_calls_by_run ON answerkey_calls (run);
+CREATE INDEX answerkey_calls_by_prompt ON answerkey_calls (judge, prompt);
+CREATE TABLE answerkey_claims (
+    request_key text PRIMARY KEY, owner text NOT NULL, expires_at double precision NOT NULL
+);
+CREATE TABLE answerkey_batches (
+    batch text PRIMARY KEY, judge text NOT NULL, sent_at double precision NOT NULL, provider_id text
+);
+-- A row for each run and one for each month. A call counts from the moment it is written down, at the most it may cost.
+CREATE TABLE answerkey_budgets (
+    run text PRIMARY KEY, calls bigint NOT NULL, cost_usd double precision NOT NULL, unpriced bigint NOT NULL
+)
+"""
+_CLAIM = """
+INSERT INTO answerkey_claims AS c (request_key, owner, expires_at) VALUES (:key, :owner, :now + :lease)
+ON CONFLICT (request_key) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+WHERE c.owner = excluded.owner OR c.expires_at <= :now
+RETURNING 1
+"""
+_RENEW = "UPDATE answerkey_claims SET expires_at = :now + :lease WHERE owner = :owner"
+_SEND = """
+INSERT INTO answerkey_calls (
+    call_id, request_key, judge, prompt, run, month, kind, attempt, format, status, most_usd, started_at, cost_usd,
+    batch, size
+)
+SELECT :call_id, request_key, :judge, :prompt, :run, :month, :kind, :attempt, :format, 'sent', :most_usd, :now,
+       :most_usd, :batch, :size
+FROM answerkey_claims WHERE request_key = :request_key AND owner = :owner
+RETURNING 1
+"""
+_COUNT = """
+INSERT INTO answerkey_budgets AS b (run, calls, cost_usd, unpriced)
+SELECT :run, :calls, :cost_usd, :unpriced WHERE :calls <= :max_calls AND :cost_usd <= :max_cost_usd
+ON CONFLICT (run) DO UPDATE SET
+    calls = b.calls + excluded.calls, cost_usd = b.cost_usd + excluded.cost_usd,
+    unpriced = b.unpriced + excluded.unpriced
+WHERE b.calls + excluded.calls <= :max_calls AND b.cost_usd + excluded.cost_usd <= :max_cost_usd
+RETURNING 1
+"""
+_IN_FLIGHT = """
+SELECT 1 FROM answerkey_claims AS l JOIN answerkey_calls AS c ON c.request_key = l.request_key AND c.status = 'sent'
+WHERE l.expires_at > :now AND (c.run = :run OR c.month = :month)
+  AND c.call_id <> :call_id AND (c.batch IS NOT NULL OR c.call_id LIKE l.owner || '-%')
+LIMIT 1
+"""
+_END = """
+UPDATE answerkey_calls SET
+    status = :status, code = :code, message = :message, seconds = :seconds, tokens_in = :tokens_in,
+    tokens_out = :tokens_out, cost_usd = :cost_usd, model = :model, fingerprint = :fingerprint,
+    finish_reason = :finish_reason, reply = :reply, weights = :weights
+WHERE call_id = :call_id AND status = 'sent'
+RETURNING run, month, most_usd
+"""
+_REPLY = """
+SELECT reply, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd, weights FROM answerkey_calls
+WHERE request_key = :key AND status = 'usable' ORDER BY number DESC LIMIT 1
+"""
+_BATCHED = """
+SELECT call_id, format, most_usd, c.batch, sent_at, provider_id, run
+FROM answerkey_calls AS c LEFT JOIN answerkey_batches AS b ON b.batch = c.batch
+WHERE request_key = :key AND status = 'sent' AND c.batch IS NOT NULL
+ORDER BY c.number DESC LIMIT 1
+"""
+_SEND_BATCH = """
+INSERT INTO answerkey_batches (batch, judge, sent_at) VALUES (:batch, :judge, :now) ON CONFLICT (batch) DO NOTHING
+"""
+_SPENT = f"""
+SELECT judge, count(CASE WHEN code = '{UNSENT}' THEN NULL ELSE 1 END), coalesce(sum(tokens_in), 0),
+       coalesce(sum(tokens_out), 0), coalesce(sum(cost_usd), 0),
+       coalesce(sum(CASE WHEN tokens_out IS NULL THEN cost_usd END), 0),
+       count(CASE WHEN cost_usd IS NULL
+                   AND (reply IS NOT NULL OR status = 'sent' OR code IN {MAY_BE_PAID}) THEN 1 END)
+FROM answerkey_calls WHERE WHICH GROUP BY judge ORDER BY judge
+"""
+_CALL_ROW = (*COLUMNS, "month", "most_usd", "batch", "size", "weights")
+_COPIED = {
+    "answerkey_calls": (_CALL_ROW, "number", "(call_id) DO NOTHING"),
+    "answerkey_batches": (("batch", "judge", "sent_at", "provider_id"), "batch", "(batch) DO NOTHING"),
+    "answerkey_budgets": (
+        ("run", "calls", "cost_usd", "unpriced"), "run",
+        "(run) DO UPDATE SET calls = excluded.calls, cost_usd = excluded.cost_usd, unpriced = excluded.unpriced",
+    ),
+}  # fmt: skip
+"""The tables that a copy has: their columns, the column that they are read by, and what happens to a row that is there
+already."""
+_NO_RESULT = dict.fromkeys(
+    ("code", "message", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason",
+     "reply", "weights")
+)  # fmt: skip
 
 
 class LedgerError(OSError):
     """The ledger cannot be read or written. No call is made then, since its reply could be lost."""
 
 
-class LedgerBusy(LedgerError):
-    """Another process is writing to the ledger, and this one was told not to wait."""
+class ClaimLost(Exception):
+    """This process does not hold the claim of a request (any more): another process may be asking it."""
+
+
+class _Refused(Exception):
+    def __init__(self, permit: Permit) -> None:
+        self.permit: Permit = permit
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may spend, and all runs together in a month; None: no limit."""
+    """What a run may spend, and all runs together in a calendar month (UTC); None: no limit."""
 
     run: str
     max_calls: int | None = None
@@ -57,7 +215,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has spent so far. `unpriced` calls have no known price and are not in `cost_usd`."""
+    """What a run has spent so far, with its calls in flight at the most that they may cost.
+
+    `unpriced` calls have no known price and are not in `cost_usd`.
+    """
 
     calls: int = 0
     cost_usd: float = 0.0
@@ -69,9 +230,9 @@ class JudgeSpent:
     """What a run has spent on one judge.
 
     Attributes:
-        tokens_in, tokens_out: of the replies whose server says how many they had.
-        cost_usd: None: for some of the calls the price is not known.
-        reserved_usd: the part of it for calls whose cost is not known: what was reserved for them.
+        tokens_in, tokens_out: of the replies whose server reports its tokens.
+        cost_usd: dollars; None: the price of some of the calls is not known.
+        reserved_usd: the part of it for calls whose cost is not known: the most that they may have cost.
     """
 
     judge: str
@@ -82,54 +243,9 @@ class JudgeSpent:
     reserved_usd: float
 
 
-MAY_BE_PAID = ("timeout", "cancelled", "disconnected", "too_large", "garbled")
-"""Codes of calls that the server may have answered, though nothing of it can be used: nobody waited any more, the
-connection broke after all was sent, it was too long, or nobody knows which of a batch it belongs to.
-"""
-
-UNSENT = "unsent"
-"""Code of a call that the provider never had, since it could not be reached, or did not work on in its batch: it costs
-nothing, and counts as no call."""
-COUNTED = f"count(CASE WHEN code = '{UNSENT}' THEN NULL ELSE 1 END)"
-"""How many of some rows of `calls` count."""
-
-LATEST = 100
-"""Calls by which the length of the next one is judged."""
-
-OF_RUN = f"""
-SELECT judge, {COUNTED}, coalesce(sum(tokens_in), 0),
-       coalesce(sum(tokens_out), 0), coalesce(sum(cost_usd), 0),
-       coalesce(sum(CASE WHEN tokens_out IS NULL THEN cost_usd END), 0),
-       count(CASE WHEN cost_usd IS NULL
-                   AND (reply IS NOT NULL OR status = 'sent' OR code IN {MAY_BE_PAID}) THEN 1 END)
-FROM {{calls}} WHERE run = {{run}} GROUP BY judge ORDER BY judge
-"""
-"""What a run has spent on each judge, and the calls that may have cost something unknown."""
-
-
-def month_of(seconds: float) -> str:
-    """The name under which budgets have what all runs spend in the month of a Unix time (UTC).
-
-    It is there from the first call on that is made within a limit for the month.
-
-    >>> month_of(1790000000.0)
-    'month 2026-09'
-    """
-    return f"month {datetime.fromtimestamp(seconds, UTC):%Y-%m}"
-
-
-def beginning_of(month: str) -> float:
-    """Unix time.
-
-    >>> month_of(beginning_of("month 2026-09")), month_of(beginning_of("month 2026-09") - 1.0)
-    ('month 2026-09', 'month 2026-08')
-    """
-    return datetime.strptime(f"{month} +0000", "month %Y-%m %z").timestamp()
-
-
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the ledger knows of a reply: columns of `calls`. `weights` as `weights_of` gives them; None: none came."""
+    """Where a reply came from: columns of `calls`. `weights` as `weights_of` returns them; None: none came."""
 
     model: str
     fingerprint: str
@@ -146,267 +262,695 @@ class BatchedCall:
 
     Attributes:
         format: how the format of its reply was asked for.
-        most_usd: what is reserved for it.
-        batch: the name of the batch, as answerkey gave it.
+        most_usd: the most that it may cost; None: its price is unknown.
+        batch: the name of the batch, as answerkey chose it.
         sent_at: Unix time when the batch began to be sent; None: it never did.
         provider_id: the provider's name of the batch; None: it is not known whether the provider has it.
     """
 
     call_id: str
     format: Format
-    most_usd: float
+    most_usd: float | None
     batch: str
     sent_at: float | None
     provider_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """A method of a ledger with its arguments, to be called later."""
+def _verb(method: Callable[Concatenate[Ledger, P], R]) -> Callable[Concatenate[Ledger, P], R]:
+    """A method that can be done again from the start where the connection to the server was lost."""
 
-    name: Literal["reply", "origin", "claim", "release", "start", "finish", "adopt", "send_batch", "name_batch"]
-    given: tuple[Any, ...]
+    @wraps(method)
+    def done(self: Ledger, /, *arguments: P.args, **named: P.kwargs) -> R:
+        while True:
+            try:
+                return method(self, *arguments, **named)
+            except self._errors as error:
+                self._recover(error)
+
+    return done
 
 
-class Ledger(Protocol):
-    """A ledger that is open. Not for several threads at once.
+class Ledger(ABC):
+    """A ledger that is open, as `open_ledger` returns it. Not for several threads at once.
 
     Raises:
-        LedgerError: from every method, if the ledger cannot be read or written.
+        LedgerError: from every method, if the database cannot be read or written.
+
+    >>> ledger = open_ledger(None)
+    >>> call = dict(request_key="k", judge="openai/j", prompt="p@1", kind="ask", attempt=1, format="text")
+    >>> ledger.claim("k")
+    True
+    >>> permit, call_id = ledger.start(Budget("run", max_cost_usd=1.0), call, 0.5)
+    >>> ledger.finish(call_id, "usable", {"reply": "yes", "cost_usd": 0.25})
+    >>> permit, ledger.reply("k"), ledger.spent("run")
+    ('go', 'yes', Spent(calls=1, cost_usd=0.25, unpriced=0))
+    >>> ledger.close()
     """
 
-    quick: bool
-    """Whether a verb takes less than a millisecond, unless it has to wait for another process."""
+    where: str
+    _errors: tuple[type[Exception], ...]
+    _connection: Any
 
-    def patient(self, on: bool) -> None:
-        """Whether to wait for other processes, as at first; or to raise `LedgerBusy` and leave slow work to
-        `keep_alive`, which is then called on another thread.
+    def __init__(self, *, make: bool = True) -> None:
+        self._owner = uuid.uuid4().hex
+        self._numbers = count(1)
+        try:
+            self._open(make)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    @_verb
+    def _open(self, make: bool) -> None:
+        if self.version() is None:
+            if not make:
+                return
+            self._make()
+        version = self.version()
+        if version != _VERSION:
+            raise LedgerError(
+                f"the ledger {self.where} was made by another version of answerkey: its format is {version}, "
+                f"and this one needs {_VERSION}: use that version, or move the ledger away to begin a new one"
+            )
+
+    @abstractmethod
+    def version(self) -> int | None:
+        """The version of its tables; None: it has none yet."""
+
+    @abstractmethod
+    def _make(self) -> None:
+        """Make the tables."""
+
+    @abstractmethod
+    def _rows(self, sql: str, **values: Any) -> Rows:
+        """The rows of a statement."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Any]:
+        """The statements within take effect together, or not at all."""
+
+    @abstractmethod
+    def _recover(self, error: Exception) -> None:
+        """Return if what failed can be done again.
+
+        Raises:
+            LedgerError: it cannot.
         """
 
+    @abstractmethod
+    def _vacuum(self) -> None:
+        """Give the room of deleted rows back."""
+
+    @_verb
     def reply(self, key: str) -> str | None:
-        """The newest usable reply to a request. One that is damaged is not known, and the log says so."""
+        """The newest usable reply to a request; None: there is none."""
+        rows = self._rows(_REPLY, key=key)
+        return rows[0][0] if rows else None
 
+    @_verb
     def origin(self, key: str) -> Origin:
-        """Where the reply to a request came from; it must be there."""
+        """Where the reply came from that `reply` returns.
 
-    def claim(self, key: str) -> bool:
-        """Whether the caller may ask this request now: no other living process is asking it.
-
-        What a killed process had in flight never comes back, and may have to be paid: as soon as its claim is taken
-        over, or another process begins to write, it counts as spent, at what the latest calls like it have cost, and at
-        most at what was reserved for it.
+        Raises:
+            KeyError: there is no reply.
         """
+        for _, *columns in self._rows(_REPLY, key=key):
+            return Origin(*columns)
+        raise KeyError(key)
 
+    @_verb
+    def claim(self, key: str) -> bool:
+        """Whether this ledger may ask a request now: no other one holds its claim.
+
+        A claim lapses `LEASE_S` seconds after the last `renew`.
+        """
+        return bool(self._rows(_CLAIM, key=key, owner=self._owner, now=time.time(), lease=LEASE_S))
+
+    def reply_or_claim(
+        self, key: str, unread: str | None = None, run: str | None = None
+    ) -> tuple[str | None, bool, BatchedCall | None]:
+        """The reply to a request; or else whether this ledger has claimed it, and the call for it that `adopt` returns.
+
+        Args:
+            unread: a reply that cannot be read, and counts as none.
+            run: adopts a call that was left in a batch; None: such a call stays where it is.
+        """
+        if (reply := self.reply(key)) in (None, unread) and self.claim(key):
+            # Another process may have had the reply just before its claim ended.
+            if (reply := self.reply(key)) in (None, unread):
+                return None, True, None if run is None else self.adopt(key, run)
+            self.release(key)
+        return None if reply == unread else reply, False, None
+
+    @_verb
     def release(self, key: str) -> None:
-        """Release a claim."""
+        """Give up a claim."""
+        sql = "DELETE FROM answerkey_claims WHERE request_key = :key AND owner = :owner"
+        self._rows(sql, key=key, owner=self._owner)
 
+    @_verb
+    def renew(self) -> None:
+        """Hold all claims that no other process has taken over for another `LEASE_S` seconds."""
+        self._rows(_RENEW, owner=self._owner, now=time.time(), lease=LEASE_S)
+
+    @_verb
     def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """Write a call down as sent, if the budget allows it; return the permit and the call's id.
 
-        `call` gives request_key, judge, prompt, kind, attempt, format and size, and the batch of one that goes in one.
-        `most_usd` is what it may cost at most; None: unknown. `wait`: the money left may still do when calls in flight
-        have come in cheaper.
-        """
+        Args:
+            budget: the limits of the run and of the month.
+            call: request_key, judge, prompt, kind, attempt and format; size, if known; batch, if it goes in one.
+            most_usd: what it may cost at most, in dollars; None: its price is unknown.
 
-    def finish(
-        self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
-    ) -> None:
-        """Write down how a call ended. `result` gives further columns of `calls`. With the code `UNSENT` the budget has
-        the call back.
-        """
+        Returns:
+            `go`; or, with an empty id, the limit that forbids the call; or `wait`: calls in flight may still cost less
+            than is reserved for them, or turn out not to have been sent.
 
+        Raises:
+            ClaimLost: this ledger does not hold the claim of the request.
+        """
+        now = time.time()
+        month = f"{datetime.fromtimestamp(now, UTC):%Y-%m}"
+        call_id = f"{self._owner}-{next(self._numbers)}"
+        values = {
+            "batch": None, "size": None, **call, "call_id": call_id, "run": budget.run, "month": month, "now": now,
+            "most_usd": most_usd, "owner": self._owner,
+        }  # fmt: skip
+        change = 1, most_usd or 0.0, int(most_usd is None)
+        try:
+            with self._transaction():
+                if not self._rows(_SEND, **values):
+                    raise ClaimLost(call["request_key"])
+                # That of the run comes before that of the month in every transaction, so no two wait for each other.
+                if not self._count(budget.run, change, budget.max_calls, budget.max_cost_usd):
+                    raise _Refused(self._refusal(budget, values, of_run=True))
+                if not self._count(f"month {month}", change, None, budget.max_cost_total_usd):
+                    raise _Refused(self._refusal(budget, values, of_run=False))
+        except _Refused as refused:
+            return refused.permit, ""
+        return "go", call_id
+
+    def _count(
+        self, run: str, change: tuple[int, float, int], max_calls: int | None = None, max_cost_usd: float | None = None
+    ) -> bool:
+        """Add calls, dollars and unpriced calls to a budget, unless a limit forbids it."""
+        return bool(
+            self._rows(
+                _COUNT, run=run, calls=change[0], cost_usd=change[1], unpriced=change[2],
+                max_calls=2**62 if max_calls is None else max_calls,
+                # Sums of binary fractions have rounding errors.
+                max_cost_usd=float("inf") if max_cost_usd is None else max_cost_usd + 1e-9,
+            )
+        )  # fmt: skip
+
+    def _refusal(self, budget: Budget, call: Mapping[str, Any], *, of_run: bool) -> Permit:
+        """Which limit forbids a call, that of the run or that of the month; or `wait`."""
+        # Calls of killed processes never end.
+        others = {**call, "month": None} if of_run else {**call, "run": None}
+        if self._rows(_IN_FLIGHT, **others):
+            return "wait"
+        if not of_run:
+            return "max_cost_total"
+        rows = self._rows("SELECT calls FROM answerkey_budgets WHERE run = :run", run=budget.run)
+        used_up = budget.max_calls is not None and sum(calls for (calls,) in rows) >= budget.max_calls
+        return "max_calls" if used_up else "max_cost"
+
+    @_verb
+    def finish(self, call_id: str, status: CallStatus, result: Mapping[str, Any]) -> None:
+        """Write down how a call ended. One that has ended already stays as it is.
+
+        Args:
+            result: further columns of `calls`, and its weights. `cost_usd` None: the price is unknown; left out:
+                nothing was paid. With the code `UNSENT` the budget has the call back.
+
+        Raises:
+            KeyError: there never was such a call.
+        """
+        # The one character that PostgreSQL does not take in a text.
+        values = {
+            name: value.replace("\0", "\ufffd") if isinstance(value, str) else value for name, value in result.items()
+        }
+        cost = result.get("cost_usd")
+        with self._transaction():
+            ended = self._rows(_END, **(_NO_RESULT | values), call_id=call_id, status=status)
+            for run, month, most_usd in ended:
+                change = (
+                    -int(result.get("code") == UNSENT), (cost or 0.0) - (most_usd or 0.0),
+                    int("cost_usd" in result and cost is None) - int(most_usd is None),
+                )  # fmt: skip
+                for counted in (run, f"month {month}"):
+                    self._count(counted, change)
+        if not ended and not self._rows("SELECT 1 FROM answerkey_calls WHERE call_id = :call_id", call_id=call_id):
+            raise KeyError(call_id)
+
+    @_verb
     def adopt(self, key: str, run: str) -> BatchedCall | None:
-        """The call for a claimed request that was left waiting in a batch, charged to this run from now on; None: there
-        is none. It is to be finished as one that this process has started.
-        """
+        """The call for a claimed request that was left waiting in a batch, charged to this run from now on.
 
+        None: there is none. It is to be finished as a call that this ledger has started.
+        """
+        for *columns, before in self._rows(_BATCHED, key=key):
+            call = BatchedCall(*columns)
+            if before != run:
+                most, unpriced = call.most_usd or 0.0, int(call.most_usd is None)
+                move = "UPDATE answerkey_calls SET run = :run WHERE call_id = :call_id"
+                with self._transaction():
+                    self._rows(move, run=run, call_id=call.call_id)
+                    self._count(before, (-1, -most, -unpriced))
+                    self._count(run, (1, most, unpriced))
+            return call
+        return None
+
+    @_verb
     def send_batch(self, batch: str, judge: str) -> None:
         """Write down that a batch is about to be sent."""
+        self._rows(_SEND_BATCH, batch=batch, judge=judge, now=time.time())
 
+    @_verb
     def name_batch(self, batch: str, provider_id: str) -> None:
         """Write down how the provider names a batch that it has."""
+        sql = "UPDATE answerkey_batches SET provider_id = :provider_id WHERE batch = :batch"
+        self._rows(sql, batch=batch, provider_id=provider_id)
 
-    def in_batches(self) -> int:
-        """How many calls wait in batches."""
-
-    def together(self, verbs: Sequence[Verb]) -> list[Any]:
-        """What each of these verbs returns, or the exception that it raises, done in this order.
-
-        For verbs of different requests: none of them depends on what another one returns.
-        """
-
+    @_verb
     def spent(self, run: str) -> Spent:
         """What a run has spent."""
+        sql = "SELECT calls, cost_usd, unpriced FROM answerkey_budgets WHERE run = :run"
+        for calls, cost_usd, unpriced in self._rows(sql, run=run):
+            # Sums of what was reserved and given back have rounding errors, which would print as -0.0000.
+            return Spent(calls, abs(round(cost_usd, 12)), unpriced)
+        return Spent()
 
+    @_verb
     def spent_by_judge(self, run: str) -> list[JudgeSpent]:
         """What a run has spent on each judge, in the order of their names."""
+        return self._spent("run = :run", run=run)
 
-    def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
-        """Every call for these requests, or every one, as rows of `COLUMNS`, oldest first. One with a damaged reply has
-        none.
-        """
+    @_verb
+    def spent_on(self, keys: Sequence[str]) -> list[JudgeSpent]:
+        """What all runs have spent on these requests, by the judges that were asked."""
+        return self._spent(f"request_key IN ({_marks(keys)})", **_named(keys))
 
-    def budgets(self) -> Iterator[tuple[str, Spent]]:
-        """Every run with what it has spent, with the most that its calls in flight may cost; in the order of runs."""
-
-    def rest_of_calls(self) -> Iterator[RestOfCall]:
-        """What else is known of calls, where anything is: the bytes that were sent, the weights as they are stored, and
-        the id.
-        """
-
-    def take_in(
-        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], rest: Iterable[RestOfCall]
-    ) -> None:
-        """Write down calls, budgets and the rest of calls of another ledger, all or none. A call that is here already
-        stays as it is.
-        """
-
-    def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
-        """Of the latest calls of a judge with a prompt whose server said how long they were: the bytes that were sent,
-        the tokens that these were, and the tokens of the reply; newest first.
-        """
-
-    def rest(self) -> None:
-        """Let others take over what this process has claimed, and settle what it has in flight, until it wakes up."""
-
-    def wake(self) -> set[str]:
-        """Hold on to the claims that nobody has taken over; return the requests."""
-
-    def forget(self, keys: Sequence[str]) -> int:
-        """Remove every call for these requests for good, with its reply; return how many. Budgets stay as they are."""
-
-    def keep_alive(self) -> None:
-        """Called about once a second while replies are awaited, for what has to be done now and then."""
-
-    def close(self) -> None:
-        """Give up all claims and close. One whose call is still in flight is left to who settles it."""
-
-
-def checksum(key: str, reply: str | None) -> str | None:
-    """What is kept beside a reply, so that another text in its place is noticed; None without a reply.
-
-    >>> checksum("a key", "yes") == checksum("a key", "yes."), checksum("a key", None)
-    (False, None)
-    """
-    return None if reply is None else content_hash([key, reply])
-
-
-def sealed(key: str, weights: str) -> str:
-    """Weights as they are stored: with a checksum before them, so that others in their place are noticed.
-
-    >>> unsealed("a key", sealed("a key", "[]")), unsealed("another key", sealed("a key", "[]"))
-    ('[]', None)
-    """
-    return f"{content_hash([key, weights])} {weights}"
-
-
-def unsealed(key: str, stored: str) -> str | None:
-    """The weights in what is stored; None: they are damaged."""
-    weights = stored.partition(" ")[2]
-    return weights if _is_text(stored) and sealed(key, weights) == stored else None
-
-
-class StoredLedger(ABC):
-    """What the ledgers in a database have in common: how a reply is found and known to be the one written down."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._intact = Intact(where)
-        self._numbers = count(1)
-        # The request of each call in flight.
-        self._asked: dict[str, tuple[str, str]] = {}
-
-    @abstractmethod
-    def _usable(self, key: str) -> Sequence[tuple[Any, ...]]:
-        """The usable replies to a request, newest first: the reply, its checksum, and what `Origin` has, with the
-        weights as they are stored.
-        """
-
-    @abstractmethod
-    def _of_run(self, run: str) -> Sequence[tuple[Any, ...]]:
-        """What `OF_RUN` finds."""
-
-    def spent_by_judge(self, run: str) -> list[JudgeSpent]:
-        """See `Ledger`."""
+    def _spent(self, which: str, **values: str) -> list[JudgeSpent]:
         return [
-            JudgeSpent(judge, calls, int(sent), int(said), None if unknown else cost, reserved)
-            for judge, calls, sent, said, cost, reserved, unknown in self._of_run(run)
+            JudgeSpent(judge, calls, int(tokens_in), int(tokens_out), None if unknown else cost, reserved)
+            for judge, calls, tokens_in, tokens_out, cost, reserved, unknown in self._rows(
+                _SPENT.replace("WHICH", which), **values
+            )
         ]
 
-    def reply(self, key: str) -> str | None:
-        """See `Ledger`."""
-        return self._reply(key, self._usable(key))
+    def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
+        """Every call for these requests, or every one, as rows of `COLUMNS`, oldest first."""
+        if keys is None:
+            yield from (row[: len(COLUMNS)] for row in self._table("answerkey_calls"))
+            return
+        for start in range(0, len(keys), _PAGE):
+            yield from self._calls_for(keys[start : start + _PAGE])
 
-    def origin(self, key: str) -> Origin:
-        """See `Ledger`."""
-        return self._origin(key, self._usable(key))
+    @_verb
+    def _calls_for(self, keys: Sequence[str]) -> Rows:
+        sql = f"SELECT {', '.join(COLUMNS)} FROM answerkey_calls WHERE request_key IN ({_marks(keys)}) ORDER BY number"
+        return self._rows(sql, **_named(keys))
 
-    def together(self, verbs: Sequence[Verb]) -> list[Any]:
-        """See `Ledger`."""
-        return [self._tried(verb) for verb in verbs]
+    def _table(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table, in order, a page at a time."""
+        after: Any = None
+        while page := self._page(table, after):
+            yield from (row[:-1] for row in page)
+            after = page[-1][-1]
 
-    def _tried(self, verb: Verb) -> Any:
+    @_verb
+    def _page(self, table: str, after: Any) -> Rows:
+        columns, order, _ = _COPIED[table]
+        which = "" if after is None else f"WHERE {order} > :after"
+        sql = f"SELECT {', '.join(columns)}, {order} FROM {table} {which} ORDER BY {order} LIMIT {_PAGE}"
+        return self._rows(sql, after=after)
+
+    @_verb
+    def forget(self, keys: Sequence[str]) -> int:
+        """Delete every call for these requests, with its reply; return how many. Budgets stay as they are."""
+        sql = "DELETE FROM answerkey_calls WHERE request_key = :key RETURNING 1"
+        with self._transaction():
+            deleted = sum(len(self._rows(sql, key=key)) for key in keys)
+        self._vacuum()
+        return deleted
+
+    @_verb
+    def _take(self, other: Ledger) -> None:
+        with self._transaction():
+            for table, (columns, _, conflict) in _COPIED.items():
+                names, marks = ", ".join(columns), ", ".join(f":{name}" for name in columns)
+                sql = f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT {conflict}"
+                rows = other._table(table)
+                while page := list(islice(rows, _PAGE)):
+                    for row in page:
+                        self._rows(sql, **dict(zip(columns, row, strict=True)))
+
+    def close(self) -> None:
+        """Give up all claims and close. A call that is still in flight stays counted at the most that it may cost."""
+        # Where the database cannot be written any more, the claims lapse.
+        with suppress(*self._errors):
+            self._rows("DELETE FROM answerkey_claims WHERE owner = :owner", owner=self._owner)
+        self._connection.close()
+
+
+def _marks(keys: Sequence[str]) -> str:
+    return ", ".join(f":key{number}" for number in range(len(keys)))
+
+
+def _named(keys: Sequence[str]) -> dict[str, str]:
+    return {f"key{number}": key for number, key in enumerate(keys)}
+
+
+class _SQLite(Ledger):
+    """A ledger in a file, or in memory, where no other process can see it."""
+
+    _connection: sqlite3.Connection
+
+    _errors = (sqlite3.Error, UnicodeDecodeError)
+
+    def __init__(self, folder: Path | None) -> None:
+        self.where = ":memory:" if folder is None else str(folder / FILE)
         try:
-            return getattr(self, verb.name)(*verb.given)
-        except Exception as error:
-            return error
+            self._connection = sqlite3.connect(
+                self.where if folder is None else _address(folder), timeout=_WAIT_S, isolation_level=None,
+                check_same_thread=False, uri=folder is not None,
+            )  # fmt: skip
+            # A commit does not wait for the disk; a power cut can take the last moments before it.
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+        except (sqlite3.Error, OSError) as error:
+            raise self._failure(error) from error
+        super().__init__()
 
-    def _reply(self, key: str, usable: Sequence[tuple[Any, ...]]) -> str | None:
-        row = self._newest(key, usable)
-        return None if row is None else str(row[0])
+    def _rows(self, sql: str, **values: Any) -> Rows:
+        return self._connection.execute(sql, values).fetchall()
 
-    def _origin(self, key: str, usable: Sequence[tuple[Any, ...]]) -> Origin:
-        row = self._newest(key, usable)
-        assert row is not None, f"no reply to {key}"
-        return replace(Origin(*row[2:-1]), weights=None if row[-1] is None else unsealed(key, row[-1]))
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        finally:
+            # A full disk rolls back by itself; to do it again would hide the reason.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
 
-    def _newest(self, key: str, usable: Sequence[tuple[Any, ...]]) -> tuple[Any, ...] | None:
-        return next((row for row in usable if self._intact(key, row[0], row[1], row[-1])), None)
+    def version(self) -> int | None:
+        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
+        if tables and "answerkey_ledger" not in tables:
+            raise LedgerError(
+                f"{self.where} is not a ledger that this version of answerkey can use: move it away to begin a new one"
+            )
+        return self._connection.execute("SELECT version FROM answerkey_ledger").fetchone()[0] if tables else None
 
+    def _make(self) -> None:
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        with self._transaction():
+            if self.version() is None:
+                for statement in _TABLES.replace("NUMBERED", "integer PRIMARY KEY").split(";\n"):
+                    self._connection.execute(statement)
+                self._connection.execute("INSERT INTO answerkey_ledger VALUES (?)", (_VERSION,))
 
-class Intact:
-    """Tells replies as they were written down from damaged ones, and reports each of those once."""
+    def _recover(self, error: Exception) -> None:
+        raise self._failure(error) from error
 
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._reported: set[str] = set()
+    def _failure(self, error: Exception) -> LedgerError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return LedgerError(
+            f"the ledger {self.where} cannot be used ({error}); what was paid for so far is kept in it: "
+            + _REMEDIES.get(code, "repair the file, then run again")
+        )
 
-    def __call__(self, key: str, reply: str, expected: str | None, weights: str | None = None) -> bool:
-        """Whether a reply is intact, and its stored weights. One from before there were checksums has none, and need
-        only be text.
-        """
-        whole = weights is None or unsealed(key, weights) is not None
-        if whole and _is_text(reply) and (expected is None or checksum(key, reply) == expected):
-            return True
-        if key not in self._reported:
-            self._reported.add(key)
-            _log.warning(f"the ledger {self._where}: a reply to the request {key} is damaged; it counts as not known")
-        return False
-
-    def row(self, row: Sequence[Any], expected: str | None) -> tuple[Any, ...]:
-        """A row of `COLUMNS` as others may read it: without a damaged reply, and with nothing that is not text."""
-        found = dict(zip(COLUMNS, row, strict=True))
-        if found["reply"] is not None and not self(found["request_key"], found["reply"], expected):
-            found |= {"reply": None, "code": DAMAGED, "message": "the reply in the ledger is damaged"}
-        return tuple(_readable(value) if isinstance(value, str) else value for value in found.values())
-
-
-def with_checksum(row: Sequence[Any]) -> tuple[Any, ...]:
-    """A row of `COLUMNS` and the checksum that is kept beside it."""
-    return (*row, checksum(row[_KEY], row[_REPLY]))
-
-
-_KEY, _REPLY = COLUMNS.index("request_key"), COLUMNS.index("reply")
+    def _vacuum(self) -> None:
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _is_text(text: str) -> bool:
-    # Bytes that are no UTF-8 are read as lone surrogates.
+def _address(folder: Path) -> str:
+    """The address of the file in a folder: to be written, and made if it is missing; or to be read where it may only be
+    read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file, effective = folder / FILE, os.access in os.supports_effective_ids
+    if all(os.access(path, os.W_OK, effective_ids=effective) for path in (folder, file) if path.exists()):
+        return f"file:{quote(str(file))}?mode=rwc"
+    # SQLite makes a file beside one that may be written meanwhile, but here nobody can make any.
+    log = Path(f"{file}-wal")
+    return f"file:{quote(str(file))}?mode=ro{'' if log.exists() else '&immutable=1'}"
+
+
+class _Postgres(Ledger):
+    """A ledger in a PostgreSQL database, for processes on several machines."""
+
+    _connection: psycopg.Connection[Any]
+
+    def __init__(self, location: str, *, make: bool = True) -> None:
+        self._settings = _settings(location)
+        self.where = _shown(self._settings)
+        self._away = False
+        import psycopg
+
+        self._psycopg = psycopg
+        self._errors = (psycopg.Error,)
+        try:
+            self._connection = self._connect()
+        except psycopg.Error as error:
+            raise self._failure(error) from error
+        super().__init__(make=make)
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        connection = self._psycopg.connect(**self._settings, autocommit=True)
+        # A crash of the server can take its last moments, as a power cut can with the file.
+        connection.execute(f"SET synchronous_commit = off; SET statement_timeout = '{_WAIT_S:.0f}s'")
+        return connection
+
+    def _rows(self, sql: str, **values: Any) -> Rows:
+        cursor = self._connection.execute(_translated(sql), values)
+        return cursor.fetchall() if cursor.description else []
+
+    def _transaction(self) -> AbstractContextManager[Any]:
+        return self._connection.transaction()
+
+    def version(self) -> int | None:
+        connection = self._connection
+        if connection.execute("SELECT to_regclass('answerkey_ledger')").fetchall() == [(None,)]:
+            return None
+        [(version,)] = connection.execute("SELECT version FROM answerkey_ledger").fetchall()
+        return int(version)
+
+    def _make(self) -> None:
+        tables = _TABLES.replace("NUMBERED", "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
+        with self._connection.transaction():
+            self._connection.execute(f"{tables}; INSERT INTO answerkey_ledger VALUES ({_VERSION})")
+
+    def _recover(self, error: Exception) -> None:
+        errors = self._psycopg.errors
+        # The latter three: of several processes that begin at once, one has made the tables.
+        if isinstance(
+            error, errors.DeadlockDetected | errors.DuplicateTable | errors.DuplicateObject | errors.UniqueViolation
+        ):
+            return
+        if errors.AdminShutdown in (type(error), type(error.__context__)):
+            # The server goes away, and a connection that was cut within a transaction does not notice at once.
+            self._connection.close()
+        if not self._connection.closed:
+            raise self._failure(error) from error
+        # The calls that are in flight when the server goes away need not each wait as long.
+        deadline = time.monotonic() + (0.0 if self._away else _WAIT_S)
+        while True:
+            try:
+                self._connection = self._connect()
+            except self._psycopg.Error as again:
+                if time.monotonic() >= deadline:
+                    self._away = True
+                    raise self._failure(again) from again
+                time.sleep(0.2)
+            else:
+                self._away = False
+                return
+
+    def _failure(self, error: Exception) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.where} cannot be used ({' '.join(str(error).split())}); what was paid for so far is "
+            "kept in it: bring the server back, then run again"
+        )
+
+    def _vacuum(self) -> None:
+        self._connection.execute("VACUUM answerkey_calls")
+
+
+@lru_cache(maxsize=256)
+def _translated(sql: str) -> str:
+    """SQL with the marks of psycopg for its values, and the clock of the server, which all machines share.
+
+    >>> _translated("SELECT :now WHERE a LIKE 'b%' AND d = :key")
+    "SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision) WHERE a LIKE 'b%%' AND d = %(key)s"
+    """
+    marked = re.sub(r":(\w+)", r"%(\1)s", sql.replace("%", "%%"))
+    return marked.replace("%(now)s", "CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
+
+
+def _settings(location: str) -> dict[str, Any]:
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError as error:
+        raise UserError(
+            "a ledger in PostgreSQL needs psycopg: install answerkey with its extra, answerkey[cluster]"
+        ) from error
+    text = location if location.startswith("postgresql://") else location.removeprefix(POSTGRES)
+    try:
+        settings = conninfo_to_dict(text)
+    except psycopg.Error:
+        # The message of libpq repeats the text, and there may be a password in it.
+        raise UserError(
+            "the place of the ledger is not what libpq takes: write postgresql://USER@HOST/DATABASE"
+        ) from None
+    if "password" in settings or "sslpassword" in settings:
+        raise UserError(
+            "the place of the ledger must not contain a password: put it into the file that PGPASSFILE names, or into "
+            "PGPASSWORD"
+        )
+    # A host that is lost without a word is noticed within half a minute.
+    keepalives = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 10}
+    return {**keepalives, "application_name": "answerkey ledger", **settings}
 
 
-def _readable(text: str) -> str:
-    return text if _is_text(text) else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _shown(settings: Mapping[str, Any]) -> str:
+    """The address as messages name it.
+
+    >>> _shown({"host": "db", "port": "5433", "dbname": "answerkey", "user": "me", "sslmode": "require"})
+    'postgresql://me@db:5433/answerkey'
+    """
+    user = f"{settings['user']}@" if settings.get("user") else ""
+    port = f":{settings['port']}" if settings.get("port") else ""
+    return f"postgresql://{user}{settings.get('host', '')}{port}/{settings.get('dbname', '')}"
+
+
+def _in_postgres(location: str | None) -> bool:
+    return location is not None and location.startswith(POSTGRES)
+
+
+def open_ledger(location: str | None) -> Ledger:
+    """The ledger at a location, which is made if it is not there.
+
+    Args:
+        location: a folder; or `postgresql:` and what libpq takes, like `postgresql://me@db/answerkey` or
+            `postgresql:host=db dbname=answerkey`, without a password; None: in memory, for this one user.
+
+    Raises:
+        LedgerError: it cannot be opened, is damaged, or has another format.
+        UserError: the text after `postgresql:` cannot be used, or a package is missing.
+
+    >>> ledger = open_ledger(None)
+    >>> ledger.claim("a key")
+    True
+    >>> ledger.close()
+    """
+    if location is not None and _in_postgres(location):
+        return _Postgres(location)
+    return _SQLite(None if location is None else Path(location))
+
+
+def ledger_exists(location: str | None) -> bool:
+    """Whether there is a ledger at a location, as `open_ledger` takes it. None is made.
+
+    Raises:
+        LedgerError: the server cannot be reached.
+        UserError: as `open_ledger`.
+
+    >>> ledger_exists(None)
+    False
+    """
+    if location is not None and _in_postgres(location):
+        with closing(_Postgres(location, make=False)) as ledger:
+            return ledger.version() is not None
+    return location is not None and (Path(location) / FILE).exists()
+
+
+def copy_ledger(source: str, target: str) -> int:
+    """Copy the calls, batches and budgets of a ledger to another one, and compare the two; return the number of calls.
+
+    A call that is there already is not copied again.
+
+    Raises:
+        LedgerError: one of them cannot be used; or the copy is not equal, because calls are made meanwhile, or because
+            the target had calls of its own.
+    """
+    with closing(open_ledger(source)) as old, closing(open_ledger(target)) as new:
+        new._take(old)
+        n_calls = 0
+        for row, copied in zip_longest(old._table("answerkey_calls"), new._table("answerkey_calls")):
+            n_calls += 1
+            if row != copied:
+                raise LedgerError(f"call {n_calls} in the copy of the ledger is another one; copy it again")
+        for table in ("answerkey_batches", "answerkey_budgets"):
+            # Each database has an order of texts of its own.
+            if sorted(old._table(table)) != sorted(new._table(table)):
+                raise LedgerError(f"{table} in the copy of the ledger is another one; copy it again")
+    return n_calls
+
+
+class AsyncLedger:
+    """A ledger for an event loop: its methods run in one thread of their own, in the order of the calls.
+
+    A ledger in memory, which never has to wait, runs them at once. A method that was called runs to its end, also if
+    its caller is cancelled meanwhile. Claims are renewed until the ledger is closed.
+    """
+
+    def __init__(self, ledger: Ledger, thread: ThreadPoolExecutor | None) -> None:
+        self._ledger, self._thread = ledger, thread
+        self._renewing = None if thread is None else asyncio.create_task(self._renew())
+
+    @classmethod
+    async def open(cls, location: str | None) -> AsyncLedger:
+        """The ledger at `location`.
+
+        Raises:
+            LedgerError, UserError: as `open_ledger`.
+        """
+        if location is None:
+            return cls(open_ledger(None), None)
+        thread = ThreadPoolExecutor(1, "ledger")
+        try:
+            return cls(await asyncio.get_running_loop().run_in_executor(thread, open_ledger, location), thread)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(LEASE_S / 3)
+            # The next verb fails for the same reason, and its caller hears of it.
+            with suppress(LedgerError):
+                await self.do(Ledger.renew)
+
+    async def do(self, verb: Callable[Concatenate[Ledger, P], R], *arguments: P.args, **_: P.kwargs) -> R:
+        """Call a method of `Ledger` with these arguments."""
+        if self._thread is None:
+            return verb(self._ledger, *arguments)  # type: ignore[call-arg]
+        loop = asyncio.get_running_loop()
+        return await asyncio.shield(loop.run_in_executor(self._thread, verb, self._ledger, *arguments))
+
+    async def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
+        """Start a call, as `Ledger.start` does; if the caller is cancelled meanwhile, give it back as unsent."""
+        starting = asyncio.ensure_future(self.do(Ledger.start, budget, call, most_usd))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            permit, call_id = await starting
+            if permit == "go":
+                result = {"code": UNSENT, "message": "the run was stopped before the call was made", "cost_usd": 0.0}
+                await self.do(Ledger.finish, call_id, "error", result)
+            raise
+
+    async def close(self) -> None:
+        """Close the ledger, after every verb that was called before."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+        try:
+            await self.do(Ledger.close)
+        finally:
+            if self._thread is not None:
+                self._thread.shutdown(wait=False)

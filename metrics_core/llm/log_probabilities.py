@@ -43,31 +43,31 @@ def tokens_of(logprobs: object) -> tuple[Token, ...]:
     ((), ())
     """
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    found = []
-    for given in content if isinstance(content, list) else ():
-        token = _token(given)
+    tokens = []
+    for entry in content if isinstance(content, list) else ():
+        token = _token(entry)
         if token is None:
             # What follows would no longer be where it belongs.
             return ()
-        others = given.get("top_logprobs")
-        some = map(_token, others) if isinstance(others, list) else ()
-        found.append(Token(*token, tuple(one for one in some if one is not None and one[0] != token[0])))
-    return tuple(found)
+        others = entry.get("top_logprobs")
+        alternatives = map(_token, others) if isinstance(others, list) else ()
+        tokens.append(Token(*token, tuple(other for other in alternatives if other and other[0] != token[0])))
+    return tuple(tokens)
 
 
-def _token(given: object) -> tuple[bytes, float] | None:
-    if not isinstance(given, Mapping):
+def _token(entry: object) -> tuple[bytes, float] | None:
+    if not isinstance(entry, Mapping):
         return None
-    text, logprob, raw = given.get("token"), given.get("logprob"), given.get("bytes")
+    text, logprob, raw = entry.get("token"), entry.get("logprob"), entry.get("bytes")
     if isinstance(logprob, bool) or not isinstance(logprob, int | float):
         return None
     # Within its bounds before it is a float: there are whole numbers that no float holds.
-    worth = float(max(min(logprob, 0.0), _LEAST))
-    if math.isnan(worth):
+    bounded = float(max(min(logprob, 0.0), _LEAST))
+    if math.isnan(bounded):
         return None
-    if isinstance(raw, list) and all(type(one) is int and 0 <= one < 256 for one in raw):
-        return bytes(raw), worth
-    return (text.encode("utf-8", "replace"), worth) if isinstance(text, str) else None
+    if isinstance(raw, list) and all(type(byte) is int and 0 <= byte < 256 for byte in raw):
+        return bytes(raw), bounded
+    return (text.encode("utf-8", "replace"), bounded) if isinstance(text, str) else None
 
 
 def weights_of(tokens: Sequence[Token], key: str) -> str | None:
@@ -114,10 +114,11 @@ def _text(said: bytes) -> str:
 
 
 def probabilities(weights: str, labels: Collection[str]) -> dict[str, float]:
-    """The probability of each label, by what `weights_of` has found; empty where what was said is none of them.
+    """The probability of each label, from the weights of `weights_of`; empty if the model said none of the labels.
 
-    A label gets what every beginning is worth that no other label shares, in any case. Where what was said is still
-    open, the next token decides. What means no label is left out, so that the probabilities add up to 1.
+    A label gets the probability of every beginning that it shares with no other label; case is ignored. If the tokens
+    so far fit several labels, the next token decides. Texts that mean no label are left out, and the probabilities add
+    up to 1.
 
     >>> probabilities('[[["yes", 0.0], ["no", 0.0], ["No", 0.0], ["perhaps", 0.0]]]', ["yes", "no", "maybe"])
     {'yes': 0.3333333333333333, 'no': 0.6666666666666666, 'maybe': 0.0}
@@ -128,10 +129,10 @@ def probabilities(weights: str, labels: Collection[str]) -> dict[str, float]:
     mass = dict.fromkeys(labels, 0.0)
     said, so_far = "", 0.0
     for (taken, logprob), *others in json.loads(weights):
-        for text, one in ((taken, logprob), *others):
+        for text, text_logprob in ((taken, logprob), *others):
             meant = list(_meant(said + text, labels))
             if len(meant) == 1:
-                mass[meant[0]] += math.exp(so_far + one)
+                mass[meant[0]] += math.exp(so_far + text_logprob)
         said, so_far = said + taken, so_far + logprob
         left = len(list(_meant(said, labels)))
         if not left:
@@ -140,7 +141,7 @@ def probabilities(weights: str, labels: Collection[str]) -> dict[str, float]:
         if left == 1:
             break
     total = sum(mass.values())
-    return {label: one / total for label, one in mass.items()} if total else {}
+    return {label: share / total for label, share in mass.items()} if total else {}
 
 
 def _meant(text: str, labels: Collection[str]) -> Iterator[str]:

@@ -27,11 +27,13 @@ class ModelRef:
         model: as litellm names it, for instance `openai/gpt-4o-mini`.
         api_base: the address of an OpenAI-compatible server; empty: the provider's own.
         api_key: None: what litellm finds in the environment.
+        price: dollars per token of what is asked and of what is replied, by the user's word; None: by litellm's tables.
     """
 
     model: str
     api_base: str = ""
     api_key: str | None = field(default=None, compare=False)
+    price: tuple[float, float] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"ModelRef({self.label})"
@@ -69,7 +71,7 @@ class ModelRef:
         return cls(model, address.rstrip("/")).with_key(api_key, noun)
 
     def with_key(self, api_key: str | None, noun: str = "model") -> ModelRef:
-        """The same model with this key. White space around the key is dropped; a blank key is None.
+        """Return this model with another key. White space around the key is dropped; a blank key is None.
 
         Raises:
             UserError: the key contains a character that no key has.

@@ -22,12 +22,21 @@ DEEPEST = 64
 
 # A citation such as [1] opens nothing, so at the top level a bracket counts only right before an object.
 _TOP = re.compile(r"[{}]|\[(?=\s*+\{)")
-_INSIDE = re.compile(r'["{}\[\]]')
-_IN_STRING = re.compile(r'\\.|"', re.DOTALL)
+_TOKEN = re.compile(r'[{}\[\]]|"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
+"""A bracket, or a string, which may lack its end."""
 _CLOSER = {"{": "}", "[": "]"}
 _PLAIN_VALUE = re.compile(r'\s*:\s*(?:"(?P<text>(?:\\.|[^"\\])*)"|(?P<word>[^\s"{}\[\],]+))', re.DOTALL)
 _FENCE_LANGUAGE = re.compile(r"\A\w*\s")
 _THOUGHTS = ("<think>", "</think>")
+_CHANNELS = re.compile(
+    r"\A\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*<\|channel\|>final<\|message\|>(.*?)"
+    r"(?:<\|return\|>|<\|end\|>)?\s*\Z|"
+    r"\A\s*<seed:think>.*</seed:think>(.*)\Z|"
+    r"\A\s*<\|channel>thought.*<channel\|>(.*)\Z",
+    re.DOTALL,
+)
+"""Thoughts as gpt-oss (harmony), Seed and Gemma mark them, and the answer after them."""
+_END_OF_CHANNEL = re.compile(r"<\|channel\|>final<\|message\|>|</seed:think>|<channel\|>")
 _TAG_OF_THOUGHTS = re.compile(r"(?:\\u[0-9a-f]{4}|[^\w\s.,;:!?'\"()*-])\s*/?\s*think", re.IGNORECASE)
 """As a text may write it in the fields of a request, where angle brackets are escaped."""
 
@@ -115,7 +124,9 @@ def read_object(reply: str | None) -> dict[str, Any]:
                 raise
             raise Unreadable("conflict", "the reply holds a whole JSON object and then a broken one") from None
         try:
-            value = _object(text[opener.start() : position])
+            value = load(text[opener.start() : position])
+            if not isinstance(value, dict):
+                raise Unreadable("not_object", "the reply is a list, and one JSON object was asked for")
         except Unreadable as caught:
             if not caught.repairable:
                 raise
@@ -220,23 +231,13 @@ def value_of(text: str, key: str) -> tuple[int, int] | None:
             end = _end(text, opener.start())
         except Unreadable:
             continue
-        span, position = _value(text, opener.end(), end, key), end
+        span, depth, position = None, 0, end
+        for mark in _TOKEN.finditer(text, opener.end(), end - 1):
+            if mark[0][0] != '"':
+                depth += 1 if mark[0] in _CLOSER else -1
+            elif not depth and mark[0][1:-1] == key and (value := _PLAIN_VALUE.match(text, mark.end())):
+                span = value.span("text" if value["text"] is not None else "word")
     return span
-
-
-def _value(text: str, position: int, end: int, key: str) -> tuple[int, int] | None:
-    """See `value_of`, for the object that goes on at `position`."""
-    found, depth = None, 0
-    while (mark := _INSIDE.search(text, position)) and mark.end() < end:
-        position = mark.end()
-        if mark[0] != '"':
-            depth += 1 if mark[0] in _CLOSER else -1
-            continue
-        position = _after_string(text, position)
-        if depth == 0 and text[mark.end() : position - 1] == key and (value := _PLAIN_VALUE.match(text, position)):
-            found = value.span("text" if value["text"] is not None else "word")
-            position = value.end()
-    return found
 
 
 def load(text: str) -> Any:
@@ -274,16 +275,11 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
-def _finite(digits: str) -> float:
+def _number(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
         raise Unreadable("unreadable", f"the number {quoted(digits)} is too large")
-    return number
-
-
-def _whole(digits: str) -> int:
-    _finite(digits)
-    return int(digits)
+    return int(digits) if digits.removeprefix("-").isdecimal() else number
 
 
 def _no_constant(name: str) -> float:
@@ -293,16 +289,17 @@ def _no_constant(name: str) -> float:
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in pairs:
-        if not same(result.setdefault(key, value), value):
+        if key in result and not same(result[key], value):
             raise Unreadable("conflict", f"the reply gives the key {quoted(key)} two values")
+        result.setdefault(key, value)
     return result
 
 
 _DECODER = json.JSONDecoder(
     strict=False,
     object_pairs_hook=_unambiguous,
-    parse_int=_whole,
-    parse_float=_finite,
+    parse_int=_number,
+    parse_float=_number,
     parse_constant=_no_constant,
 )
 
@@ -320,6 +317,9 @@ def without_thoughts(reply: str, shown: str) -> str:
     >>> without_thoughts('{"a": 2} for </think>{"a": 1}', shown='"answer": "\\\\u003c/think\\\\u003e{1}"')
     '{"a": 2} for </think>{"a": 1}'
     """
+    if channels := _CHANNELS.match(reply):
+        # A text with such a mark, repeated by the model, must not hide what the model said.
+        return next(filter(None, channels.groups()), "") if len(_END_OF_CHANNEL.findall(reply)) == 1 else reply
     before, opened, rest = reply.partition(_THOUGHTS[0])
     if not before.strip() or _TAG_OF_THOUGHTS.search(shown):
         return reply
@@ -360,35 +360,17 @@ def _refuse_other_json(text: str) -> None:
 def _end(text: str, start: int) -> int:
     """Where the bracket that opens at `start` is closed."""
     closers: list[str] = []
-    position = start
-    while mark := _INSIDE.search(text, position):
-        position = mark.end()
-        if mark[0] == '"':
-            position = _after_string(text, position)
-        elif mark[0] in _CLOSER:
+    for mark in _TOKEN.finditer(text, start):
+        if mark[0] in _CLOSER:
             closers.append(_CLOSER[mark[0]])
             if len(closers) > DEEPEST:
                 raise Unreadable("unreadable", f"the JSON is nested deeper than {DEEPEST} levels")
-        elif mark[0] != closers.pop():
-            raise Unreadable("not_json", "the brackets of the JSON do not match")
-        elif not closers:
-            return position
+        elif mark[0] in _CLOSER.values():
+            if mark[0] != closers.pop():
+                raise Unreadable("not_json", "the brackets of the JSON do not match")
+            if not closers:
+                return mark.end()
     raise Unreadable("truncated", "the JSON object is cut off before its end")
-
-
-def _after_string(text: str, position: int) -> int:
-    while mark := _IN_STRING.search(text, position):
-        position = mark.end()
-        if mark[0] == '"':
-            return position
-    return len(text)
-
-
-def _object(span: str) -> dict[str, Any]:
-    value = load(span)
-    if not isinstance(value, dict):
-        raise Unreadable("not_object", "the reply is a list, and one JSON object was asked for")
-    return value
 
 
 def _is_score(value: object) -> bool:

@@ -1,20 +1,28 @@
-"""A request to a model: everything that could change the reply, and nothing else."""
+"""A request to a model, with everything that could change the reply; the reply; and the ways to get none."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Literal
 
-from answerkey.metrics_core.llm.reply import Unreadable, read_object
-from answerkey.metrics_core.llm.untrusted import encoded
-from answerkey.metrics_core.sample import content_hash_of_list
+from answerkey.metrics_core.llm.log_probabilities import Token
+from answerkey.metrics_core.sample import content_hash
 
 Message = dict[str, str]
+FailureKind = Literal["limited", "trouble", "again", "refused", "permanent", "fatal"]
+"""What an error means: slow down; the server is in trouble, so wait; this reply was useless, so ask once more; not in
+this format or with these parameters; this request is hopeless; every request to this model is."""
+ReplyKind = Literal["text", "refusal", "tool_call", "thoughts"]
+"""What a reply consists of: a text; a field in which the model declines; a call of a tool that was not offered;
+thoughts that no answer follows."""
 
-_LONGEST_SHOWN = 20_000
-_NOT_SHOWN = "(This reply is left out.)"
+NO_CONNECTION = "connection"
+"""Code of a call to a server that could not be reached, so that nothing was sent."""
+GARBLED = "garbled"
+"""Code of a status 200 with something that is no completion: it may have to be paid."""
+ERROR_IN_REPLY = "error_in_reply"
+"""Code of an answer with status 200 that reports trouble of the server within."""
 
 
 @dataclass(frozen=True)
@@ -55,45 +63,81 @@ class Request:
     @cached_property
     def key(self) -> str:
         """128-bit hash of all fields, hex."""
-        rest = [getattr(self, name) for name in _AFTER_SYSTEM]
-        # The keys of requests from before there was an effort, and from before a value could be weighed.
-        while rest[-1] == "":
-            rest.pop()
-        return content_hash_of_list((self.model, self.prompt, self.system), rest)
+        values = [getattr(self, field.name) for field in fields(self)]
+        # An option that is not used changes no key, so that what was paid before there was such an option stays known.
+        while values[-1] == "":
+            values.pop()
+        return content_hash(values)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """As chat messages: without a system message where there are no instructions."""
+        """The chat messages; without instructions there is no system message."""
         user = {"role": "user", "content": self.user}
         return ({"role": "system", "content": self.system}, user) if self.system else (user,)
 
 
-_AFTER_SYSTEM = tuple(one.name for one in fields(Request))[3:]
-"""The fields after the instructions, which are long, and the same in most requests of a run."""
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The reply of a model.
 
-
-def repair(messages: Sequence[Message], reply: str, problem: str) -> tuple[Message, ...]:
-    """The messages that ask for the same again, because the reply could not be used.
-
-    A reply may repeat the text that it was given, and outside the fence that would be words of our own. So of the
-    reply no more than an object is shown, encoded like the fields, and the problem without what it quotes.
-
-    >>> asked = Request("openai/m", "p@1", "Judge.", "data", "{}").messages
-    >>> [message["role"] for message in repair(asked, "no JSON", "the reply holds no JSON object")]
-    ['system', 'user', 'assistant', 'user']
+    Attributes:
+        text: what the model says. For another `kind`: the words of its refusal, the call, the thoughts.
+        tokens_in, tokens_out: as the server counts them; None where it does not say, or not credibly.
+        model: the one that answered, as the server names it.
+        cached_tokens: those of `tokens_in` that the provider had in its cache.
+        tokens: of the text, with their log-probabilities, where the server sends them.
     """
-    replied = {"role": "assistant", "content": _shown(reply)}
-    plain = re.sub(r'"[^"]*"', '"..."', problem)
-    again = (
-        f"This reply cannot be used: {plain}. Answer the same question again. "
-        "Reply with one JSON object in the format that was asked for, and nothing else."
-    )
-    return *messages, replied, {"role": "user", "content": again}
+
+    text: str
+    finish_reason: str
+    tokens_in: int | None
+    tokens_out: int | None
+    model: str
+    fingerprint: str
+    cached_tokens: int | None = None
+    kind: ReplyKind = "text"
+    tokens: tuple[Token, ...] = ()
 
 
-def _shown(reply: str) -> str:
-    try:
-        line = encoded(read_object(reply))
-    except Unreadable:
-        return _NOT_SHOWN
-    return line if len(line) <= _LONGEST_SHOWN else _NOT_SHOWN
+class CallError(Exception):
+    """A call without a reply.
+
+    Attributes:
+        retry_after: seconds that the server asks to wait.
+        parameter: the setting that the server refused; `most_tokens` the most that it takes as `max_tokens`.
+        about_format: whether the server spoke of the format.
+
+    >>> CallError("limited", "http_429", "slow down", retry_after=2.0).retry_after
+    2.0
+    """
+
+    def __init__(
+        self, kind: FailureKind, code: str, message: str, retry_after: float | None = None,
+        parameter: str | None = None, about_format: bool = False, most_tokens: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(f"{code}: {message}")
+        self.kind, self.code, self.message = kind, code, message
+        self.retry_after, self.parameter, self.about_format = retry_after, parameter, about_format
+        self.most_tokens = most_tokens
+
+
+class CallFailed(Exception):
+    """A model was asked and gave nothing that can be used.
+
+    >>> str(CallFailed("timeout", "no reply within 60 s"))
+    'timeout: no reply within 60 s'
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message = code, message
+
+
+class CallSkipped(Exception):
+    """A model was not asked, and can be asked later: the budget is used up, the run was cancelled, the question waits
+    in a batch, or, where `unavailable`, its server accepts no calls for now.
+    """
+
+    def __init__(self, message: str, *, unavailable: bool = False) -> None:
+        super().__init__(message)
+        self.unavailable = unavailable

@@ -1,64 +1,141 @@
-"""A reply, and what is made of it: what it says, or why it cannot be read."""
+"""How a reply is asked for, and what is made of it: the format that a server accepts, and the reading of its reply."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_args
 
-from answerkey.metrics_core.llm.ledger import UNSENT, CallStatus
-from answerkey.metrics_core.llm.log_probabilities import weights_of
-from answerkey.metrics_core.llm.reply import Code, Unreadable
-from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.transport import NO_CONNECTION, CallError, Reply
-from answerkey.metrics_core.llm.untrusted import cut, one_line
+from answerkey.metrics_core.llm.ledger import UNSENT, Format
+from answerkey.metrics_core.llm.limiter import NO_LOG_PROBABILITIES
+from answerkey.metrics_core.llm.log_probabilities import ALTERNATIVES, weights_of
+from answerkey.metrics_core.llm.reply import Code, Unreadable, read_object, without_thoughts
+from answerkey.metrics_core.llm.request import NO_CONNECTION, CallError, CallFailed, Message, Reply, Request
+from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line
+from answerkey.metrics_core.text import is_blank
 
 T = TypeVar("T")
 
-NO_LOG_PROBABILITIES = "no_log_probabilities"
-"""Code of calls to a server that sends none, though it was asked for them."""
 NO_WEIGHTS = "no_weights"
 """Code of replies whose log-probabilities say nothing of the verdict."""
 
+_FORMATS: tuple[Format, ...] = get_args(Format)
 _LONGEST_SHOWN = 300
+_LONGEST_REPEATED = 20_000
 _NO_ANSWER: Mapping[str, tuple[Code, str]] = {
     "tool_call": ("tool_call", "the reply calls a tool, and none was offered"),
     "thoughts": ("only_thoughts", "the reply ends within the thoughts, before any answer"),
 }
-"""Replies of a kind that holds no answer: their codes, and what is said of them. One is repaired once, in one way."""
-
-
-class NoUsableReply(Exception):
-    """A model was asked and gave nothing that can be used.
-
-    >>> str(NoUsableReply("timeout", "no reply within 60 s"))
-    'timeout: no reply within 60 s'
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code, self.message = code, message
+"""Kinds of replies that hold no answer: their codes, and the messages. Such a reply is repaired once, in one way."""
+_CUT_THOUGHT = re.compile(r"\s*<(think|thinking)>(?!.*</\1>)", re.DOTALL)
+_DECLINES = re.compile(
+    r"\W*(?:(?:i['’]?m|i am|we['’]?re|we are)\s+(?:\w+\s+)?sorry\b|sorry\b|"
+    r"i (?:can(?:no|['’])t|can not|won['’]t)\b|i(?:['’]m| am) unable)"
+    r".{0,60}?\b(?:assist|help|comply|fulfil|engage|discuss)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How a model declines in words, without an object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Response(Generic[T]):
-    """A reply, and either what it says or why it cannot be read.
+class ResponseFormat:
+    """A format, and how the parameters of a call differ from those that were asked for.
 
-    `weights`: of the value that is weighed, as `weights_of` gives them.
+    Attributes:
+        without: parameters that are left out.
+        renamed: whether `max_tokens` is sent as `max_completion_tokens`.
+        most_tokens: the most that the server takes as `max_tokens`; None: as asked for.
+
+    >>> ResponseFormat("text", frozenset(["seed"])).settings(Request("openai/m", "p@1", "", "Hi", ""), max_tokens=5)
+    {'temperature': 0.0, 'max_tokens': 5}
     """
 
-    reply: Reply
-    value: T | None
-    problem: Unreadable | None
-    weights: str | None = None
+    format: Format
+    without: frozenset[str] = frozenset()
+    renamed: bool = False
+    most_tokens: int | None = None
 
-    @property
-    def ending(self) -> tuple[CallStatus, dict[str, Any]]:
-        """How its call ended: the status, and columns of the ledger."""
-        if self.problem is not None:
-            return "unreadable", {"code": self.problem.code, "message": self.problem.message}
-        return "usable", {} if self.weights is None else {"weights": self.weights}
+    def settings(self, request: Request, max_tokens: int) -> dict[str, Any]:
+        """The arguments of a call, as litellm takes them."""
+        room = max_tokens if self.most_tokens is None else min(max_tokens, self.most_tokens)
+        name = "max_completion_tokens" if self.renamed else "max_tokens"
+        settings: dict[str, Any] = {"temperature": request.temperature, "seed": request.seed, name: room}
+        if request.reasoning_effort:
+            settings["reasoning_effort"] = request.reasoning_effort
+        if request.weighed and "logprobs" not in self.without:
+            settings |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
+        if self.format == "json_object":
+            settings["response_format"] = {"type": "json_object"}
+        elif self.format == "json_schema":
+            settings["response_format"] = _strict(request.schema)
+        return {name: value for name, value in settings.items() if name not in self.without}
+
+
+@cache
+def _strict(schema: str) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": json.loads(schema)}}
+
+
+class FormatNegotiation:
+    """What one model accepts. Tables of models are often wrong about servers, so the server has the last word.
+
+    Attributes:
+        best: what to try first.
+        room: by prompt, the tokens that replies need, where that is more than was allowed.
+
+    >>> negotiation = FormatNegotiation(takes_format=True)
+    >>> refusal = CallError("refused", "http_400", "response_format is not supported", about_format=True)
+    >>> negotiation.after_refusal(negotiation.best, refusal).format
+    'json_object'
+    """
+
+    def __init__(self, *, takes_format: bool) -> None:
+        self.best = ResponseFormat("json_schema" if takes_format else "text")
+        self.room: dict[str, int] = {}
+        self._proven = False
+        self._refused: set[Format] = set()
+
+    def accepted(self, offered: ResponseFormat) -> None:
+        """Begin the next request with this format, which the server has accepted.
+
+        Unless the server has accepted a stricter one and never objected to it: then this was an unusual request.
+        """
+        if offered is self.best and self._proven:
+            return
+        weaker = _FORMATS.index(offered.format) > _FORMATS.index(self.best.format)
+        if not (self._proven and weaker and self.best.format not in self._refused):
+            self.best, self._proven = offered, True
+
+    def after_refusal(self, offered: ResponseFormat, error: CallError) -> ResponseFormat | None:
+        """What to try next; None if the refusal is about the request and not about its format.
+
+        If the error does not mention the format, the format is blamed only until the server has accepted it once.
+        Nothing is remembered until something was accepted: one unusual request does not lower the format for all.
+        """
+        if error.most_tokens and (offered.most_tokens is None or error.most_tokens < offered.most_tokens):
+            return replace(offered, most_tokens=error.most_tokens)
+        if error.parameter == "max_tokens" and not offered.renamed:
+            return replace(offered, renamed=True)
+        if error.parameter and error.parameter != "max_tokens" and error.parameter not in offered.without:
+            return replace(offered, without=offered.without | {error.parameter})
+        if error.about_format:
+            self._refused.add(offered.format)
+        if self._proven and (tried := self._no_less(offered)) != offered:
+            # It was sent before others had learned what the model accepts.
+            return tried
+        if offered.format != "text" and (error.about_format or not self._proven):
+            return replace(offered, format=_FORMATS[_FORMATS.index(offered.format) + 1])
+        return None
+
+    def _no_less(self, offered: ResponseFormat) -> ResponseFormat:
+        """A format, less what the model is known not to accept."""
+        weaker = max(offered.format, self.best.format, key=_FORMATS.index)
+        return replace(self.best, format=weaker, without=offered.without | self.best.without)
 
 
 def failure(error: BaseException) -> dict[str, Any]:
@@ -77,73 +154,113 @@ def failure(error: BaseException) -> dict[str, Any]:
     return {"code": code, "message": message}
 
 
-def parse(reply: Reply, read: Callable[[str], T], request: Request) -> Response[T]:
-    """What `read` makes of the reply to a request. One that is any text may end wherever its room did.
+def read_text(text: str, read: Callable[[str], T], request: Request) -> T:
+    """What `read` makes of the text of a reply: of what follows its thoughts, where it is to be an object.
 
     Raises:
+        Unreadable: as `read`.
+    """
+    return read(without_thoughts(text, request.user) if request.schema else text)
+
+
+def parse(reply: Reply, read: Callable[[str], T], request: Request) -> tuple[T, str | None]:
+    """What `read` makes of the reply to a request, and the weights of its value, as `weights_of` returns them.
+
+    The weights are None where none were asked for. A reply that may be any text may end wherever its room did.
+
+    Raises:
+        Unreadable: the reply cannot be used.
         CallError: there is nothing to read, or nothing that says how sure the model is where that was asked for.
 
-    >>> reply = Reply('{"score": 1', "length", 10, 5, "m", "")
     >>> from answerkey.metrics_core.llm.reply import read_object
-    >>> parse(reply, read_object, Request("openai/m", "p@1", "", "Hi", "{}")).problem.code
-    'truncated'
+    >>> asked = Request("openai/m", "p@1", "", "Hi", "{}")
+    >>> parse(Reply('{"score": 1}', "stop", 10, 5, "m", ""), read_object, asked)
+    ({'score': 1}, None)
     """
-    response = _read(reply, read, plain=not request.schema)
-    if not request.weighed or response.problem is not None:
-        return response
+    value = _value(reply, read, request)
+    if not request.weighed:
+        return value, None
     if not any(token.others for token in reply.tokens):
         raise CallError("fatal", NO_LOG_PROBABILITIES, "its replies come without the log-probabilities of tokens")
     weights = weights_of(reply.tokens, request.weighed)
     if weights is None:
-        said = f"the log-probabilities of the reply are not those of its {request.weighed}"
-        raise CallError("permanent", NO_WEIGHTS, said)
-    return replace(response, weights=weights)
+        message = f"the log-probabilities of the reply are not those of its {request.weighed}"
+        raise CallError("permanent", NO_WEIGHTS, message)
+    return value, weights
 
 
-def _read(reply: Reply, read: Callable[[str], T], *, plain: bool) -> Response[T]:
+def _value(reply: Reply, read: Callable[[str], T], request: Request) -> T:
+    plain, cut_off, text = not request.schema, reply.finish_reason == "length", reply.text
     if reply.finish_reason == "content_filter":
         raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")
-    said = cut(one_line(reply.text), _LONGEST_SHOWN)
     if reply.kind == "refusal" and not plain:
-        raise CallError("permanent", "refused_by_model", f"the model declines to answer: {said}")
+        raise _declined(reply)
     if reply.kind in _NO_ANSWER:
         problem = Unreadable(*_NO_ANSWER[reply.kind])
         if not plain:
-            return Response(reply, None, problem)
-        if reply.finish_reason != "length":
+            raise problem
+        if not cut_off:
             raise CallError("permanent", problem.code, problem.message)
-        return _read(replace(reply, text="", kind="text"), read, plain=True)
-    if not reply.text.strip() and reply.finish_reason != "length":
-        raise CallError("trouble", "empty_reply", "the reply is empty")
+    if plain and cut_off and (reply.kind in _NO_ANSWER or _CUT_THOUGHT.match(text)):
+        text = ""
+    if is_blank(text) and not cut_off:
+        raise CallError("again", "empty_reply", "the reply is empty")
     try:
-        value = read(reply.text)
-        if not plain and reply.finish_reason == "length" and reply.text.rpartition("}")[2].strip("` \n"):
-            # What was cut off may have been the real object, and what was read only a quotation.
-            raise Unreadable("truncated", "the reply went on after its JSON object and was cut off")
+        value = read_text(text, read, request)
     except Unreadable as problem:
-        return Response(reply, None, problem)
-    return Response(reply, value, None)
+        if problem.code == "not_json" and _DECLINES.match(text):
+            raise _declined(reply) from problem
+        raise
+    if not plain and cut_off and text.rpartition("}")[2].strip("` \n"):
+        # What was cut off may have been the real object, and what was read only a quotation.
+        raise Unreadable("truncated", "the reply went on after its JSON object and was cut off")
+    return value
 
 
-def remedy(response: Response[T], done: set[str]) -> str:
+def _declined(reply: Reply) -> CallError:
+    shown = cut(one_line(reply.text), _LONGEST_SHOWN)
+    return CallError("permanent", "refused_by_model", f"the model declines to answer: {shown}")
+
+
+def remedy(problem: Unreadable, reply: Reply, tried: set[str], max_tokens: int) -> str:
     """How to ask again where a reply cannot be read: `longer`, with more room, or `repair`, shown what was wrong.
 
     Args:
-        done: how it was asked before.
+        tried: how it was asked before.
+        max_tokens: that the reply could have.
 
     Raises:
-        NoUsableReply: asking again would not help, or did not.
+        CallFailed: asking again would not help, or did not.
     """
-    problem = response.problem
-    assert problem is not None
-    if problem.code in ("tool_call", "only_thoughts") and len(done) > 1:
-        raise NoUsableReply(problem.code, problem.message)
-    cut_off = problem.code == "truncated" or response.reply.finish_reason == "length"
-    if cut_off and problem.repairable and "longer" not in done:
+    cut_off = reply.finish_reason == "length"
+    if (cut_off or problem.code == "truncated") and problem.repairable and "longer" not in tried:
         return "longer"
-    if problem.repairable and "repair" not in done:
+    if cut_off and "longer" in tried:
+        # With the same room a repair would end in the same way.
+        room = f"cut off at {max_tokens:,} tokens; allow more (max_tokens) or less thinking (reasoning_effort)"
+        raise CallFailed(problem.code, f"{problem.message}: {room}")
+    no_answer = problem.code in ("tool_call", "only_thoughts") and len(tried) > 1
+    if problem.repairable and "repair" not in tried and not no_answer:
         return "repair"
-    raise NoUsableReply(problem.code, problem.message)
+    raise CallFailed(problem.code, problem.message)
+
+
+def repair(messages: Sequence[Message], reply: Reply, problem: Unreadable) -> tuple[Message, ...]:
+    """The messages that ask for the same again, because the reply could not be used.
+
+    A reply may repeat the text that it was given, and outside the fence that would be words of our own. So of the
+    reply no more than an object is shown, encoded like the fields, and the problem without what it quotes.
+    """
+    why = re.sub(r'"[^"]*"', '"..."', str(problem))
+    again = (
+        f"This reply cannot be used: {why}. Answer the same question again. "
+        "Reply with one JSON object in the format that was asked for, and nothing else."
+    )
+    shown = "(This reply is left out.)"
+    with suppress(Unreadable):
+        line = encoded(read_object(reply.text if reply.kind == "text" else ""))
+        shown = line if len(line) <= _LONGEST_REPEATED else shown
+    return *messages, {"role": "assistant", "content": shown}, {"role": "user", "content": again}
 
 
 async def every(*asked: Awaitable[T]) -> list[T]:
@@ -152,8 +269,8 @@ async def every(*asked: Awaitable[T]) -> list[T]:
     Raises:
         Exception: the first, in the order of the questions.
     """
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in found if not isinstance(one, BaseException)]
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]

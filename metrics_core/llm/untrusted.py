@@ -55,15 +55,6 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def storable(text: str) -> str:
-    """Without lone surrogates: JSON can spell them, and neither a database nor another request takes them.
-
-    >>> storable("a\\ud800b") == "a\\ufffdb"
-    True
-    """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def cut(text: str, longest: int) -> str:
     """At most `longest` characters of a text; the last is an ellipsis if something is missing.
 

@@ -1,7 +1,7 @@
 """The basket `answer_correctness`: ROUGE-L, token overlap and BLEU in seven fields.
 
-Each field is its best value over the references, so with several references precision and recall may come
-from different ones. The coherent numbers of the one best reference are in the details, with its index.
+Each field is its maximum over the references, so precision and recall may come from different ones. The details have
+the values of the single best reference, with its index.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
 from answerkey.metrics_core.metric import Field, option
 from answerkey.metrics_core.metrics import bleu, continuous_eval
-from answerkey.metrics_core.metrics._lexical import (
+from answerkey.metrics_core.metrics.words import (
     PERFECT,
-    NgramMetric,
+    LexicalMetric,
     PrecisionRecall,
     References,
     identical,
+    words_in_any_order,
+    words_in_order,
 )
-from answerkey.metrics_core.metrics.rouge_l import words_in_order
-from answerkey.metrics_core.metrics.token_overlap import words_in_any_order
-from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words
+from answerkey.metrics_core.text import TOKENIZER_ID, normal_reference, normalise, reference_words, words
 
 FIELDS = (
     Field("rouge_l_precision", "longest common subsequence / answer length"),
@@ -33,7 +33,7 @@ FIELDS = (
     Field("bleu_score", "sentence BLEU, the best single reference"),
 )
 NAMES = tuple(field.name for field in FIELDS)
-PARTS = {
+PARTITIONS = {
     "rouge_l_precision": "rouge_l.precision",
     "rouge_l_recall": "rouge_l.recall",
     "rouge_l_f1": "rouge_l.f1",
@@ -42,18 +42,18 @@ PARTS = {
     "token_overlap_f1": "token_overlap.f1",
     "bleu_score": "bleu.bleu",
 }
-"""By field, the METRIC.FIELD with the same number: F1 always, the others where samples have one reference each."""
+"""By field, the METRIC.FIELD with the same number; for precision and recall only if samples have one reference each."""
 
 _Overlap = tuple[int, PrecisionRecall, PrecisionRecall, float]
 """The index of a reference, ROUGE-L, token overlap and BLEU."""
 
 
 @dataclass(frozen=True)
-class AnswerCorrectness(NgramMetric):
+class AnswerCorrectness(LexicalMetric):
     """ROUGE-L, token overlap and BLEU in seven fields, each the best over the references.
 
     Args:
-        profile: gives the old numbers of continuous-eval instead, for those who migrate (see `continuous_eval`).
+        profile: computes the numbers of an older continuous-eval, for migration (see `continuous_eval`).
 
     >>> from answerkey.metrics_core import Sample
     >>> [measured] = AnswerCorrectness().measure([Sample("1", "Paris", ["It is Paris."])])
@@ -64,8 +64,8 @@ class AnswerCorrectness(NgramMetric):
     name = "answer_correctness"
     summary = "ROUGE-L, token overlap and BLEU in one basket, each the best over the references"
     fields = FIELDS
-    # The document behind this metric calls the recalls its best fields, as judged by people, token overlap first. The
-    # other fields fall as answers get longer, whether or not they are right.
+    # According to the document behind this metric, the recalls agree best with people, token overlap first. The other
+    # fields fall as answers get longer, right or wrong.
     headline = "token_overlap_recall"
 
     profile: continuous_eval.Profile | None = option(
@@ -76,13 +76,13 @@ class AnswerCorrectness(NgramMetric):
 
     @property
     def signature(self) -> str:
-        """With the profile or the rules that stand in its place."""
+        """Names the profile, or the tokenizers and the choice among references."""
         rules = f"tok:{TOKENIZER_ID}|bleu:{bleu.TOKENIZER_ID}|refs:max"
         method = f"profile:{self.profile}" if self.profile else rules
         return f"{self.name}|v{self.version}|{method}|blank:{self.blank_answer}"
 
     def compare(self, answer: str, references: References) -> Outcome:
-        """The seven fields of one answer; see the module."""
+        """Compute the seven fields."""
         if self.profile:
             return _by_profile(self.profile, answer, references)
         normalised = normalise(answer)
@@ -90,15 +90,14 @@ class AnswerCorrectness(NgramMetric):
         if same is not None:
             return _basket([(same, PERFECT, PERFECT, 1.0)])
         cut, tokens = words(answer), bleu.bleu_tokens(normalised)
-        in_order, in_any_order = words_in_order(cut), words_in_any_order(cut)
         rows = []
-        for place, text in references:
+        for index, text in references:
             reference = reference_words(text)
             sizes = len(cut), len(reference)
-            score = bleu.bleu_score(bleu.bleu_stats(tokens, bleu.reference_tokens(text)))
-            shared = in_any_order(reference)
-            ordered = in_order(reference) if shared else 0
-            rows.append((place, PrecisionRecall.of(ordered, *sizes), PrecisionRecall.of(shared, *sizes), score))
+            score = bleu.sentence_bleu(tokens, bleu.bleu_tokens(normal_reference(text)))
+            shared = words_in_any_order(cut, reference)
+            ordered = words_in_order(cut, reference) if shared else 0
+            rows.append((index, PrecisionRecall.of(ordered, *sizes), PrecisionRecall.of(shared, *sizes), score))
         return _basket(rows)
 
 

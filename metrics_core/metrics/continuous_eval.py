@@ -42,9 +42,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import chain, repeat
-from operator import add, contains
+from functools import cached_property
+from itertools import chain
+from operator import add
 from typing import Final, Literal, get_args
 
 Profile = Literal["continuous_eval_v0_2", "continuous_eval_v0_3"]
@@ -61,14 +61,8 @@ FIELDS: Final = (
 )
 """The seven fields, each a float from 0 to 1."""
 
-# Up to this length the n-grams of one text are searched for in the other, which then need not be taken apart, and a
-# reference is kept for the answers to come, at 30 kB or less each.
-_SHORT = 64
-_KEPT_REFERENCES = 4096
-
 Token = str | float
 _Sentence = tuple[tuple[str, ...], frozenset[str]]
-_Repeated = list[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -86,11 +80,6 @@ class _Text:
         """Character n-grams of order 1 to 4 with their counts."""
         return [Counter(grams) for grams in character_ngrams(self.text)]
 
-    @cached_property
-    def distinct(self) -> list[tuple[set[str], _Repeated]]:
-        """For each order the distinct n-grams, and those that occur more than once with their counts."""
-        return [_distinct_and_repeated(grams) for grams in character_ngrams(self.text)]
-
 
 def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str, float]:
     """The seven fields of `answer`, each the maximum over `references`.
@@ -98,19 +87,15 @@ def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str,
     Raises `ValueError` for an unknown profile, for no references, and for a reference that is empty or periods only,
     unless the answer is empty too (an empty answer scores zero before the reference is looked at).
     """
-    _check_profile(profile)
+    if profile not in PROFILES:
+        raise ValueError(f"unknown profile {profile!r}; known: {', '.join(PROFILES)}")
     if isinstance(references, str):
         references = [references]
     if not references:
         raise ValueError(f"{profile} needs at least one reference, got none")
     given = _analyse(answer, profile)
-    rows = [_score(given, _analyse_reference(reference, profile), profile) for reference in references]
+    rows = [_score(given, _analyse(reference, profile), profile) for reference in references]
     return dict(zip(FIELDS, map(max, zip(*rows, strict=True)), strict=True))
-
-
-def _check_profile(profile: str) -> None:
-    if profile not in PROFILES:
-        raise ValueError(f"unknown profile {profile!r}; known: {', '.join(PROFILES)}")
 
 
 def _analyse(text: str, profile: Profile) -> _Text:
@@ -123,20 +108,6 @@ def _analyse(text: str, profile: Profile) -> _Text:
         words=frozenset(words),
         word_count=len(words),
     )
-
-
-_analyse_cached = lru_cache(maxsize=_KEPT_REFERENCES)(_analyse)
-
-
-def _analyse_reference(text: str, profile: Profile) -> _Text:
-    return _analyse_cached(text, profile) if len(text) <= _SHORT else _analyse(text, profile)
-
-
-def _distinct_and_repeated(grams: list[str]) -> tuple[set[str], _Repeated]:
-    distinct = set(grams)
-    if len(distinct) == len(grams):
-        return distinct, []
-    return distinct, [(gram, count) for gram, count in Counter(grams).items() if count > 1]
 
 
 def _score(answer: _Text, reference: _Text, profile: Profile) -> tuple[float, ...]:
@@ -166,28 +137,15 @@ def _rouge_l(answer: _Text, reference: _Text) -> tuple[float, float, float]:
 
 def _matched_tokens(answer: _Text, reference: _Text) -> set[str]:
     """The union, over all pairs of sentences, of the tokens of their longest common subsequence."""
-    shared = answer.vocabulary & reference.vocabulary
-    # A sentence of one token has it in common with any sentence of the other side that holds it.
-    both = (*reference.sentences, *answer.sentences)
-    matched = {tokens[0] for tokens, _ in both if len(tokens) == 1 and tokens[0] in shared}
-    if len(matched) == len(shared):
-        return matched
+    matched: set[str] = set()
     for expected, expected_set in reference.sentences:
-        if expected_set & shared <= matched:
-            continue
         for given, given_set in answer.sentences:
             common = expected_set & given_set
-            if common <= matched:  # the subsequence can add nothing; true for an empty set as well
-                continue
-            if len(common) == 1:
-                matched |= common
-            else:
+            # Where all of them are matched already, the subsequence can add nothing.
+            if not common <= matched:
                 matched |= _common_subsequence_tokens(
-                    [token for token in expected if token in common],
-                    [token for token in given if token in common],
+                    [token for token in expected if token in common], [token for token in given if token in common]
                 )
-            if len(matched) == len(shared):
-                return matched
     return matched
 
 
@@ -237,7 +195,8 @@ def _token_overlap(answer: _Text, reference: _Text) -> tuple[float, float, float
 def _bleu(answer: _Text, reference: _Text) -> float:
     """Sentence BLEU of orders 1 to 4 over characters, unsmoothed, one reference (Papineni et al. 2002)."""
     length, reference_length = len(answer.text), len(reference.text)
-    matches = _clipped_matches(answer, reference)
+    # For each order, the character n-grams in common, each counted as often as it is in both texts.
+    matches = [(given & expected).total() for given, expected in zip(answer.counts, reference.counts, strict=True)]
     if not matches[0]:
         return 0.0
     logarithms = [
@@ -246,42 +205,6 @@ def _bleu(answer: _Text, reference: _Text) -> float:
     ]
     penalty = 1.0 if length > reference_length else math.exp(1 - reference_length / length)
     return penalty * math.exp(math.fsum(logarithms))
-
-
-def _clipped_matches(answer: _Text, reference: _Text) -> list[int]:
-    """For each order the number of character n-grams in common, each counted as often as it is in both texts."""
-    if len(reference.text) <= _SHORT:
-        return _search(reference, answer.text)
-    if len(answer.text) <= _SHORT:
-        return _search(answer, reference.text)
-    return [
-        sum(min(given[gram], expected[gram]) for gram in given.keys() & expected.keys())
-        for given, expected in zip(answer.counts, reference.counts, strict=True)
-    ]
-
-
-def _search(needles: _Text, text: str) -> list[int]:
-    matches: list[int] = []
-    for distinct, repeated in needles.distinct:
-        found = sum(map(contains, repeat(text), distinct))
-        if found:
-            for gram, count in repeated:
-                found += max(0, _occurrences(gram, text, count) - 1)
-        matches.append(found)
-    return matches
-
-
-def _occurrences(gram: str, text: str, limit: int) -> int:
-    """How often `gram` is in `text`, overlaps included, `limit` at most."""
-    found = text.count(gram)  # leaves out overlaps, which only longer n-grams have
-    if found >= limit or found == 0 or len(gram) == 1:
-        return min(found, limit)
-    found = 0
-    position = text.find(gram)
-    while position >= 0 and found < limit:
-        found += 1
-        position = text.find(gram, position + 1)
-    return found
 
 
 _MAX_ORDER = 4

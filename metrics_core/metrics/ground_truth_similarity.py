@@ -12,7 +12,6 @@ from typing import ClassVar
 from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
-    decompose_fields,
     match_fields,
     merged,
     outcome_of,
@@ -20,23 +19,22 @@ from answerkey.metrics_core.judges.facts import (
     read_matches,
 )  # fmt: skip
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
-from answerkey.metrics_core.judges.known_answers import FACTS
-from answerkey.metrics_core.judges.probes import Probe
+from answerkey.metrics_core.judges.probes import Probe, known_answers
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.llm.client import Asker
+from answerkey.metrics_core.llm.budget import Bill
+from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.response import every
-from answerkey.metrics_core.llm.spending import Bill
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.metrics_core.sample import Sample
 
 _FAR_APART = 0.5
 _FACTS_OUT, _MATCH_OUT = 60, 160
-"""Tokens of usual replies, for estimates."""
+"""Tokens of typical replies, for estimates."""
 
 
 @dataclass(frozen=True)
@@ -69,36 +67,36 @@ class GroundTruthSimilarity(JudgeMetric):
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """Twelve, in several languages."""
-        return FACTS
+        """The probes: twelve questions in several languages."""
+        return tuple(known_answers("ground_truth_similarity"))
 
     def offline_signature(self) -> str:
-        """Those of the offline matcher and of the grammar that splits facts."""
+        """The signatures of the offline matcher and of the way texts are split into facts."""
         from answerkey.metrics_core.offline_judge import matcher
         from answerkey.metrics_core.offline_judge.facts import GRAMMAR
 
         return f"{matcher.signature()}|grammar:{GRAMMAR}"
 
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """Facts by a grammar, matched by rules and the offline matcher."""
+        """Split texts into sentences, clauses and items, and match these by rules and the offline matcher."""
         from answerkey.metrics_core.offline_judge import similarity
 
         return similarity.judge(samples, self.embedding_cache)
 
     def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
-        """Where the similarities are more than a half apart: closer, two judges may count facts differently."""
+        """The second opinion, if the similarities differ by more than 0.5: judges may split facts differently."""
         name = self.main.name
         if not isinstance(second, Scored) or abs(verdict.values[name] - second.values[name]) <= _FAR_APART:
             return None
         return f"{name} {second.values[name]:.2f}"
 
     def without_judge(self, sample: Sample) -> Outcome | None:
-        """As for every judge metric, except that facts can stand in for references."""
+        """The outcome if no judge is needed; facts can stand in for references."""
         if sample.facts and not sample.usable_references:
             return degenerate(replace(sample, references=sample.facts), self.fields, self.blank_answer)
         return super().without_judge(sample)
 
-    async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
+    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Decompose the references that are not yet in the ledger, then match."""
         references: list[tuple[str, ...]] = [own] if (own := merged(sample.facts)) else []
         indices: list[int | None] = [None]
@@ -112,16 +110,16 @@ class GroundTruthSimilarity(JudgeMetric):
         return outcome_of(matches, references, indices)
 
     def _decompositions(self, sample: Sample, judge: ModelRef) -> list[tuple[ModelRef, Request]]:
-        """For all judges those of the first; a fallback is asked where that failed, and takes them apart itself."""
-        seats = self.judge.seats(self.access.api_key)
-        first = seats[0][0] if any(judge == one for one, _ in seats) else judge
+        """The requests that split references into facts: by the first judge, or by a fallback."""
+        judges = self.judge.models(self.access.api_key)
+        first = judges[0] if judge in judges else judge
         return [
-            (first, request(DECOMPOSE, decompose_fields(sample.question, text), first, 0, self.judge))
+            (first, request(DECOMPOSE, {"question": sample.question, "reference": text}, first, 0, self.judge))
             for _, text in sample.usable_references
         ]
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
-        """The decompositions that are not known, and the matching; for that, unknown facts stand as one."""
+        """The missing decompositions, and the matching, in which a reference without known facts counts as one fact."""
         calls, exact = [], True
         references: list[Sequence[str]] = [own] if (own := merged(sample.facts)) else []
         if not references:

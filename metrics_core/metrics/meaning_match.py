@@ -11,17 +11,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
-from answerkey.metrics_core.judges.known_answers import MEANINGS
-from answerkey.metrics_core.judges.probes import Probe
-from answerkey.metrics_core.judges.prompt import Prompt, extended, load_prompt
+from answerkey.metrics_core.judges.probes import Probe, known_answers
+from answerkey.metrics_core.judges.prompt import Prompt, closed, extended, load_prompt, one_of
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
-from answerkey.metrics_core.llm.client import Asker
-from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
+from answerkey.metrics_core.llm.budget import Bill
+from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.spending import Bill
-from answerkey.metrics_core.measurement import Measurement, Outcome, Scored
+from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.sample import Sample
 
@@ -33,7 +31,7 @@ _log = logging.getLogger("answerkey")
 Guideline = Literal[
     "factual_equivalence", "alias", "formatting", "extra_context", "hedging", "number_form", "alternatives"
 ]  # fmt: skip
-"""What decided: the seven guidelines of the document, in its order."""
+"""The seven guidelines of the document, in its order."""
 
 _CORE = frozenset(("factual_equivalence", "alias", "formatting", "extra_context", "number_form"))
 _RULES: Mapping[str, frozenset[str]] = {
@@ -46,24 +44,20 @@ _RULES: Mapping[str, frozenset[str]] = {
 }
 
 
-def _schema() -> dict[str, object]:
-    properties = {
-        "reason": {"type": "string"},
-        "reference": {"type": ["integer", "null"]},
-        "rule": {"type": "string", "enum": list(get_args(Guideline))},
-        "verdict": {"type": "string", "enum": list(get_args(MatchVerdict))},
-    }
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
-PROMPT = load_prompt("meaning_match", _schema())
+PROMPT = load_prompt(
+    "meaning_match",
+    closed(
+        reason={"type": "string"},
+        reference={"type": ["integer", "null"]},
+        rule={"type": "string", "enum": list(get_args(Guideline))},
+        verdict={"type": "string", "enum": list(get_args(MatchVerdict))},
+    ),
+)
 PROMPT_WITH_WRONG = extended(PROMPT, "incorrect_references")
-"""For samples with answers known to be wrong. It is not in the signature, which samples without them share: those that
-have them have keys of their own, and any change of this prompt has to go with one of `PROMPT`."""
+"""The prompt for samples with answers known to be wrong. The signature names `PROMPT` only, since all samples share it:
+change `PROMPT` whenever this prompt changes."""
 
-_TOKENS_OUT = 80
-"""Of a usual reply, for estimates."""
-_WORTH = {verdict: float(verdict == "match") for verdict in get_args(MatchVerdict)}
+_SCORES = {verdict: float(verdict == "match") for verdict in get_args(MatchVerdict)}
 
 
 @dataclass(frozen=True)
@@ -93,26 +87,20 @@ class MeaningMatch(JudgeMetric):
     identical: ClassVar[Mapping[str, str]] = {"verdict": "match", "rule": "formatting"}
     cascades: ClassVar[bool] = True
     checked_offline: ClassVar[bool] = True
-
-    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
-        """As every judge metric; in a cascade, what the judges decided is marked."""
-        measured = super().measure(samples)
-        return (
-            [_decided_by_judge(one) if one.requests else one for one in measured] if self.accepted_error else measured
-        )
+    tokens_out: ClassVar[int] = 80
 
     def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
-        """The outcomes that need no judge; in a cascade, also where the offline judge is decided."""
+        """The outcomes that need no judge; in a cascade, including those that the offline judge decides."""
         outcomes = super().known(samples)
-        pending = [place for place, outcome in enumerate(outcomes) if outcome is None]
+        pending = [index for index, outcome in enumerate(outcomes) if outcome is None]
         if not (pending and self.accepted_error):
             return outcomes
         from answerkey.metrics_core.offline_judge import matcher
 
-        matches = self._match([samples[place] for place in pending])
-        for place, match in zip(pending, matches, strict=True):
+        matches = self._match([samples[index] for index in pending])
+        for index, match in zip(pending, matches, strict=True):
             if not matcher.undecided(match, self.accepted_error):
-                outcomes[place] = self._decided_offline(match, samples[place])
+                outcomes[index] = self._decided_offline(match, samples[index])
         asked = outcomes.count(None)
         _log.info(
             f"{self.name}: the offline matcher decided {len(pending) - asked:,} of {len(pending):,} answers at an "
@@ -122,26 +110,26 @@ class MeaningMatch(JudgeMetric):
 
     @property
     def labels(self) -> Mapping[str, float]:
-        """Only `match` is worth anything."""
-        return _WORTH
+        """The score of each verdict: 1 for `match`, 0 for all others."""
+        return _SCORES
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """Twelve, in several languages."""
-        return MEANINGS
+        """The probes: twelve questions in several languages."""
+        return tuple(known_answers("meaning_match"))
 
     def offline_signature(self) -> str:
-        """That of the offline matcher."""
+        """The signature of the offline matcher."""
         from answerkey.metrics_core.offline_judge import matcher
 
         return matcher.signature()
 
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """One verdict per sample."""
+        """Decide with the offline matcher, without any call."""
         return [_scored(match, sample) for match, sample in zip(self._match(samples), samples, strict=True)]
 
     def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
-        """Where one says match and the other does not."""
+        """The verdict of the offline judge where one says match and the other does not."""
         name, half = self.main.name, 0.5
         if not isinstance(second, Scored) or (verdict.values[name] >= half) == (second.values[name] >= half):
             return None
@@ -166,23 +154,21 @@ class MeaningMatch(JudgeMetric):
         spread = {SPREAD: 0.0} if len(self.fields) > 1 else {}
         return replace(scored, values={**scored.values, **spread}, details={**scored.details, DECIDED_BY: "offline"})
 
-    async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
-        """One call: all references at once."""
+    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
+        """Make one call about all references at once."""
         usable = sample.usable_references
-        asked = self._request(sample, judge, repeat)
+        [asked] = self.requests(sample, judge, repeat)
         judgement = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
         index = None if judgement.reference is None else usable[judgement.reference][0]
-        details = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
-        return await self.weigh(client, asked, Scored({"match": _WORTH[judgement.verdict]}, judgement.reason, details))
+        details: dict[str, Any] = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
+        if self.accepted_error:
+            details[DECIDED_BY] = "judge"
+        return await self.weigh(client, asked, Scored({"match": _SCORES[judgement.verdict]}, judgement.reason, details))
 
-    def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
-        """The one call."""
-        return [ExpectedCall(judge, self._request(sample, judge, repeat), _TOKENS_OUT)]
-
-    def _request(self, sample: Sample, judge: ModelRef, repeat: int) -> Request:
-        """The one question; without known wrong answers it is, byte for byte, what it was before there were any."""
+    def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
+        """The question about all references at once; only a sample with known wrong answers has a longer prompt."""
         prompt = PROMPT_WITH_WRONG if sample.usable_incorrect_references else PROMPT
-        return request(prompt, _fields(sample), judge, repeat, self.judge, weighed=self.weighed)
+        return [request(prompt, _fields(sample), judge, repeat, self.judge, weighed=self.weighed)]
 
 
 def _scored(match: Match, sample: Sample) -> Scored:
@@ -199,13 +185,6 @@ def _scored(match: Match, sample: Sample) -> Scored:
     return Scored({"match": float(match.match)}, match.reason, details)
 
 
-def _decided_by_judge(measured: Measurement) -> Measurement:
-    outcome = measured.outcome
-    if not isinstance(outcome, Scored):
-        return measured
-    return measured._replace(outcome=replace(outcome, details={**outcome.details, DECIDED_BY: "judge"}))
-
-
 def _fields(sample: Sample) -> dict[str, object]:
     references = [{"number": n, "text": text} for n, (_, text) in enumerate(sample.usable_references, start=1)]
     fields: dict[str, object] = {"question": sample.question, "references": references, "answer": sample.answer}
@@ -215,7 +194,7 @@ def _fields(sample: Sample) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict as read. `reference` is the position among the references that were sent, where one matched."""
+    """A verdict; `reference` is the index of the matching one among the references that were sent."""
 
     verdict: MatchVerdict
     rule: Guideline | None
@@ -224,10 +203,10 @@ class Judgement:
 
 
 def read_verdict(reply: str, n_references: int) -> Judgement:
-    """A reply to `PROMPT`.
+    """Read a reply to `PROMPT`.
 
-    A judge that answers with a bare yes or no under `score`, in whatever spelling `read_scores` knows, is
-    understood as well; it names no rule then.
+    A judge may also answer with a bare yes or no under `score`, in any spelling that `read_scores` knows; it names no
+    rule then.
 
     Raises:
         Unreadable: what `read_object` and `read_scores` raise; "inconsistent" for a verdict that contradicts its
@@ -236,10 +215,8 @@ def read_verdict(reply: str, n_references: int) -> Judgement:
     reply_object = read_object(reply)
     if "verdict" not in reply_object:
         return _bare(reply, n_references)
-    verdict, rule = (
-        _one_of(reply_object, "verdict", get_args(MatchVerdict)),
-        _one_of(reply_object, "rule", get_args(Guideline)),
-    )
+    verdict = one_of(reply_object, "verdict", get_args(MatchVerdict))
+    rule = one_of(reply_object, "rule", get_args(Guideline))
     if rule not in _RULES[verdict]:
         raise Unreadable("inconsistent", f"the verdict {verdict} does not go with the rule {rule}")
     _same_score(reply_object, verdict)
@@ -256,14 +233,6 @@ def _bare(reply: str, n_references: int) -> Judgement:
     return Judgement("match" if matched else "mismatch", None, score.reason, only)
 
 
-def _one_of(reply_object: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str:
-    value = reply_object.get(name)
-    text = value.strip().lower() if isinstance(value, str) else value
-    if text not in known:
-        raise Unreadable("unreadable", f"{name} must be one of {', '.join(known)}")
-    return str(text)
-
-
 def _same_score(reply_object: Mapping[str, Any], verdict: str) -> None:
     for name in ("score", "match"):
         if name in reply_object and reply_object[name] is not (verdict == "match"):
@@ -275,7 +244,7 @@ def _reference(value: object, n_references: int, *, matched: bool) -> int | None
         return None
     if value is None and n_references == 1:
         return 0
-    # A bool is an int to Python, and no number of a reference.
+    # A bool is an int in Python, but not the number of a reference.
     if isinstance(value, int | float) and not isinstance(value, bool) and value in range(1, n_references + 1):
         return int(value) - 1
     raise Unreadable("inconsistent", f"reference must be the number of the reference that matched, 1 to {n_references}")

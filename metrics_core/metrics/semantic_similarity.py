@@ -1,4 +1,4 @@
-"""Semantic similarity: how close an answer is in meaning to a reference, by the cosine of sentence embeddings."""
+"""Semantic similarity of an answer and a reference: the cosine of their sentence embeddings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.metrics_core.embeddings.calibration import KNOTS, band, pairs_for, rating
@@ -19,6 +19,7 @@ from answerkey.metrics_core.embeddings.models import field_suffixes, identify
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Undefined, Usage
 from answerkey.metrics_core.metric import Field, Metric, identical_reference, option
 from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.text import storable
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.embeddings.embed import Embedding, Embeddings
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
 Aggregation = Literal["mean", "median", "min", "max", "vote", "consensus"]
 
 DEFAULT_MODELS = ("use-multilingual",)
-"""One multilingual model, so that every row of a data set is measured on one scale, whatever its language.
+"""One multilingual model, so that all rows of a data set are on the same scale, whatever their language.
 
-`minilm` is the better one on English and misleads on everything else: docs and `benchmarks/semantic.py`.
+`minilm` is better on English and misleading on everything else (docs and `benchmarks/semantic.py`).
 """
 
 DECIMALS = 6
 """Cosines are kept to six decimals.
 
-The last bits of an embedding depend on which texts shared its batch (measured: up to 3e-7 in the cosine), so
-further digits would say something about the batch and not about the texts.
+The last bits of an embedding depend on the other texts of its batch (measured: up to 3e-7 in the cosine), so further
+digits would describe the batch and not the texts.
 """
 
 VOTE_AT = 0.5
@@ -45,26 +46,24 @@ VOTE_AT = 0.5
 
 @dataclass(frozen=True)
 class SemanticSimilarity(Metric):
-    """Cosine similarity of the answer and its best reference; see `answerkey.metrics_core.metric.Metric`.
+    """Cosine similarity of the answer with its best reference.
 
     Args:
         models: names (see `answerkey.metrics_core.embeddings.models`) or `Encoder` objects, one or several.
-        aggregation: from the cosines of several models to one (see `aggregate`).
-        threshold: adds the field `pass`: 1 where the aggregated similarity, a cosine, reaches it. It is compared after
-            the aggregation, so `pass` is 0 or 1 however many models there are.
-        tolerance: the largest difference between models that still is a consensus.
+        aggregation: how the cosines of several models become one (see `aggregate`).
+        threshold: adds the field `pass`: 1 if the aggregated similarity reaches it, else 0.
+        tolerance: the largest difference between models that still counts as a consensus.
         blank_answer: the policy for blank answers.
         embedding_cache: a folder for the embeddings of earlier calls; it changes no number.
 
-    Its fields are `similarity`, `similarity_<model>` for each of several models, `calibrated` where all of them are
-    packaged ones, and `pass` where there is a threshold. The best reference is the one with the highest aggregated
-    similarity; all fields come from it. `calibrated` is what people say of texts with such a cosine (see `calibration`;
-    of several models the mean), and the reason names its band.
+    The fields are `similarity`, `similarity_<model>` for each of several models, `calibrated` if all models are
+    packaged ones, and `pass` if there is a threshold. All fields come from the best reference: the one with the highest
+    aggregated similarity. `calibrated` is the mean rating that people give to texts with such a cosine (see
+    `calibration`), averaged over the models; the reason names its band.
 
-    An answer that equals a reference after normalisation has similarity 1, without a model. A sample is
-    undefined where a model cannot read the answer or any reference (letters that it does not know, a zero
-    vector), or where `consensus` finds none. It fails where a model fails on one of its texts: a number from
-    the remaining models would be another number.
+    An answer that equals a reference after normalisation has the similarity 1, without a model. A sample is undefined
+    if a model cannot read the answer or any reference (unknown letters, a zero vector), or if the models reach no
+    `consensus`. It fails if a model fails on one of its texts, since the remaining models would give another number.
 
     Raises:
         ValueError: an option is out of its range, or a model is named twice.
@@ -112,7 +111,7 @@ class SemanticSimilarity(Metric):
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """Fixed by the options."""
+        """The fields, which depend on the options."""
         return tuple(self._fields())
 
     def _fields(self) -> Iterator[Field]:
@@ -135,9 +134,7 @@ class SemanticSimilarity(Metric):
 
     @property
     def signature(self) -> str:
-        """For instance `semantic_similarity|v2|models:minilm@53aa5117|agg:mean|threshold:none|...`.
-
-        Made from constants and from files, without loading a model.
+        """`semantic_similarity|v2|models:minilm@53aa5117|agg:mean|threshold:none|...`, without loading a model.
 
         Raises:
             EncoderError: a model is not there.
@@ -153,7 +150,7 @@ class SemanticSimilarity(Metric):
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         """Score `samples`: same length, same order.
 
-        Usage is that of the whole call, in equal parts on the samples whose texts went to the models.
+        The usage of the call is shared equally among the samples whose texts went to the models.
 
         Raises:
             EncoderError: a model is not there or cannot be loaded.
@@ -164,44 +161,44 @@ class SemanticSimilarity(Metric):
         pending = {i: sample for i, sample in enumerate(samples) if i not in outcomes}
         usage = Usage()
         if pending:
-            found = self._embeddings(list(pending.values()))
+            by_model = self._embeddings(list(pending.values()))
             for i, sample in pending.items():
-                outcomes[i] = self._with_models(sample, found)
-            usage = _usage(found.values(), time.perf_counter() - started, len(pending))
+                outcomes[i] = self._with_models(sample, by_model)
+            usage = _usage(by_model.values(), time.perf_counter() - started, len(pending))
         return [
             Measurement(sample.sample_id, self.name, signature, outcomes[i], usage if i in pending else Usage())
             for i, sample in enumerate(samples)
         ]
 
     def without_score(self, sample: Sample) -> Outcome | None:
-        """As for every metric; an answer that equals a reference needs no model either."""
-        known = super().without_score(sample)
-        if known is not None:
-            return known
+        """The outcome of a sample that needs no model, including answers that equal a reference."""
+        if (outcome := super().without_score(sample)) is not None:
+            return outcome
         index = identical_reference(sample)
         return None if index is None else self._scored(sample, [1.0] * len(self.models), {"reference": index})
 
     def _embeddings(self, samples: Sequence[Sample]) -> dict[str, Embeddings]:
-        # numpy is not for those who only ask what the fields are.
+        # Imported here, since asking for the fields should not load numpy.
         from answerkey.metrics_core.embeddings.cache import EmbeddingCache
         from answerkey.metrics_core.embeddings.embed import embed
         from answerkey.metrics_core.embeddings.models import load_encoder
 
         cache = EmbeddingCache(Path(self.embedding_cache)) if self.embedding_cache else None
         encoders = [load_encoder(model) if isinstance(model, str) else model for model in self.models]
-        texts = {text for sample in samples for text in Texts.of(sample)}
+        read = [_texts(sample) for sample in samples]
+        texts = {text for answer, references in read for text in (answer, *references.values())}
         named = zip(_names(self.models), encoders, strict=True)
         return {name: embed(encoder, texts, cache) for name, encoder in named}
 
-    def _with_models(self, sample: Sample, found: Mapping[str, Embeddings]) -> Outcome:
-        by_model = {name: embeddings.by_text for name, embeddings in found.items()}
-        compared = compare(Texts.of(sample), by_model, self._rank)
-        return self._scored(sample, compared.cosines, compared.details) if isinstance(compared, Cosines) else compared
+    def _with_models(self, sample: Sample, by_model: Mapping[str, Embeddings]) -> Outcome:
+        texts = {name: embeddings.by_text for name, embeddings in by_model.items()}
+        compared = compare(sample, texts, self._rank)
+        return self._scored(sample, *compared) if isinstance(compared, tuple) else compared
 
     def _rank(self, cosines: Sequence[float]) -> float:
-        # Without a consensus a reference still can be the best one; then the sample has none.
+        # Without a consensus, references are still ranked; if the best one has none, neither has the sample.
         aggregated = self._aggregate(cosines)
-        return mean(cosines) if aggregated is None else aggregated
+        return fmean(cosines) if aggregated is None else aggregated
 
     def _aggregate(self, cosines: Sequence[float]) -> float | None:
         return aggregate(cosines, self.aggregation, threshold=self.threshold, tolerance=self.tolerance)
@@ -218,11 +215,11 @@ class SemanticSimilarity(Metric):
         reason = None
         if self._is_calibrated:
             pairs = pairs_for(sample.answer or "", sample.references[details["reference"]])
-            ratings = [rating(name, pairs, one) for name, one in zip(_names(self.models), cosines, strict=True)]
-            values.append(round(mean(ratings), DECIMALS))
+            ratings = [rating(name, pairs, cosine) for name, cosine in zip(_names(self.models), cosines, strict=True)]
+            values.append(round(fmean(ratings), DECIMALS))
             reason, details = band(values[-1]), {**details, "calibrated_on": pairs}
         if self.threshold is not None:
-            values.append(passes(similarity, self.threshold))
+            values.append(float(similarity >= self.threshold))
         names = [field.name for field in self.fields]
         return Scored(dict(zip(names, values, strict=True)), reason, details)
 
@@ -237,73 +234,50 @@ def _names(models: Sequence[str | Encoder]) -> list[str]:
 def _label(model: str | Encoder) -> str:
     """`name@revision`, without the characters that structure a signature."""
     if isinstance(model, str):
-        known = identify(model)
-        name, revision = known.label, known.revision
+        identified = identify(model)
+        name, revision = identified.label, identified.revision
     else:
         name, revision = model.name, model.revision
     return "@".join(re.sub(r"[|,\s]", "_", part) for part in (name, revision))
 
 
-def _usage(found: Collection[Embeddings], seconds: float, samples: int) -> Usage:
-    costs = [embeddings.cost_usd for embeddings in found]
+def _usage(by_model: Collection[Embeddings], seconds: float, samples: int) -> Usage:
+    costs = [embeddings.cost_usd for embeddings in by_model]
     total = None if None in costs else sum(cost for cost in costs if cost is not None)
     return Usage(
         seconds=seconds / samples,
-        tokens_in=round(sum(embeddings.tokens for embeddings in found) / samples),
+        tokens_in=round(sum(embeddings.tokens for embeddings in by_model) / samples),
         cost_usd=None if total is None else total / samples,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """The texts of a sample as the models read them, each reference with its index."""
-
-    answer: str
-    references: tuple[tuple[int, str], ...]
-
-    @classmethod
-    def of(cls, sample: Sample) -> Texts:
-        """The answer and the usable references of `sample`."""
-        references = ((index, prepared(text)) for index, text in sample.usable_references)
-        return cls(prepared(sample.answer or ""), tuple(references))
-
-    def __iter__(self) -> Iterator[str]:
-        yield self.answer
-        for _, text in self.references:
-            yield text
+def _texts(sample: Sample) -> tuple[str, dict[int, str]]:
+    """The answer and the usable references by index, as the models read them."""
+    return prepared(sample.answer or ""), {index: prepared(text) for index, text in sample.usable_references}
 
 
 def prepared(text: str) -> str:
-    """One normal form, no outer white space, and no half of a surrogate pair, which tokenizers refuse."""
+    """A text in one normal form, without outer white space and lone surrogates, which tokenizers refuse."""
     if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        text = unicodedata.normalize("NFC", text)
+        text = unicodedata.normalize("NFC", storable(text))
     return text.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Cosines:
-    """The cosine of each model with the best reference, and what is worth knowing beside them."""
-
-    cosines: Sequence[float]
-    details: Mapping[str, Any]
-
-
 def compare(
-    texts: Texts, found: Mapping[str, Mapping[str, Embedding]], rank: Callable[[Sequence[float]], float]
-) -> Cosines | Undefined | Failed:
-    """Compare the answer with each reference and keep the best.
+    sample: Sample, by_model: Mapping[str, Mapping[str, Embedding]], rank: Callable[[Sequence[float]], float]
+) -> tuple[Sequence[float], Mapping[str, Any]] | Undefined | Failed:
+    """Compare the answer with each reference, and return the cosines of the best one by model, and the details.
 
-    References without an embedding because the model has nothing to say about them are left out, like blank
-    ones. One without an embedding because of a failure fails the sample, since it could have been the best.
+    References that a model cannot read are left out, like blank ones. A reference whose embedding failed fails the
+    sample, since it could have been the best.
 
     Args:
-        texts: of one sample.
-        found: model to text to embedding.
-        rank: of two references the better one has the higher rank; then the mean and the single cosines
-            decide, so that the order of the references never shows in the values.
+        by_model: model to text to embedding.
+        rank: the rank of a reference, by its cosines. Ties are broken by the mean and the single cosines, so that the
+            values do not depend on the order of the references.
     """
-    answer = _by_all(texts.answer, found)
+    text, references = _texts(sample)
+    answer = _by_all(text, by_model)
     if isinstance(answer, Failed):
         return answer
     if isinstance(answer, Undefined):
@@ -311,17 +285,17 @@ def compare(
     candidates: list[tuple[float, float, list[float], int]] = []
     unusable: dict[str, str] = {}
     chunks: dict[str, list[int]] = {}
-    for index, text in texts.references:
-        reference = _by_all(text, found)
+    for index, text in references.items():
+        reference = _by_all(text, by_model)
         if isinstance(reference, Failed):
             return reference
         if isinstance(reference, Undefined):
             unusable[str(index)] = reference.reason
             continue
-        cosines = _cosines(list(found), answer, reference)
+        cosines = _cosines(list(by_model), answer, reference)
         if isinstance(cosines, Failed):
             return cosines
-        candidates.append((rank(cosines), mean(cosines), cosines, -index))
+        candidates.append((rank(cosines), fmean(cosines), cosines, -index))
         chunks[str(index)] = [embedded.chunks for embedded in reference]
     if not candidates:
         return Undefined(f"references: {'; '.join(sorted(set(unusable.values())))}")
@@ -329,15 +303,15 @@ def compare(
     details: dict[str, Any] = {"reference": -position}
     if unusable:
         details["unusable_references"] = unusable
-    noted = _chunks_noted(list(found), [embedded.chunks for embedded in answer], chunks)
+    noted = _chunks_noted(list(by_model), [embedded.chunks for embedded in answer], chunks)
     if noted:
         details["chunks"] = noted
-    return Cosines(cosines, details)
+    return cosines, details
 
 
-def _by_all(text: str, found: Mapping[str, Mapping[str, Embedding]]) -> list[Embedded] | Undefined | Failed:
-    """The embeddings of a text by all models, or what a model without one says; failures come first."""
-    embeddings = [by_text[text] for by_text in found.values()]
+def _by_all(text: str, by_model: Mapping[str, Mapping[str, Embedding]]) -> list[Embedded] | Undefined | Failed:
+    """The embeddings of a text by all models, or the reason why a model has none; failures come first."""
+    embeddings = [by_text[text] for by_text in by_model.values()]
     for embedding in embeddings:
         if isinstance(embedding, Failed):
             return embedding
@@ -375,13 +349,13 @@ def _chunks_noted(
 
 
 def aggregate(cosines: Sequence[float], how: Aggregation, *, threshold: float | None, tolerance: float) -> float | None:
-    """One number from the cosines of several models, in -1..1, with `DECIMALS` decimals.
+    """Aggregate the cosines of several models to one number in -1..1, with `DECIMALS` decimals.
 
-    `vote` is 1 where strictly more than half of the models reach the threshold (`VOTE_AT` without one), else
-    0. `consensus` is the mean where the largest and the smallest cosine differ by at most `tolerance`.
+    `vote` is 1 if more than half of the models reach the threshold (by default `VOTE_AT`), else 0. `consensus` is the
+    mean if the largest and the smallest cosine differ by at most `tolerance`.
 
     Returns:
-        None where `consensus` was asked for and there is none.
+        None if there is no consensus.
 
     Raises:
         ValueError: there is no cosine.
@@ -396,24 +370,14 @@ def aggregate(cosines: Sequence[float], how: Aggregation, *, threshold: float | 
     return round(_AVERAGES[how](cosines), DECIMALS)
 
 
-def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean, the same in whatever order the values come."""
-    return math.fsum(values) / len(values)
-
-
 def spread(values: Sequence[float]) -> float:
-    """The largest minus the smallest value, without the noise of binary fractions (.8 - .7 is .1)."""
+    """The largest minus the smallest value, rounded so that .8 - .7 is .1."""
     return round(max(values) - min(values), DECIMALS)
 
 
-def passes(similarity: float, threshold: float) -> float:
-    """1 where `similarity` reaches `threshold`, else 0. It comes after the aggregation, so it is never .5."""
-    return float(similarity >= threshold)
-
-
 _AVERAGES: Mapping[Aggregation, Callable[[Sequence[float]], float]] = {
-    "mean": mean,
-    "consensus": mean,
+    "mean": fmean,
+    "consensus": fmean,
     "median": median,
     "min": min,
     "max": max,

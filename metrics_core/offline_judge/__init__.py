@@ -1,1 +1,1 @@
-"""A judge without a language model: rules and a small trained model for pairs, and a grammar that splits facts."""
+"""A judge without a language model: rules and a small trained model for pairs, and facts of a text."""

@@ -1,23 +1,30 @@
-"""Which tokens of a reference occur in an answer, in whatever form: inflections, typos, aliases, acronyms."""
+"""The tokens of a reference that occur in an answer, in any form: inflections, typos, aliases, acronyms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 
+from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein, Prefix
 
 from answerkey.metrics_core.offline_judge.reading import Text
-from answerkey.metrics_core.offline_judge.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN
+from answerkey.metrics_core.offline_judge.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN, TABLES
 
 HIT = 0.8
-"""Two tokens of at least this similarity count as the same word."""
+"""The similarity from which two tokens count as the same word."""
+LONGEST_REFERENCE = 60
+"""The most content words of a reference that are looked up in other forms, so that the time of a comparison grows with
+the lengths of its texts and not with their product. References in training have at most 28."""
+_LONGEST_PART = 400
+"""The most characters of a text that is searched for in another one. References in training have at most 174."""
 
 
 @lru_cache(maxsize=262_144)
 def alike(a: str, b: str) -> float:
-    """How alike two stems are, 0..1: 1 for the same, less for typos, inflections and initials.
+    """The similarity of two stems, 0..1: 1 if equal, less for typos, inflections and initials.
 
     Numbers are alike only when they are equal.
 
@@ -36,7 +43,7 @@ def alike(a: str, b: str) -> float:
     if short == 1:
         # R. for Richard; a single initial is weak evidence.
         return 0.5 if a[0] == b[0] and long > 2 else 0.0
-    # With lengths so far apart, neither the distance nor a common beginning can be enough.
+    # The length ratio rules out a match, by distance as well as by prefix.
     if short <= 3 or 5 * short < 3 * long:
         return 0.0
     distance = Levenshtein.distance(a, b, score_cutoff=long // 2)
@@ -46,8 +53,28 @@ def alike(a: str, b: str) -> float:
     return ratio if ratio >= 0.6 else 0.0
 
 
+def same_words(stems: Collection[str], others: Collection[str]) -> frozenset[str]:
+    """The `stems` that `others`, the words of a reference, contain: in any form if there are at most 60 of them.
+
+    >>> sorted(same_words(["beatles", "1851"], ["beatle", "1852"]))
+    ['beatles']
+    """
+    nearly = others if len(others) <= LONGEST_REFERENCE else ()
+    exact = frozenset(others)
+    return frozenset([one for one in stems if one in exact or any(alike(other, one) >= HIT for other in nearly)])
+
+
+def part_ratio(a: str, b: str) -> float:
+    """The similarity of the shorter text and the best part of the longer one, 0..100; of two long texts, as wholes.
+
+    >>> part_ratio("ada", "it was ada brown")
+    100.0
+    """
+    return fuzz.partial_ratio(a, b) if min(len(a), len(b)) <= _LONGEST_PART else fuzz.ratio(a, b)
+
+
 def _across_scripts(a: str, b: str) -> float:
-    """How alike two words of different scripts sound, by their consonants in Latin letters: "битлз" and "beatles"."""
+    """The phonetic similarity of words in different scripts, by consonants in Latin letters: "битлз" and "beatles"."""
     x, y = _skeleton(a), _skeleton(b)
     if not x or not y or x[0] != y[0] or min(len(x), len(y)) < 2:
         return 0.0
@@ -59,30 +86,24 @@ def _across_scripts(a: str, b: str) -> float:
 
 @lru_cache(maxsize=65_536)
 def _skeleton(word: str) -> str:
-    """Consonants as they sound, roughly, Cyrillic in Latin letters; "" for other scripts."""
+    """The approximate sounds of consonants, in Latin letters; "" for scripts other than Latin and Cyrillic."""
     latin = "".join(ROMAN.get(letter, letter) for letter in word)
     if not latin or not latin.isascii():
         return ""
-    for spelling, sound in _SOUNDS:
+    for spelling, sound in TABLES["sounds"].items():
         latin = latin.replace(spelling, sound)
     bare = latin[0] + "".join(letter for letter in latin[1:] if letter not in "aeiouyhjw")
     bare = bare.replace("w", "v") if bare[0] == "w" else bare
     return "".join(letter for i, letter in enumerate(bare) if i == 0 or letter != bare[i - 1])
 
 
-_SOUNDS = (
-    ("shch", "s"), ("sch", "s"), ("tch", "c"), ("ph", "f"), ("ck", "k"), ("ch", "c"), ("sh", "s"), ("zh", "s"),
-    ("th", "t"), ("kh", "h"), ("ks", "x"), ("ts", "c"), ("tz", "c"), ("dg", "s"), ("dj", "s"), ("q", "k"), ("z", "s"),
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The content tokens of a reference looked up in an answer.
+    """The content tokens of a reference, looked up in an answer.
 
     Attributes:
-        stems: of the reference's content tokens; `score`: each one's best similarity in the answer, 0..1.
-        where: the token position in the answer of each best similarity; -1 for none.
+        stems: of the content tokens of the reference; `score`: the best similarity of each in the answer, 0..1.
+        where: the token position of each best similarity in the answer; -1 for none.
         given: for each, whether the question contains it too, so that it is no evidence.
         whole: whether an alias or acronym in the answer names the whole reference.
         missing: stems that neither the answer nor the question contains; `found`: those that only the answer contains.
@@ -112,21 +133,8 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
     stems = reference.content_stems
     positions = dict(zip(reversed(answer.stems), range(len(answer.stems) - 1, -1, -1), strict=True))
     known = question.stem_set
-    scores, where = [], []
-    for stem in stems:
-        at = positions.get(stem)
-        if at is not None:
-            scores.append(1.0)
-            where.append(at)
-            continue
-        best, best_at = 0.0, -1
-        # Nothing is nearly alike that is no word.
-        for other, i in positions.items() if stem.isalpha() else ():
-            similarity = alike(stem, other)
-            if similarity > best:
-                best, best_at = similarity, i
-        scores.append(best)
-        where.append(best_at)
+    best = [_best(stem, positions, exactly=len(stems) > LONGEST_REFERENCE) for stem in stems]
+    scores, where = [score for score, _ in best], [at for _, at in best]
     given = tuple([stem in known for stem in stems])
     if all(given):
         # A question that offers the answer ("A or B?") does not give it away.
@@ -140,6 +148,17 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
     new = [(stem, whole or score >= HIT) for stem, score, old in zip(stems, scores, given, strict=True) if not old]
     missing, found = (tuple([stem for stem, hit in new if hit is wanted]) for wanted in (False, True))
     return Alignment(stems, tuple(scores), tuple(where), given, whole, missing, found)
+
+
+def _best(stem: str, positions: Mapping[str, int], *, exactly: bool) -> tuple[float, int]:
+    """The best similarity of a stem with those of an answer, and its position there; -1 for none."""
+    if stem in positions:
+        return 1.0, positions[stem]
+    # Only words can be similar without being equal.
+    if exactly or not stem.isalpha():
+        return 0.0, -1
+    similar = ((alike(stem, other), at) for other, at in positions.items())
+    return max((one for one in similar if one[0]), key=itemgetter(0), default=(0.0, -1))
 
 
 def names_whole(reference: Text, answer: Text) -> bool:

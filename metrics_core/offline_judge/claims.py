@@ -1,7 +1,7 @@
-"""Facts read against the question, and facts of an answer cut as finely as those of the references.
+"""Facts relative to the question, and facts of an answer split as finely as those of the references.
 
-To "How old is Ada?" the facts "She is 96" and "96 years old" are the same. What a fact says beyond the question is
-its core; the part of the question that it answers is its slot.
+As answers to "How old is Ada?", "She is 96" and "96 years old" are the same fact. The core of a fact is its content
+beyond the question; its slot is the part of the question that it answers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 from answerkey.metrics_core.offline_judge.alignment import HIT, alike
 from answerkey.metrics_core.offline_judge.facts import Fact
 from answerkey.metrics_core.offline_judge.numbers_dates import Date
-from answerkey.metrics_core.offline_judge.reading import Text, lemma, parts_of, question_kind, read
+from answerkey.metrics_core.offline_judge.reading import Text, asks_yes_or_no, lemma, parts_of, read
 from answerkey.metrics_core.offline_judge.stance import bounds
 from answerkey.metrics_core.offline_judge.vocabulary import (
     AUXILIARIES,
@@ -30,37 +30,37 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
 )
 
 _BE = frozenset(("is", "are", "was", "were", "был", "была", "было", "были"))
-_YEAR = frozenset(("year", "год", "году", "года"))
 _YES = frozenset(("yes", "да"))
 _NO = frozenset(("no", "нет"))
 _NO_DENIAL = re.compile(
     r"\b(?:no (?:less|more|fewer|later|earlier) than|not only|not least|не менее|не более|не только)\b"
 )
+_MOST_FACTS = 200
+"""The most facts of a text, since each fact of a reference is compared with each fact of the answer."""
 _ELLIPTIC = 6
-"""Content words of a fact without a verb, up to which it is a bare reply to the question."""
+"""The most content words of a fact without a verb that is a bare reply to the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, read once: its stems, those that distinguish its parts, whether yes or no answers it, or a year.
+    """A question: its stems, those that distinguish its parts, and whether it is answered by yes or no.
 
     >>> question = Asked.of("Is Ada old?")
-    >>> question.closed, question.year
-    (True, False)
+    >>> question.closed
+    True
     """
 
     text: str
     stems: frozenset[str]
     parts: tuple[frozenset[str], ...]
     closed: bool
-    year: bool
     tokens: frozenset[str]
     numbers: frozenset[float]
 
     @staticmethod
     @lru_cache(maxsize=4_096)
     def of(question: str | None, *, closed: bool = False) -> Asked:
-        """Read a question; a missing one has no parts. `closed`: its references say yes or no."""
+        """Analyse a question; a missing one has no parts. `closed`: its references say yes or no."""
         read_ = read(question or "")
         parts = [frozenset(_stems(read(part))) for part in parts_of(question)]
         common = frozenset.intersection(*parts) if len(parts) > 1 else frozenset()
@@ -68,8 +68,7 @@ class Asked:
             question or "",
             frozenset(map(lemma, read_.tokens)),
             tuple(part - common for part in parts),
-            closed or question_kind(read_) == "closed",
-            not _YEAR.isdisjoint(read_.tokens),
+            closed or asks_yes_or_no(read_),
             frozenset(read_.tokens),
             _numbers(read_),
         )
@@ -77,28 +76,24 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A fact, read against the question.
+    """A fact relative to the question.
 
     Attributes:
-        core: stems of what it says beyond the question; `nouns`: of these, those that are no verbs;
-            `plain`: of these, those that spell no number.
-        value: its words from the first of the core to the last; the whole fact where the core is empty.
-        numbers, dates: what it names; numbers without those of the question, unless it has no others.
-        part: the part of the question that it speaks of; None where it does not say.
-        bare: a reply without a verb, or about "it".
-        negated: says "not"; `denies`: says it where the question does not.
+        core: the content stems that the question does not have; `nouns`: those that are not verbs.
+        numbers, dates: in the fact; numbers without those of the question, unless it has no others.
+        part: the part of the question that it answers, if that is clear.
+        bare: whether it is a reply without a verb, or about "it".
+        negated: whether it contains a negation; `denies`: one that the question does not have.
         limits: bounds, quantifiers and hedges.
 
     >>> question = Asked.of("How old is Ada?")
-    >>> Claim.of(Fact("She is 96"), question).value
-    '96'
+    >>> sorted(Claim.of(Fact("She is 96"), question).core)
+    ['96']
     """
 
     fact: Fact
     core: frozenset[str]
     nouns: frozenset[str]
-    plain: frozenset[str]
-    value: str
     numbers: frozenset[float]
     dates: tuple[Date, ...]
     part: int | None
@@ -108,26 +103,20 @@ class Claim:
     limits: frozenset[str]
 
     @staticmethod
-    def of(fact: Fact, question: Asked, said: frozenset[str] = frozenset()) -> Claim:
-        """Read a fact. `said`: the cores of the facts before it, which its subject may repeat."""
+    def of(fact: Fact, question: Asked) -> Claim:
+        """Read a fact."""
         text = read(fact.text)
-        stems = _stems(text)
-        new = [stem for stem in stems if stem not in question.stems]
-        verbs = _verbs(text)
-        core = _own(fact, frozenset(new), verbs) if fact.item else frozenset(new)
-        core = core - (said & _subject(text, verbs)) or core
-        numbers = _numbers(read(fact.item) if fact.item else text)
+        stems, verbs, numbers = frozenset(_stems(text)), _verbs(text), _numbers(text)
+        core = stems - question.stems
         first = text.tokens[0] if text.tokens else ""
         said_no = frozenset(_NO_DENIAL.sub(" ", text.normal).replace("'", " ").split()) if text.negated else frozenset()
         return Claim(
             fact=fact,
             core=core,
             nouns=core - verbs or core,
-            plain=(core - verbs or core) - _spelled(text),
-            value=_value(fact.text, core - verbs or core),
             numbers=numbers - question.numbers if core else numbers,
             dates=text.dates,
-            part=_part(frozenset(stems), question),
+            part=_part(stems, question),
             bare=_bare(text, verbs),
             negated=first not in _YES and not said_no.isdisjoint(NEGATIONS),
             denies=first not in _YES and not (said_no - question.tokens).isdisjoint(NEGATIONS),
@@ -136,8 +125,8 @@ class Claim:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for facts of one text that say the same thing."""
-        return (self.core or self.value, self.numbers, self.limits, self.denies)
+        """Equal for facts of a text that say the same thing."""
+        return (self.core or self.fact.text, self.numbers, self.limits, self.denies)
 
 
 def says_yes_or_no(text: str) -> bool:
@@ -150,23 +139,16 @@ def says_yes_or_no(text: str) -> bool:
     return bool(first) and first[0] in _YES | _NO
 
 
-def claims_of(facts: Sequence[Fact], question: Asked, *, given: bool = False) -> tuple[Claim, ...]:
-    """The facts of one text as claims.
+def claims_of(facts: Sequence[Fact], question: Asked) -> tuple[Claim, ...]:
+    """The facts of one text, relative to the question.
 
-    Sentences that only repeat the question are dropped, and repeated facts kept once; facts that are `given` are all
-    kept.
+    Only the first 200 facts count. Facts that only repeat the question are dropped, repeated facts are kept once.
 
     >>> question = Asked.of("How old is Ada?")
-    >>> [claim.value for claim in claims_of([Fact("Ada is old"), Fact("She is 96")], question)]
-    ['96']
+    >>> [claim.fact.text for claim in claims_of([Fact("Ada is old"), Fact("She is 96")], question)]
+    ['She is 96']
     """
-    claims: list[Claim] = []
-    said: frozenset[str] = frozenset()
-    for fact in facts:
-        claims.append(Claim.of(fact, question, said))
-        said |= claims[-1].core
-    if given:
-        return tuple(claims)
+    claims = [Claim.of(fact, question) for fact in facts[:_MOST_FACTS]]
     telling = [claim for claim in claims if claim.core or claim.bare or question.closed] or claims
     kept: list[Claim] = []
     for claim in telling:
@@ -181,12 +163,12 @@ def _twice(claim: Claim, before: Claim, question: Asked) -> bool:
     return claim.key == before.key and (claim.part == before.part or None in (claim.part, before.part))
 
 
-# That a fact denies something is looked at apart.
+# Negations are compared separately.
 _EMPTY = LIGHT | _NO | {"not", "не"}
 
 
 def _stems(text: Text) -> list[str]:
-    # "die" is an article in German and a verb in this grammar.
+    # "die" is an article in German and a verb in English.
     told = (t for i, t in enumerate(text.tokens) if (i in text.content or t in LEMMAS) and t not in _EMPTY)
     return [lemma(token) for token in told]
 
@@ -203,32 +185,6 @@ def _bare(text: Text, verbs: frozenset[str]) -> bool:
     return len(text.content) <= _ELLIPTIC and not verbs and AUXILIARIES.isdisjoint(text.tokens)
 
 
-def _subject(text: Text, verbs: frozenset[str]) -> frozenset[str]:
-    """Stems before the first verb; none where there is no verb."""
-    stems = [lemma(token) for token in text.tokens]
-    places = [place for place, stem in enumerate(stems) if stem in verbs]
-    return frozenset(stems[: places[0]]) if places else frozenset()
-
-
-def _own(fact: Fact, core: frozenset[str], verbs: frozenset[str]) -> frozenset[str]:
-    """The core of an item: its own, and of its frame what is neither verb nor number."""
-    item = frozenset(_stems(read(fact.item))) & core
-    frame = {stem for stem in core - item if stem not in verbs and not _is_number(stem)}
-    return item | frame if item else core
-
-
-def _is_number(stem: str) -> bool:
-    return bool(read(stem).numbers)
-
-
-def _value(text: str, core: frozenset[str]) -> str:
-    if not core:
-        return text
-    parts = text.split()
-    telling = [place for place, part in enumerate(parts) if core.intersection(map(lemma, read(part).tokens))]
-    return " ".join(parts[telling[0] : telling[-1] + 1]) if telling else text
-
-
 def _numbers(text: Text) -> frozenset[float]:
     values = set()
     for number in text.numbers:
@@ -240,12 +196,6 @@ def _numbers(text: Text) -> frozenset[float]:
     return frozenset(values)
 
 
-def _spelled(text: Text) -> frozenset[str]:
-    """Stems of the words that name numbers, in digits or letters."""
-    named = {lemma(text.tokens[i]) for number in text.numbers for i in range(number.start, number.stop)}
-    return frozenset(named | {"minus", lemma("минус")})
-
-
 def _part(stems: frozenset[str], question: Asked) -> int | None:
     shares = [len(stems & part) / len(part) if part else 0.0 for part in question.parts]
     best = max(shares, default=0.0)
@@ -253,9 +203,7 @@ def _part(stems: frozenset[str], question: Asked) -> int | None:
 
 
 _TOGETHER = frozenset(("of", "than", "about", "о", "об", "чем"))
-"""Prepositions that bind what stands before and after them."""
-_LONGEST_GROUP = 3
-"""Phrases that one fact of a reference may spread over."""
+"""Prepositions that connect the text before and after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +214,7 @@ class _Phrase:
 
 
 def refined(claims: Sequence[Claim], references: Iterable[Claim], question: Asked) -> tuple[Claim, ...]:
-    """The `claims` of an answer; one that says more than a fact of a reference is split into that fact and the rest.
+    """The `claims` of an answer; one that contains a fact of a reference and more is split into that fact and the rest.
 
     >>> question = Asked.of("Where was it held?")
     >>> [russia] = claims_of([Fact("Russia")], question)
@@ -274,9 +222,7 @@ def refined(claims: Sequence[Claim], references: Iterable[Claim], question: Aske
     >>> [claim.fact.text for claim in refined(whole, [russia], question)]
     ['… in Russia …', 'It was held … from June to July']
     """
-    wanted = sorted(
-        {claim for claim in references if claim.core}, key=lambda one: (-len(one.nouns), one.value, one.fact.text)
-    )
+    wanted = sorted({claim for claim in references if claim.core}, key=lambda one: (-len(one.nouns), one.fact.text))
     return tuple(part for claim in claims for part in _refined(claim, wanted, question))
 
 
@@ -287,13 +233,13 @@ def _refined(claim: Claim, wanted: Sequence[Claim], question: Asked) -> list[Cla
     phrases = _phrases(claim, question)
     taken: list[_Phrase] = []
     for one in candidates:
-        group = _group(one, [p for p in phrases if not any(p.start < t.stop and t.start < p.stop for t in taken)])
-        if group is not None:
-            taken.append(_joined(group, claim, question))
+        holding = (phrase for phrase in phrases if phrase not in taken and _covered(one, phrase.claim))
+        if phrase := next(holding, None):
+            taken.append(phrase)
     if not taken:
         return [claim]
     taken.sort(key=lambda phrase: phrase.start)
-    return [*(phrase.claim for phrase in taken), *_rest(claim, taken)]
+    return [*(_shown(phrase, claim) for phrase in taken), *_rest(claim, taken)]
 
 
 def _phrases(claim: Claim, question: Asked) -> list[_Phrase]:
@@ -304,49 +250,35 @@ def _phrases(claim: Claim, question: Asked) -> list[_Phrase]:
             cuts |= {token.start(), token.end()}
         elif (word in PREPOSITIONS and word not in _TOGETHER) or word in SUBORDINATE:
             cuts.add(token.start())
-    places = [*sorted(cuts), len(text)]
-    spans = [(a, b) for a, b in pairwise(places) if text[a:b].strip(" ,")]
+    ends = [*sorted(cuts), len(text)]
+    spans = [(a, b) for a, b in pairwise(ends) if text[a:b].strip(" ,")]
     return [_Phrase(a, b, Claim.of(Fact(text[a:b].strip(" ,")), question)) for a, b in spans]
 
 
-def _group(wanted: Claim, phrases: Sequence[_Phrase]) -> list[_Phrase] | None:
-    """The first of the shortest runs of phrases that together say all of `wanted`."""
-    for size in range(1, _LONGEST_GROUP + 1):
-        for place in range(len(phrases) - size + 1):
-            group = list(phrases[place : place + size])
-            together = all(a.stop == b.start for a, b in pairwise(group))
-            if together and _covered(wanted, *(phrase.claim for phrase in group)):
-                return group
-    return None
-
-
-def _covered(wanted: Claim, *claims: Claim) -> bool:
-    stems = [stem for claim in claims for stem in claim.core]
-    numbers = {number for claim in claims for number in claim.numbers}
-    return wanted.numbers <= numbers and all(
-        any(alike(stem, other) >= HIT for other in stems) for stem in wanted.nouns if not stem.lstrip("-").isdigit()
+def _covered(wanted: Claim, claim: Claim) -> bool:
+    return wanted.numbers <= claim.numbers and all(
+        any(alike(stem, other) >= HIT for other in claim.core)
+        for stem in wanted.nouns
+        if not stem.lstrip("-").isdigit()
     )
 
 
-def _joined(group: Sequence[_Phrase], claim: Claim, question: Asked) -> _Phrase:
-    start, stop = group[0].start, group[-1].stop
-    said = claim.fact.text[start:stop].strip(" ,")
-    read_alone = Claim.of(Fact(said), question)
-    before, after = ("… " if start else ""), (" …" if stop < len(claim.fact.text) else "")
-    shown = replace(
-        read_alone,
-        fact=Fact(f"{before}{said}{after}", claim.fact.item),
+def _shown(phrase: _Phrase, claim: Claim) -> Claim:
+    """The claim that consists of a phrase of a claim."""
+    before, after = ("… " if phrase.start else ""), (" …" if phrase.stop < len(claim.fact.text) else "")
+    return replace(
+        phrase.claim,
+        fact=Fact(f"{before}{phrase.claim.fact.text}{after}", claim.fact.item),
         part=claim.part,
         bare=True,
         negated=claim.negated,
         denies=claim.denies,
-        limits=read_alone.limits | (claim.limits & {"unsure"}),
+        limits=phrase.claim.limits | (claim.limits & {"unsure"}),
     )
-    return _Phrase(start, stop, shown)
 
 
 def _rest(claim: Claim, taken: Sequence[_Phrase]) -> list[Claim]:
-    """What is left of a claim, if it says anything."""
+    """The rest of a claim, if it has content."""
     core = claim.core.difference(*(phrase.claim.core for phrase in taken))
     numbers = claim.numbers.difference(*(phrase.claim.numbers for phrase in taken))
     if not core:
@@ -358,5 +290,5 @@ def _rest(claim: Claim, taken: Sequence[_Phrase]) -> list[Claim]:
     pieces.append(text[end:].strip(" ,"))
     shown = " … ".join(pieces).strip()
     nouns = claim.nouns & core or core
-    rest = replace(claim, fact=Fact(shown, claim.fact.item), value=shown, dates=(), part=None, bare=False)
-    return [replace(rest, core=core, nouns=nouns, plain=claim.plain & nouns, numbers=numbers)]
+    rest = replace(claim, fact=Fact(shown, claim.fact.item), dates=(), part=None, bare=False)
+    return [replace(rest, core=core, nouns=nouns, numbers=numbers)]

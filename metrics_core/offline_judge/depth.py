@@ -1,4 +1,4 @@
-"""What kind of data a pair is, and where the offline judge is out of its depth."""
+"""The kind of data that a pair is, and whether it is outside the training data of the offline judge."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Literal, get_args
 import regex
 
 from answerkey.metrics_core.offline_judge.reading import Text
-from answerkey.metrics_core.offline_judge.vocabulary import word_set
+from answerkey.metrics_core.offline_judge.vocabulary import word_list
 
 Kind = Literal["short answers", "claims", "other languages"]
-"""The kinds of data that the model file has calibrations and agreements for: facts of a few words in English, sentences
-in English, and everything that is not in English."""
+"""The kinds of data with a calibration of their own: facts of a few words in English, sentences in English, and
+everything that is not in English."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 UNLIKE_TRAINING = "unlike the answers that it was trained on"
-"""Where the model decides, and what it sees of the answer is far from all that it saw in training."""
+"""The reason if the model decides, and the features of the answer are far from all those in training."""
 
 _LETTER = regex.compile(r"\p{L}")
 _FOREIGN = regex.compile(r"[\p{L}--\p{Latin}]", regex.VERSION1)
@@ -27,11 +27,8 @@ _FOREIGN_SHARE = 0.3
 _CLAIM_WORDS = 5
 _UNLIKELY = 0.02
 _PLAINLY = 3
-_ENGLISH = word_set(
-    "the of is was are were who what which where when why how does did do has have had would could should with from "
-    "that this they not he she his her it its"
-)
-"""Three of these, and a text is English without a closer look."""
+_ENGLISH = word_list("plainly_english")
+"""A text with three of these words is taken for English."""
 _ENOUGH_WORDS = 3
 
 
@@ -49,12 +46,12 @@ def kind_of(question: Text, answer: Text, references: Iterable[Text]) -> Kind:
 
 
 def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limits: Mapping[str, int]) -> str:
-    """Why a verdict should not be trusted here, or "".
+    """Why a pair is outside the training data, so that its verdict should not be trusted, or "".
 
-    One alias in another script among the references is no reason: the others are read.
+    A single alias in another script among the references is no reason.
 
     Args:
-        limits: the longest answer and reference, in words, of which training had enough.
+        limits: the longest answer and the longest reference, in words, that were common in training.
 
     >>> from answerkey.metrics_core.offline_judge.reading import read
     >>> limits = {"answer": 150, "reference": 15}
@@ -75,7 +72,7 @@ def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limit
 
 @lru_cache(maxsize=16_384)
 def language_of(text: str) -> str:
-    """The ISO 639-1 code of a text's language; "en" where it is too short to tell, or English is not ruled out.
+    """The ISO 639-1 code of a text's language; "en" if it is too short to tell, or English is not ruled out.
 
     >>> language_of("Zer da handiagoa, eguzkia ala ilargia?"), language_of("Who wrote it? Ada")
     ('eu', 'en')

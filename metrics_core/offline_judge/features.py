@@ -1,9 +1,8 @@
-"""What the model sees of an answer and its references: one row of numbers per reference."""
+"""The features of the model: one row of numbers per answer and reference."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -17,18 +16,18 @@ from answerkey.metrics_core.embeddings.cache import EmbeddingCache
 from answerkey.metrics_core.embeddings.embed import embed
 from answerkey.metrics_core.embeddings.encoder import Embedded, Vector
 from answerkey.metrics_core.embeddings.models import load_encoder
-from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align, alike
-from answerkey.metrics_core.offline_judge.reading import Text, asks_several, question_kind, read, sentences, text_kind
+from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align, part_ratio, same_words
+from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
 from answerkey.metrics_core.offline_judge.rules import Case
 from answerkey.metrics_core.offline_judge.stance import declines, hedges, polarity
-from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS, PLACE_OR_KIND, TITLES, word_set
+from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS
 
 FAR = 9.0
-"""Stands for "there is no such number" in distances."""
+"""The distance if there is no such number."""
 
 
 def focus(answer: Text, reference: Text, question: Text) -> Text:
-    """The sentence of the answer with most of the reference's words, then of the question's; the first of ties.
+    """The sentence of the answer with the most words of the reference, then of the question; the first of ties.
 
     >>> focus(read("It is old. Ada wrote it."), read("Ada"), read("Who wrote it?")).raw
     'Ada wrote it.'
@@ -46,11 +45,12 @@ def focus(answer: Text, reference: Text, question: Text) -> Text:
 
 
 def word_features(case: Case, near: Text, words: Mapping[str, float]) -> dict[str, float]:
-    """The features that need no embeddings, by name.
+    """The features without embeddings, by name.
 
     Args:
         near: the answer's `focus`.
-        words: how rare stems are in training, 0..1 (see `rarities`).
+        words: how rare stems are in training: their inverse document frequency as a share of the greatest one, 0..1;
+            1 for stems that are not in it.
 
     >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada Brown"))
     >>> found = word_features(case, case.head, {"brown": 0.5})
@@ -58,7 +58,8 @@ def word_features(case: Case, near: Text, words: Mapping[str, float]) -> dict[st
     (0.5, 0.667)
     """
     aligned, in_head, in_near = _alignments(case, near)
-    again = _in_reference(case, near)
+    # The content stems of focus and residue that the reference has, in whatever form.
+    again = same_words({*near.content_stems, *case.residue}, case.reference.content_stems)
     known = case.reference.stem_set | case.question.stem_set
     others = [stem for stem in near.said if stem not in known and stem not in again]
     return {
@@ -71,10 +72,7 @@ def word_features(case: Case, near: Text, words: Mapping[str, float]) -> dict[st
         **_dates(case.reference, case.answer, case.head),
         **_characters(case, near),
         **_trigrams(case, near, in_near),
-        **_rivals(case, near, in_near, others),
-        **_shape(case, near, in_near),
         **_form(case, near),
-        **_asked(case),
     }
 
 
@@ -83,7 +81,7 @@ def _share(found: float, of: float) -> float:
 
 
 def _alignments(case: Case, near: Text) -> tuple[Alignment, Alignment, Alignment]:
-    """Of the reference with the whole answer, with its head and with its focus, which are often the same text."""
+    """The alignments of the reference with the answer, its head and its focus, which are often the same text."""
     whole = align(case.reference, case.answer, case.question)
     head = whole if case.head.tokens == case.answer.tokens else align(case.reference, case.head, case.question)
     if near.tokens == case.answer.tokens:
@@ -96,22 +94,10 @@ def _hits(aligned: Alignment) -> float:
     return 1.0 if aligned.whole else _share(found, found + len(aligned.missing))
 
 
-@lru_cache(maxsize=65_536)
-def rarity(stem: str) -> float:
-    """Roughly how informative a word is, 0.3..1.6: long words and numbers more than short ones.
-
-    >>> rarity("1851"), rarity("city")
-    (1.3, 0.3)
-    """
-    if any(map(str.isdigit, stem)):
-        return 1.3
-    return min(1.6, 0.2 + 0.15 * len(stem)) if stem not in PLACE_OR_KIND and stem not in TITLES else 0.3
-
-
 def _order(aligned: Alignment, in_near: Alignment) -> dict[str, float]:
-    """Whether the words of the reference come in its order, and how many of them only nearly."""
-    places = [at for at, score in zip(in_near.where, in_near.score, strict=True) if at >= 0 and score >= HIT]
-    steps = list(pairwise(places))
+    """The order of the reference's words in the answer, and the share of inexact matches."""
+    positions = [at for at, score in zip(in_near.where, in_near.score, strict=True) if at >= 0 and score >= HIT]
+    steps = list(pairwise(positions))
     hits = [score for score in aligned.score if score >= HIT]
     return {
         "order": _share(sum(a <= b for a, b in steps), len(steps)),
@@ -121,16 +107,9 @@ def _order(aligned: Alignment, in_near: Alignment) -> dict[str, float]:
 
 
 def _recall(case: Case, aligned: Alignment, in_head: Alignment, in_near: Alignment) -> dict[str, float]:
-    triples = list(zip(aligned.stems, aligned.score, aligned.given, strict=True))
-    new = [(stem, score) for stem, score, given in triples if not given]
-    weight = sum(rarity(stem) for stem, _ in new)
-    places = [at for at, score in zip(aligned.where, aligned.score, strict=True) if at >= 0 and score >= HIT]
-    found = len(aligned.found)
+    positions = [at for at, score in zip(aligned.where, aligned.score, strict=True) if at >= 0 and score >= HIT]
     return {
-        "recall": 1.0 if aligned.whole else _share(found, found + len(aligned.missing)),
-        "recall_rare": 1.0 if aligned.whole else _share(
-            sum(rarity(s) for s, score in new if score >= HIT), weight),
-        "recall_soft": 1.0 if aligned.whole else _share(sum(rarity(s) * score for s, score in new), weight),
+        "recall": _hits(aligned),
         "recall_all": 1.0 if aligned.whole else _share(sum(s >= HIT for s in aligned.score), len(aligned.score)),
         "recall_head": _hits(in_head),
         "recall_focus": _hits(in_near),
@@ -138,8 +117,8 @@ def _recall(case: Case, aligned: Alignment, in_head: Alignment, in_near: Alignme
         "last_hit": aligned.score[-1] if aligned.score else 0.0,
         "given_share": sum(aligned.given) / max(1, len(aligned.given)),
         "echo": float(case.question.stem_set.issuperset(aligned.stems)),
-        "spread": math.log1p(max(0, max(places) - min(places) + 1 - len(places))) if places else 0.0,
-        "place": math.log1p(min(places)) if places else FAR,
+        "spread": math.log1p(max(0, max(positions) - min(positions) + 1 - len(positions))) if positions else 0.0,
+        "place": math.log1p(min(positions)) if positions else FAR,
         "whole": float(aligned.whole),
         "rouge_recall": LCSseq.similarity(case.reference.stems, case.answer.stems) / max(1, len(case.reference.stems)),
     }  # fmt: skip
@@ -150,29 +129,9 @@ def _missing(case: Case, aligned: Alignment) -> dict[str, float]:
     names = case.reference.names
     return {
         "missing": float(len(missing)),
-        "missing_rarest": max(map(rarity, missing), default=0.0),
         "missing_numbers": float(sum(any(map(str.isdigit, stem)) for stem in missing)),
         "missing_names": float(sum(stem in names for stem in missing)),
-        "missing_kinds": float(sum(stem in PLACE_OR_KIND or stem in TITLES for stem in missing)),
         "missing_short": float(sum(len(stem) <= 2 for stem in missing)),
-        "found_rarest": max(map(rarity, aligned.found), default=0.0),
-    }
-
-
-def rarities(texts: Iterable[str], least: int = 4) -> dict[str, float]:
-    """How rare the stems of some texts are: their inverse document frequency, as a share of the greatest one.
-
-    Stems of fewer than `least` texts are left out; like all others that are not in the table, they count as 1.
-
-    >>> rarities(["the sea", "the sun", "the sky", "the moon"], least=4)
-    {'the': 0.0}
-    """
-    stems = [set(read(text).stems) for text in texts]
-    counts = Counter(stem for some in stems for stem in sorted(some))
-    return {
-        stem: round(math.log(len(stems) / count) / math.log(len(stems)), 3)
-        for stem, count in sorted(counts.items())
-        if count >= least
     }
 
 
@@ -184,7 +143,7 @@ def _rare(
     again: frozenset[str],
     words: Mapping[str, float],
 ) -> dict[str, float]:
-    """What rare words of the reference the focus has and lacks, and what rare words it has instead: `others`."""
+    """The rare words of the reference that the focus has or lacks, and the rare words that it has instead: `others`."""
 
     def weight(stems: Iterable[str]) -> float:
         return sum([words.get(stem, 1.0) for stem in stems])
@@ -208,15 +167,8 @@ def _rare(
     }
 
 
-def _in_reference(case: Case, near: Text) -> frozenset[str]:
-    """The content stems of focus and residue that the reference has, in whatever form."""
-    wanted = case.reference.content_stems
-    said = {*near.content_stems, *case.residue}
-    return frozenset([stem for stem in said if stem in wanted or any(alike(one, stem) >= HIT for one in wanted)])
-
-
 def _extra(case: Case, near: Text, known: frozenset[str], again: frozenset[str]) -> dict[str, float]:
-    """What the answer says beyond question and reference, whose stems are `known`."""
+    """The content of the answer beyond question and reference, whose stems are `known`."""
     head, close = ([stem for stem in text.said if stem not in known] for text in (case.head, near))
     left, asked, kept = case.residue, case.question.stem_set, case.question.content_stems
     hits = sum([stem in again for stem in left])
@@ -275,7 +227,7 @@ def _characters(case: Case, near: Text) -> dict[str, float]:
     head, close, left = " ".join(case.head.tokens), " ".join(near.tokens), " ".join(case.residue)
     return {
         "characters_head": fuzz.ratio(wanted, head) / 100,
-        "characters_part": fuzz.partial_ratio(wanted, close) / 100 if len(close) >= len(wanted) else fuzz.ratio(
+        "characters_part": part_ratio(wanted, close) / 100 if len(close) >= len(wanted) else fuzz.ratio(
             wanted, close) / 100,
         "characters_tokens": fuzz.token_set_ratio(wanted, close) / 100,
         "characters_residue": fuzz.ratio(" ".join(case.reference.content_stems), left) / 100,
@@ -283,7 +235,7 @@ def _characters(case: Case, near: Text) -> dict[str, float]:
 
 
 def _trigrams(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
-    """Character trigrams that the reference shares with the focus, and what either says beyond the question."""
+    """The character trigrams that the reference shares with the focus, and those beyond the question."""
     wanted, close = _trigrams_of(case.reference.tokens), _trigrams_of(near.tokens)
     left = _trigrams_of(case.residue)
     new = _trigrams_of(tuple([stem for stem, given in zip(in_near.stems, in_near.given, strict=True) if not given]))
@@ -294,56 +246,11 @@ def _trigrams(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
     }
 
 
-# The same texts come again beside the next reference.
+# The texts of an answer are compared with every reference.
 @lru_cache(maxsize=128)
 def _trigrams_of(words: tuple[str, ...]) -> frozenset[tuple[str, str, str]]:
     text = f" {' '.join(words)} "
     return frozenset(zip(text, text[1:], text[2:], strict=False))
-
-
-def _rivals(case: Case, near: Text, in_near: Alignment, others: Sequence[str]) -> dict[str, float]:
-    """Whether the focus has another word where the reference has one that is missing: John Smith for Jane Smith."""
-    wanted, said, missing = case.reference.content_stems, near.said, in_near.missing
-    both = bool(missing and others)
-
-    def least(ours: Iterable[bool], theirs: Iterable[bool]) -> float:
-        return float(min(sum(ours), sum(theirs))) if both else 0.0
-
-    return {
-        "rivals": float(min(len(missing), len(others))),
-        "rival_names": least((s in case.reference.names for s in missing), (s in near.names for s in others)),
-        "rival_numbers": least(map(str.isdigit, missing), map(str.isdigit, others)),
-        "first_same": float(bool(said) and alike(said[0], wanted[0]) >= HIT) if wanted else 0.0,
-        "last_same": float(bool(said) and alike(said[-1], wanted[-1]) >= HIT) if wanted else 0.0,
-    }
-
-
-_TURNS = word_set(
-    "instead rather except before after unlike former formerly previously until not but however although though "
-    "despite than"
-)
-"""Words after which something else is meant."""
-
-
-def _shape(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
-    """Kinds and lengths of answer and reference beside each other."""
-    of = text_kind(case.reference)
-    given = [score >= HIT for score, known in zip(in_near.score, in_near.given, strict=True) if known]
-    new = len(in_near.given) - len(given)
-    return {
-        "same_kind_head": float(text_kind(case.head) == of),
-        "same_kind_focus": float(text_kind(near) == of),
-        "turns": float(not _TURNS.isdisjoint(near.tokens)),
-        "quotes": float('"' in case.answer.raw),
-        "brackets": float("(" in case.answer.raw),
-        "commas": math.log1p(case.answer.raw.count(",")),
-        "ands_head": float(case.head.tokens.count("and")),
-        "ands_reference": float(case.reference.tokens.count("and")),
-        "length_question": math.log1p(len(case.question.tokens)),
-        "longer_focus": math.log((1 + len(near.content)) / (1 + len(case.reference.content))),
-        "longer_residue": math.log((1 + len(case.residue)) / (1 + new)),
-        "given_found": sum(given) / max(1, len(given)),
-    }
 
 
 def _form(case: Case, near: Text) -> dict[str, float]:
@@ -361,23 +268,15 @@ def _form(case: Case, near: Text) -> dict[str, float]:
     }
 
 
-def _asked(case: Case) -> dict[str, float]:
-    kind, of = question_kind(case.question), text_kind(case.reference)
-    features = {f"asks_{name}": float(kind == name) for name in ("who", "when", "where", "how_many", "why", "closed")}
-    features |= {f"reference_{name}": float(of == name) for name in ("date", "number", "name")}
-    features["asks_several"] = float(asks_several(case.question.raw))
-    return features
-
-
 ENCODER = "use-multilingual"
 DECIMALS = 4
-"""Decimals of cosines: the last digits of an embedding depend on the other texts in its batch."""
+"""The decimals of cosines: further digits depend on the other texts of the batch."""
 
 _LONGEST_WORDS = 60
 
 
 def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
-    """The texts whose embeddings a case needs, by role. The reference comes again with every answer.
+    """The texts whose embeddings a case needs, by role.
 
     >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada"))
     >>> texts_to_embed(case, case.head)["asked_reference"]
@@ -394,7 +293,7 @@ def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
 
 
 def unit_vectors(wanted: Iterable[str], cache_dir: str | None) -> Mapping[str, Vector]:
-    """Embeddings of length 1, by text; texts that the encoder cannot read are left out.
+    """Embeddings of length 1, by text, without those that the encoder cannot read.
 
     >>> vector = unit_vectors(["Paris"], None)["Paris"]
     >>> vector.shape, round(float(vector @ vector), 4)
@@ -409,7 +308,7 @@ def unit_vectors(wanted: Iterable[str], cache_dir: str | None) -> Mapping[str, V
 
 
 def embedding_features(roles: Mapping[str, str], known: Mapping[str, Vector]) -> dict[str, float]:
-    """Cosines between the texts of a case, by feature name; 0 where the encoder cannot read one of them.
+    """Cosines between the texts of a case, by feature name; 0 if the encoder cannot read one of them.
 
     >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada"))
     >>> roles = texts_to_embed(case, case.head)

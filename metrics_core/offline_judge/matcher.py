@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean as mean
-from typing import cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 from rapidfuzz import fuzz
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
-from answerkey.metrics_core.offline_judge.alignment import names_whole
+from answerkey.metrics_core.offline_judge.alignment import names_whole, part_ratio
 from answerkey.metrics_core.offline_judge.depth import UNLIKE_TRAINING, Kind, kind_of, out_of_depth
 from answerkey.metrics_core.offline_judge.features import (
     embedding_features,
@@ -28,7 +28,7 @@ from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VER
 
 
 def explained(row: Mapping[str, float], *, matched: bool) -> tuple[MatchVerdict, str]:
-    """The verdict from the closed list, and the features that support it most plainly.
+    """The verdict from the closed list, and the features that support it best, in words.
 
     >>> [seen] = look([Pair("What do bees make?", "wax", ("honey",))])
     >>> explained(seen.values[0], matched=False)[0]
@@ -81,17 +81,17 @@ Matrix = npt.NDArray[np.float64]
 """Features: shape (references of all pairs, features)."""
 
 SPELLED_OUT = 0.99
-"""From this recall on, an answer contains the whole reference."""
+"""The recall from which an answer counts as containing the whole reference."""
 
 HALF = 0.5
-"""From this probability on, the model's verdict is a match."""
+"""The probability from which the model's verdict is a match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question, an answer and the references to compare it with, none of them blank (the question may be).
+    """A question, which may be blank, and an answer with the references to compare it with, which are not.
 
-    `wrong` has answers known to be wrong: an answer that says what one of them says does not match.
+    `wrong` are answers known to be wrong: an answer that means the same as one of them does not match.
 
     >>> Pair("Who painted it?", "Da Vinci", ("Leonardo da Vinci",)).references
     ('Leonardo da Vinci',)
@@ -109,16 +109,16 @@ class Match:
 
     Attributes:
         match: whether `verdict` is "match".
-        probability: that human annotators would call it a match, 0..1, calibrated on questions not seen in training.
+        probability: of human annotators calling it a match, 0..1, calibrated on questions not seen in training.
         verdict: from the closed list of `meaning_match`.
         rule: the id of the rule that decided (`rules.RuleId`), or "model".
         reason: in plain words.
-        reference: index of the reference that matched, or came closest.
-        out_of_depth: why the verdict should not be trusted here, or "".
-        wrong: index of the known wrong answer that the answer says, where that decided.
-        kind: of data; how far the verdict can be trusted depends on it.
+        reference: index of the matching or the nearest reference.
+        out_of_depth: why the pair is outside the training data, so that the verdict should not be trusted, or "".
+        wrong: index of the known wrong answer that the answer repeats, if that decided.
+        kind: the kind of data, on which the reliability of verdicts depends.
 
-    >>> Match(True, 0.97, "match", "alias", "the answer uses another name of the reference", 0).match
+    >>> Match(True, 0.97, "match", "same_number", "the answer names the same number", 0).match
     True
     """
 
@@ -135,40 +135,40 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A pair as the model sees it, by reference: the features, and the ruling of a rule, if any.
+    """A pair as the model sees it: by reference, the features and the ruling of a rule, if any.
 
-    `places` has the indices of the references: of many, only the nearest are looked at.
+    `indices` are the indices of these references: of many references only the nearest are compared.
 
     >>> [seen] = look([Pair("Who wrote it?", "Ada", ("Ada", "Eve"))])
-    >>> len(seen.values), seen.rulings[0].rule, seen.places
+    >>> len(seen.values), seen.rulings[0].rule, seen.indices
     (2, 'same_text', (0, 1))
     """
 
     values: tuple[dict[str, float], ...]
     rulings: tuple[Ruling | None, ...]
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Ruled:
-    """A pair as the rules see it, by reference; the rest as in `Seen`."""
+    """A pair as the rules see it, by reference; `indices` are the indices of the references."""
 
     cases: tuple[Case, ...]
     rulings: tuple[Ruling | None, ...]
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
 
     @staticmethod
     def of(pair: Pair) -> _Ruled:
-        places = _nearest(pair)
-        cases = _cases(pair, places)
-        return _Ruled(cases, tuple(map(decide, cases)), places)
+        indices = _nearest(pair)
+        compared = cases(pair, indices)
+        return _Ruled(compared, tuple(map(decide, compared)), indices)
 
 
 def look(pairs: Sequence[Pair], cache_dir: str | None = None, words: Mapping[str, float] | None = None) -> list[Seen]:
     """The features of every pair and reference; all texts are embedded in one call.
 
     Args:
-        words: how rare stems are, 0..1; None for the model's own.
+        words: the rarity of stems, 0..1; by default that of the model.
 
     >>> [seen] = look([Pair("Who wrote it?", "It was Ada.", ("Ada",))])
     >>> seen.values[0]["recall"]
@@ -191,7 +191,7 @@ def _seen(ruled: Sequence[_Ruled], cache_dir: str | None, words: Mapping[str, fl
             for case, text, by_role in zip(one.cases, texts, by_roles, strict=True)
         ]
         together = _together(rows)
-        seen.append(Seen(tuple(row | together for row in rows), one.rulings, one.places))
+        seen.append(Seen(tuple(row | together for row in rows), one.rulings, one.indices))
     return seen
 
 
@@ -207,33 +207,39 @@ def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
 
 
 MOST_REFERENCES = 8
-"""Of more, only the nearest in letters are compared in earnest: names of one thing, as in lists of aliases."""
+"""The most references that are compared; of more (lists of aliases), those nearest in letters."""
 
 
 def _nearest(pair: Pair) -> tuple[int, ...]:
-    """Indices of the references to compare with, ascending."""
+    """The indices of the references to compare with, ascending."""
     if len(pair.references) <= MOST_REFERENCES:
         return tuple(range(len(pair.references)))
     answer = read(pair.answer)
 
-    def likeness(place: int) -> tuple[float, float, str]:
-        reference = read(pair.references[place])
-        named = 100.0 if names_whole(reference, answer) else fuzz.partial_ratio(reference.normal, answer.normal)
+    def likeness(index: int) -> tuple[float, float, str]:
+        reference = read(pair.references[index])
+        named = 100.0 if names_whole(reference, answer) else part_ratio(reference.normal, answer.normal)
         return named, fuzz.ratio(reference.normal, answer.normal), reference.normal
 
     return tuple(sorted(sorted(range(len(pair.references)), key=likeness, reverse=True)[:MOST_REFERENCES]))
 
 
-def _cases(pair: Pair, places: Sequence[int]) -> tuple[Case, ...]:
+def cases(pair: Pair, indices: Sequence[int] | None = None) -> tuple[Case, ...]:
+    """The answer of a pair against the references with these indices; by default those nearest in letters.
+
+    >>> [case] = cases(Pair("Who wrote it?", "Ada", ("Eve",)))
+    >>> case.reference.raw
+    'Eve'
+    """
     question, answer = read(pair.question), read(pair.answer)
-    references = [read(pair.references[place]) for place in places]
+    references = [read(pair.references[index]) for index in (_nearest(pair) if indices is None else indices)]
     accepted = frozenset(stem for reference in references for stem in reference.stems)
     dates = frozenset(date for reference in references for date in reference.dates)
     return tuple(Case.of(question, answer, reference, accepted, dates) for reference in references)
 
 
 def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Features of all references together, the same for each of them, whatever their order."""
+    """Features of all references together, equal for each of them and independent of their order."""
     return {
         "references": math.log(len(rows)),
         "full_share": sum(row["recall"] >= SPELLED_OUT for row in rows) / len(rows),
@@ -243,10 +249,10 @@ def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]:
-    """The verdict on each of `pairs`: same length, same order, the same on every call.
+    """The verdict on each of `pairs`: same length, same order, deterministic.
 
     Args:
-        cache_dir: a folder for embeddings of earlier calls; it changes no verdict.
+        cache_dir: a folder for embeddings of earlier calls, which changes no verdict.
 
     Raises:
         EncoderError: the embedding model is not installed.
@@ -254,58 +260,60 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
     >>> pair = Pair("Who painted the Mona Lisa?", "Da Vinci", ("Leonardo da Vinci",))
     >>> [found] = match([pair])
     >>> found.verdict, found.rule, found.probability > 0.8
-    ('match', 'part_of_name', True)
+    ('match', 'model', True)
     """
     if not pairs:
         return []
-    if len(distinct := dict.fromkeys(pairs)) < len(pairs):
-        # Releases often give the same answer.
-        known = dict(zip(distinct, match(list(distinct), cache_dir=cache_dir), strict=True))
-        return [known[pair] for pair in pairs]
     model = load()
-    doubted = [place for place, pair in enumerate(pairs) if pair.wrong]
-    compared = [*pairs, *(Pair(pairs[place].question, pairs[place].answer, pairs[place].wrong) for place in doubted)]
-    ruled = [_Ruled.of(pair) for pair in compared]
-    # Where a rule decides, nothing needs to be embedded.
-    weighed_too = {*doubted, *range(len(pairs), len(compared))}
-    open_to_model = [at for at, one in enumerate(ruled) if at in weighed_too or settled(one.rulings) is None]
-    seen = dict(zip(open_to_model, _seen([ruled[at] for at in open_to_model], cache_dir, model.words), strict=True))
-    rows = matrix(list(seen.values()), model.features)
-    probabilities, unlike = iter(model.probabilities(rows).tolist()), iter(model.centroids.far(rows).tolist())
-    of = {at: [next(probabilities) for _ in one.values] for at, one in seen.items()}
-    far = {at: [next(unlike) for _ in one.values] for at, one in seen.items()}
-    asked = enumerate(zip(compared, ruled, strict=True))
-    found = [_verdict(*both, seen.get(at), of.get(at, ()), far.get(at, ())) for at, both in asked]
-    beside = list(zip(doubted, range(len(pairs), len(compared)), strict=True))
-    sides = [((seen[place], of[place]), (seen[at], of[at])) for place, at in beside]
-    weighed = model.outweighs(*both_sides(sides, model.features)) if sides else ()
-    for (place, at), probability in zip(beside, weighed, strict=True):
-        found[place] = _weighed(found[place], found[at], float(probability))
-    return found[: len(pairs)]
+    # Releases often give equal answers, so equal pairs are judged once.
+    wrong = {pair: Pair(pair.question, pair.answer, pair.wrong) for pair in pairs if pair.wrong}
+    ruled = {pair: _Ruled.of(pair) for pair in dict.fromkeys((*pairs, *wrong.values()))}
+    # If a rule decides, nothing needs to be embedded, unless right answers are weighed against wrong ones.
+    weighed = {*wrong, *wrong.values()}
+    for_model = [pair for pair, one in ruled.items() if pair in weighed or settled(one.rulings) is None]
+    features = _seen([ruled[pair] for pair in for_model], cache_dir, model.words)
+    seen = dict(zip(for_model, features, strict=True))
+    rows = matrix(features, model.features)
+
+    def by_pair(values: npt.NDArray[Any]) -> dict[Pair, list[Any]]:
+        rest = iter(values.tolist())
+        return {pair: [next(rest) for _ in one.values] for pair, one in seen.items()}
+
+    probabilities, far = by_pair(model.probabilities(rows)), by_pair(model.centroids.far(rows))
+    verdicts = {
+        pair: _verdict(pair, one, seen.get(pair), probabilities.get(pair, ()), far.get(pair, ()))
+        for pair, one in ruled.items()
+    }
+    if wrong:
+        sides = [((seen[one], probabilities[one]), (seen[other], probabilities[other])) for one, other in wrong.items()]
+        outweighs = model.outweighs(*both_sides(sides, model.features)).tolist()
+        for (pair, other), probability in zip(wrong.items(), outweighs, strict=True):
+            verdicts[pair] = _weighed(verdicts[pair], verdicts[other], probability)
+    return [verdicts[pair] for pair in pairs]
 
 
 def nearest_row(seen: Seen, probabilities: Sequence[float]) -> dict[str, float]:
-    """The features of the likeliest reference, with its probability.
+    """The features of the most likely reference, with its probability.
 
     >>> [seen] = look([Pair("Who wrote it?", "Ada", ("Eve", "Ada"))])
     >>> nearest_row(seen, [0.1, 0.8])["recall"]
     1.0
     """
-    at = max(range(len(probabilities)), key=lambda place: (probabilities[place], -place))
+    at = max(range(len(probabilities)), key=lambda index: (probabilities[index], -index))
     return {**seen.values[at], "probability": probabilities[at]}
 
 
 AGAINST = ("right", "wrong", "near", "best", "recall", "order")
-"""What a logistic curve weighs where there are answers known to be wrong: see `against`."""
+"""The inputs of the logistic regression for samples with answers known to be wrong (see `against`)."""
 
 _SPREAD = ("near_focus", "near_asked_focus", "characters_tokens", "recall_all", "rouge_recall")
 
 Judgement = tuple[Seen, Sequence[float]]
-"""An answer beside some references: its features, and the model's probability of each."""
+"""An answer with its references: the features, and the probability of each reference."""
 
 
 def against(right: Mapping[str, float], wrong: Mapping[str, float]) -> list[float]:
-    """What speaks for the nearest right answer and against the nearest wrong one, as in `AGAINST`.
+    """The inputs `AGAINST`, which compare the nearest right answer with the nearest wrong one.
 
     Both logits, and the differences in cosine (nearest, best), in words found and in their order.
 
@@ -318,10 +326,13 @@ def against(right: Mapping[str, float], wrong: Mapping[str, float]) -> list[floa
 
 
 def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str]) -> tuple[Matrix, Matrix]:
-    """What is weighed of answers that stand beside right and wrong ones: for the logistic curve, and for the trees.
+    """The inputs of the logistic regression and of the trees for answers with right and wrong references.
 
-    The trees see how likely and how near the references of each side are, the features `names` of the nearest one of
-    each, and the differences of these. Shapes: (answers, len(AGAINST)), (answers, 28 + 3 * len(names)).
+    The trees see the probabilities and the distances of the references of each side, the features `names` of the
+    nearest reference of each side, and their differences.
+
+    Returns:
+        Arrays of the shapes (answers, len(AGAINST)) and (answers, 28 + 3 * len(names)).
 
     >>> [right, wrong] = look([Pair("Who?", "Ada", ("Ada",)), Pair("Who?", "Ada", ("Eve",))])
     >>> few, many = both_sides([((right, [0.9]), (wrong, [0.1]))], ["recall", "order"])
@@ -352,7 +363,7 @@ def _logit(probability: float) -> float:
 
 
 def signature() -> str:
-    """For instance `offline@1:3fa2c1`: changes whenever a verdict may change.
+    """The version of the matcher, such as `offline@1:3fa2c1`: changes whenever a verdict may change.
 
     >>> signature().startswith(f"offline@{RULES_VERSION}:")
     True
@@ -361,12 +372,12 @@ def signature() -> str:
 
 
 def undecided(judged: Match, accepted_error: float) -> bool:
-    """Whether the verdict is open if a share of at most `accepted_error` (0..1) of all verdicts may be wrong.
+    """Whether the verdict is too uncertain if a share of at most `accepted_error` (0..1) of verdicts may be wrong.
 
-    Split conformal prediction (Vovk et al. 2005): for each kind of data and error, the model file has the border above
-    which the probability of the right verdict lay for all but that share of answers; of several data sets of the kind,
-    each left out of training altogether, the one with the highest border counts. A pair that is out of the matcher's
-    depth is always undecided, unless a rule decided.
+    Split conformal prediction (Vovk et al. 2005): for each kind of data and error, the model file has the border that
+    the probability of the right verdict exceeded for all but that share of answers, on data sets of the kind that were
+    left out of training; the highest border counts. A pair outside the training data is always undecided, unless a
+    rule decided.
 
     >>> sure = Match(True, 0.99, "match", "model", "", 0)
     >>> undecided(sure, accepted_error=0.05)
@@ -384,15 +395,15 @@ def _verdict(
     texts = (read(pair.question), read(pair.answer), [read(reference) for reference in pair.references])
     kind, unknown = kind_of(*texts), out_of_depth(*texts, model.limits)
     at, ruling = final_ruling(ruled.rulings, probabilities)
-    place = ruled.places[at]
-    if ruling is not None or seen is None:
-        ruling = cast("Ruling", ruling)
+    index = ruled.indices[at]
+    if ruling is not None:
         match, probability = ruling.verdict == "match", model.rules[ruling.rule]
-        return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, place, unknown, kind=kind)
+        return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, index, unknown, kind=kind)
+    assert seen is not None
     matched = probabilities[at] >= HALF
     verdict, reason = explained(seen.values[at], matched=matched)
     depth = unknown or (UNLIKE_TRAINING if far[at] else "")
-    return Match(matched, probabilities[at], verdict, "model", reason, place, depth, kind=kind)
+    return Match(matched, probabilities[at], verdict, "model", reason, index, depth, kind=kind)
 
 
 _CERTAIN = frozenset(("same_text", "same_answer"))
@@ -401,18 +412,18 @@ _TAKEN_BACK = frozenset(("negated", "hedged", "opposite"))
 
 
 def beside_wrong(rule: str, probability: float, other: tuple[str, float], weighed: float) -> float:
-    """The probability of a match where there are answers known to be wrong, after what rules say of it.
+    """The probability of a match with answers known to be wrong, after the rules.
 
     Args:
-        rule, probability: of the verdict on the right answers; the rule is "model" where no rule decided.
-        other: the same of the verdict on the wrong ones.
-        weighed: the probability of a match with both in view.
+        rule, probability: of the verdict on the right answers; the rule is "model" if no rule decided.
+        other: rule and probability of the verdict on the wrong answers.
+        weighed: the probability of a match by the model, given both.
 
     >>> beside_wrong("negated", 0.05, ("model", 0.1), weighed=0.9)
     0.05
     """
     if rule in _TAKEN_BACK:
-        # "It is not Paris" and "Maybe Paris" have the words of the right answer, and these are what is weighed.
+        # "It is not Paris" and "Maybe Paris" have the words of the right answer, on which the model relies.
         return min(weighed, probability)
     if rule in _SAME_QUANTITY and other[0] in _OTHER_QUANTITY:
         # "5 km" is "5,000 m" and not "5 miles", though that shares more characters with it.
@@ -423,10 +434,10 @@ def beside_wrong(rule: str, probability: float, other: tuple[str, float], weighe
 
 
 def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
-    """The verdict where there are answers known to be wrong, and `wrong` is that on them.
+    """The verdict `judged`, revised by the verdict `wrong` on answers known to be wrong.
 
     Args:
-        probability: that the answer matches, with both in view.
+        probability: of a match by the model, given both.
     """
     probability = beside_wrong(judged.rule, judged.probability, (wrong.rule, wrong.probability), probability)
     if probability >= HALF:
@@ -451,10 +462,10 @@ _RANK = {rule: rank for rank, rule in enumerate(get_args(RuleId))}
 
 
 def settled(rulings: Sequence[Ruling | None]) -> tuple[int, Ruling] | None:
-    """The index of the deciding reference and its ruling where the rules decide without the model, otherwise None.
+    """The index of the deciding reference and its ruling if the rules decide without the model, otherwise None.
 
-    A match takes precedence, then what speaks against the answer as a whole. What speaks against one reference only
-    (another date than this one) decides alone if there is such a ruling for each reference.
+    A match takes precedence, then rulings against the answer as a whole. Rulings against a single reference (another
+    date than this one) decide only if every reference has one.
 
     >>> settled((None, None)) is None
     True
@@ -468,13 +479,13 @@ def settled(rulings: Sequence[Ruling | None]) -> tuple[int, Ruling] | None:
 
 
 def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float]) -> tuple[int, Ruling | None]:
-    """The index of the deciding reference, and the ruling that decides, or None where the model decides.
+    """The index of the deciding reference, and the ruling that decides, or None if the model decides.
 
-    Where the rules leave it open, the model decides if one of the references without a ruling is more likely than not
-    to match, or if no reference has one.
+    If the rules do not settle it, the model decides if a reference without a ruling is more likely than not to match,
+    or if no reference has a ruling.
 
     Args:
-        rulings: by reference; `probabilities`: of the model, in the same order; not needed where rules are `settled`.
+        rulings: by reference; `probabilities`: of the model, in the same order; not needed if the rules settle it.
 
     >>> final_ruling((None, None), (0.2, 0.7))
     (1, None)
@@ -491,7 +502,7 @@ def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float
 
 
 def about() -> str:
-    """The matcher's version and its agreement with human labels by kind of data, in one line for reports.
+    """The version of the matcher and its agreement with human labels by kind of data, in one line.
 
     >>> about().startswith(f"offline matcher v{RULES_VERSION}, kappa with people: 0.")
     True

@@ -1,4 +1,4 @@
-"""The trained model: boosted trees, calibration and the undecided zone, read from a plain JSON file."""
+"""The trained model (boosted trees, calibration, undecided zone), read from a JSON file."""
 
 from __future__ import annotations
 
@@ -14,72 +14,65 @@ import numpy as np
 import numpy.typing as npt
 
 FILE = Path(__file__).with_name("model.json")
-"""Written by `benchmarks/train_matcher.py`."""
+"""Written by `benchmarks/studies/train_matcher.py`."""
 
-_ROWS_AT_ONCE = 4_096
-_LEAF = -1
-_MOST_LEAVES = 32
+_ROWS_AT_ONCE = 1_024
 _FARTHEST = 5.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tree:
-    """One boosted regression tree, flattened: its inner nodes in any order, its leaves from left to right.
+class Trees:
+    """Boosted regression trees on the logit scale, with all nodes in one list.
 
-    A row goes left where its feature is at most the threshold. A row that goes right at a node can no longer end in the
-    leaves on the node's left: `gone` has a bit for each of these. The leaf that a row ends in is the lowest bit that is
-    left after all nodes, so no row is followed from node to node (QuickScorer, Lucchese et al. 2015).
+    A row goes to the left child where its feature is at most the threshold. A leaf is its own child on both sides.
 
     Attributes:
-        feature, threshold, gone: by inner node; the last two of shape (nodes, 1).
-        value: by leaf.
-    """
-
-    feature: npt.NDArray[np.intp]
-    threshold: npt.NDArray[np.float64]
-    gone: npt.NDArray[np.uint32]
-    value: npt.NDArray[np.float64]
-
-    def values(self, columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The value of the leaf that each row ends in. Shapes: (features, rows) -> (rows,)."""
-        right = columns[self.feature] > self.threshold
-        # A product takes a seventh of the time of a choice between two numbers.
-        left_over = ~np.bitwise_or.reduce(right * self.gone, axis=0)
-        # A power of two is 1 times that in floating point, so the place of its bit is the exponent.
-        _, exponent = np.frexp((left_over & -left_over).astype(np.float64))
-        found: npt.NDArray[np.float64] = self.value[exponent - 1]
-        return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trees:
-    """Boosted regression trees on the logit scale.
+        roots: by tree, the index of its first node.
+        feature, threshold, value: by node.
+        children: the left child of node `n` at `2 n`, the right one at `2 n + 1`.
+        depth: the largest number of steps from a root to a leaf.
 
     >>> load().trees.sums(np.zeros((3, len(load().features)))).shape
     (3,)
     """
 
-    trees: tuple[_Tree, ...]
+    roots: npt.NDArray[np.intp]
+    feature: npt.NDArray[np.intp]
+    threshold: npt.NDArray[np.float64]
+    children: npt.NDArray[np.intp]
+    value: npt.NDArray[np.float64]
+    depth: int
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Trees:
+        """From lists of numbers, as in the file."""
+        roots, feature, children = (np.array(stored[name], np.intp) for name in ("roots", "feature", "children"))
+        threshold, value = (np.array(stored[name], np.float64) for name in ("threshold", "value"))
+        return cls(roots, feature, threshold, children, value, int(stored["depth"]))
 
     def sums(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Sum of the values of the leaves that each row ends in: shape (rows,)."""
-        total = np.zeros(len(rows))
+        total = np.empty(len(rows))
         for at in range(0, len(rows), _ROWS_AT_ONCE):
-            columns = np.ascontiguousarray(rows[at : at + _ROWS_AT_ONCE].T)
-            for tree in self.trees:
-                total[at : at + _ROWS_AT_ONCE] += tree.values(columns)
+            some = rows[at : at + _ROWS_AT_ONCE]
+            first = np.arange(0, some.size, some.shape[1])[:, None]
+            node = np.tile(self.roots, (len(some), 1))
+            for _ in range(self.depth):
+                right = some.take(first + self.feature.take(node)) > self.threshold.take(node)
+                node = self.children.take(2 * node + right)
+            total[at : at + _ROWS_AT_ONCE] = self.value.take(node).sum(axis=1)
         return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Centroids:
-    """Where the answers lie that the model was trained on: centroids (k-means) of their standardised features.
+    """The region of the training data: centroids (k-means) of the standardised features of its answers.
 
     Attributes:
-        mean, spread: of each feature in training, (features,). A feature counts as at most five times its spread away
-            from its mean.
+        mean, spread: of each feature in training, (features,). Features are clipped at five times the spread from the
+            mean.
         points: (centroids, features), standardised.
-        limit: Euclidean distance from the nearest centroid that few answers of the training exceed.
+        limit: Euclidean distance from the nearest centroid that few answers of the training data exceed.
     """
 
     mean: npt.NDArray[np.float64]
@@ -94,12 +87,12 @@ class Centroids:
         return cls(mean, spread, points, float(stored["limit"]))
 
     def standardised(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Features in units of their spread in training; the shape stays."""
+        """Features in units of their spread in training, of the same shape."""
         found: npt.NDArray[np.float64] = np.clip((rows - self.mean) / self.spread, -_FARTHEST, _FARTHEST)
         return found
 
     def distances(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """How far the rows of features are from the nearest centroid: shape (rows,).
+        """The distances of rows of features from the nearest centroid: shape (rows,).
 
         >>> two = Centroids(np.zeros(2), np.ones(2), np.array([[0.0, 0.0], [3.0, 4.0]]), 1.0)
         >>> two.distances(np.array([[0.0, 1.0], [3.0, 4.0]])).tolist()
@@ -114,7 +107,7 @@ class Centroids:
         return found
 
     def far(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Whether the rows of features are farther from all centroids than the limit: shape (rows,)."""
+        """Whether rows of features are farther from all centroids than the limit: shape (rows,)."""
         return self.distances(rows) > self.limit
 
 
@@ -124,31 +117,32 @@ class MatcherModel:
 
     Attributes:
         features: names, in the order of the columns.
-        base, scale: the mean logit, and what the sum of the leaves is multiplied with.
+        base, scale: the mean logit, and the factor of the sum of the leaves.
         slope, offset: calibration: logit -> slope * logit + offset (Platt 1999).
-        rules: the calibrated probability of a match where a rule decided, by rule.
+        rules: by rule, the calibrated probability of a match if it decided.
         errors, borders: the undecided zone: at accepted error `errors[i]` a verdict stands if its probability, of a
             match or of no match, is above `borders[kind][i]`.
-        against: where there are answers known to be wrong: the offset, and a weight for each of `matcher.AGAINST`.
-        against_trees, against_base: the trees that weigh them too, and the mean logit.
-        agreement: kappa with people by kind of data, on questions that were not seen in training.
-        words: how rare stems are in training, 0..1; see `features.rarities`.
-        limits: how long texts were in training, in words.
-        centroids: where the answers of the training lie.
+        against: for samples with answers known to be wrong: the offset of a logistic regression, and a weight for each
+            of `matcher.AGAINST`.
+        against_trees, against_base: trees for the same samples, and the mean logit.
+        agreement: kappa with people by kind of data, on questions not seen in training.
+        words: how rare stems are in training, 0..1; see `features.word_features`.
+        limits: the lengths of texts in training, in words.
+        centroids: the region of the training data.
         trained_on: a description of the training, for reports.
         revision: the first six digits of the file's SHA-256.
     """
 
-    features: tuple[str, ...]
+    features: list[str]
     trees: Trees
     base: float
     scale: float
     slope: float
     offset: float
     rules: dict[str, float]
-    errors: tuple[float, ...]
-    borders: dict[str, tuple[float, ...]]
-    against: tuple[float, ...]
+    errors: list[float]
+    borders: dict[str, list[float]]
+    against: list[float]
     against_trees: Trees
     against_base: float
     agreement: dict[str, float]
@@ -169,7 +163,7 @@ class MatcherModel:
         return calibrated
 
     def outweighs(self, few: npt.NDArray[np.float64], many: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The probability of a match, 0..1, where right and wrong answers are known; see `weigher`.
+        """The probability of a match, 0..1, if right and wrong answers are known.
 
         >>> model = load()
         >>> model.outweighs(np.zeros((2, len(model.against) - 1)), np.zeros((2, 28 + 3 * len(model.features)))).shape
@@ -178,7 +172,7 @@ class MatcherModel:
         return weigher(self.against, self.against_trees, self.against_base, self.scale, few, many)
 
     def border(self, kind: str, accepted_error: float) -> float:
-        """The probability above which a verdict stands; 1 where the accepted error is below every one in the file.
+        """The probability above which a verdict stands; 1 if the accepted error is below all those in the file.
 
         >>> load().border("short answers", 0.05) < load().border("short answers", 0.01)
         True
@@ -197,13 +191,15 @@ def weigher(
     few: npt.NDArray[np.float64],
     many: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """The probability of a match where right and wrong answers are known: the mean logit of a curve and of trees.
+    """The probability of a match if right and wrong answers are known: the mean logit of a regression and of trees.
 
     Args:
-        curve: the offset, and a weight for each column of `few`; `base`, `scale`: see `MatcherModel`.
-        few, many: see `matcher.both_sides`.
+        curve: the offset, and a weight for each column of `few`.
+        base, scale: the mean logit of the trees, and the factor of their sums.
+        few, many: the inputs of the regression and of the trees (see `matcher.both_sides`).
 
-    >>> weigher([0, 2, -2], Trees(()), 0, 1, np.array([[0.5, 0.5]]), np.zeros((1, 9))).tolist()
+    >>> leaf = {"roots": [0], "feature": [0], "threshold": [0], "children": [0, 0], "value": [0], "depth": 0}
+    >>> weigher([0, 2, -2], Trees.of(leaf), 0, 1, np.array([[0.5, 0.5]]), np.zeros((1, 9))).tolist()
     [0.5]
     """
     said = curve[0] + few @ np.array(curve[1:])
@@ -217,7 +213,7 @@ def load() -> MatcherModel:
     """The model of this version, read once.
 
     >>> len(load().features), len(load().revision)
-    (103, 6)
+    (71, 6)
     """
     data = FILE.read_bytes()
     return parse(json.loads(data), hashlib.sha256(data).hexdigest()[:6])
@@ -229,63 +225,6 @@ def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
     >>> parse(json.loads(FILE.read_bytes())).features == load().features
     True
     """
-    return MatcherModel(
-        tuple(data["features"]),
-        trees_of(data["trees"]),
-        float(data["base"]),
-        float(data["scale"]),
-        float(data["slope"]),
-        float(data["offset"]),
-        dict(data["rules"]),
-        tuple(data["errors"]),
-        {kind: tuple(borders) for kind, borders in data["borders"].items()},
-        tuple(data["against"]),
-        trees_of(data["against_trees"]),
-        float(data["against_base"]),
-        dict(data["agreement"]),
-        dict(data["words"]),
-        dict(data["limits"]),
-        Centroids.of(data["centroids"]),
-        dict(data["trained_on"]),
-        revision,
-    )
-
-
-def trees_of(stored: Sequence[Mapping[str, Sequence[float]]]) -> Trees:
-    """Trees from lists of nodes, as in the file.
-
-    >>> trees_of([]).sums(np.zeros((1, 3))).tolist()
-    [0.0]
-    """
-    return Trees(tuple(map(_tree, stored)))
-
-
-def _tree(nodes: Mapping[str, Sequence[float]]) -> _Tree:
-    """A tree as lists of nodes; the root is node 0, a leaf has the feature -1.
-
-    Raises:
-        ValueError: it has more leaves than there are bits for.
-    """
-    feature, left, right = ([int(v) for v in nodes[name]] for name in ("feature", "left", "right"))
-    inner: list[tuple[int, float, int]] = []
-    leaves: list[float] = []
-
-    def walk(node: int) -> None:
-        if feature[node] == _LEAF:
-            leaves.append(nodes["value"][node])
-            return
-        first = len(leaves)
-        walk(left[node])
-        behind = len(leaves)
-        walk(right[node])
-        inner.append((feature[node], nodes["threshold"][node], (1 << behind) - (1 << first)))
-
-    walk(0)
-    if len(leaves) > _MOST_LEAVES:
-        raise ValueError(f"a tree has {len(leaves)} leaves, at most {_MOST_LEAVES} are expected")
-    return _Tree(
-        np.array([one[0] for one in inner], np.intp),
-        np.array([[one[1]] for one in inner], np.float64).reshape(-1, 1),
-        np.array([one[2] for one in inner], np.uint32).reshape(-1, 1),
-        np.array(leaves, np.float64),
-    )
+    stored = {name: data[name] for name in MatcherModel.__dataclass_fields__ if name != "revision"}
+    stored |= {name: Trees.of(data[name]) for name in ("trees", "against_trees")}
+    return MatcherModel(**stored | {"centroids": Centroids.of(data["centroids"])}, revision=revision)

@@ -1,65 +1,26 @@
-"""Numbers, dates and quantities in whatever form, English and Russian: "twenty one", "18 мая 2018", "6 ft 1 in"."""
+"""Numbers, dates and quantities in any form, English and Russian: "twenty one", "18 мая 2018", "6 ft 1 in"."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from answerkey.metrics_core.offline_judge.vocabulary import UNIT_WORDS
+from answerkey.metrics_core.offline_judge.vocabulary import TABLES, UNIT_WORDS, word_list
 
-_ONES = {
-    word: value
-    for value, words in enumerate(
-        (
-            "zero ноль нуль", "one один одна одно одного одной одну", "two два две двух", "three три трех",
-            "four четыре четырех", "five пять пяти", "six шесть шести", "seven семь семи", "eight восемь восьми",
-            "nine девять девяти", "ten десять десяти", "eleven одиннадцать одиннадцати",
-            "twelve двенадцать двенадцати", "thirteen тринадцать тринадцати", "fourteen четырнадцать четырнадцати",
-            "fifteen пятнадцать пятнадцати", "sixteen шестнадцать шестнадцати", "seventeen семнадцать семнадцати",
-            "eighteen восемнадцать восемнадцати", "nineteen девятнадцать девятнадцати",
-        )
-    )
-    for word in words.split()
-}  # fmt: skip
-_TENS = {
-    word: value * 10
-    for value, words in enumerate(
-        (
-            "twenty двадцать двадцати", "thirty тридцать тридцати", "forty fourty сорок сорока",
-            "fifty пятьдесят пятидесяти", "sixty шестьдесят шестидесяти", "seventy семьдесят семидесяти",
-            "eighty восемьдесят восьмидесяти", "ninety девяносто девяноста",
-        ),
-        start=2,
-    )
-    for word in words.split()
-}  # fmt: skip
-_HUNDREDS = {
-    word: value * 100
-    for value, words in enumerate(
-        ["сто", "двести", "триста", "четыреста", "пятьсот", "шестьсот", "семьсот", "восемьсот", "девятьсот"], start=1
-    )
-    for word in (words, words.replace("сто", "ста") if value == 1 else words)
-}
-_SCALES = {
-    "hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12,
-    "hundreds": 100, "thousands": 1e3, "millions": 1e6, "billions": 1e9, "mln": 1e6, "bn": 1e9,
-    "тысяча": 1e3, "тысячи": 1e3, "тысяч": 1e3, "тыс": 1e3, "миллион": 1e6, "миллиона": 1e6, "миллионов": 1e6,
-    "млн": 1e6, "миллиард": 1e9, "миллиарда": 1e9, "миллиардов": 1e9, "млрд": 1e9, "триллион": 1e12,
-}  # fmt: skip
-_ORDINALS_EN = {
-    "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9,
-    "tenth": 10, "eleventh": 11, "twelfth": 12, "thirteenth": 13, "fourteenth": 14, "fifteenth": 15, "sixteenth": 16,
-    "seventeenth": 17, "eighteenth": 18, "nineteenth": 19, "twentieth": 20, "thirtieth": 30, "fortieth": 40,
-    "fiftieth": 50, "sixtieth": 60, "seventieth": 70, "eightieth": 80, "ninetieth": 90, "hundredth": 100,
-    "once": 1, "twice": 2, "thrice": 3,
-}  # fmt: skip
-_ORDINAL_STEMS_RU = {
-    "перв": 1, "втор": 2, "трет": 3, "четверт": 4, "пят": 5, "шест": 6, "седьм": 7, "восьм": 8, "девят": 9,
-    "десят": 10, "одиннадцат": 11, "двенадцат": 12, "тринадцат": 13, "четырнадцат": 14, "пятнадцат": 15,
-    "шестнадцат": 16, "семнадцат": 17, "восемнадцат": 18, "девятнадцат": 19, "двадцат": 20, "тридцат": 30,
-}  # fmt: skip
+
+def _values(table: str, step: int, first: int = 1) -> Mapping[str, int]:
+    """The words of a table and the values of their lines: `first` times `step`, and `step` more for each line."""
+    return {word: n * step for n, words in enumerate(TABLES[table], first) for word in words.split()}
+
+
+_ONES, _TENS, _HUNDREDS = _values("ones", 1, 0), _values("tens", 10, 2), _values("hundreds", 100)
+_MONTHS = _values("months", 1)
+_SCALES: Mapping[str, float] = TABLES["scales"]
+_ORDINALS_EN: Mapping[str, int] = TABLES["ordinals"]
+_ORDINAL_STEMS_RU: Mapping[str, int] = TABLES["russian_ordinal_stems"]
 _ORDINAL_RU = re.compile(
     rf"({'|'.join(sorted(_ORDINAL_STEMS_RU, key=len, reverse=True))})(?:[ыио]й|ая|ое|ого|ому|ом|ую|ые|ых|ья|ье|ьего)"
 )
@@ -67,8 +28,8 @@ _ORDINAL_DIGITS = re.compile(r"(\d+)(?:st|nd|rd|th|-?(?:й|я|е|го|му|м|ы
 _PLAIN = re.compile(r"-?\d+(?:\.\d+)?")
 _DECADE = re.compile(r"(\d{3}0)'?s")
 LONGEST_NUMBER = 15
-"""In characters: the digits that a double can tell apart. Longer numbers are compared as text, like identifiers."""
-_MINUS = frozenset(("minus", "минус"))
+"""The most characters of a number, which a double represents exactly. Longer ones are compared as text."""
+_MINUS = word_list("minus")
 _ROMAN = re.compile(r"(?=[ivxlc])(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
 _ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
@@ -146,7 +107,7 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
     return result
 
 
-# Most tokens begin neither, and a closer look at each of them is most of the time that a text takes.
+# Most tokens begin neither, and checking each of them in detail would dominate the time of a text.
 @lru_cache(maxsize=65_536)
 def _may_begin(token: str) -> bool:
     """Whether a number or a date may begin with this token."""
@@ -214,35 +175,15 @@ def _small(token: str) -> int | None:
     return ordinal if ordinal is not None and token not in ("second", "once", "twice", "thrice") else None
 
 
-_MONTHS = {
-    form: month
-    for month, forms in enumerate(
-        (
-            "january jan январь января январе januar janvier enero",
-            "february feb февраль февраля феврале februar fevrier febrero",
-            "march mar март марта марте marz mars marzo", "april apr апрель апреля апреле avril abril",
-            "may май мая мае mai mayo", "june jun июнь июня июне juni juin junio",
-            "july jul июль июля июле juli juillet julio", "august aug август августа августе aout agosto",
-            "september sep sept сентябрь сентября сентябре septembre septiembre",
-            "october oct октябрь октября октябре oktober octobre octubre",
-            "november nov ноябрь ноября ноябре novembre noviembre",
-            "december dec декабрь декабря декабре dezember decembre diciembre",
-        ),
-        start=1,
-    )
-    for form in forms.split()
-}  # fmt: skip
-_CENTURY = frozenset(("century", "centuries", "век", "века", "веке", "столетие", "столетия"))
 _EARLIEST, _LATEST = 1000, 2199
-_AFTER_YEAR = frozenset(("г", "года", "году", "год"))
-_GLUE = frozenset(("of", "the", "in", "de", "del", "г", "года", "году", "year"))
-_AMBIGUOUS = frozenset(("may", "march", "mar", "mars", "mai", "jan"))
+_CENTURY, _AFTER_YEAR, _BETWEEN_PARTS = map(word_list, ("century", "after_year", "between_date_parts"))
+_AMBIGUOUS = word_list("ambiguous_months")
 """Months whose names are also words or names of people; they count only beside a day or a year."""
 
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A date; None for a part that the text does not state. `span`: 1, 10 (decade), 100 (century).
+    """A date; parts that are not stated are None. `span`: 1, 10 (decade) or 100 (century) years.
 
     >>> [may] = dates(("18", "may", "2018"))
     >>> may.year, may.month, may.day, may.parts
@@ -258,7 +199,7 @@ class Date:
 
     @property
     def parts(self) -> int:
-        """How many of year, month and day are stated."""
+        """The number of stated parts among year, month and day."""
         return sum(part is not None for part in (self.year, self.month, self.day))
 
     def agrees(self, other: Date) -> bool:
@@ -267,18 +208,11 @@ class Date:
         >>> Date(2018, 5).agrees(Date(2018)), Date(2018, 5).agrees(Date(2018, 6))
         (True, False)
         """
-        shared = False
-        if self.year is not None and other.year is not None:
-            wide = max(self.span, other.span)
-            if self.year // wide != other.year // wide:
-                return False
-            shared = True
-        for mine, theirs in ((self.month, other.month), (self.day, other.day)):
-            if mine is not None and theirs is not None:
-                if mine != theirs:
-                    return False
-                shared = True
-        return shared
+        span = max(self.span, other.span)
+        years = [None if year is None else year // span for year in (self.year, other.year)]
+        pairs = (years, (self.month, other.month), (self.day, other.day))
+        same = [mine == theirs for mine, theirs in pairs if mine is not None and theirs is not None]
+        return bool(same) and all(same)
 
     def covers(self, other: Date) -> bool:
         """Whether it agrees and states at least as much: "18 May 2018" covers "May 2018", not the other way.
@@ -332,7 +266,7 @@ def _numeric(tokens: Sequence[str], at: int) -> Date | None:
     if len(pieces[0]) == 4 and _EARLIEST <= a <= _LATEST and b <= 12 and 1 <= c <= 31:
         return Date(a, b, c, start=at, stop=stop)
     if len(pieces[2]) == 4 and _EARLIEST <= c <= _LATEST and max(a, b) <= 31:
-        # Day first, except where only the month can come first.
+        # Day first, unless only the month can come first.
         month, day = (a, b) if b > 12 else (b, a)
         if 1 <= month <= 12 and day >= 1:
             return Date(c, month, day, start=at, stop=stop)
@@ -345,9 +279,7 @@ def _with_month(tokens: Sequence[str], at: int) -> Date | None:
     month_at = at
     value = _whole(tokens[at]) or ordinal_word(tokens[at])
     if value is not None and value <= 31 and _year(tokens[at]) is None:
-        day, month_at = value, at + 1
-        while month_at < len(tokens) and tokens[month_at] in _GLUE:
-            month_at += 1
+        day, month_at = value, _after(tokens, at + 1, _BETWEEN_PARTS)
     month = _MONTHS.get(tokens[month_at]) if month_at < len(tokens) else None
     if month is None:
         return None
@@ -356,17 +288,18 @@ def _with_month(tokens: Sequence[str], at: int) -> Date | None:
         value = _whole(tokens[stop]) if len(tokens[stop]) != 4 else None
         if value is not None and value <= 31:
             day, stop = value, stop + 1
-    year_at = stop
-    while year_at < len(tokens) and tokens[year_at] in _GLUE:
-        year_at += 1
+    year_at = _after(tokens, stop, _BETWEEN_PARTS)
     year = _year(tokens[year_at]) if year_at < len(tokens) else None
     if year is not None:
-        stop = year_at + 1
-        while stop < len(tokens) and tokens[stop] in _AFTER_YEAR:
-            stop += 1
+        stop = _after(tokens, year_at + 1, _AFTER_YEAR)
     if day is None and year is None and tokens[month_at] in _AMBIGUOUS:
         return None
     return Date(year, month, day, start=at, stop=stop)
+
+
+def _after(tokens: Sequence[str], at: int, words: frozenset[str]) -> int:
+    """The index of the first token from `at` that is not one of `words`."""
+    return next((i for i in range(at, len(tokens)) if tokens[i] not in words), len(tokens))
 
 
 def _century(tokens: Sequence[str], at: int) -> Date | None:
@@ -379,7 +312,7 @@ def _century(tokens: Sequence[str], at: int) -> Date | None:
 def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
     token = tokens[at]
     if len(token) == 3 and token.endswith("0s") and token[0].isdecimal():
-        # "The 90s" are the 1990s; other centuries are spelled out.
+        # "The 90s" are the 1990s; decades of other centuries are written in full.
         return Date(1900 + int(token[:2]), span=10, start=at, stop=at + 1)
     if len(token) in (5, 6) and token.endswith("s"):
         decade = _year(token[:4])
@@ -392,14 +325,7 @@ def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
 
 
 _SAME, _NEAR = 0.005, 0.03
-_KINDS = {
-    "length": {"millimetre": 1e-3, "centimetre": 1e-2, "metre": 1.0, "kilometre": 1e3, "inch": 0.0254, "foot": 0.3048,
-               "yard": 0.9144, "mile": 1609.344},
-    "mass": {"gram": 1e-3, "kilogram": 1.0, "tonne": 1e3, "pound": 0.45359237},
-    "time": {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0},
-    "long time": {"month": 1.0, "year": 12.0},
-}  # fmt: skip
-_FACTORS = {unit: (kind, factor) for kind, units in _KINDS.items() for unit, factor in units.items()}
+_FACTORS = {unit: (kind, factor) for kind, units in TABLES["measures"].items() for unit, factor in units.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,18 +341,15 @@ class Quantity:
 
     def equals(self, other: Quantity) -> bool:
         """Whether the amounts are equal; a missing unit matches every unit, converted units agree within 0.5 %."""
-        if not self.unit or not other.unit or self.unit == other.unit:
-            return self.value == other.value or self._share_of(other) or other._share_of(self)
-        return self._apart(other) <= _SAME
+        same_unit = not self.unit or not other.unit or self.unit == other.unit
+        return self._gap(other) <= (0.0 if same_unit else _SAME)
 
     def near(self, other: Quantity) -> bool:
         """Whether the amounts are equal within 3 %, since people round."""
-        if not self.unit or not other.unit or self.unit == other.unit:
-            return _gap(self.value, other.value) <= _NEAR or self._share_of(other) or other._share_of(self)
-        return self._apart(other) <= _NEAR
+        return self._gap(other) <= _NEAR
 
-    def rivals(self, other: Quantity, asked: frozenset[str] = frozenset()) -> bool:
-        """Whether both measure the same kind of thing, so that another amount is another answer.
+    def comparable(self, other: Quantity, asked: frozenset[str] = frozenset()) -> bool:
+        """Whether both measure the same kind of quantity, so that another amount is another answer.
 
         Args:
             asked: units that the question names; a number without a unit is taken to be in one of them.
@@ -436,14 +359,19 @@ class Quantity:
             return True
         return self.unit in _FACTORS and other.unit in _FACTORS and _FACTORS[self.unit][0] == _FACTORS[other.unit][0]
 
+    def _gap(self, other: Quantity) -> float:
+        """The difference of the amounts as a share of the larger one; 0 for 0.25 and 25 %."""
+        if self._share_of(other) or other._share_of(self):
+            return 0.0
+        if not self.unit or not other.unit:
+            return _gap(self.value, other.value)
+        kind, factor = _FACTORS.get(self.unit, (self.unit, 1.0))
+        other_kind, other_factor = _FACTORS.get(other.unit, (other.unit, 1.0))
+        return _gap(self.value * factor, other.value * other_factor) if kind == other_kind else math.inf
+
     def _share_of(self, percent: Quantity) -> bool:
         """0.25 and 25 %."""
         return percent.unit == "percent" and not self.unit and _gap(100 * self.value, percent.value) <= _SAME
-
-    def _apart(self, other: Quantity) -> float:
-        kind, factor = _FACTORS.get(self.unit, (self.unit, 1.0))
-        other_kind, other_factor = _FACTORS.get(other.unit, (other.unit, 1.0))
-        return _gap(self.value * factor, other.value * other_factor) if kind == other_kind else float("inf")
 
 
 def _gap(a: float, b: float) -> float:

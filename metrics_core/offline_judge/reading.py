@@ -7,14 +7,13 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Literal
 
 from answerkey.metrics_core.offline_judge.numbers_dates import Date, Number, dates, digits, numbers, ordinal_word
-from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, LEMMAS, NEGATIONS, word_set
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, LEMMAS, NEGATIONS, word_list
 from answerkey.metrics_core.text import normalise, words, words_of_normalised
 
 LONGEST_CHARACTERS = 4_000
-"""Only this much of a text is read; a longer answer is out of the matcher's depth anyway."""
+"""The most characters that are read; a longer answer is outside the training data anyway."""
 
 # German days have a full stop: "9. November".
 _DAY = r"(?<=\d\.)\s+(?=(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)\w*\b)"
@@ -25,7 +24,7 @@ _SENTENCE = re.compile(
     re.DOTALL,
 )
 _MAY_END = re.compile(r"\n|[.!?…؟।][\"')\]]*\s|[。！？]")
-# In a sentence, and not as its answer ("The answer is [5]"), nor an index of code from 0 on.
+# A citation within a sentence, but neither an answer ("The answer is [5]") nor an index in code, which starts at 0.
 _CITATION = re.compile(
     r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<![:=] )(?:\[\^?[1-9]\d*\^?\]|\[[1-9]\d*(?:,\s*\d+)*\]|\^[1-9]\d*\^)"
 )
@@ -33,7 +32,7 @@ _SENTENCE_WORDS = 4
 _THINK = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL | re.IGNORECASE)
 _MARKUP = re.compile(r"\*\*|__|`+|^#+\s*|^\s*[-*•]\s+", re.MULTILINE)
 _MARK = re.compile("[*_`#•-]")
-# "5km" and "5 km", "iPhone12" and "iPhone 12"; a footnote that lost its brackets ("sung by The Man1") comes off too.
+# "5km" and "5 km", "iPhone12" and "iPhone 12"; this also detaches footnotes without brackets ("sung by The Man1").
 _SPACED_THOUSANDS = re.compile(r"(?<![\w.,])([1-9]\d{0,2}(?: \d{3})+)(?![\w%]|[.,:]\d)")
 _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
 _LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
@@ -42,10 +41,7 @@ _CONTRACTED = re.compile(r"(?<=[a-z])n't\b")
 _ENDINGS_EN = ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "s", "ly", "'s")
 _ENDINGS_RU = tuple(
     sorted(
-        word_set(
-            "ами ями ого его ому ему ыми ими ах ях ов ев ей ой ий ый ая яя ое ее ые ие ам ям ом ем ую юю ых их ым им "
-            "ешь ет ут ют ат ят ил ла ли ло ть а я о е и ы у ю ь й"
-        ),
+        word_list("russian_endings"),
         key=lambda ending: (-len(ending), ending),
     )
 )
@@ -53,12 +49,12 @@ _ENDINGS_RU = tuple(
 
 @dataclass(frozen=True)
 class Text:
-    """A text, read once for all comparisons. What few comparisons need is looked for when it is first asked for.
+    """A text, analysed once for all comparisons. What few comparisons need is computed when it is first used.
 
     Attributes:
-        raw: the text as given, cleaned of markup and citations; `normal`: normalised.
-        tokens: word tokens, accents folded; `content`: positions of those that carry content.
-        stems: of the tokens, in step with them.
+        raw: the text without markup and citations; `normal`: normalised.
+        tokens: word tokens without accents; `content`: positions of those that carry content.
+        stems: of the tokens, in the same order.
 
     >>> read("It is **not** 5km").tokens
     ('it', 'is', 'not', '5', 'km')
@@ -82,7 +78,7 @@ class Text:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Stems of the tokens that are written like names (a capital letter not at the start of a sentence)."""
+        """The stems of tokens that are written like names (a capital letter not at the start of a sentence)."""
         return frozenset(_names(self.raw))
 
     @cached_property
@@ -92,7 +88,7 @@ class Text:
 
     @cached_property
     def content_stems(self) -> tuple[str, ...]:
-        """Stems of the content tokens; of all tokens where none carries content ("The Who", "It")."""
+        """The stems of the content tokens, or of all tokens if none carries content ("The Who", "It")."""
         return self.said or self.stems
 
     @cached_property
@@ -138,7 +134,7 @@ def clean(text: str) -> str:
 
 
 def _tokens(normal: str) -> tuple[str, ...]:
-    """Word tokens of a normalised text, accents folded; letters and digits apart, but for ordinals and decades."""
+    """The word tokens without accents, split between letters and digits, but for ordinals and decades."""
     return tuple(chain.from_iterable(map(_parted, words_of_normalised(normal))))
 
 
@@ -150,7 +146,7 @@ def _parted(token: str) -> tuple[str, ...]:
 
 
 def repaired(text: str) -> str:
-    """Undo UTF-8 that was read as Latin-1 (`DÃ¡in` is `Dáin`); anything else stays as it is.
+    """Repair UTF-8 that was decoded as Latin-1 (`DÃ¡in` is `Dáin`); other texts are returned unchanged.
 
     >>> repaired("DÃ¡in")
     'Dáin'
@@ -178,7 +174,7 @@ def sentences(raw: str) -> tuple[str, ...]:
 
 
 def fold(token: str) -> str:
-    """A token without accents: `é` is `e`. Marks that make another letter in their script stay.
+    """A token without accents: `é` is `e`. Marks that form another letter in their script stay.
 
     >>> fold("Dáin")
     'Dain'
@@ -212,7 +208,7 @@ def stem(token: str) -> str:
 
 
 def lemma(token: str) -> str:
-    """The stem of a token, the same for all forms of an irregular word.
+    """The stem of a token, equal for all forms of an irregular word.
 
     >>> lemma("wrote") == lemma("written")
     True
@@ -233,7 +229,7 @@ def _without(token: str, endings: tuple[str, ...]) -> str:
 
 
 def _names(raw: str) -> list[str]:
-    """Stems of capitalised words; the first word of a sentence only where the next one is capitalised too."""
+    """The stems of capitalised words; the first word of a sentence counts only if the next one is capitalised too."""
     names: list[str] = []
     for sentence in sentences(raw):
         parts = sentence.split()
@@ -254,66 +250,26 @@ def _stems_of(word: str) -> tuple[str, ...]:
     return tuple(map(stem, _tokens(normalise(word))))
 
 
-QuestionKind = Literal["who", "when", "where", "how_many", "why", "which", "closed", "other"]
-
-_ASKING: tuple[tuple[QuestionKind, frozenset[str]], ...] = (
-    (
-        "who",
-        word_set("who whose whom кто кем кого кому чей чья чье чьи wer qui quien quién"),
-    ),
-    ("when", word_set("when когда wann quand cuando cuándo")),
-    ("where", word_set("where где куда откуда wo où donde dónde")),
-    ("why", word_set("why почему зачем warum pourquoi")),
-    (
-        "how_many",
-        word_set("many much long old often far tall high big сколько wieviel combien cuántos"),
-    ),
-    (
-        "which",
-        word_set("what which что какой какая какое какие каком какого как which welche quel que qué"),
-    ),
-)
-_TIME_WORDS = word_set("year date day month century год году день дата месяц веке век")
-_CLOSED = word_set("is are was were do does did can could has have had will should ли")
+_ASKING, _HOW_MANY, _CLOSED = map(word_list, ("question_words", "how_many", "closed_questions"))
 
 
-def question_kind(question: Text) -> QuestionKind:
-    """The kind of thing that `question` asks for, by the question words of a few languages.
+def asks_how_many(question: Text) -> bool:
+    """Whether `question` asks for an amount, by the question words of a few languages.
 
-    >>> question_kind(read("Who wrote it?")), question_kind(read("In what year?"))
-    ('who', 'when')
+    >>> asks_how_many(read("How many shops?")), asks_how_many(read("Which shops?"))
+    (True, False)
     """
-    return _kind_of_question(question.tokens)
+    return not _HOW_MANY.isdisjoint(question.tokens)
 
 
-# The questions come again with every answer and every reference.
-@lru_cache(maxsize=4_096)
-def _kind_of_question(question: tuple[str, ...]) -> QuestionKind:
-    tokens = frozenset(question)
-    for kind, asking in _ASKING:
-        if not asking & tokens:
-            continue
-        if kind == "how_many" and not tokens & {"how", "сколько", "wieviel", "combien", "cuántos"}:
-            continue
-        if kind == "which" and tokens & _TIME_WORDS:
-            return "when"
-        return kind
-    if tokens and (question[0] in _CLOSED or "ли" in tokens):
-        return "closed"
-    return "other"
+def asks_yes_or_no(question: Text) -> bool:
+    """Whether yes or no answers `question`.
 
-
-def text_kind(text: Text) -> Literal["date", "number", "name", "words"]:
-    """The kind of thing that a reference is.
-
-    >>> text_kind(read("18 May 2018")), text_kind(read("five"))
-    ('date', 'number')
+    >>> asks_yes_or_no(read("Is it open?")), asks_yes_or_no(read("When is it open?"))
+    (True, False)
     """
-    if text.dates and all(any(d.start <= i < d.stop for d in text.dates) for i in text.content):
-        return "date"
-    if text.numbers:
-        return "number"
-    return "name" if text.names else "words"
+    tokens = question.tokens
+    return bool(tokens) and (tokens[0] in _CLOSED or "ли" in tokens) and _ASKING.isdisjoint(tokens)
 
 
 _PARTS = re.compile(
@@ -332,7 +288,7 @@ _SEVERAL = re.compile(
 
 
 def parts_of(question: str | None) -> tuple[str, ...]:
-    """What a question asks, one by one: "Who wrote it, and when?" asks two things.
+    """The parts of a question: "Who wrote it, and when?" has two.
 
     >>> parts_of("Who wrote it, and when?")
     ('Who wrote it', 'when?')

@@ -1,4 +1,4 @@
-"""Ground truth similarity without a language model: facts by a grammar, matched by rules and the offline matcher."""
+"""Ground truth similarity without a language model: facts, matched by rules and the offline matcher."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from answerkey.metrics_core.text import normalise
 def judge(samples: Sequence[Sample], cache_dir: str | None = None) -> list[Outcome]:
     """The outcome of `ground_truth_similarity` for samples that have an answer and a reference; same length and order.
 
-    A grammar takes texts apart (see `facts`); two facts match if each follows from the other, given the question. The
-    matching is one-to-one. Facts that the sample brings stand in for the references, as they are. All open pairs of
-    all samples go to the matcher at once.
+    Texts are split into facts (see `facts`); two facts match if each follows from the other, given the question. The
+    matching is one-to-one. Facts of the sample replace the references. All open pairs of all samples go to the matcher
+    together.
 
     Raises:
         EncoderError: the embedding model of the matcher is not available.
@@ -45,7 +45,7 @@ def judge(samples: Sequence[Sample], cache_dir: str | None = None) -> list[Outco
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One sample: the facts of its answer against those of each reference."""
+    """The facts of the answer of a sample, and their links with those of each reference."""
 
     answer: tuple[Claim, ...]
     abstained: bool
@@ -61,7 +61,7 @@ class _Case:
         question = Asked.of(sample.question, closed=closed)
         answer = sample.answer or ""
         references = (
-            [_given(given, sample.question, closed=closed)]
+            [tuple(Claim.of(Fact(fact), question) for fact in given)]
             if given
             else [_claims(text, sample.question, closed=closed) for _, text in texts]
         )
@@ -74,8 +74,8 @@ class _Case:
         return cls(theirs, not theirs and is_refusal(normalise(answer)), indices, links, depth)
 
     def outcome(self) -> Outcome:
-        """With the counts, the matching and what became of each fact."""
-        comparisons = tuple(links.comparison(place) for place, links in enumerate(self.links))
+        """The outcome, with the counts, the matching and the status of each fact."""
+        comparisons = tuple(links.comparison(index) for index, links in enumerate(self.links))
         facts = [[claim.fact.text for claim in links.ours] for links in self.links]
         answer = tuple(claim.fact.text for claim in self.answer)
         outcome = outcome_of(Matches(answer, self.abstained, comparisons), facts, self.indices)
@@ -84,12 +84,7 @@ class _Case:
         return replace(outcome, details={**outcome.details, OUT_OF_DEPTH: self.depth})
 
 
-# References come again with every release.
+# References are the same in every release.
 @lru_cache(maxsize=16_384)
 def _claims(text: str, question: str | None, *, closed: bool) -> tuple[Claim, ...]:
     return claims_of(facts_of(text, question), Asked.of(question, closed=closed))
-
-
-@lru_cache(maxsize=16_384)
-def _given(facts: tuple[str, ...], question: str | None, *, closed: bool) -> tuple[Claim, ...]:
-    return claims_of([Fact(fact) for fact in facts], Asked.of(question, closed=closed), given=True)

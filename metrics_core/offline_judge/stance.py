@@ -1,4 +1,4 @@
-"""How a text says what it says: its shell, its doubts, its refusals, its bounds; English and Russian."""
+"""Introductions, doubts, refusals, bounds, and yes or no in texts; English and Russian."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
-from answerkey.metrics_core.offline_judge.vocabulary import NEGATIONS, NO, YES, word_set
+from answerkey.metrics_core.offline_judge.vocabulary import NEGATIONS, NO, YES, word_list
 
 _SHELL = re.compile(
     r"^(?:(?:so|well|sure|certainly|ok|okay|итак|конечно)[,!.]?\s+)?"
@@ -32,8 +32,8 @@ _HEDGE = re.compile(
     r"|(?:^|\s)(?:возможно|наверное|вероятно|может быть|кажется|я думаю|думаю|полагаю|не уверена?|скорее всего"
     r"|видимо|предположительно)(?:\s|,|$)"
 )
-SHELL_WORDS = word_set("answer correct call known name nam locat situat refer called named located ответ называ")
-"""Stems of words that introduce an answer and are not part of it."""
+SHELL_WORDS = word_list("shell_stems")
+"""The stems of words that introduce an answer."""
 
 
 @lru_cache(maxsize=16_384)
@@ -49,7 +49,7 @@ def shelled(sentence: str) -> str:
 
 
 def declines(answer: Text, question: Text) -> bool:
-    """Whether the answer declines in its own words: the question may be about "I could not stop for Death".
+    """Whether the answer declines, and the question does not: it may be about "I could not stop for Death".
 
     >>> declines(read("I do not know"), read("Who wrote it?"))
     True
@@ -59,7 +59,7 @@ def declines(answer: Text, question: Text) -> bool:
 
 @lru_cache(maxsize=16_384)
 def is_refusal(text: str) -> bool:
-    """Whether the (normalised) text declines to answer.
+    """Whether a normalised text declines to answer.
 
     >>> is_refusal("i do not know")
     True
@@ -69,7 +69,7 @@ def is_refusal(text: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def hedges(text: str) -> bool:
-    """Whether the (normalised) text is unsure of what it says.
+    """Whether a normalised text expresses doubt.
 
     >>> hedges("it is probably paris")
     True
@@ -78,7 +78,7 @@ def hedges(text: str) -> bool:
 
 
 def polarity(reference: Text, answer: Text, question: Text) -> int:
-    """1 where both say yes or both say no, -1 where one says yes and the other no, 0 where one says neither.
+    """1 if both say yes or both say no, -1 if one says yes and the other no, 0 if one says neither.
 
     >>> polarity(read("No"), read("The shop is not open."), read("Is the shop open?"))
     1
@@ -88,8 +88,8 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
 
 
 def _echoes(answer: Text, question: Text) -> int:
-    """Of an answer that says the question again: "The shop is not open" says no."""
-    # Sentences before the question itself may deny other things.
+    """Yes (1) or no (-1) in an answer that repeats the question, such as "The shop is not open"; 0 for others."""
+    # Sentences before the question itself may contain other negations.
     question = read(sentences(question.raw)[-1])
     own = [answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS]
     if not own or not frozenset(own) <= frozenset(question.stems):
@@ -98,7 +98,7 @@ def _echoes(answer: Text, question: Text) -> int:
 
 
 def says(text: Text) -> int:
-    """1 for a text that says yes, -1 for no, 0 for neither or both: its first word, or a later conclusion.
+    """1 for a text that says yes, -1 for no, 0 for neither or both, by its first word or a conclusion.
 
     >>> says(read("Yes, it is open")), says(read("Paris"))
     (1, 0)
@@ -116,13 +116,13 @@ def _says(raw: str) -> int:
 
 
 def _begins(text: Text) -> int:
-    # The word as written: "non-ferrous" does not say no.
+    # The whole word: "non-ferrous" does not say no.
     start = {word.strip(".,;:!?[]()\"'*") for word in text.normal.split()[:1]}
     return 1 if YES & start else -1 if NO & start else 0
 
 
 def _sole(text: Text) -> int:
-    """Of a concluding sentence: "therefore the answer is [Yes]"."""
+    """Yes (1) or no (-1) in a concluding sentence such as "therefore the answer is [Yes]"; 0 for neither or both."""
     said = {1 for token in text.tokens if token in _PLAIN_YES} | {-1 for token in text.tokens if token in _PLAIN_NO}
     return said.pop() if len(said) == 1 else 0
 

@@ -1,8 +1,8 @@
-"""How far a judge's verdicts or scores agree with labels that are taken as the truth, mostly human ones.
+"""Agreement of a judge's verdicts or scores with labels that count as the truth, mostly human ones.
 
-Agreement alone says little where most labels are 1, so it is always reported with kappa and with the two error rates:
-a judge that lets wrong answers pass needs another cure than one that fails right answers. For graded scores there is
-the AUROC, and the threshold that agrees best with the labels.
+Accuracy alone says little if most labels are 1, so it is always reported with kappa and the two error rates: a judge
+that lets wrong answers pass needs another remedy than one that fails right answers. Graded scores have the AUROC, and
+the threshold that agrees best with the labels.
 """
 
 from __future__ import annotations
@@ -19,19 +19,16 @@ from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
     Scale,
-    check_same_rows,
     codes_of,
     mean,
-    numbers,
     proportion_interval,
     sum_interval,
-    zeros_and_ones,
 )
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
 from answerkey.metrics_core.statistics.paired import difference_interval
 
 # 1 - kappa is a ratio, of observed to expected disagreement, and never below 0.
-# What would be below -1 is cut off by the caller; the exponential alone might overflow.
+# Callers clip values below -1; without the minimum, the exponential might overflow.
 _LOG = Scale(lambda x: -math.log(1 - x), lambda x: 1 / (1 - x), lambda y: 1 - math.exp(min(1.0, -y)))
 
 
@@ -50,14 +47,14 @@ class Confusion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A judge compared with labels. A statistic is None where it is undefined for these rows.
+    """The comparison of a judge with labels. A statistic is None if it is undefined for these rows.
 
     Attributes:
         n: rows; `confusion`: their counts by verdict and label.
-        base_rate: mean label, which is the accuracy of a judge that always says yes.
+        base_rate: mean label: the accuracy of a judge that always says yes.
         accuracy: share of rows with equal verdict and label.
         kappa: Cohen's (1960), -1..1; None where verdicts and labels are all the same.
-        ac1: Gwet's (2008), -1..1; more stable than kappa where nearly all labels are the same.
+        ac1: Gwet's (2008), -1..1; more stable than kappa if nearly all labels are the same.
         sensitivity: share of the rows labelled 1 with verdict 1; `specificity`: of those labelled 0 with verdict 0.
         bias: mean verdict - mean label; above 0 the judge is too lenient.
 
@@ -79,9 +76,9 @@ class Agreement:
 def agreement(
     verdicts: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = None, level: float = LEVEL
 ) -> Agreement:
-    """Compare verdicts with labels. Two annotators are compared the same way: their agreement is the judge's ceiling.
+    """Compare verdicts with labels, or two annotators, whose agreement is the ceiling for a judge.
 
-    Intervals: Wilson for shares, Tango for the bias, for kappa and AC1 Student's t with the first-order error
+    Intervals: Clopper-Pearson for shares, Tango for the bias, for kappa and AC1 Student's t with the first-order error
     (Fleiss, Cohen and Everitt 1969; Gwet 2008) on the scale of log(1 - value). In clusters: cluster-t, with the same
     row effects summed by cluster.
 
@@ -89,15 +86,11 @@ def agreement(
         verdicts: (rows,): the judge's, 0 or 1; `labels`: the human ones, 0 or 1, of the same rows in the same order.
         clusters: (rows,): for instance the question, where several systems answer each.
 
-    Raises:
-        ValueError: no rows, not the same number of rows, anything but 0 and 1.
-
     >>> found = agreement([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0])
     >>> round(found.accuracy.value, 3), round(found.kappa.value, 3), round(found.bias.value, 3)
     (0.833, 0.667, 0.167)
     """
-    judged, truth = zeros_and_ones(verdicts, "verdicts"), zeros_and_ones(labels, "labels")
-    check_same_rows(judged, truth, "verdicts and labels")
+    judged, truth = np.asarray(verdicts, np.float64), np.asarray(labels, np.float64)
     codes = codes_of(clusters, len(judged))
     same = (judged == truth).astype(np.float64)
     difference = judged - truth
@@ -117,14 +110,10 @@ def agreement(
 def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
     """Count the rows by verdict and label.
 
-    Raises:
-        ValueError: no rows, not the same number of rows, anything but 0 and 1.
-
     >>> confusion([1, 1, 0, 0], [1, 0, 0, 0])
     Confusion(true_positive=1, false_positive=1, false_negative=0, true_negative=2)
     """
-    judged, truth = zeros_and_ones(verdicts, "verdicts"), zeros_and_ones(labels, "labels")
-    check_same_rows(judged, truth, "verdicts and labels")
+    judged, truth = np.asarray(verdicts, np.float64), np.asarray(labels, np.float64)
     counts = np.bincount((2 * (1 - judged) + (1 - truth)).astype(np.intp), minlength=4)
     return Confusion(*(int(count) for count in counts))
 
@@ -158,7 +147,7 @@ def _beyond_chance(
     """(agreement - chance) / (1 - chance), with the delta method over rows.
 
     Args:
-        chance: agreement by chance, below 1; `chance_effects`: (rows,): what each row moves it by, times the rows.
+        chance: agreement by chance, below 1; `chance_effects`: (rows,): the effect of each row on it, times the rows.
     """
     agreed = mean(same.astype(np.float64))
     value = (agreed - chance) / (1 - chance)
@@ -171,13 +160,13 @@ def _beyond_chance(
 _LOGIT = Scale(lambda x: math.log(x / (1 - x)), lambda x: 1 / (x * (1 - x)), lambda y: 0.5 + 0.5 * math.tanh(y / 2))
 
 _CELLS = 2_000_000
-"""Resamples are drawn in batches of so many cells, 16 MB, so that memory does not grow with the rows."""
+"""The cells of a batch of resamples, 16 MB, so that memory does not grow with the rows."""
 
 
 class Threshold(NamedTuple):
-    """Scores of at least `value` count as 1: the threshold that agrees best with the labels it was chosen on.
+    """The threshold that agrees best with the labels it was chosen on: scores of at least `value` count as 1.
 
-    `kappa` is Cohen's kappa on those rows. It is the highest of many, so on new rows expect a lower one.
+    `kappa` is Cohen's kappa on those rows, the highest of many: expect a lower one on new rows.
 
     >>> Threshold(0.62, Interval(0.5, 0.7, "bootstrap"), kappa=0.8).value
     0.62
@@ -202,21 +191,18 @@ def auroc(
     Returns:
         None where all labels are the same.
 
-    Raises:
-        ValueError: no rows, not the same number of rows, a score that is not finite, a label that is not 0 or 1.
-
     >>> auroc([0.2, 0.6, 0.4, 0.9], [0, 0, 1, 1]).value
     0.75
     """
     from scipy.stats import rankdata
 
-    marks, truth = _checked(scores, labels)
+    marks, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     positive, negative = truth == 1, truth == 0
     ones, zeros = int(positive.sum()), int(negative.sum())
     if not ones or not zeros:
         return None
     ranks = rankdata(marks)
-    # For each row, the share of the other label's rows on its right side (Sun and Xu 2014).
+    # For each row, the share of rows with the other label that are ordered correctly (Sun and Xu 2014).
     placed = np.empty(len(marks))
     placed[positive] = (ranks[positive] - rankdata(marks[positive])) / zeros
     placed[negative] = 1 - (ranks[negative] - rankdata(marks[negative])) / ones
@@ -244,8 +230,8 @@ def best_threshold(
     """The threshold with the highest kappa against the labels: half way between two scores, the lowest of ties.
 
     Its interval is the percentile bootstrap over rows, or clusters. The best threshold converges slowly, with the cube
-    root of the rows (Kim and Pollard 1990), and where scores are few and coarse, many thresholds are equally good: the
-    interval is then wider than necessary, never narrower.
+    root of the rows (Kim and Pollard 1990). If scores are few and coarse, many thresholds are equally good, and the
+    interval is wider than necessary.
 
     Args:
         scores: (rows,): finite numbers, more is better; `labels`: 0 or 1, of the same rows in the same order.
@@ -253,13 +239,10 @@ def best_threshold(
     Returns:
         None where all labels, or all scores, are the same.
 
-    Raises:
-        ValueError: no rows, not the same number of rows, a score that is not finite, a label that is not 0 or 1.
-
     >>> best_threshold([0.2, 0.3, 0.7, 0.9], [0, 0, 1, 1]).value
     0.5
     """
-    marks, truth = _checked(scores, labels)
+    marks, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     codes = codes_of(clusters, len(marks))
     order = np.lexsort((truth, marks))
     marks, truth = marks[order], truth[order]
@@ -275,12 +258,6 @@ def best_threshold(
     units = len(marks) if codes is None else int(codes.max()) + 1
     interval = Interval(float(low), float(high), "bootstrap") if units > 1 else None
     return Threshold(float(middles[best]), interval, float(kappas[best]))
-
-
-def _checked(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats]:
-    marks, truth = numbers(scores, "scores"), zeros_and_ones(labels, "labels")
-    check_same_rows(marks, truth, "scores and labels")
-    return marks, truth
 
 
 def _resampled(codes: Codes | None, truth: Floats, cuts: Codes, seed: int, resamples: int) -> Codes:
@@ -310,6 +287,6 @@ def _kappas(weights: Floats, truth: Floats, cuts: Codes) -> Floats:
     labels = ones / total
     agreed = (ones - ones_below + below - ones_below) / total
     chance = verdicts * labels + (1 - verdicts) * (1 - labels)
-    # A resample with one label only agrees by chance alone, however it is cut.
+    # In a resample with one label only, all agreement is by chance.
     kappas: Floats = np.divide(agreed - chance, 1 - chance, out=np.zeros_like(chance), where=chance < 1)
     return kappas

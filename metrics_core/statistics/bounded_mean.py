@@ -1,30 +1,30 @@
 """The mean of values in a known range: an interval and a test that keep their level for few rows and rare large losses.
 
-A t interval knows only what it saw: scores that differ by noise, but for one answer in a hundred that loses
-everything, have a standard deviation of the noise until such an answer comes up. The bound used here (Gaffke 2005;
-Learned-Miller and Thomas 2020) adds to the n independent units one more, which has the worst value of the range, and
-gives all of them random weights that are uniform on the simplex, as in the Bayesian bootstrap (Rubin 1981). The lower
-bound is the 2.5 % quantile of the weighted mean, the upper one likewise with a unit of the best value. So
+A t interval depends on the observed spread only: if scores differ by noise, except for one answer in a hundred that
+loses everything, their standard deviation is that of the noise until such an answer is observed. The bound used here
+(Gaffke 2005; Learned-Miller and Thomas 2020) adds a unit with the worst value of the range to the n independent units,
+and gives all of them random weights that are uniform on the simplex, as in the Bayesian bootstrap (Rubin 1981). The
+lower bound is the 2.5 % quantile of the weighted mean; the upper one is found with a unit of the best value. So
 
-- of 0 and 1 it is Clopper and Pearson's exact interval (1934);
-- of many rows it becomes Student's t: the added unit moves it by about 3.7 / n of the range at most;
-- it is monotone: no bound rises where a score falls, and nothing in it is drawn at random;
-- that it never fails more often than stated is proved for values of 0 and 1, and conjectured for all others: no
-  distribution that breaks it is known. tests/metrics_core/statistics/test_bounded_mean.py searches for one.
+- for values of 0 and 1 it is Clopper and Pearson's exact interval (1934);
+- for many rows it approaches Student's t: the added unit moves it by about 3.7 / n of the range at most;
+- it is monotone (no bound rises if a score falls), and deterministic;
+- its coverage is proved for values of 0 and 1, and conjectured for all others: no counterexample is known.
+  tests/metrics_core/statistics/test_bounded_mean.py searches for one.
 
-Units may be clusters of rows: of each, the sum S and the size N count. The null hypothesis "the mean is m" is that
-S - m N has a mean of 0 (the mean of all rows is a ratio of sums), and the added unit is the worst one of the largest
-size. The largest size is taken from the data.
+Units may be clusters of rows, each with a sum S and a size N. The null hypothesis "the mean is m" states that S - m N
+has a mean of 0 (the mean of all rows is a ratio of sums), and the added unit is the worst one of the largest observed
+size.
 
-With independent exponential E the weighted mean is at most m where sum of E_i (m N_i - S_i) is at least 0, so no
-weights need to be drawn: the probability of that is an integral of the moment generating function, along the line of
-steepest descent from its saddle point (Daniels 1954).
+No weights need to be drawn: with independent exponential E, the weighted mean is at most m if the sum of
+E_i (m N_i - S_i) is at least 0. The probability of that is an integral of the moment generating function along the line
+of steepest descent from its saddle point (Daniels 1954).
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,23 +34,20 @@ from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
 Floats = npt.NDArray[np.float64]
 """One number per row, shape (rows,), or several, shape (rows, numbers)."""
 
-_LARGEST_ALPHA = 0.25
-"""A sum of weighted exponentials is at or above its mean more often (at least 1 / e; Gruenbaum 1960)."""
-
 _STEP, _NODES, _ITERATIONS = 0.5, 11, 2
-"""Of the integral, which is then exact to about five digits."""
+"""The parameters of the integral, with which it is exact to about five digits."""
 
 _CLOSE = 1.1
-"""The saddle point approximation is within 5 % of the integral: only where it is this close is the integral needed."""
+"""The saddle point approximation is within 5 % of the integral, which is computed where that could matter."""
 
 _VALUES = 1024
-"""More distinct values than this are rounded, to both sides, so that the interval never becomes narrower."""
+"""The most distinct values; more are rounded to both sides, so that the interval never becomes narrower."""
 
 _SMALLEST = 1e-9
 """A lower bound below this share of the range counts as 0."""
 
 _CELLS = 50_000
-"""Numbers at a time, which then fit into the cache of a processor."""
+"""The number of values in a batch, which fits into the cache of a processor."""
 
 
 class Units(NamedTuple):
@@ -83,19 +80,16 @@ def bounded_mean(
 ) -> Interval | None:
     """Interval for the mean of rows in `low` to `high`, from independent units (Gaffke 2005).
 
-    Two-sided; each of its ends is wrong with a chance of at most (1 - level) / 2. It lies inside the range, and has no
-    width only where the range has none.
+    Two-sided; each end is wrong with a chance of at most (1 - level) / 2. It lies inside the range, and has a width
+    unless the range has none.
 
     Args:
         sums: (units,): the values of single rows, or the sum of each cluster's values.
         sizes: (units,): rows of each cluster, if not 1.
-        counts: (units,): how many units are like this one, if not 1: a histogram is enough.
+        counts: (units,): the number of equal units, if not 1, so that a histogram is enough.
 
     Returns:
         None for fewer than two units.
-
-    Raises:
-        ValueError: a mean outside the range, a level below 50 %.
 
     >>> [round(end, 3) for end in bounded_mean([0.2, 0.4, 0.9, 0.7, 0.3, 0.5])[:2]]
     [0.24, 0.772]
@@ -104,13 +98,10 @@ def bounded_mean(
     >>> [round(end, 3) for end in bounded_mean([4.0, 4.0, 3.0, 4.0], sizes=4)[:2]]
     [0.37, 0.998]
     """
-    alpha = _checked((1 - level) / 2)
+    alpha = (1 - level) / 2
     units = _units(sums, sizes, counts, low, high)
     if float(units.counts.sum()) < 2:
         return None
-    centre = units.mean
-    if not -1e-9 <= centre <= 1 + 1e-9:
-        raise ValueError(f"values: a mean of {low + (high - low) * centre:g} is outside {low:g} to {high:g}")
     below, above = _bounds(_rounded(units), alpha)
     width = high - low
     return Interval(float(max(low, low + width * below)), float(min(high, high - width * above)), "bounded-mean")
@@ -126,25 +117,21 @@ def rejects(
     high: float = 1.0,
     alpha: float = (1 - LEVEL) / 2,
 ) -> npt.NDArray[np.bool_]:
-    """Which of many samples show a mean above `mean`: those whose lower bound, at 1 - 2 alpha, lies above it.
+    """Whether each of many samples shows a mean above `mean`: its lower bound, at 1 - 2 alpha, lies above it.
 
-    The one-sided test for simulations of power. For the other side, change all signs, those of the range as well.
+    A one-sided test for simulations of power. For the other side, change all signs, including those of the range.
 
     Args:
         samples: (samples, units): values, or sums of clusters.
         sizes: (units,) or (samples, units): rows of each cluster, if not 1.
-        counts: (units,): how many units are like this one, if not 1. May be fractions.
+        counts: (units,) or (samples, units): the number of equal units, if not 1. May be fractions.
 
     Returns:
         (samples,)
 
-    Raises:
-        ValueError: an alpha above 0.25.
-
     >>> rejects([[1, 1, 1, 1, 1, 1], [1, 1, 0, 1, 1, 1]], mean=0.5)
     array([ True, False])
     """
-    _checked(alpha)
     values = np.asarray(samples, np.float64)
     rows = np.broadcast_to(np.asarray(sizes, np.float64), values.shape)
     if mean < low:
@@ -153,11 +140,14 @@ def rejects(
     losses = np.empty((len(values), values.shape[1] + 1))
     losses[:, :-1] = threshold * rows - (values - low * rows) / (high - low)
     losses[:, -1] = threshold * rows.max(axis=1, initial=0.0)
-    ones = np.append(np.broadcast_to(np.asarray(counts, np.float64), values.shape[1:]), 1.0)
+    many = np.asarray(counts, np.float64)
+    many = np.broadcast_to(many, values.shape if many.ndim == 2 else values.shape[1:])
+    many = np.concatenate([many, np.ones((*many.shape[:-1], 1))], axis=-1)
     found = np.zeros(len(values), np.bool_)
     batch = max(1, _CELLS // losses.shape[1])
     for start in range(0, len(values), batch):
-        found[start : start + batch] = _not_negative(losses[start : start + batch], ones, near=alpha)[0] < alpha
+        part = slice(start, start + batch)
+        found[part] = _not_negative(losses[part], many if many.ndim == 1 else many[part], near=alpha)[0] < alpha
     return found
 
 
@@ -173,20 +163,13 @@ def minimum_clusters(margin: float, alpha: float = (1 - LEVEL) / 2, *, span: flo
     >>> minimum_clusters(0.02), minimum_clusters(0.05), minimum_clusters(0.2)
     (183, 72, 17)
     """
-    _checked(alpha)
     if margin <= 0:
         return None
     return 1 if margin >= span else max(2, math.ceil(math.log(alpha) / math.log1p(-margin / span)))
 
 
-def _checked(alpha: float) -> float:
-    if not 0 < alpha <= _LARGEST_ALPHA:
-        raise ValueError(f"alpha: more than 0 and at most {_LARGEST_ALPHA:g} on each side is needed, not {alpha:g}")
-    return alpha
-
-
 def _units(sums: npt.ArrayLike, sizes: npt.ArrayLike, counts: npt.ArrayLike, low: float, high: float) -> Units:
-    """The different units in order, with values on the scale 0 to 1; a range without any length counts as one of 1."""
+    """The distinct units in order, with values scaled to 0..1; a range of length 0 counts as one of length 1."""
     totals, rows, many = np.broadcast_arrays(*(np.asarray(part, np.float64) for part in (sums, sizes, counts)))
     order = np.lexsort((totals, rows))
     order = order[many[order] > 0]
@@ -198,17 +181,17 @@ def _units(sums: npt.ArrayLike, sizes: npt.ArrayLike, counts: npt.ArrayLike, low
 
 
 def _rounded(units: Units) -> Units:
-    """The same mean, on about `_VALUES` values: each unit is shared out to the two that it lies between.
+    """Round units to about `_VALUES` values: each is split between its two neighbours, which keeps the mean.
 
-    That spreads the values, so an interval from them is no narrower.
+    That spreads the values, so the interval does not become narrower.
     """
     if len(units.sums) <= _VALUES:
         return units
     sizes, of_size = np.unique(units.sizes, return_inverse=True)
     knots = max(16, _VALUES // len(sizes)) // 2
     parts = []
-    for place, size in enumerate(sizes):
-        sums, counts = (part[of_size == place] for part in (units.sums, units.counts))
+    for index, size in enumerate(sizes):
+        sums, counts = (part[of_size == index] for part in (units.sums, units.counts))
         if len(sums) > 2 * knots:
             grid = np.unique([np.linspace(sums.min(), sums.max(), knots), np.quantile(sums, np.linspace(0, 1, knots))])
             cell = np.clip(np.searchsorted(grid, sums, side="right") - 1, 0, len(grid) - 2)
@@ -221,45 +204,6 @@ def _rounded(units: Units) -> Units:
     return Units(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def critical_means(
-    deviations: npt.ArrayLike,
-    moves: npt.ArrayLike,
-    counts: npt.ArrayLike,
-    worst: float,
-    *,
-    alpha: float = (1 - LEVEL) / 2,
-) -> Floats:
-    """The smallest mean from which the lower bound lies above 0, of units with the sums deviations + mean * moves.
-
-    For planning, which asks this of units that vary more, or less, than those that were seen.
-
-    Args:
-        deviations: (samples, units): weighted by `counts`, they add up to 0.
-        moves: (units,): by how much a unit's sum grows with the mean, at least 0.
-        counts: (units,): how many units are like this one; may be fractions.
-        worst: sum of the worst possible unit, below 0.
-
-    Returns:
-        (samples,), with a relative error of about 0.001.
-
-    Raises:
-        ValueError: an alpha above 0.25.
-
-    >>> [round(float(least), 3) for least in critical_means([[-0.1, 0.1], [-0.3, 0.3]], [1, 1], [15, 15], worst=-1.0)]
-    [0.135, 0.17]
-    """
-    _checked(alpha)
-    spread, growth = np.asarray(deviations, np.float64), np.append(np.asarray(moves, np.float64), 0.0) / -worst
-    many = np.append(np.asarray(counts, np.float64), 1.0)
-    sums = np.hstack([spread / -worst, np.full((len(spread), 1), -1.0)])
-    total = float(many @ growth)
-    # At the first mean the losses add up to nothing. Of units that are all alike, the worst one's weight decides; of
-    # very many units, how much they vary.
-    least = np.full(len(sums), 1.0) / total
-    start = np.hypot(-math.log(alpha), 2.0 * np.sqrt((sums * sums) @ many)) / total
-    return -_quantiles(sums, growth, many, alpha, (-1e3 * (least + start), -least), -(least + start), last=0.02)
-
-
 def _bounds(units: Units, alpha: float) -> Floats:
     """The lower bound of the mean of values in 0 to 1, and that of 1 - the values, shape (2,)."""
     from scipy.special import betaincinv
@@ -270,8 +214,8 @@ def _bounds(units: Units, alpha: float) -> Floats:
     centre = np.clip(sums @ units.counts / (units.sizes @ units.counts), 0.0, 1.0)
     bounds = np.zeros(2)
     side = np.flatnonzero(centre > _SMALLEST)
-    # Between 0, where the chance is 0, and the mean, below which the added unit draws the bound. The bound of as many
-    # zeros and ones with this mean is a start from below, and where all units are zeros and ones it is the bound.
+    # The bound lies between 0 and the mean. The bound for as many zeros and ones with this mean is a start from below;
+    # if all units are zeros and ones, it is the bound itself.
     high = centre[side]
     found = np.clip(betaincinv(many * high, many * (1 - high) + 1, alpha), _SMALLEST, high)
     if (sizes != sizes[0]).any() or (sums.min(axis=0) > 0).any():
@@ -284,12 +228,12 @@ def _bounds(units: Units, alpha: float) -> Floats:
 def _quantiles(
     sums: Floats, sizes: Floats, counts: Floats, alpha: float, within: tuple[Floats, Floats], at: Floats, last: float
 ) -> Floats:
-    """Where the probability that sum of E_i (at sizes_i - sums_i) is at least 0 is `alpha`: it grows with `at`.
+    """The value `at` for which the sum of E_i (at sizes_i - sums_i) is at least 0 with probability `alpha`.
 
     Args:
         sums: (samples, units); `sizes` and `counts`: (units,).
-        within: (samples,) each: where it is less than `alpha`, and where it is more; `at`: (samples,), a start.
-        last: stop after a step by at most this share; the error is about the square of that.
+        within: (samples,) each: values with a lower and with a higher probability; `at`: (samples,): a start.
+        last: the largest relative step after which to stop; the error is about its square.
 
     Returns:
         (samples,)
@@ -302,7 +246,7 @@ def _quantiles(
         low, high = np.where(excess < 0, at, low), np.where(excess < 0, high, at)
         growth = tilt @ (counts * sizes)
         if before is not None:
-            # The secant is closer than the first order of the growth, except where it is of rounding errors.
+            # The secant is closer than the first order of the growth, unless it consists of rounding errors.
             secant = (excess - before[1]) / np.where(at == before[0], np.inf, at - before[0])
             growth = np.where((secant > growth / 3) & (secant < growth * 3), secant, growth)
         before = at, excess
@@ -317,28 +261,28 @@ def _quantiles(
 def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, Floats]:
     """The probability that sum of E_i loss_i is at least 0, E_i independent, gamma distributed of shape counts_i.
 
-    1 where its mean is 0 or more, which stands for more than `_LARGEST_ALPHA`.
+    Returned as 1 if the mean is 0 or more: it is then at least 1 / e (Gruenbaum 1960), more than any alpha.
 
     Args:
-        losses: (samples, units), of which at least one is above 0; `counts`: (units,).
-        near: what it will be compared with: it is exact within 10 % of that, and within 5 % elsewhere.
+        losses: (samples, units), of which at least one is above 0; `counts`: (units,), or of the shape of the losses.
+        near: the value to compare with: the result is exact within 10 % of it, and within 5 % elsewhere.
 
     Returns:
-        (samples,), and about by how much its logarithm grows with each loss, for each count: (samples, units).
+        (samples,), and approximately the growth of its logarithm with each loss, per count: (samples, units).
     """
     from scipy.special import ndtr
 
-    found, growth = np.where(losses @ counts < 0, 0.0, 1.0), np.zeros(losses.shape)
+    found, growth = np.where(_dot(losses, counts) < 0, 0.0, 1.0), np.zeros(losses.shape)
     top = losses.max(axis=1)
     open_ = np.flatnonzero((found == 0) & (top > 0))
     # On the scale of the largest loss the saddle point lies between 0 and 1.
-    scaled = losses[open_] / top[open_, None]
+    scaled, counts = losses[open_] / top[open_, None], counts if counts.ndim == 1 else counts[open_]
     saddle = _saddle(scaled, counts)
     factors = 1 - saddle[:, None] * scaled
     tilted = scaled / factors
     growth[open_] = (saddle / top[open_])[:, None] / factors
-    logs = np.log(factors) @ counts
-    reach = 1 / np.sqrt((tilted * tilted) @ counts)
+    logs = _dot(np.log(factors), counts)
+    reach = 1 / np.sqrt(_dot(tilted * tilted, counts))
     # Lugannani and Rice (1980).
     root = np.sqrt(2 * np.maximum(logs, 5e-5))
     rough = ndtr(-root) + np.exp(-logs) / math.sqrt(2 * math.pi) * (reach / saddle - 1 / root)
@@ -346,8 +290,13 @@ def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, 
     exact = (root > 0.5) & (rough < near * _CLOSE) & (rough > near / _CLOSE)
     open_, saddle, tilted, logs, reach = (part[exact] for part in (open_, saddle, tilted, logs, reach))
     if open_.size:
-        found[open_] = np.exp(-logs) * _descent(saddle, tilted, counts, reach)
+        found[open_] = np.exp(-logs) * _descent(saddle, tilted, counts if counts.ndim == 1 else counts[exact], reach)
     return found, growth
+
+
+def _dot(values: Any, counts: Floats) -> Any:
+    """The sums over units, for each sample; `counts` of one sample, or of each."""
+    return values @ counts if counts.ndim == 1 else np.einsum("su,su->s", values, counts)
 
 
 def _descent(saddle: Floats, tilted: Floats, counts: Floats, reach: Floats) -> Floats:
@@ -363,22 +312,22 @@ def _descent(saddle: Floats, tilted: Floats, counts: Floats, reach: Floats) -> F
         offset = offset + speed * (v - before)
         for _ in range(_ITERATIONS):
             factors = 1 - offset[:, None] * tilted
-            slope = (tilted / factors) @ counts
-            offset = offset - (v * v / 2 - np.log(factors) @ counts) / slope
-        speed = -v / ((tilted / (1 - offset[:, None] * tilted)) @ counts)
+            slope = _dot(tilted / factors, counts)
+            offset = offset - (v * v / 2 - _dot(np.log(factors), counts)) / slope
+        speed = -v / _dot(tilted / (1 - offset[:, None] * tilted), counts)
         integral += math.exp(-v * v / 2) * (speed / (saddle + offset)).imag
         before = v
     return integral * _STEP / np.pi
 
 
 def _saddle(losses: Floats, counts: Floats) -> Floats:
-    """Where sum of counts_i loss_i / (1 - s loss_i) is 0, for each sample: Newton's method, kept in its bracket."""
+    """The root s of the sum of counts_i loss_i / (1 - s loss_i) for each sample, by a bracketed Newton method."""
     low, high = np.zeros(len(losses)), np.ones(len(losses))
-    # Newton's first step from 0, if it does not go too far.
-    at = np.minimum(0.5, -(losses @ counts) / ((losses * losses) @ counts))
+    # The first Newton step from 0, unless it is too long.
+    at: Floats = np.minimum(0.5, -_dot(losses, counts) / _dot(losses * losses, counts))
     for _ in range(100):
         tilted = losses / (1 - at[:, None] * losses)
-        slope, curve = tilted @ counts, (tilted * tilted) @ counts
+        slope, curve = _dot(tilted, counts), _dot(tilted * tilted, counts)
         low, high = np.where(slope < 0, at, low), np.where(slope < 0, high, at)
         step = at - slope / curve
         following = np.where((step > low) & (step < high), step, (low + high) / 2)

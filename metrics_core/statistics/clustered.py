@@ -1,4 +1,4 @@
-"""What the other modules share: checked arrays, clusters of rows, and the interval of a sum of row effects."""
+"""Clusters of rows, and the intervals of means and of sums of row effects."""
 
 from __future__ import annotations
 
@@ -23,70 +23,16 @@ Codes = npt.NDArray[np.intp]
 """The cluster or group of each row, shape (rows,), counted from 0."""
 
 Mask = npt.NDArray[np.bool_]
-"""Which of the rows: shape (rows,)."""
+"""A selection of rows, of shape (rows,)."""
 
 Clusters = Sequence[Hashable] | None
-"""The cluster of each row, None for a row that belongs to no cluster; None altogether if all rows are independent."""
-
-
-def numbers(values: npt.ArrayLike, name: str) -> Floats:
-    """`values` as finite floats of shape (rows,).
-
-    Raises:
-        ValueError: not one number per row, NaN or infinity; the message starts with `name`.
-
-    >>> numbers([0, 0.5], "scores")
-    array([0. , 0.5])
-    """
-    array = np.asarray(values, np.float64)
-    if array.ndim != 1:
-        raise ValueError(f"{name}: one number per row is needed, and the shape is {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name}: row {int(np.argmin(np.isfinite(array)))} is not a finite number")
-    return array
-
-
-def zeros_and_ones(values: npt.ArrayLike, name: str) -> Floats:
-    """`values` as floats of shape (rows,) that are 0 or 1.
-
-    Raises:
-        ValueError: anything else; the message starts with `name`.
-
-    >>> zeros_and_ones([True, False], "labels")
-    array([1., 0.])
-    """
-    array = numbers(values, name)
-    other = array[(array != 0) & (array != 1)]
-    if other.size:
-        raise ValueError(f"{name}: only 0 and 1 are allowed, not {other[0]:g}")
-    return array
-
-
-def check_same_rows(first: Floats, second: Floats, names: str) -> None:
-    """Raise an error unless two arrays are of the same rows.
-
-    Raises:
-        ValueError: different lengths, or no rows.
-
-    >>> try:
-    ...     check_same_rows(np.zeros(3), np.zeros(2), "old and new")
-    ... except ValueError as error:
-    ...     print(error)
-    old and new: 3 and 2 rows are not the same rows
-    """
-    if len(first) != len(second):
-        raise ValueError(f"{names}: {len(first)} and {len(second)} rows are not the same rows")
-    if not len(first):
-        raise ValueError(f"{names}: there are no rows")
+"""The cluster of each row (None: the row belongs to no cluster), or None if all rows are independent."""
 
 
 def codes_of(clusters: Clusters, n: int) -> Codes | None:
-    """The cluster of each of `n` rows as a number, in the order of first appearance.
+    """Number the clusters of `n` rows in the order of first appearance.
 
-    None where no two rows share a cluster: such rows are independent.
-
-    Raises:
-        ValueError: not one cluster per row.
+    None if no two rows share a cluster: such rows are independent.
 
     >>> codes_of(["q1", "q1", "q2", None], 4)
     array([0, 0, 1, 2])
@@ -95,10 +41,8 @@ def codes_of(clusters: Clusters, n: int) -> Codes | None:
     """
     if clusters is None:
         return None
-    if len(clusters) != n:
-        raise ValueError(f"clusters: {len(clusters)} of them for {n} rows")
     seen: dict[Hashable, int] = {}
-    # A row without a cluster gets a name of its own, which no cluster can have: it is one shorter.
+    # A row without a cluster gets a name that no cluster can have, since it is a shorter tuple.
     names = [(row,) if cluster is None else ("cluster", cluster) for row, cluster in enumerate(clusters)]
     codes = [seen.setdefault(name, len(seen)) for name in names]
     return None if len(seen) == n else np.array(codes, np.intp)
@@ -119,7 +63,7 @@ def unit_sums(values: Floats, codes: Codes | None) -> Floats:
 
 
 def mean(values: Floats) -> float:
-    """The mean, the same to the last bit in any order of the rows.
+    """The mean, bit-identical in any order of the rows.
 
     >>> mean(np.array([0.1] * 10))
     0.1
@@ -128,7 +72,7 @@ def mean(values: Floats) -> float:
 
 
 def standard_deviation(values: Floats) -> float | None:
-    """The sample standard deviation (n - 1): None for fewer than two rows, 0 where they differ by rounding only.
+    """The sample standard deviation (n - 1); None for fewer than two rows, 0 if they differ only by rounding.
 
     >>> standard_deviation(np.array([1.0, 3.0]))
     1.4142135623730951
@@ -173,19 +117,19 @@ def sum_interval(
     The squared error is n / (n - 1) times the sum over the clusters (rows, where there are none) of the square of
     their summed effects: for a mean that is Student's t, and with clusters Miller's (2024) clustered error.
 
-    Where next to no unit differs from the rest, the spread is a guess and t intervals are far too narrow: 2 changed
-    rows of 200 are not 40 times surer than none. So where fewer than z^2 units (and less than a quarter of them)
-    carry the error, the interval is at least as wide as `unseen` makes it. How many carry it is the participation
-    ratio, (sum of squares)^2 / sum of fourth powers, which is k where k of many rows differ alike. A `scale` allows
-    for that by itself, as long as there is any error at all.
+    If hardly any unit differs from the rest, the spread is poorly estimated and t intervals are far too narrow: 2
+    changed rows of 200 are not 40 times surer than none. So if fewer than z^2 units (and less than a quarter of them)
+    carry the error, the interval is at least as wide as that of `unseen`. The number of units that carry the error is
+    the participation ratio, (sum of squares)^2 / sum of fourth powers, which is k if k of many rows differ equally. On
+    a `scale` this is not necessary, as long as there is any error at all.
 
     Args:
-        effects: (rows,): what each row moves the value by; they sum to 0. For a mean: (row - mean) / rows.
+        effects: (rows,): the effect of each row on the value; they sum to 0. For a mean: (row - mean) / rows.
         span: the most that one row can move the value, times the number of rows; for `unseen`.
         method: the name of the interval; "cluster-" is put before it where there are clusters.
-        scale: on which the interval is value +- margin; the statistic's own scale by default.
-        n: the independent observations that the spread was estimated from, if not all clusters (rows). Where they fall
-            into groups with an error each: those of the smallest group that matters.
+        scale: the scale on which the interval is value +- margin; by default that of the statistic.
+        n: the independent observations behind the spread, by default all clusters (rows). If they form groups with an
+            error each, those of the smallest relevant group.
 
     >>> scores = np.array([0.2, 0.4, 0.9, 0.7, 0.3, 0.5])
     >>> effects = (scores - mean(scores)) / len(scores)
@@ -210,7 +154,7 @@ def sum_interval(
 
 
 def _carriers(sums: Floats, squares: float, most: float) -> float:
-    """How many of the effects carry the error; 0 where they are rounding errors beside `most`, the largest possible."""
+    """The number of effects that carry the error; 0 if they are rounding errors beside `most`, the largest."""
     if squares <= (1e-10 * most) ** 2:
         return 0.0
     # Scaled first: fourth powers of small effects may underflow.
@@ -222,7 +166,7 @@ def mean_interval(
 ) -> Interval | None:
     """Interval for the mean of `values`, which lie in `low` to `high`: `bounded_mean` of the rows, or of the clusters.
 
-    Both ends keep their level for few rows, for few clusters and for rare large losses.
+    Both ends keep their level for few rows, few clusters and rare large losses.
 
     >>> scores = np.array([0.2, 0.4, 0.9, 0.7, 0.3, 0.5])
     >>> [round(end, 3) for end in mean_interval(scores, None)[:2]]
@@ -239,7 +183,7 @@ def mean_interval(
 
 
 def proportion_interval(values: Floats, codes: Codes | None, level: float = LEVEL) -> Interval | None:
-    """Interval for the mean of zeros and ones: Clopper and Pearson's, or `mean_interval` where there are clusters.
+    """Interval for the mean of zeros and ones: Clopper and Pearson's, or `mean_interval` if there are clusters.
 
     >>> [round(end, 3) for end in proportion_interval(np.array([1.0, 1.0, 0.0, 1.0]), None)[:2]]
     [0.194, 0.994]
@@ -252,7 +196,7 @@ def proportion_interval(values: Floats, codes: Codes | None, level: float = LEVE
 def design_effect(values: Floats, codes: Codes | None) -> float:
     """The factor by which clusters increase the variance of the mean (Kish 1965; here as in Miller 2024).
 
-    1 where the rows are independent or do not vary. n rows are worth n / design effect independent ones.
+    1 if the rows are independent or do not vary. n rows are worth n / design effect independent ones.
 
     >>> design_effect(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
     3.0

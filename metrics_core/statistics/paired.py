@@ -1,13 +1,13 @@
 """Two releases on the same samples: the difference, its interval, its p-value, and how many answers changed.
 
-Everything is paired by row. Two releases answer the same questions, easy and hard, so what counts is the spread of
+Everything is paired by row. Both releases answer the same questions, easy and hard, so the relevant spread is that of
 the differences, which is mostly smaller than that of either release (Miller 2024).
 
-The permutation tests exchange the two releases within a row, or within a cluster. Where the releases do not differ,
-it is chance which of the two answers of a row belongs to which release, so the observed difference is compared with
-those that come out when both are exchanged in some of the units (rows, or whole clusters). All exchanges are tried
-where there are at most `permutations` of them, else a seeded sample of them: p is then
-(1 + as extreme) / (1 + sample), which is never 0 and never too small (Phipson and Smyth 2010).
+The permutation tests exchange the two releases within a row, or within a cluster. If the releases do not differ, the
+two answers of a row are exchangeable, so the observed difference is compared with those after exchanging the releases
+in some of the units (rows or clusters). All exchanges are tried if there are at most `permutations` of them, otherwise
+a seeded sample: p is then (1 + as extreme) / (1 + sample), which is never 0 and never too small (Phipson and Smyth
+2010).
 """
 
 from __future__ import annotations
@@ -19,30 +19,26 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.binomial import at_most
 from answerkey.metrics_core.statistics.bounded_mean import Floats, Units
 from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
-    check_same_rows,
     codes_of,
     design_effect,
     mean,
     mean_interval,
-    numbers,
     standard_deviation,
     unit_sums,
-    zeros_and_ones,
 )
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, SumStatistic, bootstrap, paired_proportions
 
 PERMUTATIONS = 9999
 
 _CELLS = 2_000_000
-"""Exchanges are drawn in batches of so many cells, 16 MB, so that memory does not grow with the rows."""
+"""The cells of a batch of exchanges, 16 MB, so that memory does not grow with the rows."""
 
 _ROUNDING = 1e-12
-"""Two ways of adding the same numbers differ by less than this share of their sum."""
+"""The largest relative difference between two ways of adding the same numbers."""
 
 
 def sign_flip(sums: Floats, *, seed: int = 0, permutations: int = PERMUTATIONS) -> float:
@@ -92,9 +88,7 @@ def exchange(
 
 
 def _share(extreme: Callable[[Floats], np.ndarray], units: int, seed: int, permutations: int) -> float:
-    """The share of exchanges that are `extreme`: of all, or of a sample with the observed one added."""
-    if permutations < 1:
-        raise ValueError(f"permutations: at least 1 is needed, not {permutations}")
+    """The share of exchanges that are `extreme`, among all or among a sample plus the observed one."""
     everything = units < 63 and 2**units <= permutations
     batches = _all(units) if everything else _some(units, seed, permutations)
     count = sum(int(extreme(batch).sum()) for batch in batches)
@@ -129,14 +123,14 @@ class PairedDifference:
 
     Attributes:
         n: rows that both releases have.
-        units: what is independent: the clusters, or the rows.
+        units: the number of independent units: clusters, or rows.
         old: the statistic of the old release, `new`: of the new one, `difference`: new - old.
         interval: for the difference; None for fewer than two units.
         p: two-sided p-value of the hypothesis of no difference, 0..1, by `test`.
-        fixed: rows that went from 0 to 1; `broken`: from 1 to 0; None where scores are not 0 or 1.
+        fixed: rows that went from 0 to 1; `broken`: from 1 to 0; None if scores are not 0 or 1.
         sd: sample standard deviation of the rows' differences; `design_effect`: the factor by which clusters increase
-            the variance of their mean. Planning needs both. None and 1 for a single row, or where the statistic is not
-            a mean.
+            the variance of their mean. Planning needs both. None and 1 for a single row, or if the statistic is not a
+            mean.
         changes: the differences, summed by unit, for planning; `span`: the range of the scores.
 
     >>> paired_difference([0, 0, 1, 1], [1, 1, 1, 0], binary=True).difference
@@ -183,24 +177,19 @@ def paired_difference(
         binary: scores are 0 or 1.
         clusters: (rows,): rows of one cluster are not independent; a row with None belongs to no cluster.
         span: length of the range that scores lie in, 1 for 0..1.
-        seed: for the sign flips, if too many to try all; `permutations`: how many to try then.
-
-    Raises:
-        ValueError: no rows, not the same number of rows, not finite, not 0 or 1 though `binary`.
+        seed: of the sign flips, if not all of them can be tried; `permutations`: the number of flips to try then.
 
     >>> result = paired_difference([0] * 6 + [1] * 4, [1] * 9 + [0], binary=True)
     >>> result.difference, result.fixed, result.broken, result.p
     (0.5, 6, 1, 0.125)
     """
-    checked = zeros_and_ones if binary else numbers
-    before, after = checked(old, "old"), checked(new, "new")
-    check_same_rows(before, after, "old and new")
+    before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
     codes, change = codes_of(clusters, len(before)), after - before
     sums = unit_sums(change, codes)
     fixed, broken = (int((change > 0).sum()), int((change < 0).sum())) if binary else (None, None)
     test: Test = "sign-flip" if codes is None else "cluster sign-flip"
     if codes is None and fixed is not None and broken is not None:
-        test, p = "mcnemar", mcnemar(fixed, broken)
+        test, p = "mcnemar", float(mcnemar(fixed, broken))
     else:
         p = sign_flip(sums, seed=seed, permutations=permutations)
     return PairedDifference(
@@ -234,22 +223,24 @@ def difference_interval(
     return mean_interval(change, codes, low=-span, high=span, level=level)
 
 
-def mcnemar(fixed: int, broken: int) -> float:
-    """Exact two-sided p-value that fixed and broken rows are equally likely (McNemar 1947; binomial distribution).
+def mcnemar(fixed: npt.ArrayLike, broken: npt.ArrayLike) -> Floats:
+    """Exact two-sided p-values that fixed and broken rows are equally likely (McNemar 1947; binomial distribution).
 
-    1 where nothing changed. It never rejects too often, at the price of some power, so it may stay above 0.05 where the
-    interval just excludes 0. The mid-p is closer to 0.05 on average but may reject more often than it states.
+    1 if nothing changed. The test is conservative, so p may stay above 0.05 although the interval just excludes 0. The
+    mid-p is closer to 0.05 on average but may reject more often than it states.
 
-    Raises:
-        ValueError: a count below 0.
+    Args:
+        fixed: rows that went from 0 to 1; `broken`: from 1 to 0; counts, or arrays of counts.
 
-    >>> mcnemar(fixed=6, broken=0)
+    >>> float(mcnemar(fixed=6, broken=0))
     0.03125
     """
-    if min(fixed, broken) < 0:
-        raise ValueError(f"fixed and broken: counts are needed, not {fixed} and {broken}")
-    # The two tails of equal chances are one chance twice; they meet where the counts are next to each other.
-    return 1.0 if abs(fixed - broken) <= 1 else 2 * float(at_most(min(fixed, broken), fixed + broken, 0.5))
+    from scipy.special import bdtr
+
+    up, down = np.asarray(fixed, np.int64), np.asarray(broken, np.int64)
+    # With equal chances both tails are the same; they meet if the counts differ by at most 1.
+    p: Floats = np.where(np.abs(up - down) <= 1, 1.0, 2 * bdtr(np.minimum(up, down).astype(float), up + down, 0.5))
+    return p
 
 
 def pooled_difference(
@@ -265,15 +256,12 @@ def pooled_difference(
 ) -> PairedDifference:
     """Compare a statistic that is not a mean of rows, for instance corpus BLEU, of two releases on the same rows.
 
-    The interval is the `bootstrap` of the difference, both releases weighted together; the test exchanges the releases
-    in random units.
+    The interval is the `bootstrap` of the difference, with the same weights for both releases; the test exchanges the
+    releases in random units.
 
     Args:
         old: (rows, numbers): sufficient statistics of the old release's rows; `new`: of the new one's.
         statistic: of one release; its value is finite for any sum over rows.
-
-    Raises:
-        ValueError: no rows, other shapes, numbers that are not finite.
 
     >>> old, new = [[1, 4], [2, 4], [2, 4]], [[3, 4], [2, 4], [4, 4]]
     >>> ratio = SumStatistic(lambda s: s[..., 0] / s[..., 1], lambda mean: (mean * [0, 1], mean[[1, 1]]))
@@ -282,11 +270,7 @@ def pooled_difference(
     (0.333, 'exchange')
     """
     before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
-    if before.ndim != 2 or before.shape != after.shape or not before.size:
-        raise ValueError(f"old and new: one row of numbers per sample is needed, not {before.shape} and {after.shape}")
     both = np.hstack([before, after])
-    if not np.isfinite(both).all():
-        raise ValueError("old and new: every number must be finite")
     sums = unit_sums(both, codes_of(clusters, len(both)))
     # Sorted, so that the seed gives the same numbers in any order of the rows.
     sums = sums[np.lexsort(sums.T)]

@@ -1,13 +1,13 @@
-"""Minimum detectable effects, and the sample sizes that these and non-inferiority need.
+"""Planning by simulation: the smallest difference that a comparison shows, and the rows that a decision takes.
 
-Effects are positive and stand for a change in either direction; tests are two-sided at 1 - `level`. A difference counts
-as shown where the interval excludes 0 and the p-value, times the fields of the family, is below 1 - `level`: the first
-step of Holm (1979), which is the only one for a field that differs alone. Planning is about that decision, so
+Rows (or clusters) like the measured ones are shifted by an effect, resampled in any number, and put to the decision
+itself. Power is the share of samples with the wanted decision; the effect, or the number of rows, with a power of 80 %
+is a root of its normal quantile, which is nearly linear. The seed is fixed.
 
-- for independent 0/1 rows the power is exact: a sum over all outcomes;
-- otherwise rows (or clusters) like these are moved by the effect, and the power is the chance that the bound itself
-  (`bounded_mean`) excludes 0 and the sign flips of as many units have a small p-value, both in one sample
-  (`PlannedUnits.chance`). benchmarks/error_rates.py measures how true that is.
+Effects are positive and stand for a change in either direction; tests are two-sided at 1 - `level`. A comparison shows
+a difference if the interval excludes 0 and the p-value, times the fields of the family, is below 1 - `level`: the first
+step of Holm (1979), which is the only one if a single field differs. benchmarks/studies/error_rates.py measures the
+accuracy of these functions.
 """
 
 from __future__ import annotations
@@ -15,75 +15,249 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from answerkey.metrics_core.statistics.binomial import at_most, most_below
-from answerkey.metrics_core.statistics.bounded_mean import Floats, Units, bounded_mean
-from answerkey.metrics_core.statistics.clustered import Codes, unit_sums
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, paired_proportions
-from answerkey.metrics_core.statistics.paired import PairedDifference, difference_interval
-from answerkey.metrics_core.statistics.planning import PlannedUnits
+from answerkey.metrics_core.statistics.bounded_mean import Floats, rejects
+from answerkey.metrics_core.statistics.clustered import Codes, Mask, unit_sums
+from answerkey.metrics_core.statistics.intervals import (
+    LEVEL,
+    Interval,
+    normal_quantile,
+    proportions_above,
+    t_quantile,
+)
+from answerkey.metrics_core.statistics.paired import PairedDifference, mcnemar
 
 POWER = 0.8
-"""The chance of detecting an effect that planning asks for by default."""
+"""The power that planning aims at."""
 
-SMALLEST_EFFECT = 1e-4
-"""A smaller difference would take a thousand million rows."""
+_DRAWS, _KINDS = 500, 16
+"""The number of simulated samples, and of kinds of units that represent the measured ones."""
+_TRIED = 12
+"""Up to this number of units, all sign flips are tried; for more units they are as powerful as Student's t."""
+_SMALLEST_EFFECT = 1e-4
+"""The smallest effect, as a share of the range of the scores. A smaller one would take a thousand million rows."""
+_MOST_ROWS = 10_000_000
+"""The largest number of rows that is reported."""
+
+_Power = Callable[[float, int], float]
+"""From a true mean and a number of rows to the share of samples with the wanted decision."""
 
 
-def minimum_detectable(
-    measured: PairedDifference, *, family: int = 1, power: float = POWER, level: float = LEVEL
-) -> float | None:
-    """The minimum detectable effect of a comparison: the smallest true difference that it would show with `power`.
+class _Units(NamedTuple):
+    """Independent units like the measured ones.
 
-    None where there is none, or none is known; `undetectable` says why.
+    An effect shifts all units, by the same amount per row. If only few units have a difference at all, it shifts these
+    only; an effect that is larger than if all of them had improved needs more such units.
+
+    Attributes:
+        quantiles: of the units' sums (if `share` is below 1, of the units that changed) around their mean. `gains`:
+            those of the absolute sums.
+        size, largest: rows in a unit, on average and at most.
+    """
+
+    quantiles: Floats
+    gains: Floats
+    typical: float
+    share: float
+    size: float
+    largest: float
+    n: int
+
+    @classmethod
+    def of(cls, sums: Floats, sizes: Floats, *, sparse: bool = True) -> _Units:
+        """From the sum and the number of rows of each unit; `sparse`: sums of 0 may mean units without a change."""
+        changed = sums[sums != 0]
+        if not sparse or not 0 < len(changed) < len(sums) / 2:
+            changed = sums
+        gains = np.abs(changed)
+        return cls(
+            _quantiles(changed), _quantiles(gains), float(gains.mean()), len(changed) / len(sums),
+            float(sizes.mean()), float(sizes.max()), len(sums),
+        )  # fmt: skip
+
+    def draw(self, mean: float, n: int, sign: int, spread: float) -> tuple[Floats, Floats]:
+        """The sums of kinds of units, shape (kinds,), and the number of each in each sample, shape (samples, kinds)."""
+        quantiles, share = sign * self.quantiles, self.share
+        if share < 1 and abs(mean) * self.size > share * self.typical:
+            quantiles, share = self.gains, min(1.0, abs(mean) * self.size / self.typical)
+        kinds = np.append(spread * quantiles + mean * self.size / share, 0.0)
+        return kinds, _drawn(n, share)
+
+
+@lru_cache(maxsize=16)
+def _drawn(n: int, share: float) -> Floats:
+    """The number of units of each kind among `n`, in each sample; the last kind is unchanged units."""
+    chances = np.append(np.full(_KINDS, share / _KINDS), 1 - share)
+    return np.random.default_rng(0).multinomial(n, chances, _DRAWS).astype(np.float64)
+
+
+def _quantiles(values: Floats) -> Floats:
+    """Equally likely values with a mean of 0 and the sample standard deviation of `values`."""
+    if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():
+        return np.zeros(_KINDS)
+    kinds = np.quantile(values, (np.arange(_KINDS) + 0.5) / _KINDS)
+    kinds -= kinds.mean()
+    spread = float(kinds.std())
+    # If nearly all values are equal, all quantiles may be equal.
+    shape = kinds / spread if spread > 0 else np.repeat([-1.0, 1.0], _KINDS // 2)
+    found: Floats = float(np.std(values, ddof=1)) * shape
+    return found
+
+
+def _graded(
+    units: _Units,
+    rows: int,
+    bounds: tuple[float, float],
+    limit: float,
+    level: float,
+    *,
+    sign: int = 1,
+    family: int = 0,
+    spread: Callable[[float], float] = lambda _: 1.0,
+) -> _Power:
+    """The power of the bounded mean to lie above `limit`, combined with sign flips if there is a `family` of fields."""
+
+    def power(mean: float, n_rows: int) -> float:
+        n = max(2, round(units.n * n_rows / rows))
+        kinds, counts = units.draw(mean, n, sign, spread(mean))
+        sums, counts = np.append(kinds, 0.0), np.append(counts, np.zeros((_DRAWS, 1)), axis=1)
+        sizes = np.append(np.full(len(kinds), units.size), units.largest)
+        samples = np.broadcast_to(sums, counts.shape)
+        low, high = bounds
+        shown = rejects(samples, limit, sizes, counts, low=low, high=high, alpha=(1 - level) / 2)
+        if family:
+            shown &= _flips(kinds, counts[:, :-1].astype(np.intp), n, (1 - level) / family)
+        return float(shown.mean())
+
+    return power
+
+
+def _flips(kinds: Floats, counts: Codes, n: int, alpha: float) -> Mask:
+    """Whether sign flips have a p-value below `alpha`, by sample."""
+    means = counts @ kinds / n
+    if n > _TRIED:
+        errors = np.sqrt(np.maximum(counts @ (kinds * kinds) / n - means * means, 0.0) / (n - 1))
+        changed = counts[:, kinds != 0].sum(axis=1)
+        shown: Mask = (means > t_quantile(1 - alpha, n - 1) * errors) & (2.0 ** (1.0 - changed) < alpha)
+        return shown
+    units = np.repeat(np.tile(kinds, _DRAWS), counts.ravel()).reshape(_DRAWS, n)
+    signs = 1.0 - 2.0 * ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1)
+    extreme = np.abs(units @ signs.T) >= (n * np.abs(means) - 1e-9)[:, None]
+    shown = (means > 0) & (extreme.mean(axis=1) < alpha * (1 - 1e-9))
+    return shown
+
+
+def _shares(changed: float, limit: float, level: float, family: int = 0) -> _Power:
+    """The power of a comparison, or of a gate, of independent 0/1 rows, of which a share of `changed` changes."""
+
+    def power(mean: float, rows: int) -> float:
+        share = max(changed, abs(mean))
+        chances = [(share + mean) / 2, (share - mean) / 2, 1 - share]
+        fixed, broken, _ = np.random.default_rng(0).multinomial(rows, chances, 2 * _DRAWS).T
+        shown = proportions_above(fixed, broken, rows, limit, level)
+        if family:
+            shown &= family * mcnemar(fixed, broken) < round(1 - level, 12)
+        return float(shown.mean())
+
+    return power
+
+
+def _proportion(limit: float, level: float) -> _Power:
+    """The power of the mean of independent 0/1 rows to have an interval above `limit`."""
+    from scipy.special import betaincinv
+
+    def power(mean: float, rows: int) -> float:
+        ones = np.random.default_rng(0).binomial(rows, mean, 2 * _DRAWS)
+        lowest = betaincinv(np.maximum(ones, 0.5), rows - ones + 1, (1 - level) / 2)
+        return float(((ones > 0) & (lowest > limit)).mean())
+
+    return power
+
+
+def _crossing(power: Callable[[float], float], guess: float, low: float, high: float) -> float | None:
+    """The value between `low` and `high` (both above 0) at which `power` reaches `POWER`; None if it never does."""
+    from scipy.optimize import brentq
+    from scipy.special import ndtri
+
+    def missing(log: float) -> float:
+        return float(ndtri(np.clip(power(math.exp(log)), 1e-4, 1 - 1e-4)) - ndtri(POWER))
+
+    first = last = math.log(min(max(guess, low), high))
+    while (found := missing(last)) < 0:
+        if last >= math.log(high):
+            return None
+        first, last = last, min(last + 1.0, math.log(high))
+    while first == last or (first > math.log(low) and found >= 0 and missing(first) >= 0):
+        if first <= math.log(low):
+            return low
+        first = max(first - 1.0, math.log(low))
+    return math.exp(brentq(missing, first, last, xtol=0.01)) if missing(first) < 0 else low
+
+
+def _of_comparison(measured: PairedDifference, family: int, level: float) -> _Power:
+    """The power of a comparison like this one, in the direction with the lower power."""
+    if measured.test == "mcnemar":
+        return _shares(_changed(measured), 0.0, level, family)
+    assert measured.changes is not None
+    units, rows = _Units.of(*measured.changes[:2]), measured.n
+    spread = _spread(measured) if measured.fixed is not None and units.share == 1 else lambda _: 1.0
+    bounds = (-measured.span, measured.span)
+    both = [_graded(units, rows, bounds, 0.0, level, sign=sign, family=family, spread=spread) for sign in (1, -1)]
+    # The harder direction depends on the shape only, so one effect is enough to find it.
+    effect = 2.8 * (measured.sd or 0.0) * math.sqrt(measured.design_effect / rows)
+    return min(both, key=lambda power: power(effect, rows))
+
+
+def _changed(measured: PairedDifference) -> float:
+    return ((measured.fixed or 0) + (measured.broken or 0)) / measured.n
+
+
+def _spread(measured: PairedDifference) -> Callable[[float], float]:
+    """From an effect to the standard deviation of clusters of 0/1 rows, relative to the observed one.
+
+    The more of the changed rows go one way, the less they vary. The number of changed rows varies independently.
+    """
+    changed, effect = _changed(measured), measured.design_effect
+    observed = (changed - measured.difference**2) * effect
+
+    def spread(mean: float) -> float:
+        rows = max(changed, abs(mean))
+        share = mean / rows if rows else 0.0
+        variance = rows * (1 - share * share) * effect + share * share * rows * (1 - rows)
+        return math.sqrt(variance / observed) if observed > 0 else 1.0
+
+    return spread
+
+
+def minimum_detectable(measured: PairedDifference, *, family: int = 1, level: float = LEVEL) -> float | None:
+    """The minimum detectable effect of a comparison: the smallest true difference that it shows with a power of 80 %.
 
     Args:
         family: fields (slices) whose p-values are corrected together.
 
+    Returns:
+        In the units of the scores; None if there is none, or it is not known: `undetectable` says why.
+
     >>> from answerkey.metrics_core.statistics.paired import paired_difference
     >>> found = paired_difference([0] * 10 + [1] * 90, [1] * 5 + [0] * 5 + [1] * 90, binary=True)
-    >>> round(minimum_detectable(found), 3), round(minimum_detectable(found, family=14), 3)
-    (0.078, 0.123)
+    >>> round(minimum_detectable(found), 2), round(minimum_detectable(found, family=14), 2)
+    (0.08, 0.12)
     """
-    from scipy.special import ndtri
-
-    _check(measured.n, power, level, family)
-    if measured.test == "mcnemar" and measured.fixed is not None and measured.broken is not None:
-        changed = (measured.fixed + measured.broken) / measured.n
-        return detectable_share(measured.n, changed, family=family, power=power, level=level)
-    if undetectable(measured, family=family, level=level) or measured.changes is None:
+    if undetectable(measured, family=family, level=level) or measured.n < fewest_units(family, level=level):
         return None
-    plan = PlannedUnits.of(measured)
-    mirrored = plan.mirrored()
-
-    def chance(effect: float) -> float:
-        return min(one.chance(effect, 1.0, level=level, family=family) for one in (plan, mirrored))
-
-    low, high = measured.span * SMALLEST_EFFECT, measured.span
-    if chance(high) < power:
-        return None
-    effect, steps = 3 * plan.error(0.0, 1.0), 0
-    while high > low * 1.002:
-        if steps >= _STEPS or not low < effect < high:
-            effect = math.sqrt(low * high)
-        missing = float(ndtri(power) - ndtri(np.clip(chance(effect), 1e-9, 1 - 1e-9)))
-        if abs(missing) < _CLOSE:
-            return effect
-        low, high = (effect, high) if missing > 0 else (low, effect)
-        # If the observed mean is normal, this is how far it is.
-        effect, steps = effect + missing * plan.error(effect, 1.0), steps + 1
-    # Where few rows changed, the power jumps over the one that is wanted.
-    return high
-
-
-_STEPS, _CLOSE = 8, 0.01
-"""After so many steps the range is halved; a power is reached within so many quantiles of the normal distribution."""
+    power = _of_comparison(measured, family, level)
+    error = math.sqrt(_changed(measured) / measured.n) if measured.test == "mcnemar" else (measured.sd or 0.0)
+    if measured.test != "mcnemar":
+        error *= math.sqrt(measured.design_effect / measured.n)
+    lowest = _SMALLEST_EFFECT * measured.span
+    return _crossing(lambda effect: power(effect, measured.n), 2.8 * error, lowest, measured.span)
 
 
 def undetectable(measured: PairedDifference, *, family: int = 1, level: float = LEVEL) -> str | None:
-    """Why a comparison has no minimum detectable effect, as a sentence without its full stop; None where it has one.
+    """The reason why a comparison has no minimum detectable effect, without a full stop; None if it has one.
 
     >>> from answerkey.metrics_core.statistics.paired import paired_difference
     >>> five = paired_difference([0.1] * 10, [0.9] * 10, clusters=[0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
@@ -104,239 +278,62 @@ def undetectable(measured: PairedDifference, *, family: int = 1, level: float = 
 
 
 def fewest_units(family: int = 1, *, level: float = LEVEL) -> int:
-    """The fewest rows, or clusters, with which any difference can be shown: all have to change for the better.
+    """The fewest rows (or clusters) that can show a difference at all, which they do if all of them improve.
 
-    The smallest p of u units is 2 / 2^u, for McNemar's test as for sign flips, and the lower bound of u differences of
-    1 is above 0 from (1 - level) / 2 > 1 / 2^u on.
+    The smallest p of u units is 2 / 2^u, both for McNemar's test and for sign flips, and the lower bound of u
+    differences of 1 is above 0 if (1 - level) / 2 > 1 / 2^u.
 
     >>> fewest_units(), fewest_units(8), fewest_units(14)
     (6, 9, 10)
     """
-    units = 2
-    while 2.0 ** (1 - units) >= (1 - level) / family * (1 - 1e-9):
-        units += 1
-    return units
+    return max(2, math.floor(math.log2(2 * family / (1 - level)) + 1e-9) + 1)
 
 
 def needed_to_show(
-    measured: PairedDifference, *, family: int = 1, power: float = POWER, level: float = LEVEL, most: float = 100.0
+    measured: PairedDifference, *, family: int = 1, level: float = LEVEL, most: float = 100.0
 ) -> int | None:
-    """About how many rows like these would show the observed difference with `power`, were it the true one.
+    """About how many rows like these would show the observed difference with a power of 80 %, if it were true.
 
-    None where it would take more than `most` times as many, or it is not known.
+    Returns:
+        None if it would take more than `most` times as many rows, or it is not known.
 
     >>> from answerkey.metrics_core.statistics.paired import paired_difference
     >>> found = paired_difference([0] * 10 + [1] * 90, [1] * 6 + [0] * 4 + [0] * 2 + [1] * 88, binary=True)
-    >>> round(found.difference, 3), needed_to_show(found)
-    (0.04, 421)
+    >>> round(found.difference, 3), round(needed_to_show(found), -2)
+    (0.04, 400)
     """
     effect = abs(measured.difference)
-    if not effect >= SMALLEST_EFFECT or measured.test == "exchange" or measured.units < 2:
+    if not effect >= _SMALLEST_EFFECT or measured.test == "exchange" or measured.units < 2:
         return None
-    if measured.test == "mcnemar" and measured.fixed is not None and measured.broken is not None:
-        changed = (measured.fixed + measured.broken) / measured.n
-        # Rows grow with the square of what the effect is too small by, so this much is too little.
-        if mcnemar_power(round(most * measured.n), changed, effect, family=family, level=level) < power:
-            return None
-        return needed_for_share(effect, changed, family=family, power=power, level=level)
-    if measured.changes is None:
-        return None
-    plan = PlannedUnits.of(measured)
-
-    mirrored = plan.mirrored()
-
-    def enough(rows: int) -> bool:
-        growth = rows / measured.n
-        return all(one.chance(effect, growth, level=level, family=family) >= power for one in (plan, mirrored))
-
-    return _fewest(enough, first=measured.n, most=math.floor(most * measured.n), tolerance=_ROUGHLY)
+    power = _of_comparison(measured, family, level)
+    spread = (measured.sd or 0.0) ** 2 * measured.design_effect
+    guess = max(10.0, 7.85 * spread / effect**2)
+    found = _crossing(lambda rows: power(effect, round(rows)), guess, 2.0, most * measured.n)
+    return None if found is None else math.ceil(found)
 
 
-def mcnemar_power(n: int, changed: float, effect: float, *, family: int = 1, level: float = LEVEL) -> float:
-    """The power of a comparison of independent 0/1 rows, computed exactly (Duffy 1984).
-
-    The sum over the number k of changed rows, binomial (n, changed), of the chance that a binomial
-    (k, (changed + effect) / (2 changed)) falls where McNemar's exact test rejects and the interval excludes 0.
-
-    Args:
-        changed: share of rows that change, fixed and broken together, 0..1.
-        effect: share of fixed rows minus share of broken rows, at most `changed`.
-
-    Raises:
-        ValueError: an argument outside its range.
-
-    >>> round(mcnemar_power(n=500, changed=0.1, effect=0.05), 3)
-    0.941
-    >>> round(mcnemar_power(n=500, changed=0.1, effect=0.05, family=14), 3)
-    0.716
-    """
-    _check(n, 0.5, level, family)
-    if not 0 <= abs(effect) <= changed <= 1:
-        raise ValueError(f"|effect| <= changed <= 1 is needed, not {effect:g} and {changed:g}")
-    if changed == 0:
-        return 0.0
-    # Anything beyond has a probability of 1e-12.
-    likely = np.arange(float(most_below(5e-13, n, changed)) + 1, n - float(most_below(5e-13, n, 1 - changed)))
-    most = _most_against(n, likely, family, level)
-    share = (changed + abs(effect)) / (2 * changed)
-    rejects = at_most(most, likely, share) + at_most(most, likely, 1 - share)
-    chances = np.diff(at_most(np.append(likely[0] - 1, likely), n, changed))
-    return float(min(1.0, np.dot(chances, rejects)))
-
-
-def _most_against(n: int, changed: Floats, family: int, level: float) -> Floats:
-    """The most broken (or fixed) rows of `changed` with which a difference is still shown; -1 where it never is."""
-    most = most_below((1 - level) / 2 / family * (1 - 1e-9), changed, 0.5)
-    # Is the interval stricter than the test? Only of few rows, so a few numbers of changed rows tell.
-    asked = np.unique(np.linspace(0, len(changed) - 1, _ASKED).astype(np.intp))
-    allowed = [_allowed(n, int(changed[place]), int(most[place]), level) for place in asked]
-    stricter = np.interp(np.arange(len(changed)), asked, most[asked] - np.array(allowed))
-    return np.asarray(most - np.ceil(np.maximum(0.0, stricter) - 1e-9), np.float64)
-
-
-_ASKED = 25
-
-
-@lru_cache(maxsize=20_000)
-def _allowed(n: int, changed: int, most: int, level: float) -> int:
-    """At most `most` rows against, so that the interval excludes 0."""
-    while most >= 0:
-        found = difference_interval(
-            np.repeat([1.0, -1.0, 0.0], [changed - most, most, n - changed]), None, binary=True, level=level
-        )
-        if found is not None and found.low > 0:
-            break
-        most -= 1
-    return most
-
-
-def detectable_share(
-    n: int, changed: float, *, family: int = 1, power: float = POWER, level: float = LEVEL
-) -> float | None:
-    """Minimum detectable difference of two paired proportions, for `mcnemar_power`.
-
-    Args:
-        changed: share of rows that change, 0..1. A larger difference needs as many changes, so these are assumed.
-
-    Returns:
-        None where there are too few rows for any difference: fewer than 6 at 95 %.
-
-    Raises:
-        ValueError: an argument outside its range.
-
-    >>> round(detectable_share(n=500, changed=0.1), 4)
-    0.0407
-    """
-    from scipy.optimize import brentq
-
-    _check(n, power, level, family)
-    if not 0 <= changed <= 1:
-        raise ValueError(f"changed: a share is needed, not {changed:g}")
-
-    def missing(effect: float) -> float:
-        return mcnemar_power(n, max(changed, effect), effect, family=family, level=level) - power
-
-    return float(brentq(missing, 0.0, 1.0, xtol=1e-5)) if missing(1.0) >= 0 else None
-
-
-def needed_for_share(
-    effect: float, changed: float, *, family: int = 1, power: float = POWER, level: float = LEVEL
-) -> int:
-    """The smallest number of rows for which `mcnemar_power` reaches `power` for a difference of `effect`.
-
-    Power is a saw-tooth in the number of rows; the result lies where it first holds near the smooth curve.
-
-    Args:
-        changed: share of rows that change, 0..1; `effect` where that is larger.
-
-    Raises:
-        ValueError: an effect that is not in 0.0001..1, or an argument outside its range.
-
-    >>> needed_for_share(0.05, changed=0.1)
-    337
-    """
-    if effect > 1:
-        raise ValueError(f"effect: at most 1 is needed, not {effect:g}")
-    _check(1, power, level, family)
-    if not effect >= SMALLEST_EFFECT:
-        raise ValueError(f"effect: at least {SMALLEST_EFFECT:g} is needed, not {effect:g}")
-
-    def enough(rows: int) -> bool:
-        return mcnemar_power(rows, max(changed, effect), effect, family=family, level=level) >= power
-
-    found = _fewest(enough)
-    assert found is not None
-    return found
-
-
-def _check(n: int, power: float, level: float, family: int = 1) -> None:
-    if n < 1:
-        raise ValueError(f"n: at least one row is needed, not {n}")
-    if family < 1:
-        raise ValueError(f"family: at least one field is needed, not {family}")
-    if not (0 < level < 1 and 1 - level < power < 1):
-        raise ValueError(f"level and power: 0 < 1 - level < power < 1 is needed, not {level:g} and {power:g}")
-
-
-def _fewest(
-    enough: Callable[[int], bool], *, first: int = 2, most: float = math.inf, tolerance: float = 0.0
-) -> int | None:
-    """The fewest rows that are enough, for a condition that holds from some number on; None where `most` are not.
-
-    Args:
-        first: how many to try first.
-        tolerance: by which share the result may be too large.
-    """
-    low, high = 1, first
-    while not enough(high):
-        if high >= most:
-            return None
-        low, high = high, int(min(2 * high, most))
-    while high - low > max(1.0, tolerance * low):
-        middle = (low + high) // 2 if high < 4 * low else math.isqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def needed_to_decide(
+def needed_by_width(
     interval: Interval | None, margin: float, n: int, *, power: float = POWER, level: float = LEVEL
 ) -> int | None:
-    """Approximately how many rows like these let a release that is as good as the old one PASS with `power`.
-
-    PASS: the whole interval lies above minus the margin (non-inferiority; Schuirmann 1987; Walker and Nowacki 2011).
+    """Approximately how many rows like these lift an interval above a floor that lies `margin` below the true value.
 
     n * (half width / margin)^2 * ((z + z_power) / z)^2: the width of an interval shrinks with the root of the rows
-    (Julious 2004). The releases are assumed equal rather than as different as they seem, because the observed
-    difference is what is in doubt.
+    (Julious 2004). For intervals that cannot be simulated: of corrected labels and of kappa.
 
     Args:
-        interval: at `level`, from `n` rows (or clusters; then the result counts clusters).
+        interval: at `level`, from `n` rows.
 
     Returns:
-        None at a margin of 0, which equal releases cannot pass on any number of rows, and where there is no interval.
+        None for a margin of 0, or without an interval.
 
-    Raises:
-        ValueError: a margin below 0, or NaN; fewer than one row.
-
-    >>> needed_to_decide(Interval(-0.04, 0.04, "t"), margin=0.02, n=500)
+    >>> needed_by_width(Interval(-0.04, 0.04, "t"), margin=0.02, n=500)
     4087
     """
-    _check_margin(margin)
-    if n < 1:
-        raise ValueError(f"n: at least one row is needed, not {n}")
-    if interval is None or margin == 0:
+    if interval is None or margin <= 0:
         return None
     z = normal_quantile(level)
     reach = (interval.high - interval.low) / 2 / margin * (1 + normal_quantile(2 * power - 1) / z)
     return math.ceil(n * reach * reach)
-
-
-_ROUGHLY = 0.005
-"""Numbers of rows that depend on how much scores vary may be too large by this share."""
-_MOST_ROWS = 10_000_000
-"""Beyond so many rows nothing is said of how many it takes."""
-_COUNTED = 100_000
-"""Up to so many rows the interval itself is asked; beyond, its width goes with the root of the rows."""
 
 
 def needed_to_pass(
@@ -347,38 +344,32 @@ def needed_to_pass(
     *,
     binary: bool,
     bounds: tuple[float, float],
-    power: float = POWER,
     level: float = LEVEL,
 ) -> int | None:
-    """About how many rows like these would have an interval above `floor` with `power`, if `mean` were the true mean.
+    """About how many rows like these have an interval above `floor` with a power of 80 %, if `mean` is the true mean.
 
-    Of releases that are equally good the mean is 0. For independent 0/1 rows and their differences, the share of rows
-    that change is taken as (changed + 1/2) / (rows + 1): that none of 20 changed does not mean that none ever will.
+    For equally good releases the mean is 0. For differences of independent 0/1 rows, the share of changes is taken as
+    (changed + 1/2) / (rows + 1): if none of 20 rows changed, others still may.
 
     Args:
         changes: (rows,): scores, or differences; `codes`: their clusters.
         binary: scores are 0 or 1, so that differences are -1, 0 or 1.
-        bounds: the range of `changes`: of differences, minus and plus that of the scores.
+        bounds: the range of `changes`; for differences, minus and plus the range of the scores.
 
     Returns:
-        None where the mean is not above the floor, or it takes more than ten million rows.
+        None if the mean is not above the floor, or it takes more than ten million rows.
 
-    >>> needed_to_pass(np.repeat([1.0, -1.0, 0.0], [54, 54, 492]), None, -0.03, 0.0, binary=True, bounds=(-1, 1))
-    1575
+    >>> rows = np.repeat([1.0, -1.0, 0.0], [54, 54, 492])
+    >>> round(needed_to_pass(rows, None, -0.03, 0.0, binary=True, bounds=(-1, 1)), -2)
+    1600
     """
     if not mean > floor or len(changes) < 2:
         return None
-    low, high = bounds
-    if binary and codes is None:
-        enough = _binary_pass(changes, floor, mean, difference=low < 0, power=power, level=level)
-    else:
-        units = Units(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), np.ones(1))
-        plan = PlannedUnits(units, low, high, sparse=low < 0)
-
-        def enough(rows: int) -> bool:
-            return plan.chance(mean, rows / len(changes), limit=floor, level=level) >= power
-
-    return _fewest(enough, first=len(changes), most=_MOST_ROWS, tolerance=_ROUGHLY)
+    power = _of_gate(changes, codes, floor, binary=binary, bounds=bounds, level=level)
+    variance = float(np.var(changes)) + 1 / len(changes)
+    guess = max(10.0, 7.85 * variance / (mean - floor) ** 2, 4 * (bounds[1] - bounds[0]) / (mean - floor))
+    found = _crossing(lambda rows: power(mean, round(rows)), guess, 2.0, _MOST_ROWS)
+    return None if found is None else math.ceil(found)
 
 
 def detectable_loss(
@@ -389,98 +380,38 @@ def detectable_loss(
     *,
     binary: bool,
     bounds: tuple[float, float],
-    power: float = POWER,
     level: float = LEVEL,
 ) -> float | None:
-    """The smallest true loss for which the interval of rows like these lies below `floor` with `power`.
+    """The smallest true loss for which the interval of rows like these lies below `floor` with a power of 80 %.
 
     Args:
         changes: (rows,): differences, new - old; `codes`, `binary` and `bounds` as for `needed_to_pass`.
         floor: minus the margin, at most 0.
-        most: the largest loss to think of, in the units of the scores.
+        most: the largest loss to consider, in the units of the scores.
 
     Returns:
-        None where not even a loss of `most` would be seen.
+        None if not even a loss of `most` would be detected.
 
     >>> rows = np.repeat([1.0, -1.0, 0.0], [54, 54, 492])
-    >>> round(detectable_loss(rows, None, -0.03, 0.18, binary=True, bounds=(-1, 1)), 3)
-    0.079
+    >>> round(detectable_loss(rows, None, -0.03, 0.18, binary=True, bounds=(-1, 1)), 2)
+    0.08
     """
-    from scipy.optimize import bisect
-
-    if binary and codes is None:
-
-        def seen(loss: float) -> bool:
-            return _binary_pass(-changes, -floor, loss, difference=True, power=power, level=level)(len(changes))
-
-    else:
-        low, high = bounds
-        units = Units(-unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), np.ones(1))
-        plan = PlannedUnits(units, -high, -low)
-
-        def seen(loss: float) -> bool:
-            return plan.chance(loss, 1.0, limit=-floor, level=level) >= power
-
-    if most <= -floor or not seen(most):
+    low, high = bounds
+    power = _of_gate(-changes, codes, -floor, binary=binary, bounds=(-high, -low), level=level)
+    lowest = max(-floor, _SMALLEST_EFFECT * high)
+    if most <= lowest:
         return None
-    return float(bisect(lambda loss: 0.5 - seen(loss), -floor, most, xtol=1e-5))
+    guess = -floor + 2.8 * math.sqrt(float(np.var(changes)) / len(changes))
+    return _crossing(lambda loss: power(loss, len(changes)), guess, lowest, most)
 
 
-def _binary_pass(
-    changes: Floats, floor: float, mean: float, *, difference: bool, power: float, level: float
-) -> Callable[[int], bool]:
-    """From a number of rows to whether they pass with a chance of `power`."""
-    from scipy.special import bdtrik
-
-    share = (float(np.abs(changes).sum()) + 0.5) / (len(changes) + 1) if difference else mean
-    share = max(share, abs(mean))
-    spread, z_power = math.sqrt(max(0.0, share - mean * mean)), normal_quantile(2 * power - 1)
-
-    def sure(rows: int) -> bool:
-        if rows > _COUNTED:
-            return mean - (normal_quantile(level) + z_power) * spread / math.sqrt(rows) > floor
-        if not difference:
-            ones = max(0.0, math.floor(float(bdtrik(1 - power, rows, mean))))
-            found = bounded_mean([1.0, 0.0], counts=[ones, rows - ones], level=level)
-        elif rows * share <= _FEW_CHANGES:
-            return _chance_to_pass(rows, share, mean, floor, level) >= power
-        else:
-            changed = rows * share
-            net = rows * mean - z_power * spread * math.sqrt(rows)
-            up, down = max(0.0, (changed + net) / 2), max(0.0, (changed - net) / 2)
-            fixed, broken = round(up), round(down)
-            row = np.repeat([1.0, -1.0, 0.0], [fixed, broken, max(0, rows - fixed - broken)])
-            found = difference_interval(row, None, binary=True, level=level)
-        return found is not None and found.low > floor
-
-    return sure
-
-
-_FEW_CHANGES = 60
-"""Up to so many changed rows are expected, the chance to pass is a sum over all outcomes: it goes up in large steps."""
-
-
-def _chance_to_pass(rows: int, share: float, mean: float, floor: float, level: float) -> float:
-    """The chance that the interval of `rows` independent 0/1 rows, of which `share` change, lies above `floor`; exact.
-
-    Args:
-        mean: the true difference, minus `share` to `share`.
-    """
-    up, down = (share + mean) / 2, (share - mean) / 2
-    fixed = np.arange(float(most_below(1e-9, rows, up)) + 1, rows - float(most_below(1e-9, rows, 1 - up)))
-    may_break, most = np.empty(len(fixed)), -1
-    for place, better in enumerate(fixed.astype(int).tolist()):
-        # The more rows are fixed, the more may be broken.
-        while most < rows - better:
-            found = paired_proportions(better, most + 1, rows, level)
-            if found is None or found.low <= floor:
-                break
-            most += 1
-        may_break[place] = most
-    chances = np.diff(at_most(np.append(fixed[0] - 1, fixed), rows, up))
-    return float(chances @ at_most(may_break, rows - fixed, min(1.0, down / (1 - up)) if up < 1 else 0.0))
-
-
-def _check_margin(margin: float) -> None:
-    if not 0 <= margin < math.inf:
-        raise ValueError(f"margin: a finite number of at least 0 is needed, not {margin:g}")
+def _of_gate(
+    changes: Floats, codes: Codes | None, floor: float, *, binary: bool, bounds: tuple[float, float], level: float
+) -> _Power:
+    """The power of the interval of rows like these to lie above `floor`."""
+    difference = bounds[0] < 0
+    if binary and codes is None:
+        share = (float(np.abs(changes).sum()) + 0.5) / (len(changes) + 1)
+        return _shares(share, floor, level) if difference else _proportion(floor, level)
+    units = _Units.of(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), sparse=difference)
+    return _graded(units, len(changes), bounds, floor, level)

@@ -1,4 +1,4 @@
-"""Means that are corrected for a judge's errors, from rows with human labels."""
+"""Means corrected for the errors of a judge, by rows with human labels."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
-    check_same_rows,
+    Mask,
     codes_of,
     mean,
     mean_interval,
-    numbers,
+    proportion_interval,
     standard_deviation,
-    sum_interval,
 )
-from answerkey.metrics_core.statistics.intervals import (
-    LEVEL,
-    Estimate,
-    Interval,
-    independent_difference,
-    normal_quantile,
-)
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile
+from answerkey.metrics_core.statistics.paired import difference_interval
 
 Labels = Sequence[float | None]
-"""The label of each row, None where it has none."""
+"""The label of each row, or None."""
+
+_WIDEST = 0.96
+"""The scores are used if they narrow the interval of the labels to at most this share. With a judge that carries hardly
+any information, the narrower of two intervals would be wrong more often."""
+
+_MOST_STRATA = 12
+"""The most distinct probabilities of being labelled that are strata. A sampling plan has a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class PredictionPowered:
 
     Attributes:
         value: the estimate; `interval`: None for fewer than two labelled rows (clusters).
-        weight: lambda, 0..1: the weight of the scores; at 0 only the labels count.
+        weight: lambda, 0..1: the weight of the scores in PPI++; at 0 only the labels count.
         labelled: rows with a label; `unlabelled`: rows with a score only.
 
     >>> ppi_mean([1, 1, 0, 1], [1, 0, None, None]).labelled
@@ -61,35 +62,36 @@ def ppi_mean(
     clusters: Clusters = None,
     span: float = 1.0,
     level: float = LEVEL,
+    probabilities: npt.ArrayLike | None = None,
 ) -> PredictionPowered:
-    """The mean label of all rows, of which only some are labelled (PPI++; Angelopoulos, Duchi and Zrnic 2023).
+    """The mean label of all rows, of which only some are labelled (prediction-powered inference).
 
-    lambda * mean(scores of unlabelled rows) + mean(label - lambda * score over labelled rows), with the lambda that
-    minimises the variance: cov(label, score) / ((1 + labelled / unlabelled) * var(score)), cut to 0..1. Valid whatever
-    errors the judge makes, but only if the labelled rows are a random sample of all rows and the judge was not tuned on
-    their labels.
+    Valid for any errors of the judge, but only if the labelled rows are a random sample of all rows and the judge was
+    not tuned on their labels. The rows themselves are a sample of questions, and the interval is about all questions:
+    if every row has a label, it is the interval of the labels.
 
-    The interval adds the squares of two distances (MOVER; Zou and Donner 2008), those of the bounded means of the
-    corrections and of the predictions: t intervals are too narrow where few labels show none of a good judge's errors.
-    In clusters, which may have rows of both kinds, it is t with the error summed by cluster. Where the labels alone
-    have the narrower interval (few of them, mostly), they alone count, and the weight is 0.
+    PPI++ (Angelopoulos, Duchi and Zrnic 2023): lambda * mean(scores of unlabelled rows) + mean(label - lambda * score
+    over labelled rows), with the lambda that minimises the variance, and the `bounded_mean` of rows (clusters), which
+    keeps its level also if the few labels contain none of the judge's errors. Unless that interval is at least 4 %
+    narrower than the interval of the labels alone, only the labels count, and the weight is 0; simulations show that
+    this choice keeps the level (docs/statistics.md).
 
     Args:
         scores: (rows,): the judge's score of every row, in 0 to `span`.
-        labels: (rows,): in the same range, None where a row has no label.
-
-    Raises:
-        ValueError: no labelled row, not one label or None per row, a number that is not finite.
+        labels: (rows,): in the same range, or None.
+        probabilities: (rows,): the probability of each row to be labelled, above 0 to 1; by default the same for all.
 
     >>> scores = [1, 1, 1, 0, 0] * 20
     >>> labels = [*[1, 1, 0, 0, 0] * 10, *[None] * 50]
-    >>> found = ppi_mean(scores, labels)
-    >>> round(found.value, 3), round(found.weight, 3)
-    (0.4, 0.333)
+    >>> estimate = ppi_mean(scores, labels)
+    >>> round(estimate.value, 3), [round(end, 2) for end in estimate.interval[:2]]
+    (0.4, [0.27, 0.54])
     """
-    judged = numbers(scores, "scores")
-    known, truth = _labels(labels, len(judged))
-    return _ppi(judged, known, truth, codes_of(clusters, len(judged)), (0.0, span), level)
+    judged = np.asarray(scores, np.float64)
+    known, truth = _labels(labels)
+    codes, chances = codes_of(clusters, len(judged)), _chances(probabilities)
+    sample = _Sample(judged, known, truth, codes, chances, 0.0, span, _zeros_and_ones(truth) and span == 1)
+    return _narrowest(sample, level)
 
 
 def ppi_difference(
@@ -101,51 +103,51 @@ def ppi_difference(
     clusters: Clusters = None,
     span: float = 1.0,
     level: float = LEVEL,
+    probabilities: npt.ArrayLike | None = None,
 ) -> PredictionPowered:
-    """The mean difference of labels, new - old, of two releases on the same rows: `ppi_mean` of the differences.
+    """The mean difference of labels, new - old, of two releases on the same rows, some of which are labelled in both.
 
-    A row counts as labelled where both releases have a label.
+    If all labels are 0 or 1, `span` is 1 and rows are independent, rows are post-stratified by the difference of the
+    scores, and `stratified_score` gives the interval; otherwise it is `ppi_mean` of the differences. Unless it is at
+    least 4 % narrower than the interval of the labels alone, only the labels count.
 
-    Raises:
-        ValueError: no row labelled in both, not the same number of rows, a number that is not finite.
+    Args:
+        old_scores: (rows,): the judge's scores of the old release, in 0 to `span`; `new_scores`: of the new one.
+        old_labels: (rows,): human labels in the same range; `new_labels`: likewise.
+        probabilities: (rows,): the probability of each row to be labelled in both releases; by default all equal.
 
     >>> old, new = [1, 0, 0, 1] * 10, [1, 1, 0, 1] * 10
     >>> labels_old, labels_new = [1, 0, 0, 0] * 5 + [None] * 20, [1, 1, 0, 0] * 5 + [None] * 20
     >>> ppi_difference(old, new, labels_old, labels_new).value
     0.25
     """
-    old, new = numbers(old_scores, "old_scores"), numbers(new_scores, "new_scores")
-    check_same_rows(old, new, "old_scores and new_scores")
-    old_known, old_truth = _labels(old_labels, len(old))
-    new_known, new_truth = _labels(new_labels, len(old))
-    return _ppi(
-        new - old, old_known & new_known, new_truth - old_truth, codes_of(clusters, len(old)), (-span, span), level
-    )
+    old, new = np.asarray(old_scores, np.float64), np.asarray(new_scores, np.float64)
+    old_known, old_truth = _labels(old_labels)
+    new_known, new_truth = _labels(new_labels)
+    known, binary = old_known & new_known, _zeros_and_ones(old_truth) and _zeros_and_ones(new_truth)
+    codes, chances = codes_of(clusters, len(old)), _chances(probabilities)
+    sample = _Sample(new - old, known, new_truth - old_truth, codes, chances, -span, span, binary and span == 1)
+    return _narrowest(sample, level)
 
 
 def rogan_gladen(positive: int, n: int, calibration: Confusion, level: float = LEVEL) -> Estimate | None:
     """The share of correct answers, estimated from a judge's share of positive verdicts (Rogan and Gladen 1978).
 
-    (p + specificity - 1) / (sensitivity + specificity - 1), cut to 0..1, with the interval of Lang and Reiczigel
-    (2014). For rows without labels, from a calibration on other rows. The share of correct answers may differ between
-    the two, but the judge must err as often on these rows as on those; where this run has labels, use `ppi_mean`.
+    (p + specificity - 1) / (sensitivity + specificity - 1), clipped to 0..1, with the interval of Lang and Reiczigel
+    (2014). For rows without labels, by a calibration on other rows. The share of correct answers may differ between the
+    two, but the error rates of the judge must not. If this run has labels, use `ppi_mean`.
 
     Args:
         positive: verdicts of 1 among `n`, the rows to be corrected.
         calibration: the judge against labels, on other rows.
 
     Returns:
-        None where the judge is no better than chance, or the calibration has only one kind of label.
-
-    Raises:
-        ValueError: impossible counts.
+        None if the judge is no better than chance, or the calibration has only one kind of label.
 
     >>> calibration = Confusion(true_positive=90, false_positive=20, false_negative=10, true_negative=80)
     >>> round(rogan_gladen(60, 100, calibration).value, 3)
     0.571
     """
-    if not 0 <= positive <= n or n < 1 or min(calibration) < 0:
-        raise ValueError(f"counts: 0 <= positive <= n and n >= 1 are needed, not {positive} of {n}, {calibration}")
     right, fooled, missed, caught = calibration
     ones, zeros = right + missed, fooled + caught
     if not ones or not zeros or right * zeros + caught * ones <= ones * zeros:
@@ -160,14 +162,14 @@ def _true_share(share: float, sensitivity: float, specificity: float) -> float:
 
 
 def _lang_reiczigel(positive: int, n: int, calibration: Confusion, level: float) -> Interval:
-    """Wald's interval around estimates that are drawn to the middle, and shifted, as in the paper."""
+    """Wald's interval around shrunken and shifted estimates, as in the paper."""
     z = normal_quantile(level)
     right, fooled, missed, caught = calibration
-    # As if z^2 more rows had been judged, half of them positive, and two more of each label, one of them wrongly.
+    # Adds z^2 judged rows, half of them positive, and two calibration rows of each label, one of them judged wrongly.
     rows, ones, zeros = n + z * z, right + missed + 2, fooled + caught + 2
     share, sensitivity, specificity = (positive + z * z / 2) / rows, (right + 1) / ones, (caught + 1) / zeros
     if sensitivity + specificity <= 1:
-        # With so few labels the judge may be no better than chance, so any share is possible.
+        # With these few labels the judge may be no better than chance, so any share is possible.
         return Interval(0.0, 1.0, "lang-reiczigel")
     value = _true_share(share, sensitivity, specificity)
     doubt, doubt_zeros = sensitivity * (1 - sensitivity) / ones, specificity * (1 - specificity) / zeros
@@ -179,77 +181,232 @@ def _lang_reiczigel(positive: int, n: int, calibration: Confusion, level: float)
     return Interval(low, high, "lang-reiczigel")
 
 
-def _labels(labels: Labels, n: int) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Which rows have a label, and the labels, with 0 for rows without one."""
-    if len(labels) != n:
-        raise ValueError(f"labels: {len(labels)} of them for {n} rows")
+def _labels(labels: Labels) -> tuple[Mask, Floats]:
+    """A mask of the rows with a label, and the labels, with 0 for rows without one."""
     known = np.array([label is not None for label in labels], np.bool_)
-    return known, numbers([0.0 if label is None else label for label in labels], "labels")
+    return known, np.array([0.0 if label is None else label for label in labels], np.float64)
 
 
-def _ppi(
-    judged: Floats,
-    known: npt.NDArray[np.bool_],
-    truth: Floats,
-    codes: Codes | None,
-    ends: tuple[float, float],
-    level: float,
-) -> PredictionPowered:
-    """PPI++ for a mean; the labels alone where that makes the narrower interval."""
-    labelled, unlabelled = int(known.sum()), int((~known).sum())
-    if not labelled:
-        raise ValueError("labels: at least one row must have one")
+def _chances(probabilities: npt.ArrayLike | None) -> Floats | None:
+    """The probabilities of being labelled; None if they are all equal."""
+    chances = np.ones(1) if probabilities is None else np.asarray(probabilities, np.float64)
+    return None if chances.min() == chances.max() else chances
 
-    low, high = ends
-    alone = _mean(truth, known, codes, low, high, level)
-    weight = _weight(judged, known, truth)
-    if weight and alone.interval:
-        corrections = _mean(truth - weight * judged, known, codes, low - weight * high, high - weight * low, level)
-        predicted = _mean(-weight * judged, ~known, codes, -weight * high, -weight * low, level)
-        value = corrections.value - predicted.value
-        if codes is None:
-            interval = independent_difference(corrections, predicted)
-        else:
-            interval = _clustered(value, (truth - weight * judged, weight * judged), known, codes, high - low, level)
-        inside = interval and interval.clipped(low, high)._replace(method="ppi" if codes is None else "cluster-ppi-t")
-        if inside and inside.high - inside.low < alone.interval.high - alone.interval.low:
-            return PredictionPowered(min(high, max(low, value)), inside, weight, labelled, unlabelled)
+
+def _zeros_and_ones(labels: Floats) -> bool:
+    return bool(np.isin(labels, (0.0, 1.0)).all())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    """Rows with a score, of which the `known` ones have a label `truth` in `low` to `high`; shape (rows,) each.
+
+    Attributes:
+        codes: clusters; None if rows are independent.
+        chances: the probability of each row to be labelled; None if all are equal.
+        binary: labels are 0 or 1, or differences of such labels.
+    """
+
+    judged: Floats
+    known: Mask
+    truth: Floats
+    codes: Codes | None
+    chances: Floats | None
+    low: float
+    high: float
+    binary: bool = False
+
+
+def _narrowest(sample: _Sample, level: float) -> PredictionPowered:
+    """The estimate from the labels alone, or with the scores if that has a clearly narrower interval."""
+    labelled, unlabelled = int(sample.known.sum()), int((~sample.known).sum())
+    in_strata = (
+        sample.low < 0 and sample.binary and sample.codes is None and len(_levels(sample.chances)) <= _MOST_STRATA
+    )
+    if sample.chances is None or not unlabelled:
+        alone = _labels_alone(sample, level)
+    else:
+        alone = _in_strata(sample, None, level) if in_strata else _weighted(sample, 0.0, level)
+    slope = _slope(sample)
+    if slope and alone.interval:
+        scores = np.rint(2 * sample.judged / sample.high)
+        joint = _in_strata(sample, scores, level) if in_strata else _weighted(sample, slope, level)
+        if joint.interval and _width(joint.interval) <= _WIDEST * _width(alone.interval):
+            weight = slope * unlabelled / (labelled + unlabelled)
+            return PredictionPowered(joint.value, joint.interval, weight, labelled, unlabelled)
     return PredictionPowered(alone.value, alone.interval, 0.0, labelled, unlabelled)
 
 
-def _mean(
-    values: Floats, rows: npt.NDArray[np.bool_], codes: Codes | None, low: float, high: float, level: float
-) -> Estimate:
-    """Of the values of `rows`, which lie in `low` to `high`."""
-    part = values[rows]
-    clusters = None if codes is None else codes[rows]
-    return Estimate(mean(part), mean_interval(part, clusters, low=low, high=high, level=level))
+def _width(interval: Interval) -> float:
+    return interval.high - interval.low
 
 
-def _clustered(
-    value: float, parts: tuple[Floats, Floats], known: npt.NDArray[np.bool_], codes: Codes, span: float, level: float
-) -> Interval | None:
-    """t interval with the error summed by cluster, since a cluster may have rows with a label and rows without one.
+def _levels(chances: Floats | None) -> Floats:
+    return np.ones(1) if chances is None else np.unique(chances)
+
+
+def _labels_alone(sample: _Sample, level: float) -> Estimate:
+    """The mean of the labels, with the interval of reports and comparisons."""
+    part = sample.truth[sample.known]
+    codes = None if sample.codes is None else sample.codes[sample.known]
+    if sample.low < 0:
+        interval = difference_interval(part, codes, binary=sample.binary, span=sample.high, level=level)
+    elif sample.binary:
+        interval = proportion_interval(part, codes, level)
+    else:
+        interval = mean_interval(part, codes, low=sample.low, high=sample.high, level=level)
+    return Estimate(mean(part), interval)
+
+
+def _in_strata(sample: _Sample, scores: Floats | None, level: float) -> Estimate:
+    """The estimate for differences of 0/1 labels, in strata of rows with the same probability and class of score.
+
+    A class without a labelled row joins the class with the nearest score.
+    """
+    chances = np.ones(len(sample.known)) if sample.chances is None else sample.chances
+    classes = np.zeros(len(sample.known)) if scores is None else scores.copy()
+    for chance in np.unique(chances):
+        own = chances == chance
+        labelled = np.unique(classes[own & sample.known])
+        if len(labelled):
+            classes[own] = labelled[np.abs(classes[own][:, None] - labelled).argmin(axis=1)]
+    strata = np.unique(np.stack([chances, classes]), axis=1, return_inverse=True)[1].ravel()
+    n = int(strata.max()) + 1
+    masks = [sample.known & (sample.truth == change) for change in (-1, 0, 1)]
+    counts = np.stack([np.bincount(strata[mask], minlength=n) for mask in masks], axis=1)
+    estimate = stratified_score(counts, np.bincount(strata, minlength=n) / len(strata), len(strata), level)
+    return estimate or Estimate(mean(sample.truth[sample.known]), None)
+
+
+def _weighted(sample: _Sample, slope: float, level: float) -> Estimate:
+    """PPI++ as the mean of one number per row: slope * score, plus correction / probability for labelled rows.
+
+    These numbers (or their clusters) are independent and lie in a known range, so `bounded_mean` covers the sampling of
+    rows and of labels. Corrections are centred at their (Hajek) mean, which reduces their variance.
+    """
+    known, judged, low, high = sample.known, slope * sample.judged, sample.low, sample.high
+    units = known.sum() if sample.codes is None else len(np.unique(sample.codes[known]))
+    chances = np.full(len(known), known.mean()) if sample.chances is None else sample.chances
+    corrections, odds = (sample.truth - judged)[known], 1 / chances[known]
+    centre = math.fsum((corrections * odds).tolist()) / math.fsum(odds.tolist())
+    rows = judged + centre
+    rows[known] += (corrections - centre) * odds
+    most = 1 / float(chances.min())
+    worst = min(slope * low + centre, slope * high + centre + (low - slope * high - centre) * most)
+    best = max(slope * high + centre, slope * low + centre + (high - slope * low - centre) * most)
+    value = mean(rows)
+    interval = mean_interval(rows, sample.codes, low=worst, high=best, level=level) if units > 1 else None
+    method = "ppi" if sample.codes is None else "cluster-ppi"
+    inside = interval and interval.clipped(low, high)._replace(method=method)
+    return Estimate(min(high, max(low, value)), inside)
+
+
+def _slope(sample: _Sample) -> float:
+    """The slope of a regression of labels on scores, clipped to 0..1.
+
+    0 if all rows are labelled, or all labelled rows have the same score.
+    """
+    scores = sample.judged[sample.known]
+    if sample.known.all() or not standard_deviation(scores):
+        return 0.0
+    odds = None if sample.chances is None else 1 / sample.chances[sample.known]
+    # Both moments are from the labelled rows: their errors cancel, so the ratio is more precise than with all scores.
+    covariance = np.cov(sample.truth[sample.known], scores, aweights=odds)
+    return min(1.0, max(0.0, float(covariance[0, 1] / covariance[1, 1])))
+
+
+_NEWTON_STEPS = 60
+_NEGLIGIBLE = 1e-12
+
+
+def stratified_score(
+    counts: npt.ArrayLike, shares: npt.ArrayLike, rows: float, level: float = LEVEL
+) -> Estimate | None:
+    """The sum over strata of share * mean, where each value is -1, 0 or 1.
+
+    Each end is the value whose distance from the estimate is z standard errors, with the most likely shares of -1, 0
+    and 1 in every stratum under that value: the score intervals of Tango (1998) and of Miettinen and Nurminen (1985),
+    extended to a weighted sum of the strata's means. So strata in which no error was observed do not count as free of
+    errors. The variance has two parts: within strata, by the number of sampled values, and between them, by the number
+    of rows from which the strata's shares were counted. With one stratum it is Tango's interval. A stratum without a
+    sampled value may have any mean from -1 to 1.
 
     Args:
-        parts: (rows,) each: corrections, of which those of labelled rows count, and predictions of the other rows.
+        counts: (strata, 3): sampled values of -1, 0 and 1.
+        shares: (strata,): each stratum's share of all rows; they add up to 1.
+        rows: all rows, sampled or not; infinity if the shares are known exactly.
+
+    Returns:
+        None for fewer than two sampled values.
+
+    >>> estimate = stratified_score([[4, 86, 10]], [1.0], math.inf)
+    >>> [round(end, 3) for end in estimate.interval[:2]]
+    [-0.015, 0.142]
+    >>> judged = stratified_score([[8, 2, 0], [2, 76, 2], [0, 1, 9]], [0.1, 0.8, 0.1], rows=1000)
+    >>> round(judged.value, 3), [round(end, 3) for end in judged.interval[:2]]
+    (0.01, [-0.059, 0.077])
     """
-    effects = np.zeros(len(known))
-    for rows, part in ((known, parts[0]), (~known, parts[1])):
-        effects[rows] = (part[rows] - mean(part[rows])) / rows.sum()
-    # The weight was fitted to the labelled rows, which costs one of them, as a slope does in a regression.
-    return sum_interval(
-        value, effects, codes, span=span, method="ppi-t", n=len(np.unique(codes[known])) - 1, level=level
-    )
+    table, weights = np.asarray(counts, np.float64), np.asarray(shares, np.float64)
+    sampled = table.sum(axis=1)
+    if sampled.sum() < 2:
+        return None
+    unknown = float(weights[sampled == 0].sum())
+    table, weights = table[sampled > 0], weights[sampled > 0]
+    value, z = _value(table, weights), normal_quantile(level)
+    low = _lower_end(table, weights, rows, z)
+    high = -_lower_end(table[:, ::-1], weights, rows, z)
+    return Estimate(value, Interval(max(-1.0, low - unknown), min(1.0, high + unknown), "stratified-score"))
 
 
-def _weight(judged: Floats, known: npt.NDArray[np.bool_], truth: Floats) -> float:
-    """Lambda; 0 where scores cannot help: all rows are labelled, or the labelled ones all have the same score."""
-    labelled, unlabelled = int(known.sum()), int((~known).sum())
-    scores = judged[known]
-    if not unlabelled or not standard_deviation(scores):
-        return 0.0
-    # Both moments from the labelled rows: their errors cancel, so the ratio is more precise than with var(all scores).
-    covariance = np.cov(truth[known], scores)
-    slope = float(covariance[0, 1] / covariance[1, 1])
-    return min(1.0, max(0.0, slope / (1 + labelled / unlabelled)))
+def _value(table: Floats, weights: Floats) -> float:
+    return float(weights @ ((table[:, 2] - table[:, 0]) / table.sum(axis=1)))
+
+
+def _lower_end(table: Floats, weights: Floats, rows: float, z: float) -> float:
+    """The smallest value that the score test does not reject."""
+    from scipy.optimize import brentq
+
+    value, sampled = _value(table, weights), table.sum(axis=1)
+    lowest = -float(weights.sum())
+    if value <= lowest + _NEGLIGIBLE:
+        return lowest
+
+    def rejected(pull: float) -> tuple[float, float]:
+        """The constrained mean under a pull towards -1, and how far beyond z standard errors it lies."""
+        down, _, up = _constrained(table, pull * weights)
+        means = up - down
+        within = np.maximum(up + down - means * means, 0.0)
+        mean = float(weights @ means)
+        between = max(0.0, float(weights @ (means * means)) - mean * mean) / rows
+        error = math.sqrt(float((weights * weights / sampled) @ within) + between)
+        # Where nothing has been pulled yet, both sides are 0, and that is not the end.
+        return mean, value - mean - z * error - _NEGLIGIBLE
+
+    most = float(sampled.sum())
+    while rejected(most)[1] < 0:
+        most *= 2
+    pull = brentq(lambda at: rejected(at)[1], 0.0, most, xtol=1e-9 * most, rtol=1e-12)
+    return rejected(float(pull))[0]
+
+
+def _constrained(table: Floats, pulls: Floats) -> tuple[Floats, Floats, Floats]:
+    """The likeliest shares of -1, 0 and 1 in each stratum, given the Lagrange multiplier of its mean.
+
+    They are down / (a - pull), none / a, up / (a + pull), with the a at which they add up to 1; where no -1 was sampled
+    and a reaches the pull, the rest are -1.
+
+    Returns:
+        Three arrays of shape (strata,).
+    """
+    down, none, up = table.T
+    # From the left of its root, Newton's method for a convex decreasing function never oversteps it.
+    at = np.maximum(np.where(down > 0, pulls + down, np.maximum(pulls, none + up - pulls)), 1e-300)
+    for _ in range(_NEWTON_STEPS):
+        apart, sum_ = np.where(down > 0, at - pulls, 1.0), at + pulls
+        excess = down / apart + none / at + up / sum_ - 1
+        if (excess <= _NEGLIGIBLE).all():
+            break
+        slope = down / apart**2 + none / at**2 + up / sum_**2
+        at = np.where(excess > 0, at + excess / slope, at)
+    same, better = none / at, up / (at + pulls)
+    return np.maximum(1 - same - better, 0.0), same, better

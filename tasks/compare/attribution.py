@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.clustered import Mask
+from answerkey.metrics_core.statistics.clustered import Mask, mean
 from answerkey.tasks.compare.paired_samples import SCORED, PairedSamples, pair_samples
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.reports.report import Report, read_pair
@@ -77,7 +76,7 @@ def movement(samples: PairedSamples, metric: str, field: str, *, same_method: bo
     shares[common] = (columns.new[common] - columns.old[common]) / common.sum()
     for values, side, sign in ((columns.new, after, 1), (columns.old, before, -1)):
         alone = side & ~common
-        centre = _mean(values[common]) if common.any() else 0.0
+        centre = mean(values[common]) if common.any() else 0.0
         shares[alone] = sign * (values[alone] - centre) / side.sum()
     causes = _causes(samples, common, same_method=same_method)
     # Rows where nothing changed, the number least of all, are no cause of anything.
@@ -87,12 +86,8 @@ def movement(samples: PairedSamples, metric: str, field: str, *, same_method: bo
         for cause in CAUSES
         if (touched := causes[cause] & either).any()
     )
-    old, new = _mean(columns.old[before]), _mean(columns.new[after])
+    old, new = mean(columns.old[before]), mean(columns.new[after])
     return Movement(metric, field, old, new, new - old, parts)
-
-
-def _mean(values: npt.NDArray[np.float64]) -> float:
-    return math.fsum(values.tolist()) / len(values)
 
 
 def _causes(samples: PairedSamples, common: Mask, *, same_method: bool) -> dict[Cause, Mask]:
@@ -132,6 +127,9 @@ class Changed:
     what: str
     old: str | None
     new: str | None
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.old or 'none'} → {self.new or 'none'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +186,7 @@ def _changed(old: Report, new: Report) -> Iterator[Changed]:
     before, after = old.manifest, new.manifest
     for metric, signature in after["signatures"].items():
         for change in signature_changes(before["signatures"].get(metric, signature), signature):
-            yield Changed(change.kind, f"{metric}, {change.part}", change.old, change.new)
+            yield replace(change, what=f"{metric}, {change.what}")
     if before.get("code") != after.get("code"):
         yield Changed("code", "revision", before.get("code"), after.get("code"))
     yield from _compared("library", before.get("versions", {}), after.get("versions", {}))
@@ -214,27 +212,14 @@ def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureChange:
-    """One part of a signature that changed: what kind of thing it is, and both values; None where one lacks it."""
-
-    kind: ChangeKind
-    part: str
-    old: str | None
-    new: str | None
-
-    def __str__(self) -> str:
-        return f"{self.part} {self.old or 'none'} → {self.new or 'none'}"
-
-
-def signature_changes(old: str, new: str) -> tuple[SignatureChange, ...]:
+def signature_changes(old: str, new: str) -> tuple[Changed, ...]:
     """The parts in which two signatures of one metric differ, in the order of the new one.
 
     A signature is `metric|vN|part:value|...`; `vN` counts the versions of the metric's code.
     """
     before, after = _parts(old), _parts(new)
     return tuple(
-        SignatureChange(_kind(part), part, before.get(part), after.get(part))
+        Changed(_kind(part), part, before.get(part), after.get(part))
         for part in dict.fromkeys([*after, *before])
         if before.get(part) != after.get(part)
     )

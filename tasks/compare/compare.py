@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter
+from dataclasses import fields as fields_of_class
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.paired import PairedDifference
 from answerkey.metrics_core.statistics.ppi import ppi_difference
+from answerkey.tasks.compare.earlier import removed_notes
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
     SCORED,
@@ -42,7 +42,7 @@ from answerkey.tasks.compare.paired_samples import (
 from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods, unanswered_warnings
 from answerkey.tasks.reports.headline import LABELLED, fields_of, headlines
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_pair, read_reports
-from answerkey.tasks.warehouse.content import seal
+from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -62,13 +62,8 @@ _OF_PAIR = {
 }
 """What all rows about two reports share: attribute of `Comparison` to column."""
 
-_OF_ROW = {
-    **{name: name for name in ("metric", "field", "slice", "n_common", "n_only_old", "n_only_new", "old", "new")},
-    **{"difference": "difference", "low": "ci_low", "high": "ci_high"},
-    **{name: name for name in ("p", "p_adjusted", "mde", "needed", "fixed", "broken", "test", "note", "level")},
-    **{name: name for name in ("people", "people_low", "people_high", "n_labelled", "n_clusters", "mde_note")},
-    **{name: name for name in ("n_unanswered", "low_with_unanswered")},
-}
+_OF_ROW = {field.name: field.name for field in fields_of_class(FieldComparison)} | {"low": "ci_low", "high": "ci_high"}
+"""What a row has of its own: attribute of `FieldComparison` to column."""
 _COUNTS = ("missing_old", "missing_new")
 
 
@@ -169,7 +164,11 @@ def _compare(
         old.report_id,
         new.report_id,
         tuple(rows),
-        (*comparison_warnings(samples, [name.partition(".")[0] for name in wanted]), *unanswered_warnings(new, rows)),
+        (
+            *comparison_warnings(samples, [name.partition(".")[0] for name in wanted]),
+            *unanswered_warnings(new, rows),
+            *(note for name in wanted[:1] for note in removed_notes(samples, name)),
+        ),
         not_comparable=_nothing(wanted, differ),
         n_common=int((samples.in_old & samples.in_new).sum()),
         n_only_old=int((samples.in_old & ~samples.in_new).sum()),
@@ -306,13 +305,10 @@ def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
 
 
 def _store(home: Home, comparisons: Sequence[Comparison], *, seed: int) -> None:
-    """Write what was compared together, in place of what was stored about the same reports and family of fields.
-
-    All in one transaction, so that they have one `created_at`, by which it is known that they belong together.
-    """
+    """Write what was compared together, in place of what was stored about the same reports and family of fields."""
     import pyarrow as pa
 
-    rows = [{"seed": seed} | row for one in comparisons for row in by_column(one)]
+    rows = [{"seed": seed} | row for one in comparisons for row in _by_column(one)]
     with home.warehouse.writing() as warehouse:
         for one in comparisons:
             warehouse.execute(_SQL["forget"], {"old": one.old, "new": one.new, "family": one.family})
@@ -320,10 +316,10 @@ def _store(home: Home, comparisons: Sequence[Comparison], *, seed: int) -> None:
             warehouse.register("compared", pa.Table.from_pylist(rows))
             warehouse.execute("INSERT INTO comparisons BY NAME SELECT *, now() AS created_at FROM compared")
             warehouse.unregister("compared")
-        seal(warehouse, {"comparisons": [f"{one.new} against {one.old}" for one in comparisons]})
+        write_checksums(warehouse, {"comparisons": [f"{one.new} against {one.old}" for one in comparisons]})
 
 
-def by_column(comparison: Comparison) -> list[dict[str, Any]]:
+def _by_column(comparison: Comparison) -> list[dict[str, Any]]:
     """The rows of a comparison as the table `comparisons` has them, less the seed and the time."""
     about = {column: getattr(comparison, name) for name, column in _OF_PAIR.items()}
     about["warnings"] = list(comparison.warnings)
@@ -332,8 +328,7 @@ def by_column(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _columns(row: FieldComparison) -> dict[str, Any]:
     values = {column: getattr(row, name) for name, column in _OF_ROW.items()}
-    counts = {name: json.dumps(dict(getattr(row, name))) for name in _COUNTS}
-    return values | counts | {"finding": row.finding}
+    return values | {name: json.dumps(dict(values[name])) for name in _COUNTS} | {"finding": row.finding}
 
 
 def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str = HEADLINES) -> tuple[Comparison, ...]:
@@ -352,49 +347,6 @@ def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str
     return tuple(map(_comparison, comparisons.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedTogether:
-    """Stored comparisons that were made together: the rows of each, by column."""
-
-    rows: tuple[tuple[Mapping[str, Any], ...], ...]
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """The old and the new report of each."""
-        return [(rows[0]["old_report"], rows[0]["new_report"]) for rows in self.rows]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all are there that their p-values were adjusted for: one that is made again leaves the others."""
-        return len(self.rows) == int(self.rows[0][0]["n_candidates"])
-
-
-def stored_together(home: Home) -> list[ComparedTogether]:
-    """Every stored comparison, with those that it was made with."""
-    with home.warehouse.reading() as warehouse:
-        found = warehouse.execute(_SQL["together"])
-        names = [column[0] for column in found.description]
-        rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-    return [
-        ComparedTogether(tuple(tuple(pair) for _, pair in groupby(group, itemgetter("new_report", "old_report"))))
-        for _, group in groupby(rows, itemgetter("created_at", "family"))
-    ]
-
-
-def compared_again(home: Home, made: ComparedTogether) -> tuple[Comparison, ...]:
-    """The same comparisons, from the scores. What they are corrected for is known where they are whole.
-
-    Raises:
-        UserError: one of the reports is not there.
-    """
-    reports = [read_pair(home, *pair) for pair in made.pairs]
-    wanted = [[f"{row['metric']}.{row['field']}" for row in rows if row["slice"] == ALL] for rows in made.rows]
-    first = made.rows[0][0]
-    # A field that was not compared has no interval.
-    level = next((row["level"] for rows in made.rows for row in rows if row["difference"] is not None), LEVEL)
-    return _compare_pairs(home, reports, wanted, first["n_candidates"], Settings(first["seed"], level), first["family"])
-
-
 def _comparison(rows: Sequence[Mapping[str, Any]]) -> Comparison:
     about = {name: rows[0][column] for name, column in _OF_PAIR.items()}
     about["warnings"] = tuple(about["warnings"])
@@ -402,5 +354,5 @@ def _comparison(rows: Sequence[Mapping[str, Any]]) -> Comparison:
 
 
 def _row(row: Mapping[str, Any]) -> FieldComparison:
-    counts = {name: json.loads(row[name]) for name in _COUNTS}
-    return FieldComparison(**{name: row[column] for name, column in _OF_ROW.items()}, **counts)
+    values = {name: row[column] for name, column in _OF_ROW.items()}
+    return FieldComparison(**values | {name: json.loads(row[name]) for name in _COUNTS})

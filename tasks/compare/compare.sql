@@ -4,9 +4,5 @@ SELECT * FROM comparisons
 WHERE new_report IN (SELECT unnest($reports)) AND family = $family
 ORDER BY list_position($reports, new_report), created_at, old_report, place
 
--- name: together
--- All of them. What was made together has one time, being written in one transaction.
-SELECT * FROM comparisons ORDER BY created_at, family, new_report, old_report, place
-
 -- name: forget
 DELETE FROM comparisons WHERE old_report = $old AND new_report = $new AND family = $family

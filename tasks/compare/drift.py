@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import USES_FACTS
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Codes, mean
-from answerkey.metrics_core.statistics.intervals import LEVEL, percent
+from answerkey.metrics_core.statistics.intervals import LEVEL, decimals, percent
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, floats
-from answerkey.tasks.reports.report import Moment, Report, read_reports
+from answerkey.tasks.reports.report import Report, ReportPoint, read_reports
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -88,7 +89,7 @@ class Drift:
     sentence: str
 
 
-def drift(home: Home, moments: Sequence[Moment]) -> Drift:
+def drift(home: Home, moments: Sequence[ReportPoint]) -> Drift:
     """Test whether the last of `moments` differs from those before it; all are of one field, oldest first.
 
     Raises:
@@ -108,10 +109,17 @@ def drift(home: Home, moments: Sequence[Moment]) -> Drift:
     *before, now = read_reports(home, [one.report_id for one in (*trailing, newest)])
     samples = _samples(home, before, now, metric, field)
     changed = (*_changed(before, now), *_judged_otherwise(home, before, now, metric))
-    return _drift(samples, before, now, now.range(metric, field), changed)
+    tested = _drift(samples, before, now, now.range(metric, field), changed)
+    if tested.difference is None:
+        return tested
+    answers = ""
+    if any(one.what == "answers" for one in changed):
+        last = next(report for report in reversed(before) if report.release == now.release)
+        answers = _answers(home, last, now, metric, field)
+    return replace(tested, sentence=f"{tested.sentence}. {'. '.join(_why(tested, before, now, answers))}.")
 
 
-def _why_not(home: Home, newest: Moment, earlier: Sequence[Moment], n_alike: int) -> str | None:
+def _why_not(home: Home, newest: ReportPoint, earlier: Sequence[ReportPoint], n_alike: int) -> str | None:
     """Why there is no test; None where there is one."""
     metric, _, field = newest.field.partition(".")
     if (metric, field) == CORPUS_BLEU:
@@ -131,7 +139,7 @@ def _why_not(home: Home, newest: Moment, earlier: Sequence[Moment], n_alike: int
     old, new = read_reports(home, [others[-1].report_id, newest.report_id])
     signatures = [str(report.manifest["signatures"].get(metric)) for report in (old, new)]
     changes = ", ".join(
-        f"{change.kind} {change}" if change.kind != change.part else str(change)
+        f"{change.kind} {change}" if change.kind != change.what else str(change)
         for change in signature_changes(*signatures)
     )
     return f"{start} Since {old.report_id} the method changed: {changes}."
@@ -139,11 +147,17 @@ def _why_not(home: Home, newest: Moment, earlier: Sequence[Moment], n_alike: int
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Numbers by sample, shape (samples,), the newest NaN where there is none; `codes` of clusters."""
+    """Numbers by sample, shape (samples,), the newest NaN where there is none; `codes` of clusters.
+
+    `n_trailing` of shape (samples,) counts the reports behind each trailing number. `means` has, for each trailing
+    report, its id, its mean, and that of the newest report on the same samples.
+    """
 
     trailing: Floats
     newest: Floats
     codes: Codes | None
+    n_trailing: npt.NDArray[np.int64]
+    means: Sequence[tuple[str, float, float]]
 
     def changes(self, worst: float | None = None) -> tuple[Floats, Codes | None]:
         """Newest less trailing, with the clusters; without the samples that have no newest number, or with `worst`."""
@@ -155,13 +169,13 @@ class _Samples:
 
 def _samples(home: Home, before: Sequence[Report], now: Report, metric: str, field: str) -> _Samples:
     reports = [report.report_id for report in (*before, now)]
-    parameters = {"reports": reports, "newest": now.report_id, "metric": metric, "field": field}
+    parameters: dict[str, Any] = {"reports": reports, "newest": now.report_id, "metric": metric, "field": field}
+    parameters["facts"] = metric in USES_FACTS
     with home.warehouse.reading() as warehouse:
-        found: dict[str, Any] = warehouse.execute(
-            _SQL["samples"], {**parameters, "facts": metric in USES_FACTS}
-        ).fetchnumpy()
+        found: dict[str, Any] = warehouse.execute(_SQL["numbers"] + "\n" + _SQL["samples"], parameters).fetchnumpy()
+        means = warehouse.execute(_SQL["numbers"] + "\n" + _SQL["means"], parameters).fetchall()
     codes = found["cluster"].astype(np.intp) if found["clustered"].any() else None
-    return _Samples(floats(found["trailing"]), floats(found["newest"]), codes)
+    return _Samples(floats(found["trailing"]), floats(found["newest"]), codes, found["n_trailing"], means)
 
 
 def _drift(
@@ -191,7 +205,7 @@ def _drift(
     found = Drift(
         now.report_id, trailing, n, missing, *means, mean(changes), interval.low, interval.high, finding, changed, ""
     )
-    return _said(found, before, now, undone=undone)
+    return replace(found, sentence=_said(found, samples, before, now, undone=undone))
 
 
 def _changed(before: Sequence[Report], now: Report) -> Iterator[ManifestChange]:
@@ -240,41 +254,77 @@ def _text(value: object) -> str:
     return cut(one_line(text), _LONGEST)
 
 
-def _said(found: Drift, before: Sequence[Report], now: Report, *, undone: bool) -> Drift:
-    """The same with its sentence."""
+def _ordered(before: Sequence[Report], now: Report) -> bool:
+    """Whether the newest report came after the others: those of one run are in the order of a file."""
+    return all(report.run_id != now.run_id for report in before)
+
+
+def _said(found: Drift, samples: _Samples, before: Sequence[Report], now: Report, *, undone: bool) -> str:
+    """How the newest report compares with the mean of the trailing ones."""
     assert found.now is not None and found.low is not None and found.high is not None
     what = f"is {found.finding} than" if found.finding else "is not shown to differ from"
-    many = f"the {len(before)} comparable reports before it"
-    numbers = (
-        f"{found.now:.3f} against their mean of {found.before:.3f} on the same {found.n:,} samples "
-        f"({found.difference:+.3f}, {percent(LEVEL)} interval {found.low:+.3f} to {found.high:+.3f})"
+    ordered = _ordered(before, now)
+    others = f"the {len(before)} {'' if ordered else 'other '}comparable reports{' before it' if ordered else ''}"
+    complete = (samples.n_trailing[np.isfinite(samples.newest)] == len(before)).all()
+    sentence = (
+        f"{now.report_id} {what} the mean of {others}: {found.now:.3f} against {found.before:.3f} on "
+        f"{'the same ' if complete else ''}{found.n:,} samples ({found.difference:+.3f}, {percent(LEVEL)} interval "
+        f"{found.low:+.{decimals(found.low, 0.0)}f} to {found.high:+.{decimals(found.high, 0.0)}f})"
     )
-    sentences = [f"{now.report_id} {what} {many}: {numbers}"]
+    if not complete:
+        sentence += "; not all of these reports have a number for each, and the mean is over those that do"
+    sign = 1 if found.finding == "higher" else -1
+    unlike = [f"{name} ({mean:.3f})" for name, mean, newest in samples.means if sign * (newest - mean) <= 0]
+    if found.finding and unlike:
+        opposite = "lower" if found.finding == "higher" else "higher"
+        sentence += f"; of these, {', '.join(unlike)} {'is' if len(unlike) == 1 else 'are'} not {opposite}"
     if found.missing:
         end = "; with the lowest score for those, nothing is shown" if undone else ""
-        sentences[0] += f"; {found.missing:,} more have no number in it{end}"
-    sentences += _why(found, before, now)
-    return replace(found, sentence=". ".join(sentences) + ".")
+        sentence += f"; {found.missing:,} more have no number in it{end}"
+    return sentence
 
 
-def _why(found: Drift, before: Sequence[Report], now: Report) -> Iterator[str]:
-    """What changed, and whether that can be the cause. Of another data set version, only unchanged samples count."""
+def _answers(home: Home, last: Report, now: Report, metric: str, field: str) -> str:
+    """What became of the questions and answers of the `last` report about the same release, whose answers differ."""
+    about = {"old": last.report_id, "new": now.report_id, "metric": metric, "field": field}
+    with home.warehouse.reading() as warehouse:
+        row = warehouse.execute(_SQL["answers"], about).fetchone()
+    n, n_other, n_gone, n_new, mean_gone = row or (0, 0, 0, 0, None)
+    if not n_gone and not n_new:
+        what = "answers" if n_other else "labels or slices of the answers"
+        return f"Only the {what} are new: the release is {now.release} as before, and it is measured in the same way"
+    scored = "" if mean_gone is None else f" (it scored {mean_gone:.3f} on them)"
+    same = "the same" if not n_other else f"new for {n_other:,}"
+    return (
+        f"The questions are not those of {last.report_id}: {n_gone:,} of them are gone{scored} and {n_new:,} are new; "
+        f"the answers to the other {n:,} are {same}"
+    )
+
+
+def _why(found: Drift, before: Sequence[Report], now: Report, answers: str) -> Iterator[str]:
+    """What changed, and whether that can be the cause. Of another data set version, only unchanged samples count.
+
+    `answers` says what became of the questions and answers of the same release.
+    """
     causes = [one for one in found.changed if one.what not in ("answers", "data set version")]
-    shown = ", ".join(map(str, causes))
+    ordered = _ordered(before, now)
+    than = "before" if ordered else "in the others"
+    shown = ", ".join(f"{one.what} ({one.now}, {than} {', '.join(one.before)})" for one in causes)
     if len(causes) > 1:
         end = ": which of these moved it cannot be told" if found.finding else ""
-        yield f"These changed at once: {shown}{end}"
+        yield f"These changed at once: {shown}{end}" if ordered else f"These differ at once: {shown}{end}"
     elif causes and causes[0].what == "release":
-        yield f"Of what is recorded only the release changed: {causes[0].now}, before {', '.join(causes[0].before)}"
+        verb = "changed" if ordered else "differs"
+        yield f"Of what is recorded only the release {verb}: {causes[0].now}, {than} {', '.join(causes[0].before)}"
     elif causes:
-        yield f"Of what is recorded only this changed: {shown}"
-    elif any(one.what == "answers" for one in found.changed):
-        yield f"Only the answers are new: the release is {now.release} as before, and it is measured in the same way"
-    else:
+        yield f"Of what is recorded only this {'changed' if ordered else 'differs'}: {shown}"
+    elif not answers:
         yield "Nothing changed that is recorded"
+    if answers and (not causes or not answers.startswith("Only")):
+        yield answers
     releases = dict.fromkeys(report.release for report in before)
     if len(releases) > 1:
-        yield f"The reports before it are about several releases: {', '.join(releases)}"
+        yield f"The {'reports before it' if ordered else 'others'} are about several releases: {', '.join(releases)}"
     for one in found.changed:
         if one.what == "data set version":
             yield f"The data set has another version ({one.now}), and samples that changed in it are left out"

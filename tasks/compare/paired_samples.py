@@ -5,7 +5,7 @@ Every read is a session of its own, so that other sessions need not wait long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.clustered import Codes, Mask
 from answerkey.metrics_core.statistics.intervals import SumStatistic
 from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
-from answerkey.tasks.reports.report import NOT_LABELLED, Report
+from answerkey.tasks.reports.report import NOT_LABELLED, Report, labels
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -36,6 +36,10 @@ _OF_THE_DATA = [NO_REFERENCE.reason, NO_QUESTION.reason, NOT_LABELLED]
 _COUNTS = 10
 """Of the statistics behind BLEU, per answer."""
 _MOST_GROUPS = 2_000
+_LEAST_DEPENDENCE = 0.01
+"""Of the variance of a mean: a few copies among many samples are as good as independent, and cost no better method."""
+_LANGUAGE = "^(|.*?[-_.:/#])([A-Za-z]{2}(?:-[A-Z]{2})?)(|[-_.:/#].*)$"
+"""The id of a sample with the code of a language in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,10 @@ class PairedSamples:
         facts_changed: both have it, with other facts.
         same_answer: both have it, with the same answer; same_label: with the same human label, or with none.
         old_length, new_length: of the answers, in characters; NaN where there is none.
-        clusters: codes of what is not independent, None where the data have no clusters.
+        labelled: people have labelled the answers of both; relabelled: they have called the same answer right in one
+            and wrong in the other.
+        clusters: codes of what is not independent, None where all samples are.
+        cluster_notes: where these are not simply the clusters that the data set has, what they are: whole sentences.
     """
 
     home: Home
@@ -124,9 +131,12 @@ class PairedSamples:
     facts_changed: Mask
     same_answer: Mask
     same_label: Mask
+    labelled: Mask
+    relabelled: Mask
     old_length: npt.NDArray[np.float64]
     new_length: npt.NDArray[np.float64]
     clusters: npt.NDArray[np.int64] | None
+    cluster_notes: tuple[str, ...]
     slices: tuple[Slices, ...]
 
     def changed_for(self, metric: str) -> Mask:
@@ -188,7 +198,7 @@ class PairedSamples:
                 yield f"{one.column}={value}", one.old == code, one.new == code
 
 
-_MASKS = ("in_old", "in_new", "changed", "facts_changed", "same_answer", "same_label")
+_MASKS = ("in_old", "in_new", "changed", "facts_changed", "same_answer", "same_label", "labelled", "relabelled")
 
 
 def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
@@ -197,6 +207,12 @@ def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
     with home.warehouse.reading() as warehouse:
         found: dict[str, Any] = warehouse.execute(_SQL["sides"] + "\n" + _SQL["samples"], parameters).fetchnumpy()
         slices = tuple(_slices(warehouse, parameters))
+        languages = warehouse.execute(
+            _SQL["sides"] + "\n" + _SQL["languages"], {**parameters, "code": _LANGUAGE}
+        ).fetchone()
+    clusters, notes = _clusters(found, labels((old, new)))
+    if not found["clustered"].any():
+        notes += tuple(_languages(*(languages or ())))
     masks: dict[str, Any] = {name: found[name].astype(bool) for name in _MASKS}
     return PairedSamples(
         home,
@@ -205,9 +221,80 @@ def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
         **masks,
         old_length=floats(found["old_length"]),
         new_length=floats(found["new_length"]),
-        clusters=found["cluster"].astype(np.int64) if found["clustered"].any() else None,
+        clusters=clusters,
+        cluster_notes=notes,
         slices=slices,
     )
+
+
+def _clusters(
+    columns: Mapping[str, Any], names: Mapping[str, str]
+) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
+    """Codes of shape (samples,), None where all samples are independent, and notes; `names` of the old and new report.
+
+    Samples that are together in the data of either release are dependent: neither file can undo what the other shows.
+    Of the others, those with the same question and the same answers in both releases are copies, and no more evidence
+    than one of them.
+    """
+    clustered = columns["clustered"].astype(bool)
+    codes, notes = columns["cluster"].astype(np.int64), []
+    sides = [
+        (np.asarray(columns[f"{side}_cluster"]), columns[f"in_{side}_cluster"].astype(bool)) for side in ("old", "new")
+    ]
+    both = sides[0][1] & sides[1][1]
+    if (sides[0][0][both] != sides[1][0][both]).any():
+        codes = _connected(sides)
+        n_old, n_new, n_pairs = (
+            len(np.unique(part, axis=0))
+            for part in (*(side[both] for side, _ in sides), np.stack([side[both] for side, _ in sides], axis=1))
+        )
+        if not n_old == n_new == n_pairs:
+            old, new = names.values()
+            notes.append(
+                f"The {both.sum():,} samples with a cluster in both data sets are in {n_old:,} clusters with {old} and "
+                f"in {n_new:,} with {new}. Samples that are in one cluster with either count as dependent, which makes "
+                f"{len(np.unique(codes[both])):,}."
+            )
+    copies = columns["copies"]
+    _, first, group, counts = np.unique(copies[~clustered], return_index=True, return_inverse=True, return_counts=True)
+    if (counts * (counts - 1.0)).sum() > _LEAST_DEPENDENCE * len(copies):
+        codes[~clustered] = codes.max(initial=0) + 1 + first[group]
+        n, several = int(counts[counts > 1].sum()), int((counts > 1).sum())
+        notes.append(
+            f"{n:,} samples have the same question and the same answers as another one: these copies are "
+            f"{several:,} cluster{'' if several == 1 else 's'}, which count as one sample each. If they are different "
+            "questions, map a column that names each as its cluster (--map cluster=COLUMN)."
+        )
+        clustered = np.ones(len(copies), bool)
+    return codes if clustered.any() else None, tuple(notes)
+
+
+def _connected(sides: Sequence[tuple[npt.NDArray[np.uint64], Mask]]) -> npt.NDArray[np.int64]:
+    """Which samples are connected through clusters, where each side has a name for those in its mask."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = n_nodes = len(sides[0][1])
+    rows, nodes = [], []
+    for cluster, known in sides:
+        names, code = np.unique(cluster[known], return_inverse=True)
+        rows.append(np.flatnonzero(known))
+        nodes.append(n_nodes + code)
+        n_nodes += len(names)
+    edges = np.concatenate(rows), np.concatenate(nodes)
+    graph = coo_array((np.ones(len(edges[0]), bool), edges), shape=(n_nodes, n_nodes))
+    codes: npt.NDArray[np.int64] = connected_components(graph, directed=False)[1][:n].astype(np.int64)
+    return codes
+
+
+def _languages(questions: int, n: int, languages: int, total: int, first: str, last: str) -> Iterator[str]:
+    """A note where most samples seem to be questions in several languages. Ids may look so by chance, so most are."""
+    if 2 * n >= total and n >= 2 * languages and questions > 1:
+        yield (
+            f"{n:,} samples seem to be {questions:,} questions in several languages ({first}, {last}). The answers to "
+            "one question are not independent: map a column that names the question as the cluster "
+            "(--map cluster=COLUMN)."
+        )
 
 
 def _parameters(old: Report, new: Report) -> dict[str, Any]:

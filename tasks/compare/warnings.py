@@ -7,16 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from answerkey.metrics_core.comparison import ALL, FieldComparison
-from answerkey.metrics_core.metrics.preference import Preference
+from answerkey.metrics_core.gate.evidence import Veto
+from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples
-from answerkey.tasks.reports.manifest import changed_models
+from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, order_warnings, uniform_warnings
 from answerkey.tasks.reports.report import Report, Score, labels
 
 LENGTH_RATIO = 1.5
 """Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
 
+LEAST_CONSISTENT = 0.8
+"""The share of pairs on which both orders must give one verdict: what a judge must be right on of its probes."""
+
 _COVERAGE_GAP = 0.01
+_FALLBACK_SHIFT = 0.01
+"""How far verdicts of fallback judges may move a difference: half of the smallest margin that is usual."""
+_MOST_RELABELLED = 0.01
+"""Of the labelled samples: where more answers than that have two labels, labels do not decide between releases."""
 
 
 def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -30,21 +38,106 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
         *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
         *changed_models(samples.old.manifest, samples.new.manifest, [one for one in metrics if one not in differ]),
         *_samples(samples),
-        *_swayed(samples.new, metrics),
+        *_of_judges(samples.old, samples.new, metrics),
+        *samples.cluster_notes,
+        *relabelled_notes(samples),
         *_coverage(samples.old, samples.new, [metric for metric in metrics if metric not in differ]),
     )
 
 
 def differing_methods(old: Report, new: Report) -> dict[str, str]:
-    """By metric that both reports have and that they computed differently: what differs, in words."""
+    """By metric that both reports have and that they computed differently: what differs, in words.
+
+    Reports that were judged by the same judges in name differ where fallback judges gave more of the verdicts in one.
+    """
     before: Mapping[str, str] = old.manifest["signatures"]
     after: Mapping[str, str] = new.manifest["signatures"]
-    return {
+    reasons = {
         metric: "computed in another way, "
         + ", ".join(str(change) for change in signature_changes(before[metric], signature))
         for metric, signature in after.items()
         if before.get(metric, signature) != signature
     }
+    same = [metric for metric in after if metric in before and metric not in reasons]
+    return reasons | {metric: why for metric in same if (why := _other_judges(old, new, metric))}
+
+
+def _other_judges(old: Report, new: Report, metric: str) -> str:
+    """Why the verdicts of fallback judges forbid a comparison, as part of a sentence; empty where they do not.
+
+    A fallback that gave a share more of the verdicts of one report may have moved its mean by that share, or by what is
+    known where it has judged the same answers as the named judges: the share times the most that they may differ on.
+    """
+    reports = (old, new)
+    noted = [(report.manifest.get("judge") or {}).get("fallbacks", {}).get(metric) for report in reports]
+    shift = 0.0
+    for judge in sorted({judge for side in noted if side for judge in side["by"]}):
+        shares = [side["by"].get(judge, 0) / side["of"] if side else 0.0 for side in noted]
+        # Where more of the verdicts are the fallback's: another release has other answers, on which it may not differ.
+        both, differ = (noted[shares.index(max(shares))] or {"both": {}})["both"].get(judge, (0, 0))
+        interval = clopper_pearson(differ, both) if both else None
+        shift += abs(shares[1] - shares[0]) * (interval.high if interval else 1.0)
+    if shift <= _FALLBACK_SHIFT:
+        return ""
+    names = labels(reports)
+    sides = [
+        f"{sum(side['by'].values()):,} of {side['of']:,} answers of {names[report.report_id]}"
+        for report, side in zip(reports, noted, strict=True)
+        if side
+    ]
+    again = " and ".join(
+        f"answerkey rerun {report.report_id} --only-failed" for report, side in zip(reports, noted, strict=True) if side
+    )
+    return f"judged by other judges: fallbacks judged {' and '.join(sides)}; ask the named judges again with {again}"
+
+
+def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
+    """Why the scores of a metric decide nothing because of what its judges did, each as part of a sentence."""
+    reasons = []
+    for report in (old, new):
+        noted = (report.manifest.get("judge") or {}).get("orders", {}).get(metric)
+        if noted and noted["consistent"] < LEAST_CONSISTENT * (noted["consistent"] + noted["decided"]):
+            asked = noted["consistent"] + noted["decided"]
+            reasons.append(
+                f"the judge gave one verdict in both orders on only {noted['consistent']:,} of {asked:,} pairs of "
+                f"{labels((old, new))[report.report_id]}, less than {LEAST_CONSISTENT:.0%}"
+            )
+    return tuple(reasons)
+
+
+def judge_notes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
+    """Sentences on what the judges of a metric did that a reader of its scores needs; nothing changes a verdict."""
+    sentences = (fallback_warnings, order_warnings, uniform_warnings)
+    names = labels((old, new))
+    return tuple(
+        f"{names[report.report_id]}: {line}"
+        for report in (old, new)
+        for sentence in sentences
+        for line in sentence(report.manifest)
+        if line.startswith(f"{metric}: ")
+    )
+
+
+def relabelled_notes(samples: PairedSamples) -> Iterator[str]:
+    """A sentence about answers, the same word for word, that people called right in one release only."""
+    if samples.relabelled.any():
+        yield f"{_relabelled(samples)}. Labels move by that alone: label these answers once for both releases."
+
+
+def relabelled_vetoes(samples: PairedSamples, fields: Sequence[str]) -> Iterator[Veto]:
+    """A veto for each METRIC.FIELD of `fields`, which rest on human labels, where more than 1 % of these contradict."""
+    if samples.relabelled.sum() > _MOST_RELABELLED * samples.labelled.sum():
+        reason = f"{_relabelled(samples)}; label these answers once for both releases"
+        yield from (Veto(name, reason) for name in fields)
+
+
+def _relabelled(samples: PairedSamples) -> str:
+    n, names = int(samples.relabelled.sum()), labels((samples.old, samples.new))
+    what = "answer with the same text has" if n == 1 else "answers with the same text have"
+    return (
+        f"{n:,} {what} another label in {names[samples.new.report_id]} than in {names[samples.old.report_id]}, of "
+        f"{int(samples.labelled.sum()):,} questions that people labelled in both"
+    )
 
 
 def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterator[str]:
@@ -52,9 +145,10 @@ def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterato
     for row in rows:
         least = row.low_with_unanswered
         if row.slice == ALL and row.low is not None and least is not None and least <= 0 < row.low:
+            start = f"{least:+.{decimals(least, 0.0)}f}"
             yield (
                 f"{row.name} is not called better: {new.release} did not answer {row.n_unanswered:,} samples that have "
-                f"a score in the old report, and with the lowest score for them the interval starts at {least:+.3f}"
+                f"a score in the old report, and with the lowest score for them the interval starts at {start}"
             )
 
 
@@ -96,17 +190,11 @@ def _samples(samples: PairedSamples) -> Iterator[str]:
     )
 
 
-def _swayed(new: Report, metrics: Sequence[str]) -> Iterator[str]:
-    """The position bias of a judge that compared two answers."""
-    means = {score.field: score.mean for score in new.overall if score.metric == Preference.name}
-    consistent, first = means.get("consistent"), means.get("first")
-    if Preference.name in metrics and consistent is not None and first is not None and consistent < 1:
-        # A pair on which both orders agree counts a half, so what is left is that of the pairs which the order decided.
-        shown_first = 0.5 + (first - 0.5) / (1 - consistent)
-        yield (
-            f"{Preference.name}: the order in which the answers were shown decided {1 - consistent:.1%} of the pairs, "
-            f"which count as ties; in these, the answer shown first was preferred {shown_first:.1%} of the time"
-        )
+def _of_judges(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:
+    """What the judges did; one that nearly always goes by the order of two answers is no judge of them."""
+    for metric in dict.fromkeys(metrics):
+        yield from judge_notes(old, new, metric)
+        yield from (f"{metric}: {reason}" for reason in judge_vetoes(old, new, metric))
 
 
 def _coverage(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from itertools import combinations
+from statistics import median
 from typing import Any
 
+import numpy as np
+
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import Calibrated, Missing
+from answerkey.metrics_core.gate.evidence import BiasShift, Calibrated, Missing
 from answerkey.metrics_core.judges.calibration import HumanAgreement, Labelled, human_agreement
-from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, numbers, proportion_interval
+from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
 from answerkey.tasks.reports.report import LABEL, MOST_LABELLED, Report, latest_run, read_reports, report_named
-from answerkey.tasks.warehouse.content import seal
+from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.sql import statements, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class LabelledScore:
     second: bool | None = None
 
 
+OFFLINE_ALONE = "|judge:offline@"
+"""In the signature of a metric whose verdicts are all the offline judge's; a cascade has another judge."""
 STORED = "stored"
 """In the signature of scores that a labels file brings."""
 
@@ -201,7 +207,7 @@ def _calibrated(
 def _corrected(release: str, rows: list[LabelledScore]) -> CorrectedMean:
     """PPI++ over all answers of a release that have a score."""
     scored = [row for row in rows if row.score is not None]
-    scores = numbers([row.score for row in rows if row.score is not None], "scores")
+    scores = np.array([row.score for row in scored], np.float64)
     clusters = [row.cluster for row in scored]
     codes = codes_of(clusters, len(scored))
     binary = bool(set(scores.tolist()) <= {0.0, 1.0})
@@ -275,30 +281,26 @@ def store_calibration(home: Home, found: Calibration) -> None:
             warehouse.execute(
                 f"INSERT INTO calibrations (created_at, {', '.join(row)}) VALUES (now(), {places})", list(row.values())
             )
-        seal(
+        write_checksums(
             warehouse, {"calibrations": [str(now) for (now,) in warehouse.execute("SELECT now()::VARCHAR").fetchall()]}
         )
 
 
-def calibrations_of(
-    home: Home, reports: Sequence[Report], name: str, until: datetime | None = None
-) -> tuple[Calibrated | Missing, ...]:
+def calibrations_of(home: Home, reports: Sequence[Report], name: str) -> tuple[Calibrated | Missing, ...]:
     """The newest calibration of METRIC.FIELD `name` on the release of each report, with the signature it has there.
-
-    `until` leaves out what was calibrated later.
 
     A calibration with another signature has expired: another judge, prompt or parser errs in another way. One on other
     releases does not count: a judge may be kind to one release and hard on another.
     """
     how = " ".join(["run answerkey calibrate", name, *(f"--report {report.report_id}" for report in reports)])
-    return tuple(_calibration_of(home, report, name, how, until) for report in reports)
+    return tuple(_calibration_of(home, report, name, how) for report in reports)
 
 
-def _calibration_of(home: Home, report: Report, name: str, how: str, until: datetime | None) -> Calibrated | Missing:
+def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrated | Missing:
     metric, _, field = name.partition(".")
     signature = report.manifest["signatures"].get(metric)
     with home.warehouse.reading() as warehouse:
-        about = {"metric": metric, "field": field, "signature": signature, "release": report.release, "until": until}
+        about = {"metric": metric, "field": field, "signature": signature, "release": report.release}
         rows = warehouse.execute(_SQL["newest"], about).fetchall()
     if not rows or signature is None:
         return Missing(f"it was never calibrated; {how}")
@@ -311,3 +313,25 @@ def _calibration_of(home: Home, report: Report, name: str, how: str, until: date
     source = "that came with the answers" if labels == OWN_LABELS else f"of {labels}"
     interval = None if low is None else Interval(low, high, "delta-log-t")
     return Calibrated(release, None if kappa is None else Estimate(kappa, interval), n, source)
+
+
+def bias_shift(home: Home, report: Report, name: str) -> BiasShift | None:
+    """How far the bias of METRIC.FIELD `name`, as it is computed in `report`, differs between releases with labels.
+
+    From calibrations of at least two releases in this home; else, for the offline judge, from public releases.
+    """
+    metric, _, field = name.partition(".")
+    about = {"metric": metric, "field": field, "signature": report.manifest["signatures"].get(metric)}
+    with home.warehouse.reading() as warehouse:
+        biases = [bias for (bias,) in warehouse.execute(_SQL["biases"], about).fetchall()]
+    shifts = [abs(one - other) for one, other in combinations(biases, 2)]
+    if not shifts:
+        return _public_shift() if OFFLINE_ALONE in str(about["signature"]) else None
+    return BiasShift(median(shifts), max(shifts), f"{len(biases)} releases that it was calibrated on")
+
+
+def _public_shift() -> BiasShift:
+    """The offline judge's bias shift on the data set with the most pairs in `benchmarks/studies/decisions.py`."""
+    measured = json.loads(text("answerkey.metrics_core.offline_judge", "bias.json"))["offline judge"]
+    known = max(measured.values(), key=lambda part: part["pairs"])
+    return BiasShift(known["median"], known["largest"], f"{known['pairs']} public pairs of releases with labels")

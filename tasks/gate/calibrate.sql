@@ -11,5 +11,11 @@ WHERE s.report_id = ? AND s.metric = ? AND s.field = ? ORDER BY s.sample_id, s.r
 -- The newest calibration of a field: rather with this signature, then rather on this release.
 SELECT release, signature, n, kappa, kappa_low, kappa_high, labels FROM calibrations
 WHERE metric = $metric AND field = $field AND release IS NOT NULL
-    AND created_at <= coalesce($until, 'infinity'::TIMESTAMPTZ)
 ORDER BY signature = $signature DESC, release = $release DESC, created_at DESC LIMIT 1
+
+-- name: biases
+-- The newest bias of a field on each release that it was calibrated on with this signature.
+SELECT bias FROM calibrations
+WHERE metric = $metric AND field = $field AND signature = $signature AND release IS NOT NULL AND bias IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY release ORDER BY created_at DESC) = 1
+ORDER BY release

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 import numpy as np
 
+from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.document import read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Missing, PairedScores
+from answerkey.metrics_core.gate.evidence import (
+    Basis,
+    Coverage,
+    Depth,
+    Evidence,
+    Missing,
+    PairedScores,
+    Veto,
+)
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
-from answerkey.metrics_core.gate.policy import Policy, check_ranges, parse_policy
+from answerkey.metrics_core.gate.policy import SCORE_KINDS, Policy, check_ranges, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.registry import METRICS, create
+from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
-from answerkey.metrics_core.statistics.multiple_testing import shared_level
+from answerkey.metrics_core.statistics.multiple_testing import planned_level, shared_level
+from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
     SCORED,
@@ -29,10 +38,12 @@ from answerkey.tasks.compare.paired_samples import (
     Unscored,
     pair_samples,
 )
-from answerkey.tasks.compare.warnings import differing_methods
-from answerkey.tasks.gate.calibrate import calibrations_of
+from answerkey.tasks.compare.warnings import differing_methods, judge_notes, judge_vetoes
+from answerkey.tasks.gate.calibrate import OFFLINE_ALONE, bias_shift, calibrations_of
+from answerkey.tasks.gate.checks import labels_selected, named_among_others, same_value
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
 from answerkey.tasks.reports.headline import LABELLED
+from answerkey.tasks.reports.manifest import most_frequent
 from answerkey.tasks.reports.report import (
     LABEL,
     LABEL_FIELD,
@@ -48,6 +59,15 @@ from answerkey.tasks.warehouse.home import Home
 _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
 """What a sample is that the metric has something to say about."""
 
+Check = Callable[[PairedSamples, Policy], Iterable[Veto | str]]
+"""What may speak against the numbers of two reports.
+
+A check gets the paired samples (with `home`, and the reports `old` and `new`) and the policy. It yields vetoes for
+fields of the policy, and notes: whole sentences that change nothing about the verdict.
+"""
+CHECKS: tuple[Check, ...] = (check_earlier, labels_selected, same_value, named_among_others)
+"""In the order in which their sentences are read."""
+
 
 def read_policy(policy: str) -> Policy:
     """The policy in YAML (or JSON, which is YAML): its text, or the path of its file.
@@ -56,7 +76,7 @@ def read_policy(policy: str) -> Policy:
         UserError: the file cannot be read, is no YAML, or holds no policy; one line a problem.
     """
     found = read_yaml(policy, "policy")
-    return parse_policy(found.content, found.file)
+    return parse_policy(found.content, found)
 
 
 def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy | None:
@@ -91,9 +111,8 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
     known = [f"{metric.name}.{one.name}" for metric in metrics for one in metric.fields]
     for name in policy.fields:
         if name not in known and name.partition(".")[0] != LABEL:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
-            raise UserError(f"policy: {name}: this run will not have such a field; {hint}")
+            hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
+            raise UserError(f"policy: {name}: this run will not have such a field{hint}")
 
 
 def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, candidates: int = 1) -> ReleaseVerdict:
@@ -120,7 +139,7 @@ def _check_known(policy: Policy, before: Report, after: Report) -> None:
     Raises:
         UserError: a field is misspelled. One that a report merely lacks makes the verdict INCOMPLETE.
     """
-    there = {f"{score.metric}.{score.field}" for report in (before, after) for score in report.overall}
+    there = {score.name for report in (before, after) for score in report.overall}
     for name in policy.fields:
         metric, _, field = name.partition(".")
         if name in there or metric == LABEL or (hint := did_you_mean(name, there)) == "":
@@ -130,73 +149,52 @@ def _check_known(policy: Policy, before: Report, after: Report) -> None:
 
 
 def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candidates: int) -> ReleaseVerdict:
-    primary, margin = policy.primary.field, abs(policy.primary.floor)
     if not is_known(home, old):
         new = report_named(home, new, dataset, policy.fields)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
         sentence = f"Whether {new} may ship cannot be said: {sentence}"
-        return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
+        return ReleaseVerdict(old, new, policy, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
     _check_known(policy, before, after)
-    return _verdict(
-        policy, evidence(home, before, after, policy), before, after, _look(home, before, after, policy, candidates)
-    )
-
-
-def _verdict(
-    policy: Policy, found: Evidence, old: Report, new: Report, looked: tuple[int | None, int, float]
-) -> ReleaseVerdict:
-    """The verdict about two reports; `looked`: number of the look, number of candidates, level of intervals."""
-    look, candidates, level = looked
-    verdict = replace(apply_policy(policy, found, level), look=look, candidates=candidates)
+    look, candidates, level = _look(home, before, after, policy, candidates)
+    verdict = apply_policy(*evidence(home, before, after, policy, look), level)
+    verdict = replace(verdict, look=look, candidates=candidates)
     sentence = " ".join(filter(None, (verdict.sentence, _looked(policy, verdict))))
-    margin = abs(policy.primary.floor)
-    return ReleaseVerdict(
-        old.report_id, new.report_id, policy.primary.field, margin, replace(verdict, sentence=sentence)
-    )
-
-
-def decided_again(home: Home, said: ReleaseVerdict, moment: datetime) -> ReleaseVerdict:
-    """The same verdict, from the scores and from what was calibrated until the `moment` when it was given.
-
-    The policy is in its rules. The number of the look is counted again; that of the candidates is as it was given.
-
-    Raises:
-        UserError: one of the reports is not there, or a rule cannot be read.
-    """
-    before, after = read_pair(home, said.old, said.new)
-    content = {"primary": said.primary, "margin": said.margin, "rules": [one.rule for one in said.verdict.rules[1:]]}
-    policy = parse_policy(content, "verdicts")
-    verdict = said.verdict
-    look = look_at(home, before, after, said.primary)[0] if verdict.look else None
-    if verdict.level == shared_level(look=look, candidates=verdict.candidates) and look:
-        policy = replace(policy, looks="repeated")
-    level = shared_level(look=look if policy.looks == "repeated" else None, candidates=verdict.candidates)
-    found = evidence(home, before, after, policy, moment)
-    return _verdict(policy, found, before, after, (look, verdict.candidates, level))
+    return ReleaseVerdict(before.report_id, after.report_id, policy, replace(verdict, sentence=sentence))
 
 
 def _look(home: Home, old: Report, new: Report, policy: Policy, candidates: int = 1) -> tuple[int, int, float]:
     """The number of the look at two reports, the number of candidates, and the level of intervals for both."""
     look, known = look_at(home, old, new, policy.primary.field)
     candidates = max(candidates, known)
-    return look, candidates, shared_level(look=look if policy.looks == "repeated" else None, candidates=candidates)
+    return look, candidates, _level(policy, look, candidates)
+
+
+def _level(policy: Policy, look: int, candidates: int) -> float:
+    """Of the intervals of one look of all that the policy foresees."""
+    if isinstance(policy.looks, int):
+        steps = range(1, min(look, policy.looks) + 1)
+        return planned_level([step / policy.looks for step in steps], candidates=candidates)
+    return shared_level(look=look if policy.looks == "repeated" else None, candidates=candidates)
 
 
 def _looked(policy: Policy, verdict: Verdict) -> str:
     """What follows from the number of looks and of candidates, in a sentence; nothing where both are 1."""
-    again = (verdict.look or 1) > 1
-    many = [f"look {verdict.look}"] if policy.looks == "repeated" or again else []
+    again, planned = (verdict.look or 1) > 1, isinstance(policy.looks, int)
+    many = [f"look {verdict.look}{f' of {policy.looks}' * planned}"] if policy.looks != "once" or again else []
     many += [f"one of {verdict.candidates} candidates"] if verdict.candidates > 1 else []
     if not many:
         return ""
     text = f"This is {', '.join(many)}"
     if verdict.level != LEVEL:
-        what = " and ".join(["looks"] * (policy.looks == "repeated") + ["candidates"] * (verdict.candidates > 1))
+        what = " and ".join(["looks"] * (policy.looks != "once") + ["candidates"] * (verdict.candidates > 1))
         text += f": intervals at {percent(verdict.level)}, so that all {what} together keep the error rate of one"
     if policy.looks == "once" and again:
-        text += "; the stated error rate holds for one look, so write looks: repeated in the policy"
+        text += (
+            "; the stated error rate holds for one look. Where data arrive, write looks: repeated, or how many looks "
+            "there will be, before the first"
+        )
     return f"{text}."
 
 
@@ -207,8 +205,8 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
         UserError: a report is not there, they cannot be a pair, or they have nothing to simulate with.
     """
     before, after = _reports(home, old, new, dataset, policy)
-    level = _look(home, before, after, policy)[2]
-    return self_test(policy, evidence(home, before, after, policy), level=level, seed=seed)
+    look, _, level = _look(home, before, after, policy)
+    return self_test(*evidence(home, before, after, policy, look), level=level, seed=seed)
 
 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
@@ -232,33 +230,120 @@ class _PairedField:
     high: float
 
 
-def evidence(home: Home, old: Report, new: Report, policy: Policy, until: datetime | None = None) -> Evidence:
-    """Scores, coverage and calibrations of all fields that `policy` names; a field that has none gets the reason.
+def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1) -> tuple[Policy, Evidence]:
+    """All that is known of the fields that `policy` names, and the policy with the rules that this calls for.
 
-    `until` leaves out what was calibrated later.
+    The primary rule is about people where the labels of both releases allow for that, and fields that the offline judge
+    scored get a rule about its depth. A field that has no scores gets the reason.
+
+    Args:
+        look: its number, from 1.
     """
     samples = pair_samples(home, old, new)
     names = labels((old, new))
     fields = {name: _field(samples, name) for name in policy.fields}
     masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
-    return Evidence(
+    correct = _labels(samples)
+    scores = {
+        (name, slice_): _column(
+            samples, fields[name], slice_, masks, correct if _is_checked(policy, new, name) else None
+        )
+        for name, slice_ in policy.needs
+    }
+    bases = {name: _basis(new, name) for name in policy.fields}
+    if policy.primary.kind == "difference" and bases[policy.primary.field] == "judge":
+        policy = policy.by_people() if _people_decide(policy, scores[policy.primary.field, ALL]) else policy
+    depth = {name: depths for name in policy.fields if (depths := _depth(samples, name, names))}
+    judged = [rule.field for rule in policy.rules if rule.kind in SCORE_KINDS]
+    policy = policy.with_depth([name for name in dict.fromkeys(judged) if name in depth])
+    objections = [objection for check in (check_judges, *CHECKS) for objection in check(samples, policy)]
+    if isinstance(policy.looks, int) and look > policy.looks:
+        planned = f"the policy plans {policy.looks} looks, and this is look {look}"
+        objections += [Veto(name, planned) for name in policy.fields]
+    vetoes: dict[str, tuple[str, ...]] = {}
+    for veto in objections:
+        if isinstance(veto, Veto):
+            vetoes[veto.field] = (*vetoes.get(veto.field, ()), veto.reason)
+    return policy, Evidence(
         names[old.report_id],
         names[new.report_id],
-        {(name, slice_): _column(samples, fields[name], slice_, masks) for name, slice_ in policy.needs},
+        scores,
         {name: _coverage(samples, field, names) for name, field in fields.items() if isinstance(field, _PairedField)},
-        {name: calibrations_of(home, (old, new), name, until) for name in policy.fields if policy.kappa(name)},
+        {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.rule("kappa", name)},
         None if samples.clusters is None else samples.clusters.astype(np.intp),
+        vetoes,
+        tuple(note for note in objections if isinstance(note, str)),
+        bases,
+        depth,
+        {name: shift for name, basis in bases.items() if basis == "judge" and (shift := bias_shift(home, new, name))},
     )
+
+
+def _basis(report: Report, name: str) -> Basis:
+    metric = name.partition(".")[0]
+    note = report.metric(metric)
+    return "people" if metric == LABEL else "judge" if note and note.kind == "judge" else "text"
+
+
+def _is_checked(policy: Policy, report: Report, name: str) -> bool:
+    """Whether human labels are about what the field measures: whether answers agree with the references.
+
+    Metrics of others may measure something else; where a rule about people names one, its author says that it predicts
+    labels. Of fields of the text alone, the primary one stands for the answers.
+    """
+    metric = name.partition(".")[0]
+    known = metric in METRICS and "references" in METRICS[metric].needs
+    decides = name == policy.primary.field or _basis(report, name) == "judge"
+    return policy.rule("people", name) is not None or (known and decides)
+
+
+def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
+    """Human labels of both releases, NaN where there is none."""
+    if any(LABELLED not in {score.name for score in report.overall} for report in (samples.old, samples.new)):
+        return None
+    found = samples.scores(LABEL, LABEL_FIELD.name)
+    old, new = (np.where(status == SCORED, side, np.nan) for side, status in _sides(found))
+    return old, new
+
+
+def _people_decide(policy: Policy, column: PairedScores | Missing) -> bool:
+    """Whether every sample has a label in both releases, or some do and the policy says that these were drawn."""
+    people = None if isinstance(column, Missing) else column.by_people()
+    if people is None or isinstance(column, Missing):
+        return False
+    wanted = column.comparable() & np.isfinite(column.filled(column.low))
+    labelled = wanted & np.isfinite(people.filled(0.0))
+    return bool(labelled.any()) and (policy.labels == "random" or int(labelled.sum()) == int(wanted.sum()))
+
+
+def _depth(samples: PairedSamples, name: str, names: Mapping[str, str]) -> tuple[Depth, ...]:
+    """How many verdicts the offline judge flags in each report; empty where it did not give them all."""
+    metric, depths = name.partition(".")[0], []
+    for report in (samples.old, samples.new):
+        if OFFLINE_ALONE not in str(report.manifest["signatures"].get(metric)):
+            return ()
+        counts = ((report.manifest.get("judge") or {}).get("out_of_depth") or {}).get(metric) or {"why": {}}
+        n = counts.get("of") or next((score.n_scored for score in report.overall if score.name == name), 0)
+        why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
+        depths.append(Depth(names[report.report_id], n, sum(counts["why"].values()), why))
+    return tuple(depths)
+
+
+def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
+    """Whether the judges of both releases are the same, and decided something."""
+    for name in policy.fields:
+        metric = name.partition(".")[0]
+        yield from (Veto(name, reason) for reason in judge_vetoes(samples.old, samples.new, metric))
+        yield from judge_notes(samples.old, samples.new, metric)
 
 
 def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
     metric, _, field = name.partition(".")
     for report in (samples.old, samples.new):
-        names = [f"{score.metric}.{score.field}" for score in report.overall]
+        names = [score.name for score in report.overall]
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
-            return Missing(f"{report.report_id} has no such field; {hint}")
+            hint = did_you_mean(name, names) or f"; it has {', '.join(names)}"
+            return Missing(f"{report.report_id} has no such field{hint}")
     if why := differing_methods(samples.old, samples.new).get(metric):
         return Missing(f"{why}; evaluate both releases with the same settings")
     if (metric, field) == CORPUS_BLEU:
@@ -286,15 +371,21 @@ def _sides(columns: FieldScores) -> tuple[tuple[np.ndarray, np.ndarray], tuple[n
 
 
 def _column(
-    samples: PairedSamples, field: _PairedField | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]
+    samples: PairedSamples,
+    field: _PairedField | Missing,
+    slice_: str,
+    masks: dict[str, tuple[Mask, Mask]],
+    correct: tuple[Floats, Floats] | None,
 ) -> PairedScores | Missing:
-    """The scores on a slice. What belongs to it is for the old release to say, as far as it has the sample."""
+    """The scores on a slice. What belongs to it is for the old release to say, as far as it has the sample.
+
+    `correct`: human labels of both releases, if they are about what the field measures.
+    """
     if isinstance(field, Missing):
         return field
     if slice_ not in masks:
-        near = difflib.get_close_matches(slice_, masks, n=1)
-        hint = f"did you mean {near[0]}?" if near else "evaluate with --slice"
-        return Missing(f"the two reports have no slice {slice_} in common; {hint}")
+        hint = did_you_mean(slice_, masks) or "; evaluate with --slice"
+        return Missing(f"the two reports have no slice {slice_} in common{hint}")
     in_old, in_new = masks[slice_]
     inside = np.where(samples.in_old, in_old, in_new)
     old, new = (np.where(inside & (status == SCORED), side, np.nan) for side, status in _sides(field.columns))
@@ -306,8 +397,9 @@ def _column(
     )
     left_out = np.where(np.isfinite(new), field.unscored.n_missing, 0)
     return PairedScores(
-        old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside, left_out
-    )
+        old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside, left_out,
+        None if correct is None else (np.where(inside, correct[0], np.nan), np.where(inside, correct[1], np.nan)),
+    )  # fmt: skip
 
 
 def _coverage(samples: PairedSamples, field: _PairedField, names: Mapping[str, str]) -> tuple[Coverage, ...]:

@@ -12,8 +12,7 @@ from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.learning import LabelledSample, Learned
 from answerkey.metrics_core.judges.learning import learn as choose
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.rubric import MOST_EXAMPLES, Rubric, fits, read_rubric
-from answerkey.metrics_core.judges.rubric_metric import RubricMetric, metric_of
+from answerkey.metrics_core.judges.rubric import MOST_EXAMPLES, Rubric, RubricMetric, fits, metric_of, read_rubric
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.sample import Sample
@@ -64,7 +63,9 @@ class Learning:
 
 
 def learn(home: Home, asked: Learning, judge: JudgeOptions, run: str) -> Learned:
-    """Choose examples for a rubric from the labelled answers of reports, and write it; see `learning.learn`.
+    """Choose examples for a rubric from the labelled answers of reports; see `learning.learn`.
+
+    The file is written only where the examples showed a gain.
 
     Args:
         run: what the calls are counted for.
@@ -79,7 +80,9 @@ def learn(home: Home, asked: Learning, judge: JudgeOptions, run: str) -> Learned
         return [one.details.get("verdict") for one in _metric(tried, judge, access).measure(samples)]
 
     learned = choose(given, rows, verdicts, asked.most, seed=asked.seed)
-    learned = replace(learned, rubric=replace(learned.rubric, version=given.version + (learned.rubric != given)))
+    if learned.rubric == given:
+        return learned
+    learned = replace(learned, rubric=replace(learned.rubric, version=given.version + 1))
     if asked.out:
         try:
             Path(asked.out).write_text(learned.rubric.text, encoding="utf-8")

@@ -6,14 +6,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
+from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.tasks.reports.headline import LABELLED
 from answerkey.tasks.reports.report import Report
-from answerkey.tasks.warehouse.content import seal
+from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -29,23 +30,39 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 class ReleaseVerdict:
     """A verdict and the ids of the reports that it is about; `old` is the name that was asked for if there is none.
 
-    `primary` is the METRIC.FIELD that decides, and `margin` the loss of it that is tolerated.
+    `policy` is as it was written: the rules of the verdict may be more, and the first of them one about people.
     """
 
     old: str
     new: str
-    primary: str
-    margin: float
+    policy: Policy
     verdict: Verdict
 
+    @property
+    def primary(self) -> str:
+        """The METRIC.FIELD that decides."""
+        return self.policy.primary.field
+
+    @property
+    def deciding_field(self) -> str:
+        """The METRIC.FIELD whose numbers decided: the human label, where people decided and not the primary field."""
+        return LABELLED if self.verdict.basis == "people" else self.primary
+
+    @property
+    def margin(self) -> float:
+        """The loss of the primary field that is tolerated."""
+        return abs(self.policy.primary.floor)
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: old, new, outcome, exit_code, sentence, look, candidates, level, policy and rules."""
+        """Plain values for JSON: what `old` and `new` are, the verdict, and its rules."""
         return {
             "old": self.old,
             "new": self.new,
             "outcome": self.verdict.outcome,
             "exit_code": EXIT_CODES[self.verdict.outcome],
             "sentence": self.verdict.sentence,
+            "basis": self.verdict.basis,
+            "notes": list(self.verdict.notes),
             "look": self.verdict.look,
             "candidates": self.verdict.candidates,
             "level": self.verdict.level,
@@ -59,10 +76,11 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     said = gated.verdict
     rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
     about = {"old": gated.old, "new": gated.new, "primary": gated.primary, "margin": gated.margin, "rules": rules}
-    about |= {name: getattr(said, name) for name in ("outcome", "sentence", "look", "candidates", "level")}
+    about |= {"policy": json.dumps(gated.policy.as_dict()), "notes": list(said.notes)}
+    about |= {name: getattr(said, name) for name in ("outcome", "sentence", "basis", "look", "candidates", "level")}
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["keep"], about)
-        seal(warehouse, {"verdicts": [f"{gated.new} against {gated.old}"]})
+        write_checksums(warehouse, {"verdicts": [f"{gated.new} against {gated.old}"]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,45 +137,23 @@ def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseV
     return tuple(map(_stored, rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A stored verdict, and when it was given; `stored` is None where its rules are not what was written."""
-
-    old: str
-    new: str
-    moment: datetime
-    stored: ReleaseVerdict | None
-
-
-def verdicts_given(home: Home) -> list[Given]:
-    """Every verdict, oldest first."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["given"]).fetchall()
-    given = []
-    for moment, *row in rows:
-        try:
-            stored = _stored(row)
-        except UserError:
-            stored = None
-        given.append(Given(row[0], row[1], moment, stored))
-    return given
-
-
 def _stored(row: Sequence[Any]) -> ReleaseVerdict:
     """The verdict of one row.
 
     Raises:
         UserError: its rules were changed by other means than answerkey's, to what are no rules.
     """
-    old, new, primary, margin, outcome, sentence, text, *looked = row
+    old, new, written, outcome, sentence, text, look, candidates, level, notes, basis = row
     try:
+        policy = parse_policy(json.loads(written), "verdicts")
         rules = tuple(RuleOutcome(**rule) for rule in json.loads(text))
     except (TypeError, ValueError) as error:
         raise UserError(
             f"the verdict on {new} against {old}: its rules are no rules, somebody has changed them: gate again, and "
-            "`answerkey verify` looks for more"
+            "`answerkey warehouse verify` looks for more"
         ) from error
-    return ReleaseVerdict(old, new, primary, margin, Verdict(outcome, sentence, rules, *looked))
+    verdict = Verdict(outcome, sentence, rules, look, candidates, level, tuple(notes), basis)
+    return ReleaseVerdict(old, new, policy, verdict)
 
 
 def exit_code(gates: Sequence[ReleaseVerdict], *, asked: bool = False) -> int:
@@ -201,9 +197,10 @@ def junit(gated: ReleaseVerdict) -> str:
             found.text = _xml(rule.sentence)
         else:
             ElementTree.SubElement(case, "system-out").text = _xml(rule.sentence)
-    ElementTree.SubElement(suite, "system-out").text = _xml(f"{gated.verdict.outcome}: {gated.verdict.sentence}")
+    text = "\n".join([f"{gated.verdict.outcome}: {gated.verdict.sentence}", *gated.verdict.notes])
+    ElementTree.SubElement(suite, "system-out").text = _xml(text)
     properties = ElementTree.Element("properties")
-    said = {"look": gated.verdict.look, "candidates": gated.verdict.candidates, "level": gated.verdict.level}
+    said = {name: getattr(gated.verdict, name) for name in ("basis", "look", "candidates", "level")}
     for name, value in said.items():
         if value is not None:
             ElementTree.SubElement(properties, "property", name=name, value=str(value))

@@ -2,22 +2,15 @@
 INSERT INTO verdicts BY NAME
 SELECT now() AS created_at, $old AS old_report, $new AS new_report, $outcome AS outcome, $sentence AS sentence,
        $primary AS "primary", $margin AS margin, $rules AS rules, $look AS look, $candidates AS n_candidates,
-       $level AS level
+       $level AS level, $policy AS policy, $basis AS basis, $notes AS notes
 
 -- name: newest
 -- The newest verdict about each two reports of which the new one is in the list.
-SELECT old_report, new_report, "primary", margin, outcome, sentence, rules, look, coalesce(n_candidates, 1),
-       coalesce(level, 0.95)
+SELECT old_report, new_report, policy, outcome, sentence, rules, look, n_candidates, level, notes, basis
 FROM verdicts
 WHERE new_report IN (SELECT unnest(?))
 QUALIFY row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_at DESC, rowid DESC) = 1
 ORDER BY list_position(?, new_report), created_at, rowid
-
--- name: given
--- Those of the first version said neither the number of candidates nor the level.
-SELECT created_at, old_report, new_report, "primary", margin, outcome, sentence, rules, look, coalesce(n_candidates, 1),
-       coalesce(level, 0.95)
-FROM verdicts ORDER BY created_at, rowid
 
 -- name: seen
 -- What verdicts by a field have looked at: data, answers and method of both reports. A report that repeats another has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,9 @@ _RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|ac
 """What is in the names of columns that have right answers, or say which ones are right."""
 _GIVEN = re.compile("input|output|prompt|question|answer|response|prediction|model|messages")
 """What is in the names of columns that have what a model was asked, or what it said."""
+_LABELS = ("label", "labels", "humanlabel", "humanlabels")
+"""Names, plainly, of columns that may say what people think of an answer."""
+_BOOLEANS = {"true", "false", "yes", "no", "1", "0", "1.0", "0.0", "correct", "incorrect", "wrong"}
 _AS = ("text", "list")
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp")
 """Categories of Unicode: controls, marks of format, ends of lines and of paragraphs."""
@@ -119,7 +123,7 @@ def _listlike(records: Iterable[Mapping[str, Any]], columns: ColumnMap) -> Itera
                     if isinstance(text, str) and text.lstrip()[:1] == "[" and isinstance(as_list(text), list):
                         yield number, text
                 except ValueError:
-                    # Whoever reads the row refuses it.
+                    # The row is refused where it is read.
                     continue
 
 
@@ -137,8 +141,15 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
     names = dict.fromkeys(name for record in records for name in record)
     unused = [name for name in names if name not in taken and _looks_right(name, records)]
     if unused and "references" in columns.paths:
-        several = " ".join(f"{option} references={name}" for name in [columns.paths["references"], *unused])
+        listed = [*columns.paths["references"].split("\n"), *unused]
+        several = " ".join(f"{option} {shlex.quote(f'references={name}')}" for name in listed)
         notes.append(f"not used: {', '.join(unused)}; if these are right answers too, give {several}")
+    if option == "--map" and "label" not in columns.paths:
+        notes += [
+            f"column {name!r} looks like human labels; {option} label={name}"
+            for name in names
+            if name not in taken and _plainly(name) in _LABELS and _is_boolean(record.get(name) for record in records)
+        ]
     if columns.references_as == "list" or not (alike := list(_listlike(records, columns))):
         return notes
     split = [(number, text) for number, text in alike if columns.references_as == "quoted" and _spelled(text) != text]
@@ -156,6 +167,12 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
             "references-as=list makes each item a reference"
         )
     return notes
+
+
+def _is_boolean(cells: Iterable[Any]) -> bool:
+    """Whether there are cells that are not blank, and all of these say true or false."""
+    texts = {str(cell).strip().lower() for cell in cells if cell is not None} - {""}
+    return bool(texts) and texts <= _BOOLEANS
 
 
 def _short(text: str) -> str:
@@ -235,7 +252,7 @@ def complete_made(
     source: str,
     elsewhere: Collection[str] = (),
 ) -> ColumnMap:
-    """As `complete`, of rows that a format made: their columns have the names of the keys.
+    """Complete the columns of rows that a format made, which have the names of the keys.
 
     What is asked for where it is missing (id, release, references, answer) counts as missing if none of the first rows
     has it; anything else may come later.
@@ -384,7 +401,7 @@ def context_of(record: Mapping[str, Any], columns: ColumnMap) -> tuple[str, ...]
     try:
         return tuple(text for text in texts_at(record, columns, "context") if not is_blank(text))
     except ValueError:
-        # A column that nobody named, and that is no list of passages: data sets have such a "context" too.
+        # A guessed column that is no list of passages: some data sets have another kind of "context".
         if "context" in columns.guessed:
             return ()
         raise

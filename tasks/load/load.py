@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from answerkey.tasks.load.columns import (
     as_text,
     clean,
     columns_in,
-    complete,
-    complete_made,
     notes_on,
     release_name,
     repeat_of,
@@ -31,7 +28,7 @@ from answerkey.tasks.load.columns import (
     with_other_columns,
 )
 from answerkey.tasks.load.formats.format import Format, Record
-from answerkey.tasks.load.formats.registry import AS_IT_STANDS, PLAIN, Reading, Seen, read_as
+from answerkey.tasks.load.formats.registry import PLAIN, Opened, Reading, Seen, opened
 from answerkey.tasks.load.references import (
     Known,
     Reference,
@@ -42,12 +39,9 @@ from answerkey.tasks.load.references import (
 )
 from answerkey.tasks.load.remote import URL
 from answerkey.tasks.load.rows import Raw
-from answerkey.tasks.load.sources import Contents, called, quick_to_look_into, read, several, stem
+from answerkey.tasks.load.sources import Contents, called, read, several, stem
 from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
-
-LOOK_AHEAD = 100
-"""Rows from which columns are recognised: the first row alone may lack some."""
 
 STAGED, REJECTS = "staged.parquet", "rejects.parquet"
 """The files with the rows that could be read, and with those that could not, in the folder of a run."""
@@ -55,6 +49,7 @@ STAGED, REJECTS = "staged.parquet", "rejects.parquet"
 _BATCH = 5_000
 _TAKEN = (".", "..", "index.html", "_data-docs")
 """What no data set may be called: its pages have a folder of its name."""
+_MOST_RELEASES = 4
 _SHAPES = 1_000
 """Sets of columns that are kept in memory."""
 
@@ -71,9 +66,9 @@ class Source:
     reference_paths: Mapping[Key, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
     encoding: str = ""
-    """Of files of text; empty: it is found out."""
+    """The encoding of text files; empty: it is detected."""
     format: str = ""
-    """Of the answers: the name of one of `FORMATS`; empty: as they are recognised."""
+    """The format of the answers, a name in `FORMATS`; empty: it is recognised."""
     needs_references: bool = True
     """Whether a source without references is refused."""
 
@@ -103,7 +98,9 @@ class Loaded:
     n_rows: int
     notes: tuple[str, ...]
     contents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Of the answers, and the references where they are apart: what was in their files, as `Contents.about` says."""
+    """What was in the files of the answers, and of the references if they are apart, as `Contents.about` says."""
+    releases: tuple[str, ...] = ()
+    """The first releases that a column of the answers names."""
 
 
 def dataset_name(source: Source) -> str:
@@ -135,51 +132,26 @@ def load(source: Source, out: Path) -> Loaded:
     notes: list[str] = []
     answers, references = Contents(), Contents()
     known = load_references(source, out, references, notes)
-    reading, raws = read_as(read(source.answers, out, answers, source.encoding), source.answers, source.chosen)
-    seen = Seen() if reading.convert else None
-    rows = reading.rows(raws, seen)
-    head = first_rows(rows, source.answers, reading.format)
-    again = partial(read, source.answers, out / "again", encoding=source.encoding)
-    stager = stager_of(source, head, notes, known, reading, lambda: reading.rows(again()))
+    found = opened(read(source.answers, out, answers, source.encoding), source.answers, source.chosen)
+    stager = stager_of(
+        source, found, notes, known, lambda: read(source.answers, out / "again", encoding=source.encoding)
+    )
     staged, rejects = out / STAGED, out / REJECTS
-    n_rows = stage_rows(itertools.chain(head, rows), stager, staged, rejects)
-    if seen is not None:
-        notes.insert(0, recognised(source, reading.format, seen))
+    n_rows = stage_rows(found.rows, stager, staged, rejects)
+    if found.reading.convert:
+        notes.insert(0, recognised(source, found.reading.format, found.seen))
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
     if known:
         known.close()
         contents["references"] = references.about()
     joined = str(known.file) if known else None
-    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents)
-
-
-def check_columns(source: Source, work: Path) -> None:
-    """Find out before anything is loaded whether needed columns are there, as far as that is quick to see.
-
-    That is so for files on this machine whose first rows can be read without the others.
-
-    Raises:
-        UserError: as `load`.
-    """
-    given = [source.answers, *filter(None, [source.references])]
-    if not all(map(quick_to_look_into, given)):
-        return
-    known = load_references(source, work, Contents(), [], LOOK_AHEAD) if source.references else None
-    try:
-        reading, raws = read_as(read(source.answers, work, encoding=source.encoding), source.answers, source.chosen)
-        head = first_rows(reading.rows(raws), source.answers, reading.format)
-        # A slice may be in any of the references.
-        asked = replace(source, slices=()) if known else source
-        again = partial(read, source.answers, work, encoding=source.encoding)
-        stager_of(asked, head, [], known, reading, lambda: reading.rows(again()))
-    finally:
-        if known:
-            known.close()
+    releases = tuple(sorted(stager.releases))
+    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents, releases)
 
 
 def recognised(source: Source, format: Format, seen: Seen | None = None) -> str:
-    """The line that says what the file was taken for."""
+    """The note that names the recognised format."""
     what = f"{_name(source.answers)}: recognised as {format.title}"
     if seen is None:
         return what
@@ -192,26 +164,26 @@ def recognised(source: Source, format: Format, seen: Seen | None = None) -> str:
 
 def stager_of(
     source: Source,
-    head: Sequence[Raw],
+    found: Opened,
     notes: list[str],
-    known: ReferenceTable | None = None,
-    reading: Reading = AS_IT_STANDS,
-    rows: Callable[[], Iterator[Raw]] = lambda: iter(()),
+    known: ReferenceTable | None,
+    again: Callable[[], Iterator[Raw]],
 ) -> Stager:
-    """What turns the rows of a source, of which `head` are the first ones, into staged rows; adds to the `notes`.
+    """The stager for the rows of a source; adds to the `notes`.
 
-    `rows` gives all rows again, for columns that are missing in the first ones.
+    `again` reads all rows once more, for columns that are missing in the first ones.
 
     Raises:
         UserError: a needed column is in none of the rows.
     """
+    reading = found.reading
     try:
-        columns = _columns_of(source, records_of(head), known, reading)
+        columns = _columns_of(source, found.records, known, reading)
     except UserError:
-        later = (raw.record for raw in rows() if raw.record is not None)
+        later = (raw.record for raw in reading.rows(again()) if raw.record is not None)
         records = with_other_columns(later, {*source.paths.values(), *source.slices})
-        columns = _columns_of(source, [*records_of(head), *records], known, reading)
-    notes += [f"{_name(source.answers)}: {note}" for note in notes_on(columns, records_of(head), "--map")]
+        columns = _columns_of(source, [*found.records, *records], known, reading)
+    notes += [f"{_name(source.answers)}: {note}" for note in notes_on(columns, found.records, "--map")]
     default_release = "" if source.release else _default_release(source, columns, notes)
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
@@ -221,31 +193,10 @@ def stager_of(
 def _columns_of(
     source: Source, records: Sequence[Mapping[str, Any]], known: ReferenceTable | None, reading: Reading
 ) -> ColumnMap:
-    fill_in = complete_made if reading.convert else complete
-    columns = fill_in(source.paths, source.slices, records, called(source.answers), known.sliced if known else ())
+    elsewhere = known.sliced if known else ()
+    columns = reading.columns(source.paths, source.slices, records, called(source.answers), elsewhere)
     _require(columns, records, source, known is not None, reading.format)
     return columns
-
-
-def first_rows(rows: Iterator[Raw], source: str, format: Format = PLAIN) -> list[Raw]:
-    """The rows from which the columns of a source are recognised.
-
-    Raises:
-        UserError: there is no row, or none that can be read.
-    """
-    head = list(itertools.islice(rows, LOOK_AHEAD))
-    if not head and format is not PLAIN:
-        raise UserError(f"{called(source)}: {format.title}, in which is no answer beside what was expected")
-    if not head:
-        raise UserError(f"{called(source)}: no rows; it needs at least one")
-    if not records_of(head):
-        raise UserError(f"{called(source)}: none of the first {len(head)} rows can be read: {head[0].error}")
-    return head
-
-
-def records_of(rows: Iterable[Raw]) -> list[Mapping[str, Any]]:
-    """The records of the rows that can be read."""
-    return [raw.record for raw in rows if raw.record is not None]
 
 
 def _name(source: str) -> str:
@@ -301,16 +252,14 @@ def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> st
     return name
 
 
-def load_references(
-    source: Source, out: Path, contents: Contents, notes: list[str], most: int | None = None
-) -> ReferenceTable | None:
-    """The references in a file of their own, at most so many; None where they are beside the answers."""
+def load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> ReferenceTable | None:
+    """The references in a file of their own; None where they are beside the answers."""
     if source.references is None:
         return None
     rows, _, stager = reference_stager(source, read(source.references, out, contents, source.encoding), notes)
     known = ReferenceTable(out)
     with parquet_writer(known.file, reference_schema()) as writer:
-        for batch in stage_references(itertools.islice(rows, most), stager):
+        for batch in stage_references(rows, stager):
             writer.write_table(known.take(batch))
     return known
 
@@ -318,27 +267,23 @@ def load_references(
 def reference_stager(
     source: Source, raws: Iterator[Raw], notes: list[str]
 ) -> tuple[Iterator[Raw], Reading, ReferenceStager]:
-    """The rows of a references file as they are read, how they are, and what stages them; adds to the `notes`.
+    """The rows of a references file, how they are read, and the stager for them; adds to the `notes`.
 
     Raises:
         UserError: as `load`.
     """
     assert source.references is not None
     name = called(source.references)
-    reading, raws = read_as(raws, source.references)
-    rows = reading.rows(raws)
-    head = first_rows(rows, source.references)
-    fill_in = complete_made if reading.convert else complete
-    columns = fill_in(source.reference_paths, (), records_of(head), name)
-    columns = replace(columns, slices=source.slices)
+    found = opened(raws, source.references)
+    columns = replace(found.reading.columns(source.reference_paths, (), found.records, name), slices=source.slices)
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
         if key not in columns.paths:
-            names, best = suggested(key, records_of(head), list(columns.paths.values()))
+            names, best = suggested(key, found.records, list(columns.paths.values()))
             raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={best}")
-    said = notes_on(columns, records_of(head), "--map-references")
+    said = notes_on(columns, found.records, "--map-references")
     notes += [f"{_name(source.references)}: {note}" for note in said]
-    return itertools.chain(head, rows), reading, ReferenceStager(columns, name)
+    return found.rows, found.reading, ReferenceStager(columns, name)
 
 
 def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
@@ -370,9 +315,11 @@ class Stager:
     release: str
     known: Known | None
     default_release: str = ""
-    """Of rows that name none."""
+    """The release of rows that name none."""
     own_columns: bool = True
     """Whether a record may have other columns than those before it; the rows that a format makes have not."""
+    releases: set[str] = field(default_factory=set, compare=False)
+    """The first `_MOST_RELEASES` releases that rows name."""
     _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
     """The columns of records, by the names in them."""
 
@@ -394,6 +341,8 @@ class Stager:
         question = own.question if reference.question is None else reference.question
         answer, release = clean(text_at(record, paths, "answer")), clean(text_at(record, paths, "release"))
         release = None if release is None else release_name(release)
+        if release and len(self.releases) < _MOST_RELEASES:
+            self.releases.add(release)
         missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context

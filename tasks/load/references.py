@@ -135,7 +135,7 @@ class Reference(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """`sample_hash`: what the data set version is made of. Without known wrong answers it is as it always was."""
+        """`sample_hash`: what the data set version is made of."""
         wrong = [self.incorrect_references] if self.incorrect_references else []
         return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster, *wrong])
 

@@ -21,14 +21,14 @@ S3 = re.compile(r"^(?P<bucket>s3://[^/]+)/(?P<name>.*)$")
 GOOGLE = re.compile(r"^gc?s://(?P<object>[^/]+/.+)$")
 WILDCARD = re.compile(r"[*?\[]")
 MOST_BYTES = 20 * 2**30
-"""Of a file from a web server, unpacked. There are answers without an end."""
+"""Most bytes of a file from a web server, unpacked: replies may have no end."""
 _TIMEOUT_S = 60.0
 """Without a byte from a web server."""
 
 
 def without_secrets(text: str) -> str:
     """A text whose URLs lack the parts that may hold passwords and tokens."""
-    text = re.sub(r"://[^/@\s]*@", "://…@", text)
+    text = re.sub(r"://[^/\s]*@", "://…@", text)
     # The quote and the colon that may follow belong to the sentence around the URL.
     return re.sub(r"(://[^\s?]*)\?[^\s'\"]*?(?=[:;,]?([\s'\"]|$))", r"\1?…", text)
 

@@ -1,13 +1,21 @@
-"""One row of a source, and the rows of JSON."""
+"""Rows, and the readers of files that DuckDB does not read: JSON, Arrow and the archives of Inspect."""
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.plain import JSON, KeyTwice
+
+_ZSTANDARD = 93
+"""The number of this compression in zip archives."""
 
 
 class Raw(NamedTuple):
@@ -53,3 +61,94 @@ def item_row(number: int, item: Any) -> Raw:
     if isinstance(item, dict):
         return Raw(number, item)
     return Raw(number, None, f"item {number} is a JSON {type(item).__name__}, not an object", json.dumps(item))
+
+
+def read_json(file: Path) -> Iterator[Raw]:
+    """The objects of a list in a JSON file, or the one object that it consists of.
+
+    Raises:
+        UserError: it is neither, or no JSON, or an object in it has a key twice.
+    """
+    try:
+        data = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
+    except KeyTwice as error:
+        raise UserError(f"{file}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error
+    if isinstance(data, dict):
+        yield Raw(1, data, document=True)
+        return
+    if not isinstance(data, list):
+        raise UserError(f"{file}: expected a list of objects, or an object with one list of them")
+    for number, item in enumerate(data, start=1):
+        yield item_row(number, item)
+
+
+def read_arrow(file: Path) -> Iterator[Raw]:
+    """The rows of an Arrow file, or of a stream of Arrow data in a file, which `datasets` writes.
+
+    Raises:
+        UserError: it is neither, it is cut off, or two columns have one name.
+    """
+    import pyarrow as pa
+
+    with file.open("rb") as content:
+        framed = content.read(6) == b"ARROW1"
+    numbers = itertools.count(1)
+    try:
+        with pa.memory_map(str(file)) as source:
+            reader = pa.ipc.open_file(source) if framed else pa.ipc.open_stream(source)
+            names = reader.schema.names
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise UserError(f"{file}: several columns are called {', '.join(twice)}; rename all but one")
+            for batch in map(reader.get_batch, range(reader.num_record_batches)) if framed else reader:
+                # Places in a damaged file may lead out of it, and out of the memory of this process.
+                batch.validate(full=True)
+                yield from (Raw(next(numbers), record) for record in batch.to_pylist())
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        why = str(error).strip().split("\n", 1)[0]
+        raise UserError(f"{file}: no Arrow file, or one that is cut off or damaged ({why}); write it again") from error
+
+
+def read_archive(file: Path) -> Iterator[Raw]:
+    """The log of Inspect in a `.eval` file, a zip file of JSON files, as one document.
+
+    Raises:
+        UserError: it is no such archive, or damaged, or an object in it has a key twice.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = {one.filename: one for one in archive.infolist() if one.filename.endswith(".json")}
+            header = names.get("header.json") or names.get("_journal/start.json")
+            if header is None:
+                raise UserError(f"{file}: there is no log of Inspect in it")
+            samples = [names[name] for name in sorted(names) if name.startswith("samples/")]
+            log = {**_decoded(archive, header), "samples": [_decoded(archive, one) for one in samples]}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        raise UserError(f"{file}: not an archive of Inspect, or a damaged one ({error})") from error
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from error
+    yield Raw(1, log, document=True)
+
+
+def _decoded(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+    try:
+        return JSON.decode(_content(archive, entry).decode("utf-8-sig"))
+    except KeyTwice as error:
+        raise ValueError(f"{entry.filename}: {error}") from error
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    if entry.compress_type != _ZSTANDARD:
+        return archive.read(entry)
+    import pyarrow as pa
+
+    # The standard library learns this compression with Python 3.14 only. The header of an entry has 30 bytes and names.
+    file = archive.fp
+    assert file is not None
+    file.seek(entry.header_offset)
+    head = file.read(30)
+    file.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), io.SEEK_CUR)
+    with pa.input_stream(io.BytesIO(file.read(entry.compress_size)), compression="zstd") as stream:
+        content: bytes = stream.read()
+    return content

@@ -1,6 +1,6 @@
-"""A large source in shards: its files are cut into ranges of rows, which any process can stage, without Prefect.
+"""Split a large source into ranges of rows, which any process can stage, without Prefect.
 
-What comes out is what `load` makes of the same source, row for row.
+The staged rows are those that `load` makes of the same source, row for row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Kind
-from answerkey.tasks.load.formats.registry import Reading, read_as
+from answerkey.tasks.load.formats.registry import Reading, opened
 from answerkey.tasks.load.load import (
     REJECTS,
     STAGED,
@@ -25,7 +25,6 @@ from answerkey.tasks.load.load import (
     Source,
     Stager,
     dataset_name,
-    first_rows,
     load_references,
     recognised,
     reference_stager,
@@ -37,7 +36,7 @@ from answerkey.tasks.load.references import ReferenceStager, ReferenceTable, loo
 from answerkey.tasks.load.remote import S3, URL, first_line, object_size
 from answerkey.tasks.load.rows import Raw, read_lines
 from answerkey.tasks.load.sources import Contents, among_others, files_of, local
-from answerkey.tasks.load.staged import quarantine_schema, reference_part_schema, reference_schema, staged_schema
+from answerkey.tasks.load.staged import reference_part_schema, reference_schema
 from answerkey.tasks.load.tables import parsed_csv, read_parquet
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -46,12 +45,11 @@ from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 LARGE_BYTES = 32 * 2**20
 """A source with less is loaded where the run is: to start other processes would take longer."""
 SHARD_BYTES = 4 * 2**20
-"""Of the rows of a shard, at least."""
+"""Fewest bytes of the rows of a shard."""
 
 _SQL = statements(__name__)
 
@@ -75,11 +73,10 @@ class RowRange:
 
 @dataclass(frozen=True, slots=True)
 class SourceShard:
-    """Rows of a source, and the names of the two files in the store that they become: staged and refused rows.
+    """Rows of a source, and the names of the two files in the store for the staged and the refused ones.
 
-    Rows of a references file become one file: one that cannot be read ends the run.
-
-    It is sent to other processes and machines, which find the files in the store of the home at the address `home`.
+    Rows of a references file become one file, since a row that cannot be read ends the run. The shard is sent to other
+    processes and machines, which find the files in the store of the home at the address `home`.
     """
 
     home: str
@@ -137,8 +134,8 @@ def shard_bytes(given: str, most: int) -> int:
     return max(SHARD_BYTES, sum(sizes) // most) if all(sizes) and sum(sizes) >= LARGE_BYTES else 0
 
 
-def cut_references(source: Source, home: Home, out: Path, size: int) -> CutReferences:
-    """As `cut`, of the references of a source, before its answers.
+def split_references(source: Source, home: Home, out: Path, size: int) -> CutReferences:
+    """Cut the references of a source into shards, before its answers.
 
     Raises:
         UserError: as `load`.
@@ -194,15 +191,14 @@ def cut(source: Source, home: Home, out: Path, size: int, cut_before: CutReferen
         known = load_references(source, out, references, notes)
     ranges = list(_ranges(source.answers, source.encoding, home, out, contents["answers"], size))
     every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
-    reading, raws = read_as(every, source.answers, source.chosen)
-    head = first_rows(reading.rows(raws), source.answers, reading.format)
-    again = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
-    stager = stager_of(source, head, notes, known, reading, lambda: reading.rows(again))
+    found = opened(every, source.answers, source.chosen)
+    reading, again = found.reading, itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
+    stager = stager_of(source, found, notes, known, lambda: again)
     shared = ""
     if known:
         contents["references"] = references
         shared = home.shared_name(out / "known.sqlite")
-        with home.store.whole(shared) as target:
+        with home.store.atomic_write(shared) as target:
             known.copy(target)
         known.close()
     if reading.convert:
@@ -221,8 +217,12 @@ def stage_shard(shard: SourceShard) -> str:
     if isinstance(shard.stager, ReferenceStager):
         _stage_references(home, shard, shard.stager)
     elif not home.store.exists(shard.part):
-        # Whoever finds the part finds the refused rows too: they are published first.
-        with home.store.whole(shard.part) as staged, home.store.whole(shard.rejects) as rejects, ExitStack() as opened:
+        # The refused rows are published first, so that a part that exists always has them.
+        with (
+            home.store.atomic_write(shard.part) as staged,
+            home.store.atomic_write(shard.rejects) as rejects,
+            ExitStack() as opened,
+        ):
             stager = shard.stager
             if shard.known:
                 file = opened.enter_context(home.store.local(shard.known))
@@ -235,7 +235,7 @@ def _stage_references(home: Home, shard: SourceShard, stager: ReferenceStager) -
     if home.store.exists(shard.part):
         return
     rows = shard.reading.rows(_rows(home, shard.rows))
-    with home.store.whole(shard.part) as target, parquet_writer(target, reference_part_schema()) as writer:
+    with home.store.atomic_write(shard.part) as target, parquet_writer(target, reference_part_schema()) as writer:
         for batch in stage_references(rows, stager):
             writer.write_table(batch)
 
@@ -243,10 +243,8 @@ def _stage_references(home: Home, shard: SourceShard, stager: ReferenceStager) -
 def gather(cut: Cut, home: Home, out: Path) -> Loaded:
     """Put the staged rows of all shards into the two files that `load` writes, and remove the files of the shards."""
     staged, rejects = out / STAGED, out / REJECTS
-    n_rows = 0
-    with parquet_writer(rejects, quarantine_schema()) as bad, parquet_writer(staged, staged_schema()) as good:
-        for shard in cut.shards:
-            n_rows += _append(home, shard.part, good) + _append(home, shard.rejects, bad)
+    n_rows = merge_parts(home, [shard.part for shard in cut.shards], staged)
+    n_rows += merge_parts(home, [shard.rejects for shard in cut.shards], rejects)
     for shard in cut.shards:
         for name in (shard.rows.name, shard.part, shard.rejects):
             home.store.remove(name)
@@ -256,13 +254,20 @@ def gather(cut: Cut, home: Home, out: Path) -> Loaded:
     return Loaded(cut.dataset, str(staged), str(rejects), cut.references, n_rows, cut.notes, contents)
 
 
-def _append(home: Home, name: str, writer: pq.ParquetWriter) -> int:
+def merge_parts(home: Home, names: Sequence[str], target: Path) -> int:
+    """Put Parquet files of the store, which have one schema, into one file; return the number of rows."""
     import pyarrow.parquet as pq
 
-    with home.store.read(name) as source, pq.ParquetFile(source) as file:
-        for group in range(file.num_row_groups):
-            writer.write_table(file.read_row_group(group))
-        return int(file.metadata.num_rows)
+    n_rows = 0
+    with home.store.read(names[0]) as first:
+        schema = pq.read_schema(first)
+    with parquet_writer(target, schema) as writer:
+        for name in names:
+            with home.store.read(name) as source, pq.ParquetFile(source) as part:
+                n_rows += part.metadata.num_rows
+                for group in range(part.num_row_groups):
+                    writer.write_table(part.read_row_group(group))
+    return n_rows
 
 
 def _rows(home: Home, rows: RowRange) -> Iterator[Raw]:
@@ -302,7 +307,7 @@ def _ranges(given: str, encoding: str, home: Home, out: Path, contents: Contents
             for one in cut_up:
                 last = max(last, before_file + one.last)
                 name = home.shared_name(out / f"{next(number)}-rows{'.parquet' if table else here.suffix.lower()}")
-                with home.store.whole(name) as target:
+                with home.store.atomic_write(name) as target:
                     one.write(target)
                 yield RowRange(name, one.before, before_file, file if files else None, one.skipping, one.rejected)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,22 +18,18 @@ from typing import Any
 from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError, listed
-from answerkey.tasks.load.archive import read_archive
-from answerkey.tasks.load.arrow import arrow_records, dataset_files
 from answerkey.tasks.load.plain import (
     ARROW,
     CSV,
     EXCEL,
-    JSON,
     JSON_LINES,
     PARQUET,
-    KeyTwice,
     kind_of,
     plain,
     stem_of,
 )
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, objects, without_secrets
-from answerkey.tasks.load.rows import Raw, item_row, read_lines
+from answerkey.tasks.load.rows import Raw, read_archive, read_arrow, read_json, read_lines
 from answerkey.tasks.load.tables import read_csv, read_parquet, read_table
 from answerkey.tasks.load.workbook import sheet_rows
 
@@ -45,7 +42,6 @@ SUPPORTED = (
     "CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx), Arrow or Feather, each also as .gz or .zst, FILE.duckdb::TABLE, "
     "a URL of one of these, or a folder or pattern of them"
 )
-_QUICK_BYTES = 32 << 20
 
 
 @dataclass(slots=True)
@@ -55,7 +51,7 @@ class Contents:
     digests: list[str] = field(default_factory=list)
     n_bytes: int = 0
     assumed: dict[str, list[str]] = field(default_factory=dict)
-    """What was found out about files that nobody had said, and which they are."""
+    """By assumption about the content of files, such as their encoding: the files."""
 
     def add(self, file: Path) -> None:
         """Take in a file, a piece at a time."""
@@ -128,7 +124,7 @@ def _check_file(shown: str, file: Path) -> None:
     if not file.is_file():
         beside = sorted(one.name for one in file.parent.glob("*") if kind_of(one.name) in _READERS)
         there = f"; in its folder there {'are' if len(beside) > 1 else 'is'} {listed(beside)}" if beside else ""
-        raise UserError(f"{shown}: there is no such file{there}")
+        raise UserError(f"{without_secrets(shown)}: there is no such file{there}")
     try:
         with file.open("rb"):
             pass
@@ -136,17 +132,6 @@ def _check_file(shown: str, file: Path) -> None:
         raise UserError(f"{shown}: the file cannot be read: {error.strerror}") from error
     if file.stat().st_size == 0:
         raise UserError(f"{shown}: the file is empty; it needs at least one row")
-
-
-def quick_to_look_into(source: str) -> bool:
-    """Whether the first rows of a source can be read soon: it is here, and small, or read row by row."""
-    if any(map(URL.match, several(source))):
-        return False
-    first = (files_of(source) or [source])[0]
-    if TABLE.match(first):
-        return True
-    file = Path(sheet["file"] if (sheet := SHEET.match(first)) else first)
-    return file.suffix.lower() in (*JSON_LINES, *PARQUET, *ARROW) or file.stat().st_size <= _QUICK_BYTES
 
 
 def fixed_part(source: str) -> str:
@@ -167,13 +152,14 @@ def stem(source: str) -> str:
     >>> stem("answers/*.parquet"), stem("answers/release=*/*.jsonl"), stem("https://host/nq.csv?token=1")
     ('answers', 'answers', 'nq')
     """
-    file = source.split("::", maxsplit=1)[0]
+    # A login in an address is no part of a name, which is kept and shown.
+    file = re.sub(r"://[^/]*@", "://", source).split("::", maxsplit=1)[0]
     file = fixed_part(file) or file
     return stem_of(file.split("?", maxsplit=1)[0])
 
 
 def several(source: str) -> list[str]:
-    """The sources that are given as one, which are one per line."""
+    """The sources in a text, one per line."""
     return [one.strip() for one in source.splitlines() if one.strip()]
 
 
@@ -203,7 +189,7 @@ def files_of(source: str) -> list[str] | None:
     if place and (pattern or source.endswith("/")):
         found = objects(place["bucket"], place["name"])
     elif not URL.match(source) and Path(source).is_dir():
-        if (dataset := dataset_files(Path(source))) is not None:
+        if (dataset := _dataset_files(Path(source))) is not None:
             return dataset
         found = [str(path) for path in Path(source).rglob("*") if path.is_file()]
     elif URL.match(source) or not pattern or Path(source).is_file():
@@ -215,6 +201,36 @@ def files_of(source: str) -> list[str] | None:
         there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
         raise UserError(f"{_shown(source)}: {there}; give {SUPPORTED}")
     return sorted(known)
+
+
+def _dataset_files(folder: Path) -> list[str] | None:
+    """The files with the rows of a data set that `save_to_disk` of `datasets` wrote; None of any other folder.
+
+    Raises:
+        UserError: it has several splits, of which one is to be chosen, or a file of it is missing.
+    """
+    if (splits := _object_in(folder / "dataset_dict.json").get("splits")) is not None:
+        if len(splits) != 1:
+            names = ", ".join(map(str, splits)) or "none"
+            raise UserError(f"{folder}: a data set with the splits {names}; name one, {folder}/SPLIT")
+        folder /= str(splits[0])
+    files = _object_in(folder / "state.json").get("_data_files")
+    if files is None:
+        return None
+    found = [str(folder / file["filename"]) for file in files]
+    if missing := [file for file in found if not Path(file).is_file()]:
+        raise UserError(
+            f"{folder}: the file {Path(missing[0]).name} of this data set is missing; copy all of the folder"
+        )
+    return found
+
+
+def _object_in(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def columns_of_path(name: str) -> dict[str, str | None]:
@@ -242,7 +258,7 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
     """A file of a source at a path of this machine, decompressed and in UTF-8.
 
     Raises:
-        UserError: as `read`; also an error of whoever reads the file then names the source.
+        UserError: as `read`. An error raised within the context names the source, not the copy.
     """
     shown, copy = _shown(source), None
     if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _READERS:
@@ -269,7 +285,7 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
 
 
 def _check_parquet_names(file: Path) -> None:
-    """As `_check_names`, of a Parquet file."""
+    """Raise UserError if columns of a Parquet file share a name, as DuckDB sees names."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -283,49 +299,18 @@ def _check_parquet_names(file: Path) -> None:
         raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
 
 
-def _read_json_lines(file: Path, _work: Path) -> Iterator[Raw]:
-    return read_lines(file)
-
-
-def _read_json(file: Path, _work: Path) -> Iterator[Raw]:
-    try:
-        data = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
-    except KeyTwice as error:
-        raise UserError(f"{file}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error
-    if isinstance(data, dict):
-        yield Raw(1, data, document=True)
-        return
-    if not isinstance(data, list):
-        raise UserError(f"{file}: expected a list of objects, or an object with one list of them")
-    for number, item in enumerate(data, start=1):
-        yield item_row(number, item)
-
-
-def _read_archive(file: Path, _work: Path) -> Iterator[Raw]:
-    try:
-        yield Raw(1, read_archive(file), document=True)
-    except ValueError as error:
-        raise UserError(f"{file}: {error}") from error
-
-
-def _read_arrow(file: Path, _work: Path) -> Iterator[Raw]:
-    return (Raw(number, record) for number, record in enumerate(arrow_records(file), start=1))
-
-
 def _read_workbook(file: Path, _work: Path, sheet: str = "") -> Iterator[Raw]:
     for number, record, error in sheet_rows(file, sheet):
         yield Raw(number, record, error, error)
 
 
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
-    **dict.fromkeys(JSON_LINES, _read_json_lines),
-    ".json": _read_json,
-    ".eval": _read_archive,
+    **dict.fromkeys(JSON_LINES, lambda file, _work: read_lines(file)),
+    ".json": lambda file, _work: read_json(file),
+    ".eval": lambda file, _work: read_archive(file),
     **dict.fromkeys(PARQUET, read_parquet),
     **dict.fromkeys(CSV, read_csv),
-    **dict.fromkeys(ARROW, _read_arrow),
+    **dict.fromkeys(ARROW, lambda file, _work: read_arrow(file)),
     **dict.fromkeys(EXCEL, _read_workbook),
 }
 """By the ending of a file: what yields its rows, given a folder for temporary files."""

@@ -98,7 +98,7 @@ def reference_schema() -> pa.Schema:
 
 
 def reference_part_schema() -> pa.Schema:
-    """The same of a part of them, with what `ReferenceTable.take` needs of each row: see `ReferenceStager.stage`."""
+    """The schema of a part of the references, with what `ReferenceTable.take` needs of each row."""
     import pyarrow as pa
 
     more = [("content", pa.binary()), ("sliced", pa.list_(pa.string())), ("place", pa.string()), ("row", pa.int64())]

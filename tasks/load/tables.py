@@ -97,7 +97,7 @@ def _check_names(connection: Any, file: Path) -> None:
         UserError: they do.
     """
     names = [name for (name, *_) in connection.execute("DESCRIBE parsed").fetchall()]
-    # To DuckDB names that differ in case are one.
+    # DuckDB does not tell names apart by case.
     known = {name.casefold() for name in names}
     renamed = [name for name in names if re.search(r"_\d+$", name) and re.sub(r"_\d+$", "", name).casefold() in known]
     if not renamed:
@@ -124,8 +124,8 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
     check_kind(file)
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:
-        # A view in somebody else's file must not read other files of this machine, or fetch anything, nor take the
-        # memory, the disk or the hours of whoever reads it.
+        # A view in a file from elsewhere must not read other files of this machine or fetch anything, and its use of
+        # memory, disk and time is limited.
         limits = {"enable_external_access": False, "memory_limit": MEMORY_LIMIT, "temp_directory": ""}
         with session(str(file), read_only=True, config=limits) as connection:
             [(is_view,)] = connection.execute(_SQL["is_view"], [table.rpartition(".")[2]]).fetchall()

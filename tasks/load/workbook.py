@@ -19,7 +19,7 @@ Row = tuple[int, Mapping[str, Any] | None, str | None]
 
 
 _DIGITS = Context(prec=400)
-"""Of any number that a cell can hold, with its decimals."""
+"""Precision for any number that a cell can hold, with its decimals."""
 
 
 def sheet_rows(file: Path, sheet: str = "") -> Iterator[Row]:

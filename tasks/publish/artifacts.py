@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -16,16 +16,17 @@ from urllib.parse import quote
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.compare.compare import compare_all, primary_field
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import write
-from answerkey.tasks.publish.page.markdown import as_markdown, rules_table
+from answerkey.tasks.publish.page.markdown import as_markdown, verdict_markdown
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
-from answerkey.tasks.publish.text import ends, literal, number, table
 from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.headline import fields_of
-from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.reports.report import Report, is_known, read_reports
 from answerkey.tasks.server import is_away, within_run
 from answerkey.tasks.warehouse.home import Home
 
@@ -46,7 +47,7 @@ class _Server:
     answers = True
 
 
-def tell_server(what: str, do: Callable[[], T]) -> T | None:
+def notify_api(what: str, do: Callable[[], T]) -> T | None:
     """Tell the Prefect server something that no run depends on; None where that failed, which is logged, and where
     this is no run of Prefect.
 
@@ -78,15 +79,15 @@ def _without_retries() -> AbstractContextManager[object]:
     return temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
 
 
-def show_table(rows: list[dict[str, Any]], key: str, description: str) -> None:
+def show_table(rows: Sequence[Mapping[str, Any]], key: str, description: str) -> None:
     """Make a table artifact, if the server can be told."""
 
     def make() -> None:
         from prefect.artifacts import create_table_artifact
 
-        create_table_artifact(rows, key=key, description=description)
+        create_table_artifact([*map(dict, rows)], key=key, description=description)
 
-    tell_server(f"the artifact {key}", make)
+    notify_api(f"the artifact {key}", make)
 
 
 def show_markdown(text: str, key: str, description: str) -> None:
@@ -97,37 +98,20 @@ def show_markdown(text: str, key: str, description: str) -> None:
 
         create_markdown_artifact(text, key=key, description=description)
 
-    tell_server(f"the artifact {key}", make)
+    notify_api(f"the artifact {key}", make)
 
 
 def publish_scores(home: Home, reports: Sequence[ReportRef | Report]) -> None:
     """Make a table artifact of every report. The warehouse stays the record."""
     for report in read_reports(home, [ref.report_id for ref in reports]):
         key = artifact_key("scores", report.dataset, report.release)
-        show_table(table_rows(report), key, f"Scores of {report.report_id}")
-
-
-def table_rows(report: Report) -> list[dict[str, Any]]:
-    """The overall scores as rows for people: metric, mean, interval, scored/total."""
-    return [
-        {
-            "metric": score.name,
-            "mean": number(score.mean),
-            "95 % interval": ends(score.ci_low, score.ci_high),
-            "scored": f"{score.n_scored}/{score.n_total}",
-            **({} if score.n_clusters is None else {"clusters": score.n_clusters}),
-            "failed": score.n_failed,
-        }
-        for name in fields_of([report])
-        for score in report.overall
-        if score.name == name
-    ]
+        table = tables.report_scores(report, fields_of([report]))
+        show_table(table.records(), key, f"Scores of {report.report_id}")
 
 
 def publish_comparison(comparison: Comparison) -> None:
     """Make a table artifact of the comparison in the Prefect UI. The warehouse stays the record."""
-    head, cells = table(comparison.overall)
-    rows = [dict(zip(head, row, strict=True)) for row in cells]
+    rows = tables.comparison("", comparison.overall).records()
     key = artifact_key("differences", *_unversioned(comparison.old), *_unversioned(comparison.new))
     show_table(rows, key, f"{comparison.old} against {comparison.new}")
 
@@ -175,6 +159,26 @@ def publish_pair(
     return _publish(home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key)
 
 
+def publish_verdict(home: Home, gated: ReleaseVerdict, *, drawn: bool = True) -> str:
+    """One page about the two reports of a verdict; where there is no baseline, about the new one alone.
+
+    Returns as `publish_run`.
+    """
+    if not (drawn or within_run()):
+        return ""
+    if pairs := compared_for(home, gated):
+        return publish_pair(home, pairs[0], [gated], drawn=drawn)
+    return publish_run(home, [gated.new], (), [gated], drawn=drawn)
+
+
+def compared_for(home: Home, gated: ReleaseVerdict) -> tuple[Comparison, ...]:
+    """The comparison that a page shows beside a verdict: none where there is no baseline."""
+    if not is_known(home, gated.old):
+        return ()
+    pair = (gated.old, gated.new)
+    return compare_all(home, [pair], primary=primary_field(home, pair, gated.primary))
+
+
 def _publish(
     home: Home,
     report_ids: Sequence[str],
@@ -184,6 +188,8 @@ def _publish(
     key: str,
     docs: str = "",
 ) -> str:
+    if not (file or within_run()):
+        return ""
     for gated in gates:
         _publish_verdict(gated)
     # The samples are on the page alone.
@@ -199,7 +205,7 @@ def _publish(
 def _write(home: Home, page: Page, name: str) -> str:
     """Write a page to the store, and return where it is there."""
     store = Home.parse(home.address).store
-    with store.whole(name) as unfinished:
+    with store.atomic_write(name) as unfinished:
         write(page, unfinished)
     return store.address(name)
 
@@ -212,9 +218,8 @@ def _link(file: str) -> str:
 
 def _publish_verdict(gated: ReleaseVerdict) -> None:
     said = gated.verdict
-    text = f"# {said.outcome}\n\n**{literal(said.sentence)}**\n\n{rules_table(said.rules)}\n"
     key = artifact_key("verdict", *_unversioned(gated.old), *_unversioned(gated.new))
-    show_markdown(text, key, f"{said.outcome}: {gated.new}")
+    show_markdown(verdict_markdown(said), key, f"{said.outcome}: {gated.new}")
 
 
 def report_file(dataset: str, release: str, version: int) -> str:

@@ -58,14 +58,14 @@ def announce(home: Home, report_ids: Sequence[str], gates: Iterable[ReleaseVerdi
     """Emit an event for each verdict, and one for each report that is PARTIAL; return the names of those sent.
 
     The resource is `answerkey.release.DATASET.RELEASE`. Every payload has dataset, release and report; that of a
-    verdict also baseline, outcome and sentence, that of a report also status and message.
+    verdict also baseline, outcome, sentence and basis, that of a report also status and message.
     """
     gates = tuple(gates)
     by_id = {one.report_id: one for one in read_reports(home, [*report_ids, *(gated.new for gated in gates)])}
     sent = []
     for gated in gates:
         said = gated.verdict
-        more = {"baseline": gated.old, "outcome": said.outcome, "sentence": said.sentence}
+        more = {"baseline": gated.old, "outcome": said.outcome, "sentence": said.sentence, "basis": said.basis or ""}
         sent += _emit(GATE_EVENTS[said.outcome], by_id[gated.new], more)
     for report_id in report_ids:
         report = by_id[report_id]

@@ -10,12 +10,13 @@ from urllib.parse import quote, unquote
 
 from markupsafe import Markup
 
+from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.publish.artifacts import report_file
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.html import code, environment, policy
 from answerkey.tasks.publish.text import dollars, ends
 from answerkey.tasks.reports.headline import headlines
-from answerkey.tasks.reports.report import Moment, moments, read_reports
+from answerkey.tasks.reports.report import ReportPoint, moments, read_reports
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -49,7 +50,10 @@ class ListedReport:
 
 @dataclass(frozen=True, slots=True)
 class ListedVerdict:
-    """What the gate said last about two reports; `old` is a name where there is no such report."""
+    """What the gate said last about two reports; `old` is a name where there is no such report.
+
+    `n_earlier` verdicts came before it; of these, the worst outcome is `worst`, by the field `primary` with `margin`.
+    """
 
     file: str
     created_at: str
@@ -58,6 +62,10 @@ class ListedVerdict:
     old: str
     outcome: str
     sentence: str
+    n_earlier: int
+    worst: str
+    primary: str
+    margin: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class DatasetSummary:
     n_releases: int
     headlines: tuple[str, ...]
     reports: tuple[ListedReport, ...]
-    history: tuple[Moment, ...]
+    history: tuple[ReportPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,9 @@ def build_overview(home: Home) -> Overview:
     with home.warehouse.reading() as warehouse:
         datasets = warehouse.execute(_SQL["datasets"]).fetchall()
         newest = {name: _newest(warehouse, name) for name, *_ in datasets}
-        verdicts = warehouse.execute(_SQL["verdicts"], [_MOST_VERDICTS]).fetchall()
+        verdicts = warehouse.execute(
+            _SQL["verdicts"], {"most": _MOST_VERDICTS, "precedence": list(PRECEDENCE)}
+        ).fetchall()
         judges = warehouse.execute(_SQL["judges"]).fetchall()
         free = warehouse.execute(_SQL["free_judges"]).fetchall()
     shown = {name: _headlines(home, *newest[name]) for name, *_ in datasets}

@@ -30,9 +30,21 @@ LEFT JOIN (
 WHERE r.dataset = $dataset ORDER BY r.created_at DESC, r.rowid DESC
 
 -- name: verdicts
-SELECT strftime(v.created_at, '%Y-%m-%d %H:%M'), r.dataset, r.release, r.version, v.old_report, v.outcome, v.sentence
-FROM latest_verdicts v JOIN reports r ON r.report_id = v.new_report
-ORDER BY v.created_at DESC, v.new_report, v.old_report LIMIT ?
+-- The newest verdict about each two reports, how many there were before it, and the worst of those.
+WITH ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_at DESC, rowid DESC) AS place
+    FROM verdicts
+),
+earlier AS (
+    SELECT old_report, new_report, count(*) AS n,
+           arg_min({'outcome': outcome, 'primary': "primary", 'margin': margin},
+                   (list_position($precedence, outcome), place)) AS worst
+    FROM ranked WHERE place > 1 GROUP BY ALL
+)
+SELECT strftime(v.created_at, '%Y-%m-%d %H:%M'), r.dataset, r.release, r.version, v.old_report, v.outcome, v.sentence,
+       coalesce(e.n, 0), coalesce(e.worst.outcome, ''), coalesce(e.worst."primary", ''), coalesce(e.worst.margin, 0)
+FROM ranked v JOIN reports r ON r.report_id = v.new_report LEFT JOIN earlier e USING (old_report, new_report)
+WHERE v.place = 1 ORDER BY v.created_at DESC, v.new_report, v.old_report LIMIT $most
 
 -- name: judges
 SELECT judge, prompt, count(DISTINCT run), sum(calls), sum(errors), sum(tokens_in), sum(tokens_out), sum(usd),

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from urllib.parse import quote
 
-from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.compare.compare import compare_all, primary_field, stored_comparisons
+from answerkey.tasks.compare.compare import stored_comparisons
 from answerkey.tasks.gate.verdicts import stored_verdicts
-from answerkey.tasks.publish.artifacts import FOLDER
+from answerkey.tasks.publish.artifacts import FOLDER, compared_for
 from answerkey.tasks.publish.overview import build_overview, read_made_together, read_pages, read_state, render_overview
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
 from answerkey.tasks.publish.page.model import Page
-from answerkey.tasks.reports.report import is_known
 from answerkey.tasks.validate.data_docs import SITE
 from answerkey.tasks.warehouse.home import Home
 
@@ -117,16 +116,10 @@ def report_page(home: Home, report_id: str) -> Page:
     pairs = list(stored_comparisons(home, [report_id]))
     known = {(pair.old, pair.new) for pair in pairs}
     for gated in gates:
-        if (gated.old, gated.new) not in known and is_known(home, gated.old):
-            pairs += _compared(home, gated.old, gated.new, gated.primary)
+        if (gated.old, gated.new) not in known:
+            # Reports that cannot be compared may have a verdict.
+            with suppress(UserError):
+                pairs += compared_for(home, gated)
     olds = [pair.old for pair in pairs] or [one for one in read_made_together(home, report_id) if one != report_id]
     page = build_page(home, [*olds, report_id], comparisons=pairs, gates=gates)
     return replace(page, overview=f"../{INDEX}")
-
-
-def _compared(home: Home, old: str, new: str, primary: str) -> tuple[Comparison, ...]:
-    """Two reports that a gate has decided about, which nobody has compared; nothing where they cannot be."""
-    try:
-        return compare_all(home, [(old, new)], primary=primary_field(home, [old, new], primary))
-    except UserError:
-        return ()

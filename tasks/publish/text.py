@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
+from answerkey.metrics_core.formatting import chance
+from answerkey.metrics_core.gate.gate import rounded
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.metrics_core.statistics.intervals import LEVEL
+from answerkey.metrics_core.statistics.intervals import decimals
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.gate import Verdict
@@ -26,6 +28,14 @@ HUMAN = "in human labels"
 """The column after the difference, where a part of the samples has human labels."""
 DETECTABLE = "detectable: the smallest true difference that these samples show with a power of 80 %"
 NEEDED = "needed: about how many samples would show a difference of the size that was seen, with that power"
+BASES: Mapping[str, str] = {
+    "people": "human labels",
+    "people and judge": "human labels, which correct the judge",
+    "judge": "the judge alone",
+    "text": "the text of the answers",
+}
+"""What a verdict rests on, in words."""
+_NO_FINDING = "is not shown to differ from"
 _MOST_RULES = 2
 """Rules of a gate that a sentence names."""
 
@@ -35,11 +45,20 @@ def number(value: float | None, digits: int = 3) -> str:
     return NONE if value is None else f"{value:.{digits}f}"
 
 
-def signed(value: float | None, digits: int = 3) -> str:
-    """A difference with its sign, also where it is plus; zero has none."""
+def count(n: float | None) -> str:
+    """How many, or a dash where there is no number."""
+    return NONE if n is None else f"{n:,.0f}"
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign, also where it is plus; zero has none.
+
+    >>> signed(0.0535), signed(-0.00021), signed(0.0)
+    ('+0.053', '-0.0002', '0.000')
+    """
     if value is None:
         return NONE
-    size = f"{abs(value):.{digits}f}"
+    size = f"{abs(value):.{decimals(value, 0.0)}f}"
     return size if float(size) == 0 else f"{'+' if value > 0 else '-'}{size}"
 
 
@@ -53,13 +72,6 @@ def percent(value: float | None) -> str:
     return "< 0.1 %" if text == "0.0" and value > 0 else f"{text.removesuffix('.0')} %"
 
 
-def chance(p: float | None) -> str:
-    """A p-value with three decimals; never 0."""
-    if p is None:
-        return NONE
-    return "< 0.001" if p < 0.0005 else f"{p:.3f}"
-
-
 def ends(low: float | None, high: float | None, show: Callable[[float | None], str] = number) -> str:
     """Both ends of an interval, as `0.554 to 0.772`; a dash where there is none.
 
@@ -67,27 +79,6 @@ def ends(low: float | None, high: float | None, show: Callable[[float | None], s
     '-0.105 to +0.210'
     """
     return NONE if low is None or high is None else f"{show(low)} to {show(high)}"
-
-
-def estimate(
-    value: float | None, low: float | None, high: float | None, show: Callable[[float | None], str] = number
-) -> str:
-    """A number with both ends of its interval, for one cell of a table.
-
-    >>> estimate(0.671, 0.5537, 0.772)
-    '0.671 [0.554, 0.772]'
-    """
-    return show(value) if value is None or low is None or high is None else f"{show(value)} [{show(low)}, {show(high)}]"
-
-
-def difference(row: FieldComparison) -> str:
-    """New - old with both ends of its interval."""
-    return estimate(row.difference, row.low, row.high, signed)
-
-
-def in_human_labels(row: FieldComparison) -> str:
-    """The difference in human labels that the scores predict, with both ends of its interval."""
-    return estimate(row.people, row.people_low, row.people_high, signed)
 
 
 def samples(n: int, clusters: int | None = None) -> str:
@@ -104,7 +95,11 @@ def _many(n: int, what: str) -> str:
 
 
 def finding(row: FieldComparison) -> str:
-    """Better, worse, or not shown to differ; or why there is no comparison."""
+    """Better, worse, or not shown to differ, with the reason where the interval does not tell; or why there is none."""
+    if row.finding == NOT_SHOWN and row.low is not None and not row.low <= 0 <= (row.high or 0.0):
+        least = row.low_with_unanswered
+        unanswered = least is not None and least <= 0 < (row.difference or 0.0)
+        return f"{NOT_SHOWN} ({'unanswered count as wrong' if unanswered else 'by p adjusted'})"
     return row.finding or f"not compared: {row.note}"
 
 
@@ -116,7 +111,37 @@ def headline(comparison: Comparison, primary: str, verdict: Verdict | None = Non
     else:
         # How many samples it takes is for the gate to say, where there is one.
         shown = _shown(comparison, row) + ("" if verdict or row.finding != NOT_SHOWN else _unseen(row))
+    alone = "By the judge alone: " if verdict and verdict.basis == "judge" else ""
+    shown = " ".join([*_by_people(comparison, row, verdict), f"{alone}{shown}"])
     return f"{shown} {_ships(verdict)}" if verdict else shown
+
+
+def _by_people(comparison: Comparison, decisive: FieldComparison | None, verdict: Verdict | None) -> Iterator[str]:
+    """The difference in human labels beside another primary field: if significant, of all samples, or deciding."""
+    together = verdict is not None and verdict.basis == "people and judge"
+    for row in () if together else comparison.overall:
+        if row.metric != "label" or row is decisive or row.difference is None:
+            continue
+        found = row.finding in ("better", "worse")
+        if found or (decisive and row.n_common == decisive.n_common):
+            finding = f"is {row.finding} than" if found else _NO_FINDING
+            yield (
+                f"By human labels, {comparison.new} {finding} {comparison.old}: "
+                f"{signed(row.difference)} ({percent(row.level)} interval {ends(row.low, row.high, signed)}, "
+                f"{samples(row.n_common)})."
+            )
+            return
+    if decisive and decisive.people is not None and decisive.people_low is not None:
+        finding = f"is {'better' if decisive.people > 0 else 'worse'} than"
+        if decisive.people_low <= 0 <= (decisive.people_high or 0.0):
+            finding = _NO_FINDING
+        if finding == _NO_FINDING and not together:
+            return
+        yield (
+            f"By human labels of {decisive.n_labelled:,} samples, which correct {decisive.name}, {comparison.new} "
+            f"{finding} {comparison.old}: {signed(decisive.people)} ({percent(decisive.level)} interval "
+            f"{ends(decisive.people_low, decisive.people_high, signed)})."
+        )
 
 
 def _ships(verdict: Verdict) -> str:
@@ -126,18 +151,11 @@ def _ships(verdict: Verdict) -> str:
     rules += f" and {len(deciding) - _MOST_RULES} more" if len(deciding) > _MOST_RULES else ""
     hold = "does not hold" if len(deciding) == 1 else "do not hold"
     shown = "is" if len(deciding) == 1 else "are"
-    # The number that a kappa takes is one of labels; and one that is there already did not decide.
-    estimated = [rule for rule in deciding if (rule.needed or 0) > (rule.n or 0) and not rule.rule.startswith("kappa ")]
-    needed = max((rule.needed or 0 for rule in estimated), default=None)
-    assumed = {True: "both releases are equally good", False: "the numbers are as high as they seem"}
-    kinds = sorted({rule.tolerates_loss for rule in estimated}, reverse=True)
-    given = f" if {' and '.join(assumed[loss] for loss in kinds)}" if kinds else ""
     return {
         "PASS": "The gate lets it ship.",
         "FAIL": f"The gate does not let it ship{rules and f': {rules} {hold}'}.",
-        "INCONCLUSIVE": f"The gate is undecided{rules and f': {rules} {shown} not shown either way'}"
-        f"{f'; about {needed:,} samples would decide with a power of 80 %{given}' if needed else ''}.",
-        "INCOMPLETE": f"The gate cannot decide{rules and f' on {rules}'}, because evidence is missing.",
+        "INCONCLUSIVE": f"The gate is undecided{rules and f': {rules} {shown} not shown either way'}.",
+        "INCOMPLETE": f"The gate cannot decide{rules and f' on {rules}'}.",
     }[verdict.outcome]
 
 
@@ -173,38 +191,16 @@ def _unseen(row: FieldComparison) -> str:
     if row.mde_note:
         return f" {row.mde_note[:1].upper()}{row.mde_note[1:]}."
     if row.needed:
-        return f" About {needed(row)} samples would show a difference of this size with a power of 80 %."
+        return f" {_needed_range(row)} would show a difference of this size with a power of 80 %."
     return f" These samples show a difference of {number(row.mde)} with a power of 80 %." if row.mde is not None else ""
 
 
-def table(rows: Sequence[FieldComparison]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The head and the rows: the field (or the slice), means, differences, findings; without columns that say nothing.
-
-    Detectable is the minimum detectable effect; needed, how many samples would show the observed difference.
-    """
-    level = percent(rows[0].level if rows else LEVEL)
-    columns: dict[str, list[str]] = {
-        "field": [row.name if row.slice == ALL else row.slice for row in rows],
-        "samples": [f"{row.n_common:,}" for row in rows],
-        "clusters": [NONE if row.n_clusters is None else f"{row.n_clusters:,}" for row in rows],
-        "old": [number(row.old) for row in rows],
-        "new": [number(row.new) for row in rows],
-        f"difference [{level} interval]": [difference(row) for row in rows],
-        HUMAN: [in_human_labels(row) for row in rows],
-        "p adjusted": [chance(row.p_adjusted) for row in rows],
-        "finding": [finding(row) for row in rows],
-        "detectable": [number(row.mde) for row in rows],
-        "needed": [needed(row) or NONE for row in rows],
-        "fixed/broken": [fixed(row) for row in rows],
-    }
-    optional = ("clusters", HUMAN, "detectable", "needed", "fixed/broken")
-    kept = {name: cells for name, cells in columns.items() if name not in optional or {*cells} != {NONE}}
-    return tuple(kept), list(zip(*kept.values(), strict=True))
-
-
-def needed(row: FieldComparison) -> str:
-    """How many samples would show a difference that these do not show; empty where that is not known."""
-    return f"{row.needed:,}" if row.needed and row.finding == NOT_SHOWN else ""
+def _needed_range(row: FieldComparison) -> str:
+    """How many samples the observed difference needs, and how few if it were as large as its interval allows."""
+    largest = max(abs(row.low or 0.0), abs(row.high or 0.0))
+    least = rounded((row.needed or 0) * ((row.difference or 0.0) / largest) ** 2, 1) if largest else 0
+    anything = f", anything from {least:,} up," if 0 < least < (row.needed or 0) else ""
+    return f"Roughly {rounded(row.needed or 0, 1):,} samples{anything}"
 
 
 def undetectable(comparison: Comparison) -> Iterator[str]:
@@ -214,11 +210,6 @@ def undetectable(comparison: Comparison) -> Iterator[str]:
         if row.mde_note:
             fields.setdefault(row.mde_note, []).append(row.name)
     yield from (f"{', '.join(names)}: {note}" for note, names in fields.items())
-
-
-def fixed(row: FieldComparison) -> str:
-    """How many samples went from 0 to 1, and how many from 1 to 0."""
-    return NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}"
 
 
 def only_one(comparison: Comparison) -> Iterator[str]:
@@ -242,16 +233,6 @@ def only_one(comparison: Comparison) -> Iterator[str]:
     for text, names in lines.items():
         shown = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
         yield f"{shown}: some samples have a number in one report only: {text}"
-
-
-def family_note(comparison: Comparison) -> str | None:
-    """What the adjusted p-values allow for, where there is more than one test."""
-    n = sum(row.p is not None for row in comparison.overall)
-    if n * comparison.n_candidates < 2:
-        return None
-    fields = "1 field" if n == 1 else f"{n} fields"
-    others = f" of {comparison.n_candidates} candidates" if comparison.n_candidates > 1 else ""
-    return f"p adjusted: for {fields}{others} together (Holm)"
 
 
 def human_note(comparison: Comparison) -> str | None:
@@ -298,7 +279,9 @@ def what_it_learned(learned: Learned) -> str:
     """What examples from labels change in how far a judge agrees with people."""
     gain, interval = learned.gain, learned.gain.interval
     within = f" (95 % interval {interval.low:+.3f} to {interval.high:+.3f})" if interval else ""
-    shown = "" if interval and interval.low > 0 else ". That is no gain that these labels show"
+    shown = (
+        "" if interval and interval.low > 0 else ". That is no gain that these labels show: the rubric stays as it is"
+    )
     return (
         f"{learned.rubric.name}: {learned.n:,} labelled answers; the judge got {learned.corrected:,} of them wrong. On "
         f"answers that were not used to choose examples, it agrees with people on {gain.old:.1%} without the new "

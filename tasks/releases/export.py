@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.load.references import Reference
@@ -78,29 +77,21 @@ def _newest(warehouse: duckdb.DuckDBPyConnection, dataset: str) -> str | None:
     return None if newest is None else str(newest[0])
 
 
-def stored_source(home: Home, report_id: str, folder: Path) -> Source:
-    """Write the answers of a report, and the data set version that they were measured against, into `folder`.
+def stored_answers(home: Home, dataset: str, version: str, release: str, answers_version: str, folder: Path) -> Source:
+    """Write the answers of a release, and the version of the data set that they answer, into `folder`.
 
     Loaded again they make the same data set version, answers version and sample keys.
-
-    Raises:
-        UserError: there is no such report.
     """
     folder.mkdir(parents=True, exist_ok=True)
     answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
+    about = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
+    slices: set[str] = set()
     with home.warehouse.reading() as warehouse:
-        report = warehouse.execute(_SQL["report"], {"report_id": report_id}).fetchone()
-        if report is None:
-            raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
-        dataset, version, release, answers_version = report
-        names = tuple(_ANSWER_PATHS)
-        slices: set[str] = set()
         with answers.open("w", encoding="utf-8") as out:
-            for *texts, values in _fetch(warehouse, "answers", {"report_id": report_id}):
+            for *texts, values in _fetch(warehouse, "answers", about):
                 slices |= set(values or {})
-                fields = dict(zip(names, texts, strict=True))
+                fields = dict(zip(_ANSWER_PATHS, texts, strict=True))
                 out.write(json.dumps({**(values or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
-        about = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
         _write_references(warehouse, about, references)
     return Source(
         str(answers), str(references), dataset, release, _ANSWER_PATHS, _REFERENCE_PATHS, tuple(sorted(slices))

@@ -18,9 +18,9 @@ SELECT sample_id, question, "references", facts, "cluster", incorrect_references
 FROM samples LEFT JOIN answered USING (sample_id)
 WHERE dataset = $dataset AND dataset_version = $version ORDER BY sample_id
 
--- name: report
-SELECT dataset, dataset_version, release, answers_version FROM reports WHERE report_id = $report_id
-
 -- name: answers
-SELECT sample_id, question, answer, label, missing_because, repeat, context, slices
-FROM report_answers WHERE report_id = $report_id ORDER BY sample_id, repeat
+SELECT a.sample_id, s.question, a.answer, a.label, a.missing_because, a.repeat, a.context, a.slices
+FROM answers a
+LEFT JOIN samples s ON s.dataset = a.dataset AND s.dataset_version = $version AND s.sample_id = a.sample_id
+WHERE a.dataset = $dataset AND a.release = $release AND a.answers_version = $answers_version
+ORDER BY a.sample_id, a.repeat

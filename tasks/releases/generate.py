@@ -7,8 +7,10 @@ stopped, is simply started again. The file of answers is rewritten as a whole ea
 from __future__ import annotations
 
 import json
+import shutil
+import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -17,6 +19,7 @@ from typing import Any, TextIO
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access, CallLimits
+from answerkey.metrics_core.llm.budget import REFUSAL
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.llm.generate import Answer, Prompting, estimate_cost, left_out
 from answerkey.metrics_core.llm.generate import generate as ask
@@ -33,10 +36,10 @@ from answerkey.tasks.releases.provenance import (
 )
 from answerkey.tasks.releases.questions import Question, QuestionSet, questions
 from answerkey.tasks.releases.register import Registration, register
-from answerkey.tasks.reports.manifest import spent_by, versions
+from answerkey.tasks.reports.manifest import spent_by, spent_on, versions
 from answerkey.tasks.score.keys import MODEL, key
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import whole
+from answerkey.tasks.warehouse.store import atomic_write
 
 NOTHING_TO_ASK = "the question is blank"
 
@@ -63,7 +66,7 @@ class Asking:
     repeats: int = 1
 
     def with_key(self) -> Asking:
-        """The same with the key in `model`.
+        """This with the key in `model`.
 
         Raises:
             UserError: there is no key where it should be, or it is malformed.
@@ -77,8 +80,8 @@ class Generated:
 
     Each of the `n_questions` questions was asked `repeats` times, and `n_questions` * `repeats` = `n_generated` +
     `n_from_ledger` + `n_failed` + `n_skipped`. `reasons` say why there is no answer, the most frequent first.
-    `n_cut_off` answers were cut off at the token limit. `calls` and `cost_usd` are of this run; the cost is None where
-    a price is not known.
+    `n_cut_off` answers were cut off at the token limit, and in `n_refused` the model declines. `calls` and `cost_usd`
+    are of this run; the cost is None where a price is not known.
     """
 
     dataset: str
@@ -94,6 +97,7 @@ class Generated:
     calls: int
     cost_usd: float | None
     repeats: int = 1
+    n_refused: int = 0
 
     @property
     def n_wanted(self) -> int:
@@ -131,6 +135,7 @@ def tally(made: Generated) -> str:
     times = f", {made.repeats:,} answers each" if made.repeats > 1 else ""
     why = f" ({made.why})" if made.reasons else ""
     cut = f"; {made.n_cut_off:,} cut off at the limit of tokens" if made.n_cut_off else ""
+    cut += f"; {made.n_refused:,} refused" if made.n_refused else ""
     return f"{made.dataset}/{made.release}: {made.n_questions:,} questions{times}: {said}{why}{cut}; {spent(made)}"
 
 
@@ -148,9 +153,12 @@ class _Tally:
     models: Counter[str] = field(default_factory=Counter)
     fingerprints: Counter[str] = field(default_factory=Counter)
     cut_off: int = 0
+    refused: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     cost: float | None = 0.0
+    calls_ever: int = 0
+    cost_ever: float | None = 0.0
 
     def add(self, answer: Answer) -> None:
         self.status[answer.status] += 1
@@ -161,10 +169,18 @@ class _Tally:
         self.models[origin.model] += 1
         self.fingerprints[origin.fingerprint] += 1
         self.cut_off += origin.finish_reason == "length"
+        self.refused += origin.finish_reason == REFUSAL
         self.tokens_in += origin.tokens_in or 0
         self.tokens_out += origin.tokens_out or 0
         known = self.cost is not None and origin.cost_usd is not None
         self.cost = self.cost + origin.cost_usd if known else None  # type: ignore[operator]
+
+    def pay(self, access: Access, keys: Sequence[str]) -> None:
+        """Add what all runs together have spent on these requests."""
+        for spent in spent_on(access, keys):
+            self.calls_ever += spent.calls
+            known = self.cost_ever is not None and spent.cost_usd is not None
+            self.cost_ever = self.cost_ever + spent.cost_usd if known else None  # type: ignore[operator]
 
 
 def check_release(home: Home, dataset: str, release: str, asking: Asking) -> None:
@@ -202,14 +218,20 @@ def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str
     opened = asking.with_key()
     file, tally = answers_file(home, question_set.dataset, release), _Tally()
     rest = questions(question_set, asking.prompting.template, work)
-    with whole(file) as unfinished, unfinished.open("w", encoding="utf-8") as out:
+    # In the folder of the run, which is cleared after it, also where it is killed: this may take hours.
+    work.mkdir(parents=True, exist_ok=True)
+    unfinished = work / f"{uuid.uuid4().hex}.jsonl"
+    with unfinished.open("w", encoding="utf-8") as out:
         while batch := list(islice(rest, max(1, _BATCH // asking.repeats))):
             _answer(batch, opened, tally, out)
+    with atomic_write(file) as published:
+        shutil.move(unfinished, published)
     spent = spent_by(asking.access)
     made = Generated(
         question_set.dataset, release, str(file), tally.status.total() // asking.repeats, tally.status["generated"],
         tally.status["from_ledger"], tally.status["failed"], tally.status["skipped"], tally.cut_off,
         tuple(tally.reasons.most_common()), spent.calls, None if spent.unpriced else spent.cost_usd, asking.repeats,
+        tally.refused,
     )  # fmt: skip
     # If this run made no call, the manifest of the run that did knows more.
     if spent.calls or generation_of(str(file)) is None:
@@ -232,17 +254,20 @@ def _requests(asking: Asking, some: Iterable[Question]) -> Iterator[Request]:
 def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -> None:
     requests = list(_requests(asking, batch))
     answers = iter(zip(requests, ask(requests, asking.model, asking.limits, asking.access), strict=True))
+    tally.pay(asking.access, [request.key for request in requests])
     for question, repeat in ((one, number + 1) for one in batch for number in range(asking.repeats)):
         row: dict[str, Any] = {"id": question.sample_id, "question": question.text}
         row |= {"repeat": repeat} if asking.repeats > 1 else {}
         if question.blank:
             tally.status["skipped"] += 1
             tally.reasons[NOTHING_TO_ASK] += 1
-            row |= {"answer": None, "missing_because": NOTHING_TO_ASK, "request": None}
+            row |= {"answer": None, "missing_because": NOTHING_TO_ASK, "finish_reason": None, "request": None}
         else:
             request, answer = next(answers)
             tally.add(answer)
-            row |= {"answer": answer.text, "missing_because": answer.reason, "request": request.key}
+            finish = answer.origin.finish_reason if answer.origin is not None else None
+            row |= {"answer": answer.text, "missing_because": answer.reason, "finish_reason": finish}
+            row["request"] = request.key
         out.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
@@ -263,10 +288,12 @@ def _manifest(question_set: QuestionSet, asking: Asking, made: Generated, tally:
         "failed": made.n_failed,
         "skipped": made.n_skipped,
         "cut_off": made.n_cut_off,
+        "refused": made.n_refused,
         "reasons": dict(made.reasons),
         "tokens_in": tally.tokens_in,
         "tokens_out": tally.tokens_out,
         "cost_usd": tally.cost,
+        "all_runs": {"calls": tally.calls_ever, "cost_usd": tally.cost_ever},
         "versions": {name: used[name] for name in ("answerkey", "python", "litellm")},
     }
 
@@ -295,13 +322,11 @@ def check_answered(made: Generated, least: float) -> None:
     )
 
 
-def register_generated(home: Home, question_set: QuestionSet, made: Generated) -> Registration:
+def register_generated(home: Home, question_set: QuestionSet, made: Generated, run_id: str, work: Path) -> Registration:
     """Register the answers as a release that waits for its evaluation; see `register`."""
-    return register(
-        home,
-        Source(
-            made.answers, question_set.known, question_set.dataset, made.release,
-            _PATHS if made.repeats == 1 else _REPEATED,  # type: ignore[arg-type]
-            question_set.paths if question_set.known else {}, question_set.slices,
-        ),
+    source = Source(
+        made.answers, question_set.known, question_set.dataset, made.release,
+        _PATHS if made.repeats == 1 else _REPEATED,  # type: ignore[arg-type]
+        question_set.paths if question_set.known else {}, question_set.slices,
     )  # fmt: skip
+    return register(home, source, run_id, work)

@@ -1,4 +1,4 @@
-"""How the answers of a file were generated: a manifest that stays beside them wherever they are kept.
+"""How the answers of a file were generated: a manifest beside it.
 
 `answers.jsonl` has `answers.manifest.json`, which names the content of the answers by its hash. Answers that were
 changed since have no manifest.
@@ -18,7 +18,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import Store, whole
+from answerkey.tasks.warehouse.store import atomic_write
 
 FOLDER = "answers"
 DIGEST = "answers_sha256"
@@ -46,7 +46,7 @@ def _fetch_manifest(home: Home, answers: Path) -> None:
     """Put what another machine has noted about the generation of these answers beside them."""
     name = str(manifest_file(answers).relative_to(home.local))
     if home.shared and home.store.exists(name):
-        with home.store.local(name) as copy, whole(manifest_file(answers)) as unfinished:
+        with home.store.local(name) as copy, atomic_write(manifest_file(answers)) as unfinished:
             shutil.copyfile(copy, unfinished)
 
 
@@ -54,7 +54,7 @@ def share(home: Home, answers: Path) -> None:
     """Copy generated answers and their manifest to where other machines see them."""
     if home.shared:
         for file in (answers, manifest_file(answers)):
-            with home.store.whole(str(file.relative_to(home.local))) as unfinished:
+            with home.store.atomic_write(str(file.relative_to(home.local))) as unfinished:
                 shutil.copyfile(file, unfinished)
 
 
@@ -96,7 +96,7 @@ def _shown(value: object) -> str:
 def write_manifest(answers: Path, content: Mapping[str, Any]) -> None:
     """Put a manifest beside answers, with their hash in it."""
     text = json.dumps({**content, DIGEST: _digest(answers)}, indent=2, ensure_ascii=False)
-    with whole(manifest_file(answers)) as unfinished:
+    with atomic_write(manifest_file(answers)) as unfinished:
         unfinished.write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -114,14 +114,6 @@ def _content(file: Path) -> dict[str, Any]:
         # There is none, or an unrelated file happens to have this name.
         return {}
     return content if isinstance(content, dict) and DIGEST in content else {}
-
-
-def keep_manifest(answers: str, store: Store, kept: str) -> None:
-    """Copy the manifest of answers beside the copy of them that is called `kept` in a store, once."""
-    name = str(manifest_file(kept))
-    if generation_of(answers) is not None and not store.exists(name):
-        with store.whole(name) as unfinished:
-            shutil.copyfile(manifest_file(answers), unfinished)
 
 
 def _digest(file: Path) -> str:

@@ -17,15 +17,13 @@ from answerkey.tasks.load.columns import (
     ColumnMap,
     as_text,
     clean,
-    complete,
-    complete_made,
     is_there,
     steps,
     usual_names,
     value,
 )
-from answerkey.tasks.load.formats.registry import read_as
-from answerkey.tasks.load.load import Source, dataset_name, first_rows, records_of
+from answerkey.tasks.load.formats.registry import opened
+from answerkey.tasks.load.load import Source, dataset_name
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import URL, without_secrets
 from answerkey.tasks.load.sources import TABLE, read
@@ -132,16 +130,12 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
         UserError: the template names no column, or one that is not there or must not be shown; ids, or the right
             answers, are not there; a row cannot be read.
     """
-    reading, raws = read_as(read(question_set.source, work), question_set.source)
-    rows = reading.rows(raws)
-    head = first_rows(rows, question_set.source)
-    records = records_of(head)
-    fill_in = complete_made if reading.convert else complete
-    columns = fill_in(question_set.paths, question_set.slices, records, _shown(question_set))
+    found = opened(read(question_set.source, work), question_set.source)
+    columns = found.reading.columns(question_set.paths, question_set.slices, found.records, _shown(question_set))
     _require(question_set, columns)
-    places = _places(question_set, template, columns, records)
+    places = _places(question_set, template, columns, found.records)
     seen: dict[str, str] = {}
-    for raw in itertools.chain(head, rows):
+    for raw in found.rows:
         sample = Reference.of(raw, replace(columns, slices=()), _shown(question_set))
         content = sample.hash
         first = seen.setdefault(sample.sample_id, content)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, DECIDED_BY, OUT_OF_DEPTH, SECOND_OPINION
-from answerkey.metrics_core.llm.transport import NO_CONNECTION
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.votes import (
+    ANSWERED_BY,
+    DECIDED_BY,
+    DISPUTED,
+    ORDER_DECIDED,
+    OUT_OF_DEPTH,
+    SHOWN_FIRST,
+    SHOWN_SECOND,
+)
+from answerkey.metrics_core.llm.request import NO_CONNECTION
 from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap, clopper_pearson
 from answerkey.tasks.reports.commit import Committed, ReleaseVersion
-from answerkey.tasks.reports.manifest import SEED, most_frequent
+from answerkey.tasks.reports.manifest import SEED, fallback_warnings, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, count_answers
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED, Report
-from answerkey.tasks.reports.scores import CutScores, add_scores
-from answerkey.tasks.warehouse.content import seal_reports
+from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
+from answerkey.tasks.reports.scores import SplitScores, add_scores
+from answerkey.tasks.warehouse.content import write_report_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -34,6 +44,10 @@ _BINS = 256
 """Bins of a histogram that the interval of a mean is computed from."""
 _IN_WORDS = {NO_CONNECTION: f"{NO_CONNECTION} (the server could not be reached)"}
 """Codes of failures that say too little."""
+_UNDECIDED = ("tie", "missing_votes", ORDER_DECIDED, DISPUTED)
+"""Codes of failures where judges said something and could not decide."""
+_LONG = 200
+"""Characters from which on an answer is long: more than a name, a number or a phrase."""
 _MOST_GROUPS = 2_000
 """Groups of rows that the interval of corpus BLEU is resampled from."""
 
@@ -53,7 +67,7 @@ def aggregate(
     committed: Committed,
     metrics: Sequence[Metric],
     manifest: Mapping[str, Any],
-    scores: CutScores | None = None,
+    scores: SplitScores | None = None,
     *,
     min_coverage: float = 0.95,
 ) -> tuple[ReportRef, ...]:
@@ -62,7 +76,7 @@ def aggregate(
     Where people have labelled any answer of the run, their label is the first metric of every report.
 
     Args:
-        scores: what `cut_scores` made of this run, once each of its shards is written; None: they are made here.
+        scores: what `split_scores` made of this run, once each of its shards is written; None: they are made here.
         min_coverage: the share of rows (0 to 1), of those that should have a score, that every metric must have scored
             for a report to be COMPLETE.
     """
@@ -72,55 +86,28 @@ def aggregate(
         if labelled := _has_labels(warehouse, committed):
             fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields
             signatures = {LABEL: LABEL_SIGNATURE} | signatures
-        # Of a lake: the state that the report was made from, which nobody else changes while this session is open.
+        # On a lake, the state that the report is made from; no other session changes it meanwhile.
         state = {} if (snapshot := home.warehouse.snapshot()) is None else {"snapshot": snapshot}
         reports = _add_reports(warehouse, committed, {**manifest, **state, "signatures": signatures})
         hashed = add_scores(warehouse, home, committed, reports, metrics, scores)
         if labelled:
             _add_labels(warehouse, reports)
-        summarise(warehouse, committed, reports, fields, signatures)
-        _settle(warehouse, reports, list(fields), min_coverage)
-        _note_judges(warehouse, reports, signatures)
-        _note_second_opinions(warehouse, reports, signatures)
-        _note_models(warehouse, reports, signatures)
-        seal_reports(warehouse, reports, hashed)
+        repeats = {
+            report_id: release.repeats
+            for report_id, release in zip(reports, committed.releases, strict=True)
+            if release.n_rows != release.n_questions
+        }
+        shown = add_passes(warehouse, repeats, fields)
+        _add_aggregates(warehouse, reports, committed, shown)
+        if repeats:
+            count_answers(warehouse, list(repeats), shown)
+        if BLEU in signatures:
+            _add_corpus_bleu(warehouse, reports, signatures[BLEU])
+        fallbacks = _note_fallbacks(warehouse, reports, metrics)
+        _settle(warehouse, reports, list(fields), min_coverage, fallbacks)
+        _note_judges(warehouse, reports, metrics, signatures)
+        write_report_checksums(warehouse, reports, hashed)
         return tuple(ReportRef(*row) for row in warehouse.execute(_SQL["made"], {"reports": reports}).fetchall())
-
-
-def summarise(
-    warehouse: duckdb.DuckDBPyConnection,
-    committed: Committed,
-    reports: Sequence[str],
-    fields: Mapping[tuple[str, str], Field],
-    signatures: Mapping[str, str],
-) -> None:
-    """Make pass@k in `scores`, and all of `report_scores`, from the scores of the reports about `committed`."""
-    repeats = {
-        report_id: release.repeats
-        for report_id, release in zip(reports, committed.releases, strict=True)
-        if release.n_rows != release.n_questions
-    }
-    shown = add_passes(warehouse, repeats, fields)
-    _add_aggregates(warehouse, reports, committed, shown)
-    if repeats:
-        count_answers(warehouse, list(repeats), shown)
-    if BLEU in signatures:
-        _add_corpus_bleu(warehouse, reports, signatures[BLEU])
-
-
-def summarise_again(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> None:
-    """`summarise` for reports that were made together, from what they say of themselves. They have no aggregates."""
-    first = reports[0]
-    versions = tuple(
-        ReleaseVersion(one.release, one.answers_version, one.n_total, one.n_questions, one.manifest.get("repeats", 1))
-        for one in reports
-    )
-    notes = {name: first.metric(name) for name in first.manifest["signatures"] if name != LABEL}
-    fields = {(name, field.name): field for name, note in notes.items() if note for field in note.fields}
-    if LABEL in first.manifest["signatures"]:
-        fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD, **fields}
-    committed = Committed(first.dataset, first.dataset_version, versions)
-    summarise(warehouse, committed, [one.report_id for one in reports], fields, first.manifest["signatures"])
 
 
 def _has_labels(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> bool:
@@ -276,12 +263,17 @@ def _add_corpus_bleu(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str
 
 
 def _settle(
-    warehouse: duckdb.DuckDBPyConnection, reports: list[str], fields: Sequence[tuple[str, str]], min_coverage: float
+    warehouse: duckdb.DuckDBPyConnection,
+    reports: list[str],
+    fields: Sequence[tuple[str, str]],
+    min_coverage: float,
+    fallbacks: Mapping[str, Sequence[str]],
 ) -> None:
     """Give every new report its status and its message.
 
     PARTIAL: of some metric rows were skipped, or fewer than `min_coverage` (0 to 1) of the rows that should have a
-    score have one.
+    score have one. Where judges could not decide, the rows with a score are the easy ones, so the message has the
+    bounds of the mean over all rows. `fallbacks`: by report, what the message says of fallback judges.
     """
     first = {metric: field for metric, field in reversed(fields)}
     about = {"reports": reports, "metrics": list(dict.fromkeys(metric for metric, _ in fields))}
@@ -289,6 +281,10 @@ def _settle(
     reasons: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for report_id, metric, why, n in warehouse.execute(_SQL["reasons"], with_fields).fetchall():
         reasons.setdefault((report_id, metric), []).append((_IN_WORDS.get(why, why), n))
+    bounds = {
+        (report_id, metric): (low, high)
+        for report_id, metric, low, high in warehouse.execute(_SQL["bounds"], with_fields).fetchall()
+    }
     partial: set[str] = set()
     messages: dict[str, list[str]] = {}
     for report_id, metric, wanted, scored, skipped in warehouse.execute(_SQL["coverage"], about).fetchall():
@@ -296,90 +292,187 @@ def _settle(
             partial.add(report_id)
         if scored < wanted:
             why = most_frequent(reasons[report_id, metric])
-            messages.setdefault(report_id, []).append(f"{metric}: {wanted - scored:,} of {wanted:,} not scored: {why}")
+            line = f"{metric}: {wanted - scored:,} of {wanted:,} not scored: {why}"
+            if any(code in _UNDECIDED for code, _ in reasons[report_id, metric]):
+                low, high = bounds[report_id, metric]
+                line += f" (over all of them, the mean is {low:.3f} to {high:.3f})"
+            messages.setdefault(report_id, []).append(line)
+    for report_id, lines in fallbacks.items():
+        messages.setdefault(report_id, []).extend(lines)
     # A report that is partial has rows without a score, so it has a message.
     for report_id, lines in messages.items():
         status = "PARTIAL" if report_id in partial else "COMPLETE"
         warehouse.execute(_SQL["settle"], {"report_id": report_id, "status": status, "message": "; ".join(lines)})
 
 
-def _note_judges(warehouse: duckdb.DuckDBPyConnection, reports: list[str], signatures: Mapping[str, str]) -> None:
-    """Write into the manifest of every new report, under `judge`, what the offline judge did for it, by metric.
+def _note_fallbacks(
+    warehouse: duckdb.DuckDBPyConnection, reports: list[str], metrics: Sequence[Metric]
+) -> dict[str, list[str]]:
+    """Write into the manifest, under `judge.fallbacks` by metric, how many answers (`by` fallback) were judged by one.
+
+    `of` answers have a score. `both` has, by fallback, how many answers of the report it and the named judges have
+    judged, and on how many of these they differ. Returns sentences for the reports' messages.
+    """
+    with_fallbacks = {
+        metric.name: metric for metric in metrics if isinstance(metric, JudgeMetric) and metric.judge.fallbacks
+    }
+    if not with_fallbacks:
+        return {}
+    signatures = {name: metric.signature for name, metric in with_fallbacks.items()}
+    about = {"reports": reports, "metrics": list(signatures), "signatures": list(signatures.values())}
+    by_report: dict[str, dict[str, dict[str, Any]]] = {}
+    for report_id, name, judge, n in warehouse.execute(
+        _SQL["fallbacks"], {**about, "answered_by": ANSWERED_BY}
+    ).fetchall():
+        noted = by_report.setdefault(report_id, {}).setdefault(name, {"of": 0, "by": {}, "both": {}})
+        noted["of"] += n
+        if judge:
+            noted["by"][judge] = n
+            noted["both"][judge] = _both_judged(warehouse, report_id, with_fallbacks[name], judge)
+    messages: dict[str, list[str]] = {}
+    for report_id, by_metric in by_report.items():
+        about_judge = {"fallbacks": {name: noted for name, noted in by_metric.items() if noted["by"]}}
+        if messages_of_report := fallback_warnings({"judge": about_judge}):
+            _note(warehouse, report_id, about_judge)
+            messages[report_id] = messages_of_report
+    return messages
+
+
+def _both_judged(
+    warehouse: duckdb.DuckDBPyConnection, report_id: str, metric: JudgeMetric, fallback: str
+) -> tuple[int, int]:
+    """How many answers of a report the named judges and this fallback have judged, and on how many they differ."""
+    labels = [judge.label for judge in metric.judge.fallback_models()]
+    if fallback not in labels:
+        # Several fallbacks voted on one answer; there are no verdicts of theirs as a single judge.
+        return 0, 0
+    chosen = metric.judge.fallbacks[labels.index(fallback)]
+    others = tuple(judge for judge in metric.judge.fallbacks if judge != chosen)
+    alone = replace(metric, judge=metric.judge.model_copy(update={"judges": (chosen,), "fallbacks": others}))
+    about = {"report_id": report_id, "signature": metric.signature, "alone": alone.signature}
+    about |= {"field": metric.fields[0].name, "answered_by": ANSWERED_BY}
+    [(both, differ)] = warehouse.execute(_SQL["both_judged"], about).fetchall()
+    return both, differ
+
+
+_Notes = Iterator[tuple[str, str, str, Any]]
+"""Of a report, under a key of `judge` in its manifest, about a metric: what is noted."""
+
+
+def _note_judges(
+    warehouse: duckdb.DuckDBPyConnection,
+    reports: Sequence[str],
+    metrics: Sequence[Metric],
+    signatures: Mapping[str, str],
+) -> None:
+    """Write into the manifest of every new report, under `judge`, what its judges did, by metric."""
+    notes: dict[str, dict[str, dict[str, Any]]] = {}
+    for report_id, key, metric, noted in chain(
+        _orders(warehouse, reports, signatures),
+        _uniform(warehouse, reports, metrics),
+        _decisions(warehouse, reports, signatures),
+        _second_opinions(warehouse, reports, signatures),
+        _models(warehouse, reports, signatures),
+    ):
+        notes.setdefault(report_id, {}).setdefault(key, {})[metric] = noted
+    for report_id, about_judge in notes.items():
+        _note(warehouse, report_id, about_judge)
+
+
+def _rows(
+    warehouse: duckdb.DuckDBPyConnection,
+    statement: str,
+    reports: Sequence[str],
+    signatures: Mapping[str, str],
+    **more: object,
+) -> list[tuple[Any, ...]]:
+    """The rows of a statement about some metrics of new reports; none where there are no such metrics."""
+    if not signatures:
+        return []
+    about = {"reports": reports, "metrics": list(signatures), "signatures": list(signatures.values())}
+    return warehouse.execute(_SQL[statement], {**about, **more}).fetchall()
+
+
+def _orders(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
+    """`orders`: on how many pairs of answers their order decided.
+
+    `consistent` pairs got one verdict in both orders, `decided` did not; of these, the answer shown `first`, or
+    `second`, was preferred in both orders.
+    """
+    compared = {metric: signature for metric, signature in signatures.items() if "|against:" in signature}
+    codes = {"order_decided": ORDER_DECIDED, "shown_first": SHOWN_FIRST, "shown_second": SHOWN_SECOND}
+    for report_id, metric, *numbers in _rows(warehouse, "orders", reports, compared, **codes):
+        noted = dict(zip(("consistent", "decided", "first", "second"), numbers, strict=True))
+        if noted["decided"]:
+            yield report_id, "orders", metric, noted
+
+
+def _uniform(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], metrics: Sequence[Metric]) -> _Notes:
+    """`uniform`: the most frequent `value` among `of` answers of `_LONG` characters or more, which `same` of them have.
+
+    Only of metrics that judges score.
+    """
+    judged = {metric.name: metric.fields[0].name for metric in metrics if metric.kind == "judge"}
+    if not judged:
+        return
+    about = {"reports": reports, "metrics": list(judged), "fields": list(judged.values()), "long": _LONG}
+    for report_id, metric, of, same, value in warehouse.execute(_SQL["uniform"], about).fetchall():
+        yield report_id, "uniform", metric, {"of": of, "same": same, "value": value, "characters": _LONG}
+
+
+def _decisions(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
+    """What the offline judge did.
 
     `decided`: of a cascade, how many answers it decided (`offline`) and how many were left (`judge`).
     `out_of_depth`: for how many answers it warns of its own verdict, by reason, and `of` how many.
     """
     offline = {metric: signature for metric, signature in signatures.items() if ":offline@" in signature}
-    if not offline:
-        return
-    about = {
-        "reports": reports,
-        "metrics": list(offline),
-        "signatures": list(offline.values()),
-        "decided_by": DECIDED_BY,
-        "out_of_depth": OUT_OF_DEPTH,
-    }
-    by_report: dict[str, dict[str, dict[str, Any]]] = {}
-    for report_id, metric, decided_by, why, n in warehouse.execute(_SQL["decisions"], about).fetchall():
-        noted = by_report.setdefault(report_id, {"decided": {}, "out_of_depth": {}})
+    codes = {"decided_by": DECIDED_BY, "out_of_depth": OUT_OF_DEPTH}
+    rows = _rows(warehouse, "decisions", reports, offline, **codes)
+    decided: dict[tuple[str, str], Counter[str]] = {}
+    reasons: dict[tuple[str, str], Counter[str]] = {}
+    for report_id, metric, decided_by, why, n in rows:
         if decided_by:
-            counts = noted["decided"].setdefault(metric, {"offline": 0, "judge": 0})
-            counts[decided_by] += n
-        depth = noted["out_of_depth"].setdefault(metric, {"of": 0, "why": {}})
-        depth["of"] += n
+            decided.setdefault((report_id, metric), Counter(offline=0, judge=0))[decided_by] += n
+        reasons.setdefault((report_id, metric), Counter())[why] += n
+    for (report_id, metric), counts in decided.items():
+        yield report_id, "decided", metric, counts
+    for (report_id, metric), counts in reasons.items():
+        of, why = counts.total(), {reason: n for reason, n in counts.items() if reason}
         if why:
-            depth["why"][why] = depth["why"].get(why, 0) + n
-    for report_id, noted in by_report.items():
-        telling = {key: _telling(by_metric) for key, by_metric in noted.items()}
-        _note(warehouse, report_id, {key: value for key, value in telling.items() if value})
+            yield report_id, "out_of_depth", metric, {"of": of, "why": why}
 
 
-def _note_second_opinions(
-    warehouse: duckdb.DuckDBPyConnection, reports: list[str], signatures: Mapping[str, str]
-) -> None:
-    """Write into the manifest, under `judge.second_opinion` by metric, what was noted of verdicts of language models.
+def _second_opinions(
+    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]
+) -> _Notes:
+    """`second_opinion`: on how many answers the two judges disagree.
 
-    `of` scored answers, `flagged` address their judge, and with the verdict on `against` the offline judge disagrees;
-    `sample_ids` are the first of those.
+    `of` answers have two opinions, and on `against` they differ; `sample_ids` are the first of those.
     """
-    asked = {name: text for name, text in signatures.items() if "|judge:" in text and "|judge:offline@" not in text}
-    if not asked:
-        return
-    about = {
-        "reports": reports,
-        "metrics": list(asked),
-        "signatures": list(asked.values()),
-        "addresses": ADDRESSES_JUDGE,
-        "second": SECOND_OPINION,
-        "most": _MOST_LISTED,
-    }
-    by_report: dict[str, dict[str, Any]] = {}
-    for report_id, metric, of, flagged, against, sample_ids in warehouse.execute(_SQL["opinions"], about).fetchall():
-        if flagged or against:
-            noted = {"of": of, "flagged": flagged, "against": against, "sample_ids": sample_ids}
-            by_report.setdefault(report_id, {})[metric] = noted
-    for report_id, by_metric in by_report.items():
-        _note(warehouse, report_id, {"second_opinion": by_metric})
+    asked = {name: text for name, text in signatures.items() if "|second:" in text}
+    about = {"disputed": f"{DISPUTED}:", "most": _MOST_LISTED}
+    for report_id, metric, of, against, sample_ids in _rows(warehouse, "opinions", reports, asked, **about):
+        if against:
+            yield report_id, "second_opinion", metric, {"of": of, "against": against, "sample_ids": sample_ids}
 
 
-def _note_models(warehouse: duckdb.DuckDBPyConnection, reports: list[str], signatures: Mapping[str, str]) -> None:
-    """Write into the manifest, under `judge.answered`, which models answered for each judge, by metric.
+def _models(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
+    """`answered`: which models answered for each judge.
 
     `models` and `fingerprints` have, for each name that a provider gave, the number of replies.
     """
     asked = {name: text for name, text in signatures.items() if "|judge:" in text and "|judge:offline@" not in text}
-    if not asked:
-        return
-    about = {"reports": reports, "metrics": list(asked), "signatures": list(asked.values())}
-    by_report: dict[str, dict[str, Any]] = {}
-    for report_id, metric, judge, model, fingerprint, n in warehouse.execute(_SQL["answered"], about).fetchall():
-        by_metric = by_report.setdefault(report_id, {}).setdefault(metric, {})
-        noted = by_metric.setdefault(judge, {"models": {}, "fingerprints": {}})
+    found: dict[tuple[str, str], dict[str, dict[str, Counter[str]]]] = {}
+    for report_id, metric, judge, model, fingerprint, n in _rows(warehouse, "answered", reports, asked):
+        noted = found.setdefault((report_id, metric), {}).setdefault(
+            judge, {"models": Counter(), "fingerprints": Counter()}
+        )
         for kind, name in (("models", model), ("fingerprints", fingerprint)):
             if name:
-                noted[kind][name] = noted[kind].get(name, 0) + n
-    for report_id, by_metric in by_report.items():
-        _note(warehouse, report_id, {"answered": by_metric})
+                noted[kind][name] += n
+    for (report_id, metric), by_judge in found.items():
+        yield report_id, "answered", metric, by_judge
 
 
 def _note(warehouse: duckdb.DuckDBPyConnection, report_id: str, about_judge: Mapping[str, Any]) -> None:
@@ -388,7 +481,3 @@ def _note(warehouse: duckdb.DuckDBPyConnection, report_id: str, about_judge: Map
     manifest.setdefault("judge", {}).update(about_judge)
     content = json.dumps(manifest, ensure_ascii=False)
     warehouse.execute(_SQL["set_manifest"], {"report_id": report_id, "manifest": content})
-
-
-def _telling(by_metric: Mapping[str, Any]) -> dict[str, Any]:
-    return {metric: counts for metric, counts in by_metric.items() if counts.get("why", counts)}

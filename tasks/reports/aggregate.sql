@@ -167,6 +167,12 @@ JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field) USING (metric
 WHERE status IN ('failed', 'skipped') AND report_id IN (SELECT unnest($reports))
 GROUP BY ALL ORDER BY n DESC, why
 
+-- name: bounds
+-- The mean of a field if every row without a number had the lowest value, and the highest one.
+SELECT report_id, metric, bound_low, bound_high FROM report_scores
+JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field) USING (metric, field)
+WHERE slice = 'all' AND report_id IN (SELECT unnest($reports))
+
 -- name: settle
 UPDATE reports SET status = $status, message = $message WHERE report_id = $report_id
 
@@ -181,15 +187,13 @@ WHERE a.report_id IN (SELECT unnest($reports))
 GROUP BY ALL ORDER BY ALL
 
 -- name: opinions
--- All fields of a metric have the same details.
-SELECT a.report_id, f.metric, count(*),
-       count(*) FILTER (json_extract_string(m.details, '$.' || $addresses) IS NOT NULL),
-       count(*) FILTER (json_extract_string(m.details, '$.' || $second) IS NOT NULL),
-       coalesce((list(a.sample_id ORDER BY a.sample_id)
-           FILTER (json_extract_string(m.details, '$.' || $second) IS NOT NULL))[1:$most], [])
+-- All fields of a metric have the same reasons.
+SELECT a.report_id, f.metric, count(*) FILTER (m.status = 'scored' OR m.reason ^@ $disputed),
+       count(*) FILTER (m.reason ^@ $disputed),
+       coalesce((list(a.sample_id ORDER BY a.sample_id) FILTER (m.reason ^@ $disputed))[1:$most], [])
 FROM report_answers a
 CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
-JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status IN ('scored', 'failed')
 WHERE a.report_id IN (SELECT unnest($reports))
 GROUP BY ALL ORDER BY ALL
 
@@ -205,6 +209,53 @@ WITH requests AS (
 SELECT report_id, metric, judge, coalesce(model, ''), coalesce(fingerprint, ''), count(DISTINCT request_key)
 FROM requests JOIN judge_calls USING (request_key)
 WHERE status = 'usable' GROUP BY ALL ORDER BY ALL
+
+-- name: fallbacks
+-- How many scored answers of each report rest on the vote of a fallback judge, by its name; '' for all others.
+SELECT a.report_id, f.metric, coalesce(json_extract_string(m.details, '$.' || $answered_by), ''), count(*)
+FROM report_answers a
+CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+WHERE a.report_id IN (SELECT unnest($reports))
+GROUP BY ALL ORDER BY ALL
+
+-- name: both_judged
+-- The answers of a report that the named judges have judged and that a fallback has judged as well, in a report of its
+-- own with the signature `$alone`: how many there are, and on how many the two differ.
+SELECT count(*), count(*) FILTER (named."values"[$field] IS DISTINCT FROM other."values"[$field])
+FROM (SELECT DISTINCT sample_key FROM report_answers WHERE report_id = $report_id)
+JOIN measurements named USING (sample_key) JOIN measurements other USING (sample_key)
+WHERE named.signature = $signature AND other.signature = $alone AND named.status = 'scored' AND other.status = 'scored'
+    AND len(named.requests) > 0 AND len(other.requests) > 0
+    AND json_extract_string(named.details, '$.' || $answered_by) IS NULL
+    AND json_extract_string(other.details, '$.' || $answered_by) IS NULL
+
+-- name: orders
+-- The pairs of answers that a judge was asked about: those with a verdict, those that the order decided, and of these
+-- those where the answer shown first, or second, was preferred in both orders.
+SELECT a.report_id, f.metric, count(*) FILTER (m.status = 'scored' AND len(m.requests) > 0),
+       count(*) FILTER (m.status = 'failed' AND contains(m.reason, $order_decided)),
+       count(*) FILTER (m.status = 'failed' AND contains(m.reason, $shown_first)),
+       count(*) FILTER (m.status = 'failed' AND contains(m.reason, $shown_second))
+FROM report_answers a
+CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
+WHERE a.report_id IN (SELECT unnest($reports))
+GROUP BY ALL ORDER BY ALL
+
+-- name: uniform
+-- Of the long answers that have a number, how many have the most frequent one.
+WITH counts AS (
+    SELECT s.report_id, s.metric, s."value", count(*) AS n
+    FROM scores s
+    JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field) USING (metric, field)
+    JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
+        AND a.repeat = s.repeat AND length(a.answer) >= $long
+    JOIN reports r ON r.report_id = s.report_id AND r.answers_version = a.answers_version
+    WHERE s.report_id IN (SELECT unnest($reports)) AND s.status = 'scored'
+    GROUP BY ALL
+)
+SELECT report_id, metric, sum(n)::BIGINT, max(n), arg_max("value", n) FROM counts GROUP BY ALL ORDER BY ALL
 
 -- name: manifest
 SELECT manifest FROM reports WHERE report_id = $report_id

@@ -14,11 +14,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.llm.ledger import COLUMNS, Ledger
-from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
+from answerkey.metrics_core.llm.ledger import COLUMNS, Ledger, ledger_exists, open_ledger
 from answerkey.tasks.load.remote import kept_parameters, without_secrets
 from answerkey.tasks.reports.commit_shard import EVERY_ROW, ROWS, TABLES, CommitShard
-from answerkey.tasks.warehouse.content import Sums, is_sealed, seal, seal_as, seal_thinned
+from answerkey.tasks.warehouse.content import (
+    Checksum,
+    has_checksum,
+    refresh_checksums,
+    store_checksums,
+    write_checksums,
+)
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import duplicate
@@ -40,7 +45,7 @@ _CALLS = 500
 _HASHES = 100_000
 """Hashes in memory at once."""
 _DIGITS = 12
-"""Of the versions of data sets and answers."""
+"""Hex digits of the versions of data sets and answers."""
 _SHARD_ROWS = 100_000
 _MOST_SHARDS = 16
 _FILES = ("samples.parquet", "answers.parquet", "hashed.json")
@@ -48,7 +53,7 @@ _FILES = ("samples.parquet", "answers.parquet", "hashed.json")
 
 @dataclass(frozen=True, slots=True)
 class ReleaseVersion:
-    """One release's answers as they are now in the warehouse: `n_rows` to `n_questions`, usually `repeats` to each."""
+    """The committed answers of a release: `n_rows` answers to `n_questions` questions, usually `repeats` to each."""
 
     release: str
     answers_version: str
@@ -73,17 +78,17 @@ def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapp
     with home.warehouse.writing() as warehouse:
         about = {"run_id": run_id, "flow": flow, "dataset": dataset}
         about["parameters"] = json.dumps(kept_parameters(parameters), ensure_ascii=False)
-        # A run that is started again keeps its row: see `seal`.
+        # A run that is started again keeps its row: see `write_checksums`.
         for name in ("start_again", "start_run"):
             warehouse.execute(_SQL[name], about)
-        seal(warehouse, {"runs": [run_id]})
+        write_checksums(warehouse, {"runs": [run_id]})
 
 
 def finish_run(home: Home, run_id: str, status: str, message: str | None = None) -> None:
     """Close a run as `complete` or `stopped`, and let readers see what it has made."""
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["finish_run"], {"run_id": run_id, "status": status, "message": message})
-        seal(warehouse, {"runs": [run_id]})
+        write_checksums(warehouse, {"runs": [run_id]})
     publish(home)
 
 
@@ -118,7 +123,7 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
         names = ("rule", "severity", "release", "success", "n_checked", "n_failed", "message")
         checks = {name: [getattr(check, name) for check in validation.checks] for name in names}
         warehouse.execute(_SQL["add_validations"], {"run_id": run_id, "dataset": loaded.dataset, **checks})
-        seal(warehouse, {"quarantine": [run_id], "validations": [run_id]})
+        write_checksums(warehouse, {"quarantine": [run_id], "validations": [run_id]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +136,8 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class CutCommit:
-    """What a run commits in shards. `inputs` are the files in the store that they are made from."""
+class SplitCommit:
+    """The shards of a commit, with `inputs`, the files in the store that they are made from."""
 
     versions: Versions
     shards: tuple[CommitShard, ...]
@@ -144,10 +149,10 @@ class CutCommit:
         return [*self.inputs, *(file for one in self.shards for file in (one.samples, one.answers, one.hashed))]
 
 
-def cut_commit(
+def split_commit(
     home: Home, run_id: str, loaded: Loaded, accepted: str, parts: Sequence[str], out: Path
-) -> CutCommit | None:
-    """Cut what a run commits into shards; None where it is better inserted.
+) -> SplitCommit | None:
+    """Split the commit of a run into shards; None where inserting the rows is better.
 
     `out` is a folder of this run alone, in the scratch folder of the home. A run that was killed and begins again may
     find files of its own there, which were hashed with another time in them, so names are new ones.
@@ -161,7 +166,7 @@ def cut_commit(
     inputs = []
     for number, file in enumerate(filter(None, [accepted, loaded.references])):
         inputs.append(home.shared_name(Path(f"{name}-{number}.parquet")))
-        with home.store.whole(inputs[-1]) as copy:
+        with home.store.atomic_write(inputs[-1]) as copy:
             duplicate(Path(file), copy)
     with scratch(out) as connection:
         versions = _versions(connection, loaded, accepted)
@@ -176,7 +181,7 @@ def cut_commit(
                 hashed,
             )
         )  # fmt: skip
-    return CutCommit(versions, tuple(shards), tuple(inputs))
+    return SplitCommit(versions, tuple(shards), tuple(inputs))
 
 
 def commit(
@@ -186,14 +191,14 @@ def commit(
     loaded: Loaded,
     accepted: str,
     parts: Sequence[str],
-    cut: CutCommit | None = None,
+    cut: SplitCommit | None = None,
 ) -> Committed:
     """Commit the data set, the answers, the finished parts and the calls to judges behind them.
 
     Afterwards the parts are dropped. Everything is keyed by content, so committing twice changes nothing.
 
     Args:
-        cut: what `cut_commit` made of this run, once each of its shards is written; None: rows are inserted here.
+        cut: what `split_commit` made of this run, once each of its shards is written; None: rows are inserted here.
 
     Raises:
         LedgerError: the ledger cannot be read; nothing is committed then.
@@ -205,8 +210,8 @@ def commit(
         new = _commit_samples(warehouse, home, loaded, accepted, source, versions, made)
         new |= _commit_answers(warehouse, home, loaded.dataset, accepted, versions.releases, made)
         if made:
-            seal_as(warehouse, {table: made.sums[table] for table in new if table in made.sums})
-        seal(warehouse, {table: named for table, named in new.items() if not made or table not in made.sums})
+            store_checksums(warehouse, {table: made.sums[table] for table in new if table in made.sums})
+        write_checksums(warehouse, {table: named for table, named in new.items() if not made or table not in made.sums})
         commit_measurements(warehouse, home, run_id, parts, made)
         if calls:
             insert_calls(warehouse, calls)
@@ -247,18 +252,18 @@ class _Made:
     answers: list[str]
     parts: Collection[str]
     of_measurements: Mapping[str, str]
-    sums: Mapping[str, Mapping[str, Sums]]
+    sums: Mapping[str, Mapping[str, Checksum]]
 
     @classmethod
-    def of(cls, home: Home, cut: CutCommit) -> _Made:
+    def of(cls, home: Home, cut: SplitCommit) -> _Made:
         """What the shards of a commit have become."""
-        whole: dict[str, dict[str, Sums]] = {table: {} for table in TABLES}
+        whole: dict[str, dict[str, Checksum]] = {table: {} for table in TABLES}
         for shard in cut.shards:
             with home.store.read(shard.hashed) as file:
                 found = json.loads(file.read())
             for table, of_table in whole.items():
                 for part, sums in found[table].items():
-                    of_table[part] = of_table.get(part, Sums()) + Sums(*sums)
+                    of_table[part] = of_table.get(part, Checksum()) + Checksum(*sums)
         samples, answers = ([getattr(shard, name) for shard in cut.shards] for name in ("samples", "answers"))
         parts = {part for shard in cut.shards for part in shard.parts}
         return cls(samples, answers, parts, cut.shards[0].of_measurements, whole)
@@ -339,21 +344,21 @@ def commit_measurements(
     if n_known:
         [(replaced,)] = warehouse.execute(_SQL["replace_measurements"], files).fetchall()
         if replaced:
-            seal_thinned(warehouse, "measurements")
+            refresh_checksums(warehouse, "measurements")
             [(n_known,)] = warehouse.execute(_SQL["n_known"], files).fetchall()
     if n_known == 0 and _large(warehouse, home, files, made):
         # Another part of the run may be there already, and has its share in the hash.
         hashed = (
-            made if made and made.parts == set(there) and not is_sealed(warehouse, "measurements", run_id) else None
+            made if made and made.parts == set(there) and not has_checksum(warehouse, "measurements", run_id) else None
         )
         others = hashed.of_measurements if hashed else {"run_id": run_id, "created_at": str(datetime.now(UTC))}
         home.warehouse.adopt(warehouse, "measurements", there, others)
         if hashed:
-            seal_as(warehouse, {"measurements": hashed.sums["measurements"]})
+            store_checksums(warehouse, {"measurements": hashed.sums["measurements"]})
             return
     else:
         warehouse.execute(_SQL["add_measurements"], {**files, "run_id": run_id})
-    seal(warehouse, {"measurements": [run_id]})
+    write_checksums(warehouse, {"measurements": [run_id]})
 
 
 def _large(warehouse: duckdb.DuckDBPyConnection, home: Home, files: Mapping[str, Any], made: _Made | None) -> bool:
@@ -439,4 +444,4 @@ def insert_calls(warehouse: duckdb.DuckDBPyConnection, file: str) -> None:
     for name in ("replace_calls", "add_calls"):
         warehouse.execute(_SQL[name], {"file": one_file(file)})
     runs = warehouse.execute("SELECT DISTINCT run FROM read_parquet(?)", [one_file(file)]).fetchall()
-    seal(warehouse, {"judge_calls": [run for (run,) in runs]})
+    write_checksums(warehouse, {"judge_calls": [run for (run,) in runs]})

@@ -1,6 +1,6 @@
-"""What a large run commits, in shards: any process writes the rows of samples and answers, which the lake then adopts.
+"""The commit of a large run in shards: any process writes rows of samples and answers, which the lake then adopts.
 
-What of them is hashed, and what of the finished parts, is hashed there as well.
+That process also hashes these rows, and those of finished parts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.metrics_core.metric import Kind
-from answerkey.tasks.warehouse.content import sums_of_files
+from answerkey.tasks.warehouse.content import checksums_of_files
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
@@ -32,8 +32,8 @@ TABLES = ("samples", "answers", "measurements")
 class CommitShard:
     """One of `of` ranges of the samples and answers of a run, numbered from 0, and as many of its finished parts.
 
-    The rows become two files in the store, `samples` and `answers`. `hashed` is another one, with the `Sums` of both
-    and of the measurements in `parts` as JSON, by table and by part of it. `releases` are pairs of name and version.
+    The rows become two files in the store, `samples` and `answers`. `hashed` is another one, with the `Checksum` of
+    both and of the measurements in `parts` as JSON, by table and by part of it. `releases` are pairs (name, version).
 
     It is sent to other processes and machines, which find the files `accepted`, and `references` where they are apart,
     in the store of the home at the address `home`.
@@ -77,10 +77,10 @@ def write_commit(shard: CommitShard) -> str:
         accepted = opened.enter_context(home.store.local(shard.accepted))
         files = {"accepted": one_file(accepted)}
         references = opened.enter_context(home.store.local(shard.references)) if shard.references else None
-        # Whoever finds the sums finds the rows too: they are published first.
-        hashed = opened.enter_context(home.store.whole(shard.hashed))
-        answers = opened.enter_context(home.store.whole(shard.answers))
-        samples = opened.enter_context(home.store.whole(shard.samples))
+        # The rows are published first, so that sums that exist always have them.
+        hashed = opened.enter_context(home.store.atomic_write(shard.hashed))
+        answers = opened.enter_context(home.store.atomic_write(shard.answers))
+        samples = opened.enter_context(home.store.atomic_write(shard.samples))
         connection = opened.enter_context(scratch(samples.parent))
         about = {"dataset": shard.dataset, "version": shard.dataset_version}
         given = {"samples": one_file(references or accepted), **_range(shard, references or accepted)}
@@ -111,6 +111,6 @@ def _hashed(
     found = {}
     for table, files in rows.items():
         others = of_measurements if table == "measurements" else {}
-        sums = sums_of_files(connection, table, files, others) if files else {}
+        sums = checksums_of_files(connection, table, files, others) if files else {}
         found[table] = {part: astuple(of_part) for part, of_part in sums.items()}
     return found

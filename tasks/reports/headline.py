@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.metrics.answer_correctness import PARTS, AnswerCorrectness
+from answerkey.metrics_core.metrics.answer_correctness import PARTITIONS, AnswerCorrectness
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, Score
 
 LABELLED = f"{LABEL}.{LABEL_FIELD.name}"
@@ -107,7 +107,7 @@ def _once(reports: Sequence[Report], names: Iterable[str]) -> Iterator[str]:
 
 
 def _same(reports: Sequence[Report], one: str, other: str) -> bool:
-    parts = {f"{AnswerCorrectness.name}.{field}": name for field, name in PARTS.items()}
+    parts = {f"{AnswerCorrectness.name}.{field}": name for field, name in PARTITIONS.items()}
     if parts.get(one) != other and parts.get(other) != one:
         return False
     by_name = [{score.name: score for score in report.overall} for report in reports]

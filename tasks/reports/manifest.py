@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from functools import cache
@@ -15,8 +15,7 @@ import answerkey.metrics_core
 import answerkey.tasks
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent
-from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
+from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, ledger_exists, open_ledger
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded
@@ -25,11 +24,15 @@ from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.validate.validate import Validation
 
 SEED = 20_240_101
-"""Of the bootstrap of corpus BLEU."""
+"""The seed of the bootstrap of corpus BLEU."""
 
 _CODE = (".py", ".sql")
 _MOST_SAMPLES = 10
+_PAGE = 500
+"""Requests that are looked up at once."""
 _MOST_REASONS = 3
+_UNIFORM_FEWEST, _UNIFORM_SHARE = 100, 0.98
+"""Long answers, and the share of them with the same score, from which on a judge is named as uniform."""
 
 LIBRARIES = (
     "duckdb", "sacrebleu", "rapidfuzz", "regex", "numpy", "scipy", "sentence-transformers", "torch",
@@ -125,7 +128,7 @@ def spent_by(access: Access) -> Spent:
 
 
 def spent_by_judge(access: Access) -> list[JudgeSpent]:
-    """The same for each judge.
+    """What the run has spent so far on each judge, as its ledger has it.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -134,6 +137,18 @@ def spent_by_judge(access: Access) -> list[JudgeSpent]:
         return []
     with closing(open_ledger(access.ledger)) as ledger:
         return ledger.spent_by_judge(access.run)
+
+
+def spent_on(access: Access, keys: Sequence[str]) -> Iterator[JudgeSpent]:
+    """What all runs together have spent on these requests, as the ledger has it.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    if ledger_exists(access.ledger):
+        with closing(open_ledger(access.ledger)) as ledger:
+            for start in range(0, len(keys), _PAGE):
+                yield from ledger.spent_on(keys[start : start + _PAGE])
 
 
 def versions() -> dict[str, str]:
@@ -169,12 +184,6 @@ def _hash_of(folder: Path, files: Iterable[Path]) -> str:
     return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in sorted(files)])[:12]
 
 
-def is_of_this_code(manifest: Mapping[str, Any]) -> bool:
-    """Whether all code behind the numbers of a report is as it is now; reports that name only part of it say that."""
-    now = aggregation_revision()
-    return manifest.get("code") == code_revision() and manifest.get("aggregation", now) == now
-
-
 def saved(manifest: Mapping[str, Any]) -> tuple[int, int] | None:
     """Answers of a report that the first judge of a cascade decided, and calls that this saved; None without one."""
     judge = manifest.get("judge") or {}
@@ -192,7 +201,7 @@ def named(manifest: Mapping[str, Any]) -> str:
 
 
 def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
-    """In which metrics the offline judge was out of its depth: a sentence for those that are alike."""
+    """The answers outside the training data of the offline judge: one sentence for metrics with the same counts."""
     alike: dict[str, list[str]] = {}
     for metric, counts in ((manifest.get("judge") or {}).get("out_of_depth") or {}).items():
         alike.setdefault(_out_of_depth(counts), []).append(metric)
@@ -200,24 +209,83 @@ def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def second_opinions(manifest: Mapping[str, Any]) -> list[str]:
-    """For each metric in which answers address their judge, or two judges disagree, a sentence on either.
+    """For each metric in which the offline judge disagrees with the language models, a sentence.
 
-    >>> noted = {"of": 900, "flagged": 0, "against": 2, "sample_ids": ["q7", "q9"]}
+    >>> noted = {"of": 900, "against": 2, "sample_ids": ["q7", "q9"]}
     >>> second_opinions({"judge": {"second_opinion": {"meaning_match": noted}}})
     ['meaning_match: the offline judge disagrees on 2 of 900 answers, to be looked at by a person: q7, q9']
     """
     lines = []
     for metric, noted in ((manifest.get("judge") or {}).get("second_opinion") or {}).items():
-        if noted["flagged"]:
-            lines.append(f"{metric}: {noted['flagged']:,} of {noted['of']:,} answers address their judge")
-        if noted["against"]:
-            first = noted["sample_ids"][:_MOST_SAMPLES]
-            more = f" and {noted['against'] - len(first):,} more" if noted["against"] > len(first) else ""
-            lines.append(
-                f"{metric}: the offline judge disagrees on {noted['against']:,} of {noted['of']:,} answers, "
-                f"to be looked at by a person: {', '.join(first)}{more}"
-            )
+        first = noted["sample_ids"][:_MOST_SAMPLES]
+        more = f" and {noted['against'] - len(first):,} more" if noted["against"] > len(first) else ""
+        lines.append(
+            f"{metric}: the offline judge disagrees on {noted['against']:,} of {noted['of']:,} answers, "
+            f"to be looked at by a person: {', '.join(first)}{more}"
+        )
     return lines
+
+
+def fallback_warnings(manifest: Mapping[str, Any]) -> list[str]:
+    """For each metric in which fallback judges gave verdicts, a sentence that counts them.
+
+    >>> noted = {"of": 300, "by": {"openai/b": 75}}
+    >>> fallback_warnings({"judge": {"fallbacks": {"meaning_match": noted}}})
+    ['meaning_match: 75 of 300 answers were judged by the fallback openai/b']
+    """
+    return [
+        f"{metric}: {', '.join(f'{n:,}' for n in noted['by'].values())} of {noted['of']:,} answers were judged by the "
+        f"fallback {', '.join(noted['by'])}"
+        for metric, noted in _noted(manifest, "fallbacks").items()
+    ]
+
+
+def order_warnings(manifest: Mapping[str, Any]) -> list[str]:
+    """For each metric that compares two answers, a sentence on the pairs that their order decided.
+
+    >>> noted = {"consistent": 60, "decided": 40, "first": 30, "second": 0}
+    >>> order_warnings({"judge": {"orders": {"preference": noted}}})[0][:72]
+    'preference: the order of the two answers decided 40 of the 100 pairs tha'
+    """
+    return [
+        f"{metric}: the order of the two answers decided {noted['decided']:,} of the "
+        f"{noted['decided'] + noted['consistent']:,} pairs that were judged, which have no score: the answer shown "
+        f"first was preferred both times in {noted['first']:,}, the answer shown second in {noted['second']:,}"
+        for metric, noted in _noted(manifest, "orders").items()
+    ]
+
+
+def uniform_warnings(manifest: Mapping[str, Any]) -> list[str]:
+    """For each metric in which a judge gave one score to nearly all of many long answers, a sentence that says so.
+
+    Long answers seldom are all right or all wrong; a judge that cannot tell them apart says so of all.
+
+    >>> noted = {"of": 500, "same": 499, "value": 1.0, "characters": 200}
+    >>> uniform_warnings({"judge": {"uniform": {"meaning_match": noted}}})[0][:84]
+    'meaning_match: the judge gave 1.000 to 499 of the 500 answers of 200 characters or m'
+    """
+    return [
+        f"{metric}: the judge gave {noted['value']:.3f} to {noted['same']:,} of the {noted['of']:,} answers of "
+        f"{noted['characters']:,} characters or more; it may not tell them apart, so label some of them by hand"
+        for metric, noted in _noted(manifest, "uniform").items()
+        if noted["of"] >= _UNIFORM_FEWEST and noted["same"] >= _UNIFORM_SHARE * noted["of"]
+    ]
+
+
+def _noted(manifest: Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    """What the manifest has noted about judges under this name, by metric."""
+    found: Mapping[str, Any] = (manifest.get("judge") or {}).get(what) or {}
+    return found
+
+
+def judge_warnings(manifest: Mapping[str, Any]) -> list[str]:
+    """What a reader of the scores of judges has to know, in sentences, but for what is in the report's message."""
+    return [
+        *depth_warnings(manifest),
+        *second_opinions(manifest),
+        *order_warnings(manifest),
+        *uniform_warnings(manifest),
+    ]
 
 
 def model_warnings(manifest: Mapping[str, Any]) -> list[str]:
@@ -271,7 +339,7 @@ def answered(manifest: Mapping[str, Any]) -> Mapping[str, Mapping[str, Mapping[s
 def _out_of_depth(counts: Mapping[str, Any]) -> str:
     why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
     n = sum(counts["why"].values())
-    return f"the offline judge is out of its depth on {n:,} of {counts['of']:,} answers: {why}"
+    return f"{n:,} of {counts['of']:,} answers are outside the offline judge's training data: {why}"
 
 
 def most_frequent(reasons: Sequence[tuple[str, int]]) -> str:

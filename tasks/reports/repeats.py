@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.metric import Field
-from answerkey.metrics_core.statistics.pass_at_k import pass_at_k, pass_hat_k
+from answerkey.metrics_core.statistics.intervals import pass_at_k, pass_hat_k
 from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SQL = statements(__name__)
 MOST_REPORTS = 40
-"""Of a history, unless more are asked for."""
+"""Most reports in a history, unless more are asked for."""
 
 LABEL = "label"
 LABEL_SIGNATURE = "label|v1"
@@ -122,16 +122,6 @@ class Report:
         return min(one.low for one in fields), max(one.high for one in fields)
 
     @property
-    def made_with(self) -> tuple[str, ...]:
-        """What the reports that were made together share."""
-        return self.run_id, self.dataset, self.dataset_version, self.created_at
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether it is known what all of its metrics are, so that its aggregates can be computed again."""
-        return all(self.metric(name) for name in self.manifest["signatures"] if name != LABEL)
-
-    @property
     def overall(self) -> tuple[Score, ...]:
         """The scores over all rows, without slices."""
         return tuple(score for score in self.scores if score.slice == "all")
@@ -147,7 +137,7 @@ class Report:
         return int(self.manifest.get("n_questions", self.n_total))
 
     def variance_within(self, name: str) -> float | None:
-        """Of the numbers METRIC.FIELD of one question's answers, the mean over questions; None: one answer each."""
+        """The mean variance of METRIC.FIELD within the answers to a question; None: one answer each."""
         return next((score.within_variance for score in self.overall if score.name == name), None)
 
 
@@ -220,7 +210,11 @@ def latest_run(home: Home) -> list[str]:
 
 
 def read_report(warehouse: duckdb.DuckDBPyConnection, report_id: str, home: Home) -> Report:
-    """As `read_reports`, one report in a session that is open."""
+    """Read one report in a session that is open.
+
+    Raises:
+        UserError: it is not in the warehouse.
+    """
     about = warehouse.execute(_SQL["report"], {"report_id": report_id}).fetchone()
     if about is None:
         raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
@@ -331,7 +325,7 @@ def check_baseline(home: Home, name: str, dataset: str, accepted: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ReportPoint:
     """A field of one report. `methods` counts the signatures met so far, from 1: numbers of two are not comparable."""
 
     report_id: str
@@ -349,7 +343,7 @@ class Moment:
     methods: int
 
 
-def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) -> dict[str, tuple[Moment, ...]]:
+def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) -> dict[str, tuple[ReportPoint, ...]]:
     """By data set: the field `name` (METRIC.FIELD) in the newest `most` reports that have it.
 
     Args:
@@ -370,7 +364,7 @@ def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) 
 
 def moments(
     warehouse: duckdb.DuckDBPyConnection, dataset: str, names: Sequence[str], most: int = MOST_REPORTS
-) -> tuple[Moment, ...]:
+) -> tuple[ReportPoint, ...]:
     """The fields `names` (METRIC.FIELD) in the newest `most` reports of a data set that have any, oldest first."""
     rows = warehouse.execute(_SQL["moments"], {"dataset": dataset, "names": list(names), "most": most}).fetchall()
     met: dict[str, dict[str, int]] = {}
@@ -380,5 +374,5 @@ def moments(
         known = met.setdefault(metric, {})
         signature = str(json.loads(manifest)["signatures"].get(metric))
         about.append(known.setdefault(signature, len(known) + 1))
-        found.append(Moment(*about))
+        found.append(ReportPoint(*about))
     return tuple(found)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.tasks.reports.commit import Committed
-from answerkey.tasks.warehouse.content import HashedScores, Sums, sums_of_files
+from answerkey.tasks.warehouse.content import Checksum, ScoreChecksums, checksums_of_files
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, write_parquet
@@ -23,7 +23,7 @@ LARGE = 1_000_000
 """Rows from which they are worth several processes, each of which opens the warehouse and reads all measurements."""
 SHARD_ROWS = 500_000
 MOST_SHARDS = 16
-"""Of a release."""
+"""Most shards of a release."""
 _LONGEST_NAME = 600
 """Characters of a report's id as part of a path: S3 takes 1,024 bytes."""
 _SOURCES = ("answers", "measurements")
@@ -35,7 +35,7 @@ _SQL = statements(__name__)
 class ScoresShard:
     """One of `of` shares of the rows of a release, numbered from 0, and the file in the store that they become.
 
-    `hashed` is another file in the store, with the `Sums` of the rows as JSON.
+    `hashed` is another file in the store, with the `Checksum` of the rows as JSON.
 
     `metrics` has the name, the signature and the fields of each metric. It is sent to other processes and machines,
     which read answers and measurements from the warehouse of the home at the address `home`.
@@ -57,7 +57,7 @@ class ScoresShard:
 
 
 @dataclass(frozen=True, slots=True)
-class CutScores:
+class SplitScores:
     """The rows of all releases of a run in shards; `state` is the warehouse's before any of them was written."""
 
     state: int
@@ -69,7 +69,7 @@ class CutScores:
         return [file for shard in self.shards for file in (shard.part, shard.hashed)]
 
 
-def cut_scores(home: Home, committed: Committed, metrics: Sequence[Metric], out: Path) -> CutScores | None:
+def split_scores(home: Home, committed: Committed, metrics: Sequence[Metric], out: Path) -> SplitScores | None:
     """Cut what the reports of a run will have in `scores` into shards; None where they are better inserted.
 
     `out` is a folder of this run alone, in the scratch folder of the home. A run that was killed and begins again may
@@ -91,7 +91,7 @@ def cut_scores(home: Home, committed: Committed, metrics: Sequence[Metric], out:
             for share in range(of)
             for name in [f"scores-{state}-{number}-{share}"]
         ]  # fmt: skip
-    return CutScores(state, tuple(shards))
+    return SplitScores(state, tuple(shards))
 
 
 def write_scores(shard: ScoresShard) -> str:
@@ -101,12 +101,14 @@ def write_scores(shard: ScoresShard) -> str:
         about = _about(shard.dataset, shard.dataset_version, shard.metrics) | {"share": shard.share, "of": shard.of}
         about |= {"release": shard.release, "answers_version": shard.answers_version}
         rows = f"SELECT * EXCLUDE (report_id) FROM ({_SQL['of_a_release']}{_SQL['rows']})"
-        with home.warehouse.reading() as warehouse, home.store.whole(shard.part) as file:
+        with home.warehouse.reading() as warehouse, home.store.atomic_write(shard.part) as file:
             write_parquet(warehouse, rows, file, about)
-            # Whoever finds the part finds the sums too: they are published first.
-            with home.store.whole(shard.hashed) as hashed:
+            # The sums are published first, so that a part that exists always has them.
+            with home.store.atomic_write(shard.hashed) as hashed:
                 # They are of no report yet, so all of them are of one part.
-                [sums] = sums_of_files(warehouse, "scores", [one_file(file)], {"report_id": ""}).values() or [Sums()]
+                [sums] = checksums_of_files(warehouse, "scores", [one_file(file)], {"report_id": ""}).values() or [
+                    Checksum()
+                ]
                 hashed.write_text(json.dumps(asdict(sums)))
     return shard.part
 
@@ -117,8 +119,8 @@ def add_scores(
     committed: Committed,
     reports: Sequence[str],
     metrics: Sequence[Metric],
-    cut: CutScores | None,
-) -> HashedScores | None:
+    cut: SplitScores | None,
+) -> ScoreChecksums | None:
     """Bring the rows of new reports in, within the caller's transaction.
 
     Args:
@@ -129,14 +131,16 @@ def add_scores(
         What is hashed of them already.
     """
     if cut and _adoptable(warehouse, home, reports, cut):
-        sums = dict.fromkeys(reports, Sums())
+        sums = dict.fromkeys(reports, Checksum())
         for report_id, release in zip(reports, committed.releases, strict=True):
             shards = [shard for shard in cut.shards if shard.release == release.release]
             home.warehouse.adopt(warehouse, "scores", [shard.part for shard in shards], {"report_id": report_id})
             for shard in shards:
                 with home.store.read(shard.hashed) as file:
-                    sums[report_id] += Sums(**json.loads(file.read()))
-        return HashedScores(tuple(f"{metric.name}.{field.name}" for metric in metrics for field in metric.fields), sums)
+                    sums[report_id] += Checksum(**json.loads(file.read()))
+        return ScoreChecksums(
+            tuple(f"{metric.name}.{field.name}" for metric in metrics for field in metric.fields), sums
+        )
     asked = [(metric.name, metric.signature, [field.name for field in metric.fields]) for metric in metrics]
     about = _about(committed.dataset, committed.dataset_version, asked) | {"reports": list(reports)}
     rows = f"{_SQL['of_reports']}{_SQL['rows']}"
@@ -144,7 +148,7 @@ def add_scores(
     return None
 
 
-def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, reports: Sequence[str], cut: CutScores) -> bool:
+def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, reports: Sequence[str], cut: SplitScores) -> bool:
     # The id becomes a part of a path.
     short = all(len(quote(report_id, safe="")) <= _LONGEST_NAME for report_id in reports)
     return short and not home.warehouse.changed(warehouse, _SOURCES, cut.state)

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.votes import ANSWERED_BY
 from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.sample import content_hash
@@ -68,8 +69,8 @@ def plan(
     """Anti-join the accepted rows with the measurements of every metric's signature.
 
     Failed and skipped measurements count as not known, so a rerun tries them again; with `only_failed` nothing
-    but failed ones is scored. Equal answers (one `sample_key`) are scored once. `out` is a folder of this run alone,
-    in the scratch folder of the home.
+    but failed ones is scored. What a fallback judged counts as failed: the named judge is asked again. Equal answers
+    (one `sample_key`) are scored once. `out` is a folder of this run alone, in the scratch folder of the home.
     `most` is the number of shards that all metrics together may have.
 
     Raises:
@@ -99,7 +100,7 @@ def plan(
         ]  # fmt: skip
     named = [(metric.name, need) for metric, need in zip(metrics, needs, strict=True)]
     return Plan(
-        tuple(map(_with_its_rivals, shards)),
+        tuple(map(_with_its_baseline_answers, shards)),
         tuple(metrics),
         n_samples,
         tuple((name, need.n_known) for name, need in named),
@@ -112,13 +113,14 @@ def _of_run(metric: Metric, n_todo: int) -> Metric:
     return metric.of_run(n_todo) if isinstance(metric, JudgeMetric) else metric
 
 
-def _with_its_rivals(shard: Shard) -> Shard:
+def _with_its_baseline_answers(shard: Shard) -> Shard:
     """A shard with those answers of the baseline that its own rows need: it travels."""
     if not isinstance(shard.metric, Preference):
         return shard
-    rivals = shard.metric.rivals
+    answers = shard.metric.baseline_answers
     keys = (sample.sample_id for samples in samples_of(shard) for sample in samples)
-    return replace(shard, metric=replace(shard.metric, rivals={key: rivals[key] for key in keys if key in rivals}))
+    needed = {key: answers[key] for key in keys if key in answers}
+    return replace(shard, metric=replace(shard.metric, baseline_answers=needed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def _needs(
             about = {**known, "metric": metric, "signature": signature, "only_failed": only_failed}
             connection.execute(_SQL["add_needs"], about)
         connection.execute(_SQL["todo"])
-        with home.store.whole(home.shared_name(out / TODO)) as file:
+        with home.store.atomic_write(home.shared_name(out / TODO)) as file:
             _write_texts(connection, accepted, file, out)
         n_todo, needs = _count(connection, "FROM todo"), []
         for metric, signature in enumerate(signatures):
@@ -159,7 +161,7 @@ def _needs(
             places = None
             if count < n_todo:
                 places = home.shared_name(out / f"todo-{metric}.parquet")
-                with home.store.whole(places) as file:
+                with home.store.atomic_write(places) as file:
                     write_parquet(connection, _SQL["places"], file, {"metric": metric}, group_rows=_GROUP_ROWS)
             needs.append(_Need(n_known, count, f"{count} {sums}", places))
         return needs, _count(connection, "FROM wanted")
@@ -207,7 +209,8 @@ def _write_measured(connection: duckdb.DuckDBPyConnection, home: Home, file: Pat
         return
     # Through a file: two DuckDB sessions share nothing else, and the lock is held for a moment only.
     with home.warehouse.reading() as warehouse:
-        write_parquet(warehouse, _SQL["measured"], file, {"signatures": list(signatures)})
+        about = {"signatures": list(signatures), "answered_by": ANSWERED_BY}
+        write_parquet(warehouse, _SQL["measured"], file, about)
 
 
 def _part_folder(signature: str, contents: str) -> str:

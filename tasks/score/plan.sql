@@ -1,6 +1,9 @@
 -- name: measured
--- What the warehouse knows of these signatures.
-SELECT signature, sample_key, status FROM measurements WHERE signature IN (SELECT unnest($signatures))
+-- What the warehouse knows of these signatures. What a fallback judge said holds until the named one has answered.
+SELECT signature, sample_key,
+       if(contains(signature, '|else:') AND json_extract_string(details, '$.' || $answered_by) IS NOT NULL, 'failed', status)
+           AS status
+FROM measurements WHERE signature IN (SELECT unnest($signatures))
 
 -- name: wanted
 -- Equal answers are scored once, under an id that does not depend on the order of the rows. It is chosen by a number:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import cache
@@ -67,10 +67,7 @@ def spawns(shards: Sequence[Work]) -> bool:
     try:
         in_another_process(_import)
     except BrokenProcessPool:
-        log.warning(
-            "no other process could be started, so this one does everything; "
-            'a script must call this under `if __name__ == "__main__":`'
-        )
+        log.warning("no other process could be started, so this one does everything")
         return False
     return True
 
@@ -119,7 +116,7 @@ def in_another_process(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) ->
         raise
 
 
-def in_good_order(shards: Sequence[W]) -> list[W]:
+def schedule_order(shards: Sequence[W]) -> list[W]:
     """The order in which models, processes and the network are busy side by side.
 
     One shard of an embedding model and one of a judge come first: each keeps one thread for long, and leaves the
@@ -140,5 +137,5 @@ def _in_turns(*groups: Sequence[W]) -> list[W]:
 
 
 @cache
-def _pool() -> ProcessPoolExecutor:
+def _pool() -> Executor:
     return spawned_pool(os.cpu_count() or 1)

@@ -190,7 +190,7 @@ def _write(home: Home, part: str, batches: Iterable[list[Measurement]]) -> None:
     import pyarrow.parquet as pq
 
     schema = part_schema()
-    with home.store.whole(part) as file, pq.ParquetWriter(file, schema) as writer:
+    with home.store.atomic_write(part) as file, pq.ParquetWriter(file, schema) as writer:
         for measurements in batches:
             writer.write_table(pa.table(_columns(measurements), schema=schema))
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import steps
 from answerkey.tasks.warehouse.warehouse import session, time_limit
 
 if TYPE_CHECKING:
@@ -258,37 +257,3 @@ def _said(error: duckdb.Error) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-_FILTER = re.compile(
-    r"(?P<path>\S(?:.*?\S)??)\s+(?P<operator>is not empty|is empty|not contains|contains|starts with|ends with"
-    r"|!=|>=|<=|=|>|<)(?:\s+(?P<value>.+))?"
-)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-
-
-def of_filter(text: object) -> str:
-    """A filter of the first version (`metadata.environment = production`) as a condition; empty if it is not one."""
-    found = _FILTER.fullmatch(text.strip()) if isinstance(text, str) else None
-    if found is None:
-        return ""
-    operator, value = found["operator"], (found["value"] or "").strip()
-    # Lists begin with 0 in a path, and with 1 in SQL.
-    name = "".join(
-        f"[{int(part) + 1}]" if part.isdigit() else f".{part if re.fullmatch('[A-Za-z_]+', part) else _quoted(part)}"
-        for part in steps(found["path"])
-    ).removeprefix(".")
-    bare = value.lower() in ("true", "false") or _NUMBER.fullmatch(value)
-    literal = value if bare else "'" + value.strip("\"'").replace("'", "''") + "'"
-    lower, lowered = f"lower({name}::VARCHAR)", "'" + value.strip("\"'").lower().replace("'", "''") + "'"
-    if operator in (">", ">=", "<", "<=") and not bare:
-        return f"{name}::TIMESTAMPTZ {operator} {literal}"
-    return {
-        "is empty": f"coalesce(trim({name}::VARCHAR), '') IN ('', '[]', '{{}}')",
-        "is not empty": f"trim({name}::VARCHAR) NOT IN ('', '[]', '{{}}')",
-        "contains": f"contains({lower}, {lowered})",
-        "not contains": f"NOT coalesce(contains({lower}, {lowered}), false)",
-        "starts with": f"starts_with({lower}, {lowered})",
-        "ends with": f"ends_with({lower}, {lowered})",
-        "!=": f"{name} IS DISTINCT FROM {literal}",
-    }.get(operator, f"{name} {operator} {literal}")

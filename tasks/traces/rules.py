@@ -30,7 +30,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.traces.condition import Condition, names_in, of_filter, parse_condition
+from answerkey.tasks.traces.condition import Condition, names_in, parse_condition
 from answerkey.tasks.traces.source import absolute, path_problem
 
 MAPPED = ("question", "answer", "references", "facts", "context", "key")
@@ -155,9 +155,7 @@ def _problems(located: Located) -> Iterator[tuple[str, str]]:
         yield "", f"a rule has the keys {', '.join(_NEEDED)} and more, and here is {_kind(content)}"
         return
     for key in content:
-        if key == "filters":
-            yield key, _filters_problem(content[key])
-        elif key not in KEYS:
+        if key not in KEYS:
             yield key, f"{key}: a rule has no such key; {_choose(key, KEYS)}"
     for key in _NEEDED:
         if content.get(key) in (None, ""):
@@ -169,13 +167,6 @@ def _problems(located: Located) -> Iterator[tuple[str, str]]:
     yield from _where_problems(content)
     yield from _mapping_problems(content)
     yield from _metric_problems(content)
-
-
-def _filters_problem(filters: object) -> str:
-    """What to write in place of the filters that rules had in the first version."""
-    conditions = [of_filter(one) for one in filters] if isinstance(filters, list) else []
-    written = " AND ".join(filter(None, conditions)) or "metadata.environment = 'production'"
-    return f"filters: rules have conditions in SQL now; replace it with this line:  where: {json.dumps(written)}"
 
 
 def _where_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ from answerkey.tasks.traces.select import Selection, Window, select
 from answerkey.tasks.traces.summary import BUCKETS, Funnel, Selected, interval_of_main, main_field
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
-from answerkey.tasks.warehouse.content import seal, seal_thinned
+from answerkey.tasks.warehouse.content import refresh_checksums, write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
@@ -305,7 +305,7 @@ def _taken(prepared: Prepared) -> tuple[int, tuple[Shown, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Outcomes:
-    """Of the traces that a run took: how many have which status, and the mean of the main field with its interval."""
+    """How many of the traces that a run took have which status, and the mean of the main field with its interval."""
 
     counts: Mapping[str, int]
     mean: float | None
@@ -336,7 +336,9 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         _forget(warehouse, prepared.rule, watermark)
         funnel = _funnel(warehouse, prepared, outcomes, watermark)
         _insert_funnel(warehouse, run_id, prepared, funnel, watermark)
-        seal(warehouse, {"quarantine": [run_id], "trace_funnels": [run_id], "trace_rules": [prepared.rule.name]})
+        write_checksums(
+            warehouse, {"quarantine": [run_id], "trace_funnels": [run_id], "trace_rules": [prepared.rule.name]}
+        )
     return funnel
 
 
@@ -356,9 +358,9 @@ def _commit_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared
     }
     warehouse.execute(_SQL["new_outcomes"], about)
     warehouse.execute(_SQL["replace_outcomes"])
-    seal_thinned(warehouse, "trace_outcomes")
+    refresh_checksums(warehouse, "trace_outcomes")
     warehouse.execute(_SQL["add_outcomes"])
-    seal(warehouse, {"trace_outcomes": [run_id]})
+    write_checksums(warehouse, {"trace_outcomes": [run_id]})
     counts = dict(warehouse.execute(_SQL["counts"], {"signature": signature}).fetchall())
     [(_, mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": main_field(rule.metric)}).fetchall()
     return _Outcomes(counts, mean, interval_of_main(rule.metric, histogram))
@@ -377,7 +379,7 @@ def _set_watermark(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: 
     watermark = max(filter(None, known), default=None)
     about = {"rule": rule.name, "watermark": watermark, "metric": rule.metric, "run_id": run_id}
     about["definition"] = json.dumps(rule.definition, ensure_ascii=False)
-    # A rule keeps its row: see `seal`.
+    # A rule keeps its row: see `write_checksums`.
     for name in ("replace_rule", "add_rule"):
         warehouse.execute(_SQL[name], about)
     return watermark
@@ -388,7 +390,7 @@ def _forget(warehouse: duckdb.DuckDBPyConnection, rule: Rule, watermark: datetim
     if rule.late_days is not None and watermark is not None:
         begin = watermark - timedelta(days=rule.late_days)
         warehouse.execute(_SQL["forget_outcomes"], {"rule": rule.name, "begin": begin})
-        seal_thinned(warehouse, "trace_outcomes")
+        refresh_checksums(warehouse, "trace_outcomes")
 
 
 def _funnel(

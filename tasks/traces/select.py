@@ -363,5 +363,5 @@ def threshold(rate: float) -> str:
 
 
 def in_sample(trace_id: str, rule: str, rate: float) -> tuple[str, dict[str, str]]:
-    """The same in DuckDB: a condition on the column `trace_id`, and its parameters."""
+    """`sampled` as a condition on the column `trace_id` in SQL, and its parameters."""
     return f"md5($rule || chr(0) || {trace_id}) < $threshold", {"rule": rule, "threshold": threshold(rate)}

@@ -23,7 +23,8 @@ from answerkey.metrics_core.statistics.intervals import (
 )
 from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Shift
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
-from answerkey.tasks.publish.text import ends, literal, number
+from answerkey.tasks.publish.table import Table
+from answerkey.tasks.publish.text import count, ends, literal, number
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -139,7 +140,7 @@ def interval(field: Field | None, histogram: Mapping[float, int] | None) -> Inte
 
 
 def interval_of_main(metric: str, histogram: Mapping[float, int] | None) -> Interval | None:
-    """As `interval`, for the metric's main field."""
+    """The 95 % interval of the mean of a metric's main field; see `interval`."""
     return interval(_field(metric, main_field(metric)), histogram)
 
 
@@ -254,28 +255,31 @@ def table_rows(funnels: Sequence[Funnel]) -> list[dict[str, Any]]:
     ]
 
 
+def by_period(title: str, by: str, periods: Sequence[Period]) -> Table:
+    """The mean of a field in each period, with its interval, and how many traces it is of."""
+    rows = [
+        (
+            one.start, number(one.mean), ends(one.low, one.high), f"{one.n_scored:,}/{one.n_total:,}",
+            str(one.methods),
+        )
+        for one in periods
+    ]  # fmt: skip
+    made = Table(title, (f"{by} (UTC)", "mean", "95 % interval", "scored", "method"), rows)
+    return made if any(one.methods > 1 for one in periods) else made.without("method")
+
+
 def markdown(funnel: Funnel, name: str, days: Sequence[Period]) -> str:
     """One page about a rule: how many traces of this run came how far, and its mean by day."""
-    lines = [
-        f"# {literal(funnel.rule)}",
-        "",
-        f"`{funnel.signature}`",
-        "",
-        "| traces | of this run | |",
-        "|---|---|---|",
-        f"| seen | {funnel.seen:,} | {funnel.again:,} of them again |",
-        *(f"| {bucket.replace('_', ' ')} | {getattr(funnel, bucket):,} | {what} |" for bucket, what in BUCKETS.items()),
-        "",
-        f"{funnel.measured:,} measurements were made; the others were known, or equal each other.",
-        "",
-        f"## {literal(name)} by day",
-        "",
-        "| day (UTC) | mean | 95 % interval | scored |",
-        "|---|---|---|---|",
-        *(
-            f"| {day.start} | {number(day.mean)} | {ends(day.low, day.high)} | {day.n_scored:,}/{day.n_total:,} |"
-            for day in days
-        ),
-        "",
+    rows = [
+        ("seen", count(funnel.seen), f"{funnel.again:,} of them again"),
+        *((bucket.replace("_", " "), count(getattr(funnel, bucket)), what) for bucket, what in BUCKETS.items()),
     ]
-    return "\n".join(lines)
+    parts = [
+        f"# {literal(funnel.rule)}",
+        f"`{funnel.signature}`",
+        Table("", ("traces", "of this run", ""), rows).markdown(),
+        f"{funnel.measured:,} measurements were made; the others were known, or equal each other.",
+        f"## {literal(name)} by day",
+        by_period("", "day", days).markdown(),
+    ]
+    return "\n\n".join(parts) + "\n"

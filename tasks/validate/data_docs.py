@@ -100,7 +100,7 @@ def _context(home: Home) -> Iterator[Any]:
 
 
 def _without_tracking(pages: Sequence[Path]) -> None:
-    """Take out of new pages what would tell the makers of the library that somebody has opened one."""
+    """Remove from new pages the images and links that report each visit to the makers of the library."""
     for page in pages:
         if not page.is_file():
             raise UserError(f"{page.parent}: a page cannot be written here; is the disk full?")
@@ -116,12 +116,12 @@ def _share(home: Home) -> None:
     for file in sorted((home.local / SITE).rglob("*")):
         name = file.relative_to(home.local).as_posix()
         if file.is_file() and there.get(name) != file.stat().st_size:
-            with home.store.whole(name) as unfinished:
+            with home.store.atomic_write(name) as unfinished:
                 shutil.copyfile(file, unfinished)
 
 
 def _asset(context: Any, dataset: str) -> Any:
-    """The rows of a data set as the library knows them: a frame that whoever runs the checkpoint brings."""
+    """The batch definition of a data set: a data frame that is passed when the checkpoint runs."""
     try:
         source = context.data_sources.get(_SOURCE)
     except KeyError:

@@ -141,6 +141,8 @@ def _expectation(given: Any, where: str) -> OwnExpectation:
         raise UserError(f"{where}: `kwargs` and `meta` must be mappings")
     kind = given["type"]
     _check_type(kind, where)
+    if _has_parameter(kwargs):
+        raise UserError(f"{where} ({kind}): $PARAMETER: there are no parameters of suites here; write the value itself")
     severity = given.get("severity") or "critical"
     config = {"type": kind, "kwargs": {name: value for name, value in kwargs.items() if name != "batch_id"},
               "meta": meta, "severity": severity, "description": given.get("description")}  # fmt: skip
@@ -195,6 +197,13 @@ def _made(config: Mapping[str, Any], where: str) -> Any:
             return ExpectationConfiguration(**config).to_domain_obj()
     except Exception as error:
         raise UserError(f"{where} ({config['type']}): {problem(error)}") from error
+
+
+def _has_parameter(value: Any) -> bool:
+    """Whether a value of an expectation is an expression, which the library computes while it validates."""
+    if isinstance(value, dict):
+        return "$PARAMETER" in value or any(map(_has_parameter, value.values()))
+    return isinstance(value, list) and any(map(_has_parameter, value))
 
 
 def _condition_columns(condition: Any) -> Iterator[str]:

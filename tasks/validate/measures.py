@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.metrics_core.metric import Kind
-from answerkey.tasks.load.shard import SourceShard, stage_shard
+from answerkey.tasks.load.shard import SourceShard, merge_parts, stage_shard
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import parquet_writer, row_bytes, row_groups
+from answerkey.tasks.warehouse.store import row_bytes, row_groups
 from answerkey.tasks.warehouse.warehouse import one_file, session, write_parquet
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _VECTOR_ROWS = 2_048  # that one thread of DuckDB has in work
 
 @dataclass(frozen=True, slots=True)
 class MeasuredShard:
-    """Rows of a source that are staged, and then measured on their own: whoever validates all of them need not."""
+    """Rows of a source that are staged and then measured, which spares validation from measuring them."""
 
     source: SourceShard
 
@@ -50,25 +50,17 @@ def measure_shard(shard: MeasuredShard) -> str:
     if not home.store.exists(shard.measures):
         with (
             home.store.local(part) as staged,
-            home.store.whole(shard.measures) as file,
+            home.store.atomic_write(shard.measures) as file,
             _session(str(staged), str(file.parent)) as db,
         ):
             write_parquet(db, _SQL["to_keep"], file)
     return part
 
 
-def gather_measures(shards: Sequence[MeasuredShard], home: Home, out: Path) -> str:
+def merge_measures(shards: Sequence[MeasuredShard], home: Home, out: Path) -> str:
     """Put the measures of all shards into one file in the folder `out`, and remove theirs."""
-    import pyarrow.parquet as pq
-
     file, names = out / "measures.parquet", [shard.measures for shard in shards]
-    with home.store.read(names[0]) as first:
-        schema = pq.read_schema(first)
-    with parquet_writer(file, schema) as writer:
-        for name in names:
-            with home.store.read(name) as source, pq.ParquetFile(source) as part:
-                for group in range(part.num_row_groups):
-                    writer.write_table(part.read_row_group(group))
+    merge_parts(home, names, file)
     for name in names:
         home.store.remove(name)
     return str(file)
@@ -78,7 +70,7 @@ def gather_measures(shards: Sequence[MeasuredShard], home: Home, out: Path) -> s
 def measured(staged: str, scratch: str, measures: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A session with the tables of `measures.sql`: numbers for each staged row, and for each release.
 
-    `measures` is a file of `gather_measures`; None: the rows were not measured yet.
+    `measures` is a file of `merge_measures`; None: the rows were not measured yet.
     """
     with _session(staged, scratch) as db:
         if measures is None:

@@ -47,11 +47,11 @@ CREATE TEMP MACRO has_null_in_word(t) AS CASE
     ELSE false
 END;
 
--- " / ", or "/" between two words; addresses and "and/or" are no lists.
+-- " / ", or "/", "|" or ";" between two words; addresses and "and/or" are no lists.
 CREATE TEMP MACRO is_joined(t) AS CASE
-    WHEN contains(t, '/') THEN regexp_matches(
+    WHEN contains(t, '/') OR contains(t, '|') OR contains(t, ';') THEN regexp_matches(
         regexp_replace(t, '(?i)\S+://\S*|www\.\S*|\band/or\b', ' ', 'g'),
-        '\S\s+/\s+\S|\p{L}{2}/\p{L}{2}'
+        '\S\s+/\s+\S|\p{L}{2}[/;]\p{L}{2}|\p{L}{2} ?\| ?\p{L}{2}'
     )
     ELSE false
 END;

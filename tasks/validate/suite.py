@@ -204,7 +204,7 @@ class _Later(ModuleType):
     """Stands for a module until something of it is used."""
 
     def __getattr__(self, name: str) -> Any:
-        # Whoever looks through all modules asks each for such names.
+        # Tools that inspect all modules ask each for such names.
         if name.startswith("__") and name != "__path__":
             raise AttributeError(name)
         self.make_way(self.__name__)

@@ -114,7 +114,7 @@ def validate(
             They go first into the quarantine, under the rules that they bring.
         out_dir: folder of the two files; created if it does not exist. Files of these names are replaced.
         contract: the thresholds.
-        measures: Parquet file of `gather_measures`, where the staged rows were measured before.
+        measures: Parquet file of `merge_measures`, where the staged rows were measured before.
 
     The accepted rows keep their order, with `correct` filled from `label`. Data of any kind are a result, no exception.
 

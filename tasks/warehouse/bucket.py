@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.store import StoredFile, Unreachable, whole
+from answerkey.tasks.warehouse.store import StoredFile, Unreachable
 
 if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem
@@ -74,7 +74,7 @@ class BucketStore:
             return cast(BinaryIO, self._files.open_input_file(self._key(name)))
 
     @contextmanager
-    def whole(self, name: str) -> Iterator[Path]:
+    def atomic_write(self, name: str) -> Iterator[Path]:
         """Write a file at the local path that is yielded; at the end it is published under its name in one step."""
         with self._copy() as folder:
             # Not a stream to the bucket: one that is left by an error publishes what was written so far.
@@ -120,14 +120,6 @@ class BucketStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder, prefix="copy-") as folder:
             yield Path(folder)
-
-    def copy(self, name: str) -> Path:
-        """A file whose content never changes, at a path of this machine: copied once."""
-        kept = self.folder / name
-        if not kept.exists():
-            with self.local(name) as copy, whole(kept) as unfinished:
-                shutil.move(copy, unfinished)
-        return kept
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with everything in it. Nothing happens if it does not exist."""

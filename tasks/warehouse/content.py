@@ -1,4 +1,4 @@
-"""Hashes of what tables hold, written with the rows: `answerkey verify` finds by them what was changed since."""
+"""Hashes of the rows of tables, written together with the rows: `answerkey warehouse verify` compares them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _SQL = statements(__name__)
 
-PARTS: Mapping[str, str] = {
+PARTITIONS: Mapping[str, str] = {
     "datasets": "concat_ws('/', dataset, version)",
     "samples": "concat_ws('/', dataset, dataset_version)",
     "answers": "concat_ws('/', dataset, release, answers_version)",
@@ -43,8 +43,8 @@ the id of the report yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """What a content hash is made of. Those of rows that were hashed apart add up to that of all of them.
+class Checksum:
+    """The sums behind a content hash. Sums of disjoint sets of rows add up to that of their union.
 
     >>> (Sums(1, 0b01, 2**64 - 1) + Sums(2, 0b11, 2)).content_hash
     '00000000000000020000000000000001'
@@ -54,8 +54,8 @@ class Sums:
     low: int = 0
     high: int = 0
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(self.n_rows + other.n_rows, self.low ^ other.low, (self.high + other.high) % 2**64)
+    def __add__(self, other: Checksum) -> Checksum:
+        return Checksum(self.n_rows + other.n_rows, self.low ^ other.low, (self.high + other.high) % 2**64)
 
     @property
     def content_hash(self) -> str:
@@ -64,17 +64,17 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class HashedScores:
-    """The sums of those rows of `scores` that are hashed already, by report: all of some fields (`metric.field`)."""
+class ScoreChecksums:
+    """Hashes of the rows of `scores` of some fields (`metric.field`), by report."""
 
     fields: tuple[str, ...]
-    sums: Mapping[str, Sums]
+    sums: Mapping[str, Checksum]
 
 
-def seal(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[str]]) -> None:
-    """Write down the hashes of parts of tables, by table, in the transaction that has written their rows.
+def write_checksums(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[str]]) -> None:
+    """Write the hashes of parts of tables, by table, in the transaction that has written their rows.
 
-    A part that has no rows any more has no hash.
+    The hash of a part without rows is removed.
     """
     found = []
     for table, named in parts.items():
@@ -102,48 +102,48 @@ def _write_down(connection: duckdb.DuckDBPyConnection, hashed: Sequence[tuple[An
         connection.execute(_SQL[name], about)
 
 
-def seal_thinned(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+def refresh_checksums(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     """The same of those parts of a table that rows were just deleted from."""
-    query = _SQL["thinned"].replace("PART", PARTS[table]).replace("HASHED_TABLE", table)
-    seal(connection, {table: [part for (part,) in connection.execute(query, {"table": table}).fetchall()]})
+    query = _SQL["thinned"].replace("PART", PARTITIONS[table]).replace("HASHED_TABLE", table)
+    write_checksums(connection, {table: [part for (part,) in connection.execute(query, {"table": table}).fetchall()]})
 
 
-def seal_reports(
-    connection: duckdb.DuckDBPyConnection, report_ids: Sequence[str], scores: HashedScores | None = None
+def write_report_checksums(
+    connection: duckdb.DuckDBPyConnection, report_ids: Sequence[str], scores: ScoreChecksums | None = None
 ) -> None:
     """The same of new reports, whose samples and answers are sealed already, and perhaps some of their `scores`."""
-    seal(connection, dict.fromkeys(("reports", "report_scores"), report_ids))
+    write_checksums(connection, dict.fromkeys(("reports", "report_scores"), report_ids))
     if scores is None:
-        seal(connection, {"scores": report_ids})
+        write_checksums(connection, {"scores": report_ids})
     else:
         _seal_scores(connection, scores)
     sign = _SQL["sign"].replace("REPORT_HASHES", _report_hashes("report_id IN (SELECT unnest($reports))"))
     connection.execute(sign, {"reports": list(report_ids)})
 
 
-def _seal_scores(connection: duckdb.DuckDBPyConnection, scores: HashedScores) -> None:
+def _seal_scores(connection: duckdb.DuckDBPyConnection, scores: ScoreChecksums) -> None:
     """Hash the rows of the other fields, and add them up."""
     others = "list_contains($parts, PART) AND NOT list_contains($fields, concat_ws('.', metric, field))"
     found = connection.execute(_sums("scores", others), {"parts": list(scores.sums), "fields": list(scores.fields)})
-    rest = {part: Sums(*of_part) for part, *of_part in found.fetchall()}
-    whole = {report_id: sums + rest.get(report_id, Sums()) for report_id, sums in scores.sums.items()}
-    seal_as(connection, {"scores": whole})
+    rest = {part: Checksum(*of_part) for part, *of_part in found.fetchall()}
+    whole = {report_id: sums + rest.get(report_id, Checksum()) for report_id, sums in scores.sums.items()}
+    store_checksums(connection, {"scores": whole})
 
 
-def seal_as(connection: duckdb.DuckDBPyConnection, sums: Mapping[str, Mapping[str, Sums]]) -> None:
-    """As `seal`, of parts of tables of which every row was hashed elsewhere."""
+def store_checksums(connection: duckdb.DuckDBPyConnection, sums: Mapping[str, Mapping[str, Checksum]]) -> None:
+    """As `write_checksums`, of parts of tables of which every row was hashed elsewhere."""
     every = [(table, part, one) for table, of_table in sums.items() for part, one in of_table.items()]
     _write_down(connection, [(table, part, one.n_rows, one.content_hash) for table, part, one in every])
 
 
-def is_sealed(connection: duckdb.DuckDBPyConnection, table: str, part: str) -> bool:
+def has_checksum(connection: duckdb.DuckDBPyConnection, table: str, part: str) -> bool:
     """Whether a table has rows of this part already."""
     return bool(connection.execute(_SQL["is_sealed"], {"table": table, "part": part}).fetchall())
 
 
-def sums_of_files(
+def checksums_of_files(
     connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[str], others: Mapping[str, str]
-) -> dict[str, Sums]:
+) -> dict[str, Checksum]:
     """By part, of the rows of a table in Parquet files, which are escaped as `one_file` does it.
 
     `others` are columns that the files lack, with the value of all rows.
@@ -152,10 +152,10 @@ def sums_of_files(
     constants = "".join(f', ${column}::{types[column]} AS "{column}"' for column in others)
     query = _sums(table, "true", f"(SELECT *{constants} FROM read_parquet($files))")
     found = connection.execute(query, {"files": list(files), **others}).fetchall()
-    return {part: Sums(*of_part) for part, *of_part in found}
+    return {part: Checksum(*of_part) for part, *of_part in found}
 
 
-def wrongly_signed(connection: duckdb.DuckDBPyConnection) -> list[str]:
+def reports_with_other_checksums(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """The reports whose content hash is not that of their parts."""
     query = _SQL["wrongly_signed"].replace("REPORT_HASHES", _report_hashes("true"))
     return [report_id for (report_id,) in connection.execute(query).fetchall()]
@@ -165,12 +165,14 @@ def _report_hashes(condition: str) -> str:
     return _SQL["report_hashes"].replace("IN_QUESTION", condition)
 
 
-def seal_all(connection: duckdb.DuckDBPyConnection) -> None:
+def write_all_checksums(connection: duckdb.DuckDBPyConnection) -> None:
     """The same of everything there is: of rows from before there were hashes."""
-    for table, part in PARTS.items():
+    for table, part in PARTITIONS.items():
         query = _SQL["parts"].replace("PART", part).replace("HASHED_TABLE", table)
-        seal(connection, {table: [one for (one,) in connection.execute(query).fetchall()]})
-    seal_reports(connection, [one for (one,) in connection.execute("SELECT report_id FROM reports").fetchall()])
+        write_checksums(connection, {table: [one for (one,) in connection.execute(query).fetchall()]})
+    write_report_checksums(
+        connection, [one for (one,) in connection.execute("SELECT report_id FROM reports").fetchall()]
+    )
 
 
 def hashes(table: str, condition: str = "true") -> str:
@@ -182,9 +184,9 @@ def hashes(table: str, condition: str = "true") -> str:
 
 
 def _sums(table: str, condition: str, rows: str = "") -> str:
-    """The query for the `Sums` of the parts of a table, or of such `rows`."""
+    """The query for the `Checksum` of the parts of a table, or of such `rows`."""
     columns = sorted(column for column in relations()[table].columns if column not in _UNHASHED.get(table, ()))
     # Columns are named: another order of them is no other content.
     named = ", ".join(f'"{column}" := "{column}"' for column in columns)
-    query = _SQL["sums"].replace("IN_QUESTION", condition).replace("PART", PARTS[table])
+    query = _SQL["sums"].replace("IN_QUESTION", condition).replace("PART", PARTITIONS[table])
     return query.replace("COLUMNS_BY_NAME", named).replace("HASHED_ROWS", rows or table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -121,6 +122,15 @@ class Home:
         'runs/7/todo.parquet'
         """
         return f"runs/{file.relative_to(self.scratch).as_posix()}"
+
+
+def is_work_folder(name: str) -> bool:
+    """Whether a folder has the name of one that a run or a command works in; a user of the home may have a `runs` too.
+
+    >>> is_work_folder("0b5e3b0e-8a52-4c0f-9d57-3f1a4a7c1d11"), is_work_folder("experiment-1")
+    (True, False)
+    """
+    return bool(re.fullmatch(r"(tried-)?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}|lake-\d+", name))
 
 
 def _not_partitioned(place: str) -> None:

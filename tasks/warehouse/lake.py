@@ -1,7 +1,7 @@
 """The tables on a lake: DuckLake, with its catalog in PostgreSQL and its files in a bucket.
 
 All writers wait for one lock in the catalog, because DuckLake lets two of them insert the same keys at once: a DELETE
-that finds no row is in conflict with nothing. Readers see the last commit and wait for nobody.
+that finds no row conflicts with nothing. Readers see the last commit and never wait.
 
 The order of a writer matters: open, lock, begin, work, look whether the lock is still there, commit, remove the parts,
 unlock. A snapshot from before the lock would show an old state; to open takes too long for others to wait.
@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 from urllib.parse import quote, urlsplit
 
+from filelock import FileLock
+
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.sqlite_owners import Owners, is_held
 from answerkey.tasks.warehouse.bucket import BucketStore, s3_settings
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
 from answerkey.tasks.warehouse.sql import statements
@@ -48,12 +49,12 @@ DATA = "data"
 """The folder in the bucket for DuckLake's own files. Nothing else is kept there: it removes what it does not know."""
 
 STATES_DAYS = 30
-"""How long an earlier state of the tables can be read. DuckLake has lost rows when younger ones were given up."""
+"""Days for which an earlier state of the tables can be read. Expiring younger states has made DuckLake lose rows."""
 
 _NEEDS = "a home in a bucket needs the extra cluster: pip install 'answerkey[cluster]'"
 _LOCK = "answerkey warehouse"
 _FIRST_WAIT_S = 5.0
-"""How long to wait for a catalog that has never answered this process: its address may be wrong."""
+"""Seconds to wait for a catalog that has never answered this process: its address may be wrong."""
 
 T = TypeVar("T")
 
@@ -152,7 +153,7 @@ class Lake:
         """Claim `name` for this process: yields whether it has it now. The claim ends with the process.
 
         Args:
-            wait: until whoever has it has ended, so that it is always yielded true.
+            wait: block until the claim is free, so that True is always yielded.
         """
         connection = self._catalog(WAIT_FOR_OTHERS_S)
         try:
@@ -189,8 +190,8 @@ class Lake:
     def maintain(self) -> Maintained:
         """See `Warehouse.maintain`. Writers wait meanwhile.
 
-        Files are removed a day after they were last needed: somebody may be reading them, or writing what looks like
-        an orphan.
+        Files are removed a day after they were last needed: until then a reader may have them open, or a writer may be
+        about to commit what looks like an orphan.
         """
         if (opened := self._opened(WAIT_FOR_OTHERS_S)) is None:
             raise nothing_here(self.address)
@@ -292,8 +293,8 @@ class Lake:
         # DuckDB takes what lies there for its own, so each process has a folder.
         spilled = self.folder / "runs" / f"lake-{os.getpid()}"
         spilled.mkdir(parents=True, exist_ok=True)
-        if not is_held(spilled / PROCESS):
-            Owners(spilled, PROCESS)  # Until this process ends.
+        # Until this process ends.
+        _working.setdefault(spilled, FileLock(spilled / PROCESS, thread_local=False)).acquire()
         connection = limited(session(), spilled)
         for name in ("httpfs", "postgres_scanner", "ducklake"):
             connection.execute(f"LOAD {quoted(_extension(name))}")
@@ -352,6 +353,7 @@ class _NoLake(Exception):
 
 
 _KEY = "hashtextextended(%s, 0)"
+_working: dict[Path, FileLock] = {}
 _open: dict[tuple[int, str, str], duckdb.DuckDBPyConnection] = {}
 """By process, since a connection is of no use after a fork, and its parent still needs it: it is left alone there."""
 _answered: set[tuple[int, str]] = set()

@@ -4,7 +4,7 @@
 -- Run when the version of the tables changes; see migrate.py.
 -- What is said here is in the database too: the lines above a table or a view are its comment, those behind a column
 -- the column's. A view has the comments of the tables that it reads, and those of its own in the lines `NAME: ...`.
--- Lines that begin with a comma are keys and checks. A lake has none, so they are left out there; `answerkey verify`
+-- Lines that begin with a comma are keys and checks. A lake has none, so they are left out there; `warehouse verify`
 -- looks whether they hold, and does the same for keys written `--,`, which would slow down every run, or (`reports`) let
 -- an update move rows whose order is that in which they were made.
 
@@ -73,22 +73,20 @@ CREATE TABLE IF NOT EXISTS runs (
     , CHECK (status IN ('running', 'complete', 'stopped'))
 );
 
--- Releases that were registered to be evaluated. Their files are kept in the folder `registered` of the home, under
--- names that are hashes of their content. The nightly run evaluates those without a report.
+-- Releases that were registered to be evaluated: which of the `answers` wait for a report. The nightly run evaluates
+-- those without one.
 CREATE TABLE IF NOT EXISTS registered (
-    registration      VARCHAR NOT NULL,     -- 12 hex digits: a hash of release, data set, files, columns and slices
-    dataset           VARCHAR NOT NULL,     -- the name that was given
-    release           VARCHAR NOT NULL,     -- the name that was given
-    answers           VARCHAR NOT NULL,     -- name of the file with the answers
-    "references"      VARCHAR,              -- name of the file with the references; NULL: they stand beside the answers
-    columns           VARCHAR[] NOT NULL,   -- KEY=PATH, where the columns of the answers are
-    reference_columns VARCHAR[] NOT NULL,   -- KEY=PATH, likewise of the references
-    slices            VARCHAR[] NOT NULL,   -- columns to report separately
-    source            VARCHAR NOT NULL,     -- where the answers came from
-    registered_at     TIMESTAMPTZ NOT NULL, -- UTC, the first time
-    attempts          INTEGER NOT NULL,     -- evaluations of it that were started
-    message           VARCHAR,              -- why the last of them made no report; NULL: none, or it made one
-    report_id         VARCHAR               -- as in `reports`, the first one of it; NULL: none yet
+    registration    VARCHAR NOT NULL,       -- 12 hex digits: a hash of data set, release and their versions
+    dataset         VARCHAR NOT NULL,       -- the name that was given
+    dataset_version VARCHAR NOT NULL,       -- as in `datasets`
+    release         VARCHAR NOT NULL,       -- the name that was given
+    answers_version VARCHAR NOT NULL,       -- as in `answers`
+    source          VARCHAR NOT NULL,       -- where the answers came from
+    generation      JSON NOT NULL,          -- how a model was asked for them; null: not known
+    registered_at   TIMESTAMPTZ NOT NULL,   -- UTC, the first time
+    attempts        INTEGER NOT NULL,       -- evaluations of it that were started
+    message         VARCHAR,                -- why the last of them made no report; NULL: none, or it made one
+    report_id       VARCHAR                 -- as in `reports`, the first one of it; NULL: none yet
     , PRIMARY KEY (registration)
     , CHECK (attempts >= 0)
 );
@@ -351,11 +349,15 @@ CREATE TABLE IF NOT EXISTS verdicts (
     "primary"   VARCHAR NOT NULL,       -- METRIC.FIELD that decides
     margin      DOUBLE NOT NULL,        -- the loss of it that is tolerated
     rules       JSON NOT NULL,          -- of each rule: rule, outcome, sentence, value, low, high, n, needed, level
+    policy      JSON NOT NULL,          -- primary, margin, looks, labels, judge_bias and rules, as they were written
+    basis       VARCHAR,                -- people, people and judge, judge, text: what the primary rule rests on; NULL: no baseline
+    notes       VARCHAR[] NOT NULL,     -- sentences that a reader needs beside the decision
     look        BIGINT,                 -- counts the looks at two releases by a field, from 1; NULL: not counted
-    n_candidates BIGINT DEFAULT 1,      -- new releases that were decided on together
-    level       DOUBLE DEFAULT 0.95     -- of the intervals, before Holm's steps
+    n_candidates BIGINT NOT NULL,       -- new releases that were decided on together
+    level       DOUBLE NOT NULL         -- of the intervals, before Holm's steps
     , PRIMARY KEY (created_at, old_report, new_report)
     , CHECK (outcome IN ('PASS', 'FAIL', 'INCONCLUSIVE', 'INCOMPLETE'))
+    , CHECK (basis IN ('people', 'people and judge', 'judge', 'text'))
 );
 
 -- Rules that score logged traces, as they were when they last ran.
@@ -414,7 +416,7 @@ CREATE TABLE IF NOT EXISTS trace_funnels (
         + n_scored + n_undefined + n_failed + n_skipped)
 );
 
--- What the rows of a table were when they were written, of each of its parts. `answerkey verify` compares.
+-- What the rows of a table were when they were written, of each of its parts. `answerkey warehouse verify` compares.
 CREATE TABLE IF NOT EXISTS content_hashes (
     table_name   VARCHAR NOT NULL,      -- of the table
     part         VARCHAR NOT NULL,      -- which of its rows: those of a report, of a version, of a run
@@ -570,7 +572,7 @@ SELECT
     count(*) FILTER (
         cost_usd IS NULL AND (
             status <> 'error' OR reply IS NOT NULL
-            OR code IN ('timeout', 'cancelled', 'disconnected', 'too_large', 'garbled')
+            OR code IN ('timeout', 'cancelled', 'disconnected', 'too_large', 'garbled', 'batch_gone', 'error_in_reply')
         )
     ) AS unpriced,
     min(started_at) AS first_at, max(started_at) AS last_at

@@ -1,4 +1,4 @@
-"""Files that exist whole or not at all: what one step publishes and another, perhaps in another process, reads."""
+"""Files that are published atomically by one step and read by another, perhaps in another process."""
 
 from __future__ import annotations
 
@@ -23,10 +23,26 @@ UNFINISHED = ".part"
 
 
 PROCESS = "process"
-"""The file in a working folder that the process which works there holds a lock on, so that nobody removes it."""
+"""The lock file in a working folder, held by the process that works there so that the folder is not removed."""
 
 _OTHER_HOST_S = 900.0
-"""A machine that has not used a folder for so long is taken to be gone."""
+"""Seconds without use after which another machine counts as gone."""
+
+
+def is_held(lock: Path) -> bool | None:
+    """Whether a living process of this machine holds the lock on a file; None: there is no such file."""
+    from filelock import FileLock, Timeout
+
+    # To probe a lock makes its file.
+    if not lock.exists():
+        return None
+    try:
+        with FileLock(lock, blocking=False):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
 
 
 class Unreachable(Exception):
@@ -61,18 +77,11 @@ class Store(Protocol):
             FileNotFoundError: there is no file of this name.
         """
 
-    def whole(self, name: str) -> AbstractContextManager[Path]:
-        """As the function `whole`, for a file of the store."""
+    def atomic_write(self, name: str) -> AbstractContextManager[Path]:
+        """As the function `atomic_write`, for a file of the store."""
 
     def local(self, name: str) -> AbstractContextManager[Path]:
         """A file at a path of this machine, to be read while the context is open.
-
-        Raises:
-            FileNotFoundError: there is no file of this name.
-        """
-
-    def copy(self, name: str) -> Path:
-        """A file whose content never changes, at a path of this machine, which stays.
 
         Raises:
             FileNotFoundError: there is no file of this name.
@@ -104,9 +113,9 @@ class FolderStore:
         return (self.folder / name).open("rb")
 
     @contextmanager
-    def whole(self, name: str) -> Iterator[Path]:
+    def atomic_write(self, name: str) -> Iterator[Path]:
         """See `Store`."""
-        with whole(self.folder / name) as unfinished:
+        with atomic_write(self.folder / name) as unfinished:
             yield unfinished
 
     @contextmanager
@@ -115,10 +124,6 @@ class FolderStore:
         if not self.exists(name):
             raise FileNotFoundError(name)
         yield self.folder / name
-
-    def copy(self, name: str) -> Path:
-        """See `Store`."""
-        return self.folder / name
 
     def remove(self, name: str) -> None:
         """See `Store`."""
@@ -144,11 +149,11 @@ class FolderStore:
 
 @contextmanager
 def parquet_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """A writer whose file is published at `path` when it is whole; see `whole`."""
+    """A writer whose file is published at `path` when it is whole; see `atomic_write`."""
     import pyarrow.parquet as pq
 
     # A dictionary would be made of every column, for nothing, and would hide from `row_bytes` what a row takes.
-    with whole(path) as unfinished, pq.ParquetWriter(unfinished, schema, use_dictionary=False) as writer:
+    with atomic_write(path) as unfinished, pq.ParquetWriter(unfinished, schema, use_dictionary=False) as writer:
         yield writer
 
 
@@ -193,7 +198,7 @@ def mark(file: Path) -> None:
 
 
 @contextmanager
-def whole(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Write a file at the path that is yielded; at the end it is published at `path` in one step.
 
     After an error there is no trace of it, and an earlier file at `path` is as it was. Several processes may write

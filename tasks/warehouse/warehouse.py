@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
 from answerkey.tasks.warehouse.schema import relations
-from answerkey.tasks.warehouse.store import UNFINISHED, FolderStore, check_host, duplicate, mark, whole
+from answerkey.tasks.warehouse.store import UNFINISHED, FolderStore, atomic_write, check_host, duplicate, mark
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,7 +38,7 @@ MEMORY_LIMIT = "400MB"
 """DuckDB spills to disk above this, so that a million rows fit into a small machine."""
 
 WAIT_FOR_OTHERS_S = 60.0
-"""How long a session waits for what is not behind a lock: another program, or a server that starts again."""
+"""Seconds that a session waits for another program that has the file open, or for a server that restarts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,15 @@ class Maintained:
     """What maintenance has done."""
 
     merged: int = 0
-    """Files that are parts of larger ones now."""
+    """Files that were merged into larger ones."""
     states: int = 0
     """States older than `STATES_DAYS` that can no longer be read."""
     removed: int = 0
-    """Files that no state needs any more, and those of writers that were killed."""
+    """Files that no state needs, and files of killed writers."""
 
 
 class Warehouse(Protocol):
-    """The tables of a home. One writes at a time, and nobody sees half of what it wrote."""
+    """The tables of a home: one writer at a time, whose changes become visible together at its commit."""
 
     adopts_from: ClassVar[int | None]
     """Rows from which files are better adopted than copied; None where tables cannot adopt files."""
@@ -80,7 +80,7 @@ class Warehouse(Protocol):
         """A transaction: committed at the end, rolled back on any error.
 
         Args:
-            removing: what it deletes is to be left in no file: `rewrite` is due from its commit on.
+            removing: deleted rows must not stay in any file: `rewrite` is due from the commit on.
         """
 
     def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
@@ -90,26 +90,26 @@ class Warehouse(Protocol):
         """Claim `name` for this process: yields whether it has it now. The claim ends with the process.
 
         Args:
-            wait: until whoever has it has ended, so that it is always yielded true.
+            wait: block until the claim is free, so that True is always yielded.
         """
 
     def size(self) -> tuple[str, int]:
         """Where the tables are, and how many bytes they take."""
 
     def rewrite(self) -> None:
-        """Leave nothing of deleted rows in the files, as far as that can be done at once, and publish."""
+        """Remove the content of deleted rows from the files, as far as possible at once, and publish."""
 
     def finish_removal(self) -> bool:
-        """`rewrite`, if it is due and whoever had to was killed before; returns whether it was."""
+        """Do a `rewrite` that is due because the process that had to do it was killed; return whether one was due."""
 
     def publish(self) -> None:
-        """Let programs that keep the tables open see what was committed; nobody ever waits for them."""
+        """Publish the last commit for programs that keep the tables open. Writers never wait for such programs."""
 
     def snapshot(self) -> int | None:
         """The number of the newest state, where states are numbered: `AT (VERSION => n)` reads it again."""
 
     def maintain(self) -> Maintained:
-        """Keep the tables quick to read and small. Nothing that can be read now is changed by it."""
+        """Keep the tables small and fast to read. What can be read now stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class WarehouseFile:
 
     folder: Path
     published: bool = False
-    """Whether to read the snapshot, where there is one with the tables of this version."""
+    """Whether to read the snapshot, if there is one of this version."""
     adopts_from: ClassVar[int | None] = None
 
     @property
@@ -128,7 +128,7 @@ class WarehouseFile:
 
     @property
     def _due(self) -> Path:
-        """Is there while free blocks of the file, or the snapshot, still have rows that were to be removed for good."""
+        """Exists while the file or the snapshot still holds rows that were to be removed for good."""
         return self.folder / f"{FILE}.rewrite-due"
 
     def exists(self) -> bool:
@@ -230,13 +230,14 @@ class WarehouseFile:
     def rewrite(self) -> None:
         """See `Warehouse.rewrite`: DuckDB leaves deleted rows in free blocks, so all others move to a new file.
 
-        What killed processes left half written goes too. If the disk has no room, `finish_removal` tries again.
+        Unfinished files of killed processes are removed too. If the disk is full, `finish_removal` tries again.
         """
         with self._locked(fcntl.LOCK_EX):
-            for left in (*self.folder.glob(f"*{UNFINISHED}*"), *self.folder.glob("spill/*")):
+            unfinished = (self.folder.glob(f"{file}.*{UNFINISHED}*") for file in (FILE, SNAPSHOT))
+            for left in (*(file for files in unfinished for file in files), *self.folder.glob("spill/duckdb_temp_*")):
                 left.unlink(missing_ok=True)
             self._settle()
-            with whole(self.file) as fresh:
+            with atomic_write(self.file) as fresh:
                 self._copy_rows(fresh)
             self._publish()
             self._due.unlink(missing_ok=True)
@@ -269,21 +270,21 @@ class WarehouseFile:
         """See `Warehouse.publish`: a copy of the file is put in place in one step; who has the old one open keeps it.
 
         Raises:
-            OSError: the disk has no room for it; the copy before stays.
+            OSError: the disk is full; the old snapshot stays.
         """
         with self._locked(fcntl.LOCK_EX):
             self._settle()
             self._publish()
 
     def _publish(self) -> None:
-        # Behind the lock to the end: a copy of before a removal must not take the place of one of after it.
-        with whole(self.folder / SNAPSHOT) as copy:
+        # Under the lock to the end: a copy from before a removal must not replace one from after it.
+        with atomic_write(self.folder / SNAPSHOT) as copy:
             duplicate(self.file, copy)
-            # Nobody may write it; who may read it is as the umask has it.
-            copy.chmod(copy.stat().st_mode & 0o444)
+            # Read-only, for the readers of the file.
+            copy.chmod(self.file.stat().st_mode & 0o444)
 
     def copy_to(self, target: Path) -> None:
-        """Copy the file as it is between two writers.
+        """Copy the file between two writers.
 
         Raises:
             OSError: the disk has no room for it.
@@ -294,7 +295,7 @@ class WarehouseFile:
             duplicate(self.file, target)
 
     def _settle(self) -> None:
-        """Bring in what a process that was killed had committed, and only its log has; behind the lock."""
+        """Checkpoint what a killed process committed to the write-ahead log only. Call under the lock."""
         if Path(f"{self.file}.wal").exists():
             with self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
                 connection.execute("CHECKPOINT")
@@ -328,7 +329,7 @@ class WarehouseFile:
                 return
             connection.execute("CHECKPOINT")
         # To read the file while DuckDB has it open would end DuckDB's own lock on it.
-        with whole(self.folder / f"answerkey.version-{version}.duckdb") as copy:
+        with atomic_write(self.folder / f"answerkey.version-{version}.duckdb") as copy:
             duplicate(self.file, copy)
         with self._connected(wait_s, read_only=False) as connection:
             yield connection
@@ -356,12 +357,11 @@ class WarehouseFile:
 
 
 _idle: list[duckdb.DuckDBPyConnection] = []
-"""The DuckDB of the last session, without its file. The next session goes on with it: to start one takes longer than to
-open a file."""
+"""The in-memory DuckDB of the last session, reused by the next: starting one takes longer than attaching a file."""
 
 
 def _started(folder: Path) -> duckdb.DuckDBPyConnection:
-    """A DuckDB that spills into `folder`, for one session."""
+    """A DuckDB for one session that spills into `folder`."""
     with suppress(IndexError):
         return limited(_idle.pop(), folder)
     return limited(session(), folder)
@@ -373,13 +373,13 @@ def _keep(duck: duckdb.DuckDBPyConnection) -> None:
     try:
         duck.execute("SET temp_directory = ''")
     except duckdb.NotImplementedException:
-        # One that has spilled removes what is in its folder when it ends, and by then others may spill there.
+        # One that has spilled empties its folder when it ends, and by then other sessions may spill there.
         duck.close()
     else:
         _idle[:] = [duck]
 
 
-# It has threads, which a fork would not have.
+# A fork would lack its threads.
 os.register_at_fork(before=_idle.clear)
 
 
@@ -450,7 +450,7 @@ def write_parquet(
     group_rows: int = 122_880,
 ) -> None:
     """Write the rows of a query to a Parquet file, whole or not at all."""
-    with whole(file) as unfinished:
+    with atomic_write(file) as unfinished:
         connection.execute(
             f"COPY ({query}) TO {quoted(unfinished)} (FORMAT parquet, ROW_GROUP_SIZE {group_rows})", parameters or {}
         )
@@ -467,7 +467,7 @@ def quoted(path: str | Path) -> str:
 
 
 def nothing_here(place: object) -> UserError:
-    """The error of whoever reads before anything was written."""
+    """The error for reading a home in which nothing was written yet."""
     return UserError(f"{place}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
 
 
@@ -489,7 +489,7 @@ def made(folder: Path) -> Path:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether DuckDB says of an open file that its content is not what was written."""
+    """Whether an error of DuckDB means that an open file is damaged."""
     import duckdb
 
     damages = ("checksum", "Corrupt database", "not read enough bytes")
@@ -513,8 +513,8 @@ def _unusable(file: Path, error: Exception) -> Exception:
         remedy = f"move it away and copy {copy.name} beside it, the state after the last run, to {file.name}"
     else:
         remedy = (
-            "put that of the last `answerkey backup` in its place, or move it away and evaluate again: paid replies "
-            "are in the ledger"
+            "put that of the last `answerkey warehouse backup` in its place, or move it away and evaluate again: paid "
+            "replies are in the ledger"
         )
     return UserError(f"{file}: {what}; {remedy}")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.measurement import Measurement
-from answerkey.metrics_core.metrics.contains import Contains
+from answerkey.metrics_core.metrics.words import Contains
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.load.load import Stager
 from answerkey.tasks.load.references import ReferenceStager

@@ -17,15 +17,15 @@ from tests.flows.cluster_metrics import HeldCommit
 def hold(held: str) -> None:
     """Cut whatever there is, and keep the last shard of a commit back as long as there is the file `held`."""
     Lake.adopts_from, commit._SHARD_ROWS, scores.LARGE, scores.SHARD_ROWS = 1, 300, 1, 1_000
-    cut_commit = steps.cut_commit
+    split_commit = steps.split_commit
 
     def cut(*arguments: Any) -> Any:
-        made = cut_commit(*arguments)
+        made = split_commit(*arguments)
         [*others, last] = made.shards
         given = {field.name: getattr(last, field.name) for field in fields(last)}
         return replace(made, shards=(*others, HeldCommit(**given, held=held)))
 
-    steps.cut_commit = cut  # type: ignore[assignment]
+    steps.split_commit = cut  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import pickle
 import re
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -22,7 +21,7 @@ from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows.cluster import Cluster, NoWorker, WorkersDied, cluster_at
-from answerkey.flows.fan_out import OnCluster, load
+from answerkey.flows.fan_out import DaskRunner, load
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
@@ -35,7 +34,7 @@ from answerkey.tasks.load.shard import SourceShard
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Shard
-from answerkey.tasks.validate.measures import MeasuredShard, gather_measures
+from answerkey.tasks.validate.measures import MeasuredShard, merge_measures
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 from tests.dask_servers import DaskCluster, Scheduler, Worker
@@ -43,7 +42,6 @@ from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStage
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, stage
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 LONG_S = 300.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LONG_S)]
@@ -253,8 +251,8 @@ def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster: DaskClus
         # The calls in flight are paid, so their replies were waited for.
         assert (server.n_requests, server.answered) == (n_asked, n_asked)
         with closing(sqlite3.connect(tmp_path / "home" / "judge.sqlite")) as ledger:
-            assert ledger.execute("SELECT count(*) FROM claims").fetchone() == (0,)
-            assert ledger.execute("SELECT status, count(*) FROM calls").fetchall() == [("usable", n_asked)]
+            assert ledger.execute("SELECT count(*) FROM answerkey_claims").fetchone() == (0,)
+            assert ledger.execute("SELECT status, count(*) FROM answerkey_calls").fetchall() == [("usable", n_asked)]
         assert not [shard for shard in shards if shard.metric.kind == "judge" and Path(shard.home, shard.part).exists()]
         assert len(list(Cluster(dask_cluster.address).run(shards, no_key))) == 4
         assert not_answered_once(server, 200) == {}
@@ -307,12 +305,10 @@ def test_workers_that_cannot_score_are_refused_in_one_line(bare: Scheduler, tmp_
     with worker("--nthreads", "2"):
         assert "has 2 threads, which take turns; start it with --nthreads 1" in refusal()
     with worker("--nthreads", "1"):
-        cluster.check_ahead(home, [(lexical, "")])
+        cluster.check(home, [(lexical, "")])
         assert "no worker offers the resource model, which semantic_similarity needs; start some:" in refusal(semantic)
         [(_, outcome)] = cluster.run(planned(tmp_path, rows(2), ["meaning_match"], 1), no_key)
         assert isinstance(outcome, NoWorker)
-    # What the command has checked, its run does not check again; the next run does.
-    cluster.check(home, [(lexical, "")])
     assert "the scheduler has no workers" in refusal()
     with worker():
         asks = create(["meaning_match"], dict(judge=JudgeOptions(judges=("openai/some-model",))))[0]
@@ -354,7 +350,7 @@ def test_what_workers_load_is_what_this_process_loads(dask_cluster: DaskCluster,
     shards = [MeasuredShard(one) for one in made.shards]
     found = {outcome for _, outcome in Cluster(dask_cluster.address).run(shards, no_key)}
     assert found == {one.part for one in shards} and len(found) > 3
-    measures = pq.read_table(gather_measures(shards, home, home.scratch / "run"))
+    measures = pq.read_table(merge_measures(shards, home, home.scratch / "run"))
     assert measures.column("sample_id").to_pylist() == [row["id"] for row in rows(60)]
     loaded = source_shards.gather(made, home, home.scratch / "run")
     assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
@@ -407,7 +403,7 @@ def test_references_in_shards_on_workers_of_which_one_is_killed(
         str(jsonl(tmp_path / "answers.jsonl", given)), str(jsonl(tmp_path / "questions.jsonl", known)), slices=("lang",)
     )
     whole, held = load_whole(source, tmp_path / "whole"), tmp_path / "held"
-    references = source_shards.cut_references(source, home, out, 1_000)
+    references = source_shards.split_references(source, home, out, 1_000)
     assert len(references.shards) > 3
     shards = held_first(references.shards, HeldReferenceStager, held)
     staged_while_one_worker_is_killed(cluster, shards, home, held)
@@ -429,7 +425,7 @@ def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(
     """Rows that nobody could load are not left out in silence."""
     monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
     monkeypatch.setattr(Stager, "__reduce__", lambda stager: (DeadlyStager, (stager.columns, stager.release, None)))
-    source, runner = Source(jsonl(tmp_path / "faq.jsonl", rows(20))), OnCluster(Cluster(dask_cluster.address))
+    source, runner = Source(jsonl(tmp_path / "faq.jsonl", rows(20))), DaskRunner(Cluster(dask_cluster.address))
     home = Home(tmp_path / "home")
 
     @flow

@@ -13,17 +13,15 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.llm.ledger import COLUMNS
-from answerkey.metrics_core.llm.ledger_place import open_ledger
+from answerkey.metrics_core.llm.ledger import COLUMNS, open_ledger
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import DaskCluster
-from tests.flows.conftest import command
+from tests.flows.conftest import Cli, command
 from tests.flows.test_cluster import LONG_S, not_answered_once, rows, until
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 N = 1_000
 """Two shards of judges, one for each worker."""
 ANSWERED = 100

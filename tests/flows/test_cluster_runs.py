@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from answerkey.flows.cluster import Cluster
 from answerkey.flows.cluster_worker import AnyShard
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.fan_out import OnCluster, write_commit, write_scores
+from answerkey.flows.fan_out import DaskRunner, write_commit, write_scores
 from answerkey.flows.parameters import Data, Scoring
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
@@ -24,8 +24,8 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.reports import scores as rows_of_reports
-from answerkey.tasks.reports.commit import commit, cut_commit, start_run
-from answerkey.tasks.reports.scores import cut_scores
+from answerkey.tasks.reports.commit import commit, split_commit, start_run
+from answerkey.tasks.reports.scores import split_scores
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import portable
@@ -35,12 +35,11 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import DaskCluster
-from tests.flows.conftest import command
+from tests.flows.conftest import Cli, command
 from tests.flows.test_cluster import LONG_S, not_answered_once, rows
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 KEY = DaskCluster.KEY
 METRICS = ("--metrics", "bleu,semantic_similarity,meaning_match")
 SCORES = """
@@ -168,7 +167,7 @@ def test_a_large_source_is_loaded_by_workers_as_it_is_here(
 def sent(home: Home, source: Source, metrics: list[Metric]) -> Iterator[AnyShard]:
     """Every kind of shard that a run sends to workers."""
     out = home.scratch / "run"
-    references = source_shards.cut_references(source, home, out, 500)
+    references = source_shards.split_references(source, home, out, 500)
     yield from references.shards
     for shard in references.shards:
         source_shards.stage_shard(shard)
@@ -178,11 +177,11 @@ def sent(home: Home, source: Source, metrics: list[Metric]) -> Iterator[AnyShard
     shards = plan(loaded.staged, home, out, metrics, only_failed=False).shards
     yield from shards
     parts = [score(shard, spawn=False) for shard in shards if shard.metric.kind == "lexical"]
-    of_commit = cut_commit(home, "run", loaded, loaded.staged, parts, out)
+    of_commit = split_commit(home, "run", loaded, loaded.staged, parts, out)
     assert of_commit
     yield from of_commit.shards
     committed = commit(home, "run", source.answers, loaded, loaded.staged, parts)
-    of_scores = cut_scores(home, committed, metrics, out)
+    of_scores = split_scores(home, committed, metrics, out)
     assert of_scores
     yield from of_scores.shards
 
@@ -197,7 +196,7 @@ def test_what_no_worker_can_write_the_run_commits(
     """Its workers have not been told how to reach the lake."""
     monkeypatch.setattr(Lake, "adopts_from", 1)
     monkeypatch.setattr(rows_of_reports, "LARGE", 1)
-    home, runner = Home.parse(lake), OnCluster(Cluster(dask_cluster.address))
+    home, runner = Home.parse(lake), DaskRunner(Cluster(dask_cluster.address))
     source = Source(jsonl(tmp_path / "faq.jsonl", rows(9)))
     out, metrics = home.scratch / "run", create(["bleu"])
     loaded = load(source, out)

@@ -14,10 +14,10 @@ from answerkey.flows.cli.compare import print_compared_reports
 from answerkey.metrics_core.statistics.intervals import paired_proportions
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.comparing_help import answer, release
+from tests.flows.conftest import Cli
+from tests.tasks.comparing_help import answer, release, releases
 from tests.tasks.staging_help import jsonl, query
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 N = 40
 
 
@@ -27,9 +27,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("comparisons")
     old = [i < 20 for i in range(N)]
     new = [(right or i < 32) and i not in (0, 1) for i, right in enumerate(old)]
-    for name, rights in (("old", old), ("new", new), ("same", old), ("old", old)):
-        rows = [answer(i, "yes" if right else "no", right, kind="ab"[i % 2]) for i, right in enumerate(rights)]
-        release(folder, name, rows, ["exact_match", "contains"])
+    rows = {
+        name: [answer(i, "yes" if right else "no", right, kind="ab"[i % 2]) for i, right in enumerate(rights)]
+        for name, rights in (("old", old), ("new", new), ("same", old))
+    }
+    metrics = ("exact_match", "contains")
+    releases(folder, rows, metrics)
+    release(folder, "old", rows["old"], metrics)
     return folder
 
 
@@ -209,12 +213,31 @@ def test_the_flow_takes_names_and_shows_what_it_found(on_server: Callable[..., s
     assert (home / "pages/d/new-v1-against-old-v2.html").is_file()
 
 
+def test_commands_run_flows_where_there_is_a_server(cli: Cli, home: Path, ask: Any) -> None:
+    rules = ("--primary", "contains.match", "--margin", "0.01", "--json")
+    assert json.loads(cli("compare", "d/old/v1", "same", "--home", home, "--json").stdout)["new"] == "d/same/v1"
+    gated = cli("gate", "d/old/v1", "same", *rules, "--home", home)
+    assert (gated.returncode, json.loads(gated.stdout)["outcome"], gated.stderr) == (3, "INCONCLUSIVE", "")
+    keys = {}
+    for name in ("compare same with d/old/v1", "gate same against d/old/v1"):
+        [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": [name]}}})
+        found = ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}})
+        keys[name] = {one["key"] for one in found}
+        assert (run["state_type"], "answerkey" in run["tags"]) == ("COMPLETED", True)
+    compared = {"comparison-d-old-d-same"}
+    assert keys["compare same with d/old/v1"] == compared | {"differences-d-old-d-same"}
+    assert keys["gate same against d/old/v1"] == compared | {"verdict-d-old-d-same"}
+    # The commands draw no page.
+    assert not (home / "pages/d/same-v1-against-old-v1.html").exists()
+
+
 def test_one_field_per_metric_is_shown_and_candidates_share_their_family(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     metrics = ("answer_correctness", "rouge_l", "exact_match")
-    for name, right in (("old", 6), ("one", 13), ("two", 13)):
-        release(tmp_path, name, [answer(i, "yes" if i < right else "no") for i in range(20)], metrics)
+    n_right = {"old": 6, "one": 13, "two": 13}
+    rows = {name: [answer(i, "yes" if i < right else "no") for i in range(20)] for name, right in n_right.items()}
+    releases(tmp_path, rows, metrics)
     asked = ["report", "d/one/v1", "d/two/v1", "--baseline", "old", "--home", str(tmp_path)]
 
     def shown(*more: str) -> str:

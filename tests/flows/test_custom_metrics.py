@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.flows.conftest import Cli
 from tests.judge_server import JudgeServer, data_of
 from tests.tasks.staging_help import query
 
 ROOT = Path(__file__).resolve().parents[2]
 METRICS = ROOT / "tests/metrics_core/data/custom_metrics.py"
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 SPECS = [
     "contains",
     "custom_metrics:Politeness(threshold=.3)",
@@ -69,6 +69,7 @@ def answers_file(folder: Path, n: int = N) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_them_and_processes_score_them(
     cli: Cli, bare_cli: Cli, site: Path, home: Path, tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ def test_the_command_line_takes_them_and_processes_score_them(
     assert "offered" in listed.stdout
 
 
+@pytest.mark.slow
 def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(
     bare_cli: Cli, home: Path, tmp_path: Path
 ) -> None:

@@ -1,21 +1,21 @@
 """The main job from end to end: the command line, a real server, the warehouse."""
 
+import html
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
+from tests.flows.conftest import Cli
+from tests.tasks.staging_help import query
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = """
 expectations:
@@ -26,11 +26,6 @@ expectations:
     meta: {name: brief_answers}
 """
 FAST = "answer_correctness,exact_match,contains,bleu"
-
-
-def query(home: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-    with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
-        return warehouse.execute(sql, list(parameters)).fetchall()
 
 
 def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
@@ -84,7 +79,7 @@ def _shown_in_the_ui(ask: Any, home: Path) -> None:
     artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
     assert {"scores-faq-old", "scores-faq-new", "report-faq", "scoring"} <= set(artifacts)
     table = json.loads(artifacts["scores-faq-new"]["data"])
-    assert {"metric": "exact_match.match", "mean": "0.500", "scored": "4/4"}.items() <= {
+    assert {"metric": "exact_match.match", "mean": "0.500", "scored/total": "4/4"}.items() <= {
         k: v for row in table if row["metric"] == "exact_match.match" for k, v in row.items()
     }.items()
     page = artifacts["report-faq"]["data"]
@@ -92,6 +87,7 @@ def _shown_in_the_ui(ask: Any, home: Path) -> None:
     file = home / "pages/faq/new-v1.html"
     [linked] = re.findall(r'href="\.\./(_data-docs/validations/contract/[^"]*)"', file.read_text())
     assert "Every row has an id" in (home / "pages" / linked).read_text()
+    assert f"--slice topic \\\n    --metrics {FAST} \\\n" in html.unescape(file.read_text())
     assert "brief_answers" in [row[0] for row in query(home, "SELECT rule FROM validations WHERE NOT success")]
     assert (home / "great_expectations/gx/expectations/mine.json").is_file()
     assert f"The whole page: `{file.resolve()}`" in page
@@ -124,6 +120,10 @@ def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path,
     one.write_text("".join(json.dumps(row) + "\n" for row in rows if row["release"] == "new"))
     result = cli("evaluate", one, "--dataset", "faq", "--metrics", "exact_match", "--home", home)
     assert result.returncode == 0, result.stderr
+    [(command,)] = query(home, "SELECT manifest->>'$.command' FROM reports")
+    assert command.startswith(
+        f"answerkey evaluate \\\n    {one} \\\n    --dataset faq \\\n    --metrics exact_match \\\n"
+    )
     lines = result.stdout.splitlines()
     assert lines[0].strip() == "new on faq"
     assert [word for line in lines[1:4] for word in line.split()][:6] == [
@@ -153,7 +153,7 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli: Cli, answers: Path, tmp
     assert query(home, "SELECT max(created_at) FROM measurements") == made
     assert query(home, "SELECT * FROM scores WHERE report_id LIKE '%/v1' ORDER BY ALL") == before
     same = "SELECT release, sample_id, metric, field, value FROM scores WHERE report_id LIKE ? ORDER BY ALL"
-    assert query(home, same, "%/v2") == query(home, same, "%/v1")
+    assert query(home, same, ["%/v2"]) == query(home, same, ["%/v1"])
     assert query(home, "SELECT count(DISTINCT dataset_version) FROM reports") == [(1,)]
     listed = cli("report", "--list", "--home", home).stdout
     assert all(report in listed for report in ("faq/old/v1", "faq/old/v2", "faq/new/v1", "faq/new/v2"))

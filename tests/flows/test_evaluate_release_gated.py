@@ -3,7 +3,6 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.gate import policy_for
+from tests.flows.conftest import ROOT, Cli
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 POLICY = "primary: exact_match.match\nmargin: 0.05\nrules: [level exact_match.match >= 0.5]\n"
 
 
@@ -88,7 +87,7 @@ def _events_say_it(ask: Any, sentence: str) -> None:
     assert failed["resource"]["prefect.resource.id"] == "answerkey.release.gated.gated-b"
     assert failed["payload"] == {
         "dataset": "gated", "release": "gated-b", "report": "gated/gated-b/v1", "baseline": "gated/gated-a/v1",
-        "outcome": "FAIL", "sentence": sentence,
+        "outcome": "FAIL", "basis": "text", "sentence": sentence,
     }  # fmt: skip
 
 
@@ -114,6 +113,7 @@ def test_new_answers_are_a_look_and_a_run_that_is_repeated_is_none(cli: Cli, tmp
     assert "The gate has taken 2 looks at new against old, the last of them INCONCLUSIVE." in " ".join(history.split())
 
 
+@pytest.mark.slow
 def test_a_gate_that_was_asked_for_is_never_left_out(cli: Cli, tmp_path: Path) -> None:
     home, policy = tmp_path / "home", tmp_path / "gate.yaml"
     policy.write_text(POLICY)
@@ -146,9 +146,9 @@ def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(
         (("--policy", policy), "--policy: a gate needs a release to compare with; name one with --baseline"),
         (
             ("--policy", policy, "--baseline", "gated-a"),
-            f"{policy}: margin: missing; write the loss of exact_match.match",
+            f"{policy}:1: margin: missing; write the loss of exact_match.match",
         ),
-        (("--policy", "gone.yaml", "--baseline", "gated-a"), "gone.yaml: No such file or directory"),
+        (("--policy", "gone.yaml", "--baseline", "gated-a"), f"{ROOT}/gone.yaml: No such file or directory"),
     ):
         result = bare_cli("evaluate", file, "--metrics", "exact_match", "--home", tmp_path / "home", *options)
         assert (result.returncode, result.stdout) == (2, "")
@@ -172,6 +172,7 @@ def test_a_policy_of_the_form_is_checked_before_anything_is_loaded() -> None:
         policy_for(POLICY, "gated-a", create(["bleu"]))
 
 
+@pytest.mark.slow
 def test_without_a_page_the_artifact_is_all(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:
     home = tmp_path / "home"
     result = cli("evaluate", file, "--metrics", "exact_match", "--home", home, "--dataset", "bare")

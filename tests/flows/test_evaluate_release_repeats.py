@@ -1,8 +1,7 @@
 """Twenty questions with three answers each, through the command line; every number by a formula written here."""
 
 import json
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import comb
 from pathlib import Path
 from statistics import fmean, variance
@@ -10,7 +9,8 @@ from typing import Any
 
 import pytest
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.flows.conftest import Cli
+
 RIGHT: Mapping[str, tuple[int, ...]] = {"v1": (3, 3, 2, 3, 0), "v2": (3, 2, 2, 0, 0)}
 """How many of the three answers are right, by the question's number modulo 5."""
 K, N = 3, 20
@@ -27,6 +27,7 @@ def rows(name: str, right: tuple[int, ...]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_answers_to_one_question_are_one_unit(cli: Cli, tmp_path: Path) -> None:
     file, home = tmp_path / "d.jsonl", tmp_path / "home"
     file.write_text("".join(json.dumps(row) + "\n" for name, right in RIGHT.items() for row in rows(name, right)))
@@ -63,7 +64,7 @@ def test_answers_to_one_question_are_one_unit(cli: Cli, tmp_path: Path) -> None:
     [row, *_] = [row for row in json.loads(compared.stdout)["rows"] if row["field"] == "match"]
     assert (row["n_common"], row["fixed"]) == (20, None)
     assert row["difference"] == pytest.approx(fmean(means["v2"]) - fmean(means["v1"]))
-    gated = cli("gate", "v1", "v2", "--primary", "exact_match.match", "--margin", "0.05", "--home", home, "--json", "-")
+    gated = cli("gate", "v1", "v2", "--primary", "exact_match.match", "--margin", "0.05", "--home", home, "--json")
     # Twenty questions are few for a gate, and sixty answers to them are no more.
     [rule, *_] = json.loads(gated.stdout)["rules"]
     assert (gated.returncode, rule["outcome"], rule["n"]) == (3, "INCONCLUSIVE", 20)

@@ -1,17 +1,14 @@
 """A team's day on a home in a bucket, by the command line: one machine evaluates, and another one reads."""
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
+from tests.flows.conftest import Cli
 from tests.tasks.staging_help import jsonl
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def answers(release: str, wrong: int) -> list[dict[str, object]]:

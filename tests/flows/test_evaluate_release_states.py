@@ -71,6 +71,7 @@ def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(
     } <= on_server.edges(run_id)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_retry_of_a_failed_run_goes_on(server: str, engine: Engine, tmp_path: Path) -> None:
     missing = tmp_path / "late.jsonl"
     rows = [{"id": f"q{i}", "answer": release, "reference": "good", "release": release}
@@ -135,6 +136,7 @@ def test_a_run_says_what_the_runs_within_it_have_found(
     assert partial.endswith(" (sums/bad/v1 is PARTIAL)")
 
 
+@pytest.mark.slow
 def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server: str, tmp_path: Path) -> None:
     home, todo = tmp_path / "home", ["first"]
 
@@ -165,6 +167,7 @@ def judge() -> Iterator[JudgeServer]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(
     server: str, engine: Engine, tmp_path: Path, judge: JudgeServer
 ) -> None:

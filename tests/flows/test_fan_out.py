@@ -21,18 +21,19 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows.environment import started_here
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.orchestration import end_submitted
 from answerkey.flows.parameters import Data, Limits, Scoring
+from answerkey.flows.prefect_or_local import cancel_submitted
 from answerkey.metrics_core.measurement import Measurement
-from answerkey.metrics_core.metrics.contains import Contains
+from answerkey.metrics_core.metrics.words import Contains
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.deployed_help import Deployed
-from tests.flows.test_orchestration import rows
+from tests.flows.test_prefect_or_local import rows
 from tests.tasks.staging_help import query
 
 
+@pytest.mark.slow
 def test_a_large_source_writes_the_same_rows_as_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_large_source_writes_the_same_rows_as_a_small_one(
     assert any("id_unique" in one and "False" in one for one in rows(tmp_path / "shards")["validations"])
 
 
+@pytest.mark.slow
 def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, server: str
 ) -> None:
@@ -103,11 +105,11 @@ class Slow(Contains):
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         self.began.set()
         deadline = time.monotonic() + 200
-        while self.has_files() and not in_main_thread(end_submitted) and time.monotonic() < deadline:
+        while self.has_files() and not in_main_thread(cancel_submitted) and time.monotonic() < deadline:
             time.sleep(0.05)
         # One that does not wait has left the function by now.
         time.sleep(0.5)
-        self.ended.append(self.has_files() and in_main_thread(end_submitted))
+        self.ended.append(self.has_files() and in_main_thread(cancel_submitted))
         return super().measure(samples)
 
     def has_files(self) -> bool:
@@ -120,6 +122,7 @@ def in_main_thread(function: Callable[[], None]) -> bool:
     return any(frame.f_code is function.__code__ for frame, _ in frames)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_server", [True, False])
 def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(
     with_server: bool, request: pytest.FixtureRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -160,8 +163,9 @@ evaluate_release(Data(answers=sys.argv[1], release="new"), Scoring(metrics=["con
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("large", ["score._SPAWN_ROWS = 2", "shard.LARGE_BYTES = shard.SHARD_BYTES = 1"])
-def test_a_script_that_processes_cannot_import_is_run_once(large: str, tmp_path: Path) -> None:
+def test_a_script_without_a_guard_is_run_once(large: str, tmp_path: Path) -> None:
     file, script, home = tmp_path / "faq.jsonl", tmp_path / "script.py", tmp_path / "home"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": "a", "reference": "a"}) + "\n" for i in range(3)))
     script.write_text(UNGUARDED.replace("LARGE", large))
@@ -169,6 +173,6 @@ def test_a_script_that_processes_cannot_import_is_run_once(large: str, tmp_path:
     alone = {**os.environ, "PREFECT_API_URL": ""}
     done = subprocess.run(words, check=False, capture_output=True, text=True, env=alone, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert 'RuntimeError: a script must start a run under `if __name__ == "__main__":`' in done.stderr
+    assert "RuntimeError" not in done.stderr
     assert query(home, "SELECT status FROM runs") == [("complete",)]
     assert query(home, "SELECT status, count(*) FROM scores GROUP BY ALL") == [("scored", 3)]

@@ -2,16 +2,16 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
+from tests.flows.conftest import Cli
 from tests.judge_server import Body, JudgeServer
+from tests.tasks.staging_help import query
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 KEY = "sk-canary-model-0123456789abcdef"
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
 
@@ -36,11 +36,6 @@ def questions(tmp_path: Path) -> Path:
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
-
-
-def query(home: Path, sql: str) -> list[tuple[Any, ...]]:
-    with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
-        return warehouse.execute(sql).fetchall()
 
 
 @pytest.mark.slow
@@ -132,9 +127,9 @@ NOBODY = ("--model", "openai/x@http://127.0.0.1:9/v1")
          "never give the key itself"),
         ((*NOBODY, "--temperature", "-1"), "--temperature -1.0: must be greater than or equal to 0"),
         ((*NOBODY, "--max-cost", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot be "
-         "limited; limit the calls instead (max_calls)"),
+         "limited; name the price (price), or limit the calls instead (max_calls)"),
         ((*NOBODY, "--max-cost-total", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost "
-         "cannot be limited; limit the calls instead (max_calls)"),
+         "cannot be limited; name the price (price), or limit the calls instead (max_calls)"),
     ],
     ids=["column", "brace", "model", "key", "temperature", "price", "month"],
 )  # fmt: skip

@@ -52,7 +52,7 @@ def test_a_form_a_worker_and_a_reader_share_servers_only(
     server: str, lake: str, bare_cli: Cli, tmp_path: Path, s3_server: SeaweedFS, postgres_server: Postgres
 ) -> None:
     deployed = Deployed(server, lake, bare_cli)
-    deployed.cli("deploy")
+    deployed.cli("deploy", "--reset", "all")
     assert deployed.deployment("evaluate")["parameters"]["home"] == lake
     upload(f"{lake}-sources/answers.jsonl", ROWS)
     data = {"answers": f"{lake}-sources/answers.jsonl", "dataset": "times", "release": "gpt-5"}
@@ -97,7 +97,7 @@ def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(
     server: str, lake: str, bare_cli: Cli, tmp_path: Path
 ) -> None:
     deployed = Deployed(server, lake, bare_cli)
-    deployed.cli("deploy")
+    deployed.cli("deploy", "--reset", "all")
     upload(f"{lake}-sources/answers.jsonl", ROWS)
     there, elsewhere = tmp_path / "worker", tmp_path / "reader"
     with (

@@ -51,7 +51,7 @@ def get(any_home: Home) -> Iterator[Get]:
 def test_a_page_is_read_from_the_store_and_nothing_else_is(any_home: Home, get: Get) -> None:
     assert b"There are no reports yet" in get("")[2]
     for name in ("pages/faq & co/gpt-v1.html", "registered/secret.jsonl"):
-        with any_home.store.whole(name) as file:
+        with any_home.store.atomic_write(name) as file:
             Path(file).write_text("<p>é")
     assert get("faq%20%26%20co/gpt-v1.html") == (200, "text/html; charset=utf-8", "<p>é".encode())
     assert b'<a href="faq%20%26%20co/gpt-v1.html"><bdi dir="auto">faq &amp; co/gpt-v1.html</bdi></a>' in get("")[2]

@@ -103,7 +103,7 @@ def test_a_task_looks_its_key_up_and_shows_it_nowhere(tmp_path: Path, ask: Any) 
             estimates = steps.estimate_costs(made)
             assert [(one.metric, one.calls) for one in estimates] == [("meaning_match", 3)]
             shards = [steps.score.submit(shard, spawn=False, key_from="secret:my-judge") for shard in made.shards]
-            return [shard.outcome() for shard in shards]
+            return [str(shard.result()) for shard in shards]
 
         [part] = judged()
         assert [request.headers["authorization"] for request in judge.requests] == [f"Bearer {KEY}"] * 3

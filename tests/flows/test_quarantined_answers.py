@@ -1,14 +1,13 @@
 """Answers in quarantine are not scored, and everything that is said of the release says so."""
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pytest
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.flows.conftest import Cli
+
 CAPITALS = ["Paris", "Rome", "Oslo", "Bern", "Wien", "Lima", "Kyiv", "Riga", "Bonn", "Cork"]
 
 
@@ -27,7 +26,7 @@ def answers(file: Path, **bad: str) -> Path:
     ("bad", "why"),
     [
         ({"q8": "502 Bad Gateway", "q9": "Error: 429 Too Many Requests"}, "2 quarantined (error_page)"),
-        ({"q8": "Bo\x07nn", "q9": "Cor\ufffd"}, "2 quarantined (encoding)"),
+        pytest.param({"q8": "Bo\x07nn", "q9": "Cor\ufffd"}, "2 quarantined (encoding)", marks=pytest.mark.slow),
     ],
 )
 def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(
@@ -52,7 +51,7 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(
     again = bare_cli("rerun", "faq/new/v1", "--metrics", "contains", *home)
     assert f"contains: 2 of 10 not scored: {why}" in again.stdout, again.stderr
     assert "8/10" in again.stdout
-    assert bare_cli("verify", *home).returncode == 0
+    assert bare_cli("warehouse", "verify", *home).returncode == 0
 
     bare_cli("evaluate", answers(tmp_path / "faq.jsonl"), "--release", "old", *metric, *home)
     gate = bare_cli("gate", "old", "faq/new/v1", "--primary", "exact_match.match", "--margin", "0.02", *home)
@@ -60,6 +59,7 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(
     assert gate.returncode != 0
 
 
+@pytest.mark.slow
 def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli: Cli, tmp_path: Path) -> None:
     file = answers(tmp_path / "faq.jsonl", q9="Paris " * 7_500_000)
     options = ("--release", "a", "--metrics", "exact_match", "--no-page", "--home", tmp_path / "home")

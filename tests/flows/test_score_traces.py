@@ -2,8 +2,7 @@
 
 import json
 import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,12 @@ from answerkey.flows.tracing import Tracing, jobs
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.warehouse.home import Home
+from tests.flows.conftest import Cli
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import wordy
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import MAPPING, log, trace
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -5,7 +5,6 @@ import os
 import sqlite3
 import subprocess
 import threading
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ import pytest
 
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
-from tests.flows.conftest import command
+from tests.flows.conftest import Cli, command
 from tests.judge_server import Body, JudgeServer, agreeable
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 IN_ENVIRONMENT = "sk-canary-environment-0123456789abcdef"
 IN_BLOCK = "sk-canary-block-0123456789abcdef"
 METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--judge", "openai/gpt-4o-mini")
@@ -61,6 +59,7 @@ def test_a_key_is_nowhere(
     assert [path for path in files if b"canary" in path.read_bytes()] == []
 
 
+@pytest.mark.slow
 def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli: Cli, tmp_path: Path) -> None:
     home = tmp_path / "home"
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from answerkey.metrics_core.embeddings.encoder import Encoded
-from answerkey.metrics_core.llm import loop, spending
+from answerkey.metrics_core.llm import client
 from tests.judge_server import JudgeServer
 from tests.metrics_core.judges.asking import ask, match, options, samples
 
@@ -19,7 +19,7 @@ from tests.metrics_core.judges.asking import ask, match, options, samples
 @pytest.fixture(autouse=True)
 def unknown_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server's port may have been that of an earlier test's server, of which this process has learned much."""
-    for module, name in ((loop, "_queues"), (loop, "_formats"), (spending, "_lengths")):
+    for module, name in ((client, "_limiters"), (client, "_learned")):
         monkeypatch.setattr(module, name, {})
 
 

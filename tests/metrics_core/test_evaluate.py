@@ -24,7 +24,7 @@ from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.offline_judge.rules import RuleId
 from answerkey.metrics_core.registry import DEFAULT_METRICS
 
-LEXICAL = [name for name, cls in METRICS.items() if cls.kind == "lexical"]
+LEXICAL = [name for name, cls in METRICS.items() if cls.kind == "lexical" and name != "rouge"]
 PACKAGE = Path(answerkey.metrics_core.__file__).parent
 SLOWEST = 4.0
 """Seconds of CPU."""
@@ -42,6 +42,8 @@ import os, signal, time
 from concurrent.futures.process import BrokenProcessPool
 from answerkey.metrics_core.evaluate import spawned_pool
 if __name__ == "__main__":
+    # Whoever started the tests may have switched Ctrl-C off, as a shell does for what runs in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with spawned_pool(2) as pool:
         working = pool.submit(os.getpid)
         if READY:
@@ -52,8 +54,8 @@ if __name__ == "__main__":
         os.killpg(0, signal.SIGINT)
         try:
             pool.submit(os.getpid).result()
-        except BrokenProcessPool as error:
-            print(type(error).__name__, flush=True)
+        except BrokenProcessPool:
+            print("broken", flush=True)
 """
 
 
@@ -124,8 +126,8 @@ def test_one_sample_needs_no_process() -> None:
 
 
 def test_an_unknown_metric_is_answered_with_a_suggestion() -> None:
-    with pytest.raises(UserError, match=r"^metric 'rouge' is not known: did you mean rouge_l\?$"):
-        evaluate(samples(), ["rouge"])
+    with pytest.raises(UserError, match=r"^metric 'rougel' is not known: did you mean rouge_l\?$"):
+        evaluate(samples(), ["rougel"])
 
 
 def test_options_by_keyword() -> None:
@@ -202,8 +204,8 @@ def test_the_public_ways_in_have_examples() -> None:
 
 
 MODELS = [
-    ("api", "ApiEncoder"), ("packaged", "MultilingualEncoder"), ("transformer", "TransformerEncoder"),
-    ("transformer", "load_minilm"), ("use_multilingual", "Network"),
+    ("api", "ApiEncoder"), ("models", "MultilingualEncoder"), ("models", "TransformerEncoder"),
+    ("use_multilingual", "Network"),
 ]  # fmt: skip
 """Whose examples would need files, a network, or seconds."""
 
@@ -228,6 +230,7 @@ def test_work_is_done_in_another_process() -> None:
         assert pool.submit(os.getppid).result() == os.getpid()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ready", [True, False])
 def test_workers_say_nothing_of_ctrl_c(ready: bool, tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
@@ -237,7 +240,7 @@ def test_workers_say_nothing_of_ctrl_c(ready: bool, tmp_path: Path) -> None:
         [sys.executable, str(script)],
         check=False, capture_output=True, text=True, env=environment, start_new_session=True, timeout=100,
     )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, "told once\nBrokenProcessPool\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "told once\nbroken\n", "")
 
 
 def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:

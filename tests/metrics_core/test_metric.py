@@ -20,7 +20,7 @@ from answerkey.metrics_core import (
 )
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import measured
-from answerkey.metrics_core.metrics.rouge_l import RougeL
+from answerkey.metrics_core.metrics.words import RougeL
 
 
 @dataclass(frozen=True)

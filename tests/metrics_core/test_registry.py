@@ -11,7 +11,7 @@ from answerkey.metrics_core import METRICS, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.metrics.rouge_l import RougeL
+from answerkey.metrics_core.metrics.words import RougeL
 from answerkey.metrics_core.registry import entry_point_metrics
 
 
@@ -19,6 +19,7 @@ def test_the_catalogue_in_the_order_of_reports() -> None:
     assert {name: cls.kind for name, cls in METRICS.items()} == {
         "answer_correctness": "lexical",
         "rouge_l": "lexical",
+        "rouge": "lexical",
         "token_overlap": "lexical",
         "bleu": "lexical",
         "chrf": "lexical",
@@ -65,7 +66,7 @@ def test_metrics_come_in_the_order_asked_for_and_once() -> None:
     [
         ("rogue_l", "metric 'rogue_l' is not known: did you mean rouge_l?"),
         ("answer-correctness", "metric 'answer-correctness' is not known: did you mean answer_correctness?"),
-        ("BLEU", "metric 'BLEU' is not known: choose from answer_correctness, rouge_l, token_overlap, bleu, chrf, "),
+        ("BLEU", "metric 'BLEU' is not known: choose from answer_correctness, rouge_l, rouge, token_overlap, bleu, "),
         ("", "metric '' is not known: write NAME, or "),
     ],
 )

@@ -31,7 +31,8 @@ def made(metric: str, options: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 FIRST_EDITION = "offline@1:0b1693"
-"""The offline judge of the first version. Another one says so in the signature: its verdicts are others."""
+GRAMMAR = "grammar:1"
+"""The offline judge of the first version, and how it split facts. Others say so in the signature."""
 
 
 def test_every_signature_and_field_of_the_first_version_is_the_same() -> None:
@@ -39,14 +40,14 @@ def test_every_signature_and_field_of_the_first_version_is_the_same() -> None:
         (case, now)
         for case in CASES
         if (now := made(case["metric"], case["options"]))
-        != (case["signature"].replace(FIRST_EDITION, matcher.signature()), case["fields"])
+        != (case["signature"].replace(FIRST_EDITION, matcher.signature()).replace(GRAMMAR, "grammar:2"), case["fields"])
     ]
     assert changed == []
     assert sum(FIRST_EDITION in case["signature"] for case in CASES) > 10
 
 
 def test_every_metric_and_option_is_among_them() -> None:
-    assert {case["metric"] for case in CASES} == set(METRICS)
+    assert {case["metric"] for case in CASES} == set(METRICS) - {"rouge"}  # which came later
     assert len({case["signature"] for case in CASES}) > 80
     options = {name for case in CASES for name in (*case["options"], *case["options"].get("judge", ()))}
     assert options >= {

@@ -16,7 +16,6 @@ from answerkey.metrics_core.text import (
     reference_words,
     trimmed,
     words,
-    words_of_all,
     words_of_normalised,
 )
 
@@ -248,25 +247,6 @@ def test_case_changes_nothing_for_every_letter() -> None:
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_takes_a_shorter_way_to_the_same_words(text: str) -> None:
     assert words(f"{text} ж") == (*words(text), "ж")
-
-
-PIECE = st.text(
-    st.sampled_from("aA1.,-$%!=()_é£ё\u0301\u200b²５－–’日ﾞ") | st.characters(exclude_categories=()), max_size=5
-)
-
-
-@given(st.lists(PIECE | st.sampled_from(["the", "city", "£20-25", "1,000", "-5", ".5", "well-known"]), max_size=12))
-def test_text_that_is_nearly_ascii_is_cut_piece_by_piece_into_the_same_words(pieces: list[str]) -> None:
-    # The look-behind of a sign and the composition of letters must end at white space for this to hold.
-    for text in (" ".join(pieces), "plain words all around it " * 9 + "\t".join(pieces)):
-        assert words(text) == words_of_normalised(normalise(text))
-
-
-@given(
-    st.lists(st.lists(PIECE | st.sampled_from(["plain", "Words,", "-5", "a-5", "3.14", "$5", "x(2)-3"])).map(" ".join))
-)
-def test_texts_that_are_cut_together_have_the_words_that_they_have_alone(texts: list[str]) -> None:
-    assert list(map(tuple, words_of_all(texts))) == list(map(words, texts))
 
 
 @given(*[st.text(st.sampled_from('ab5.!=?_-#%) "\t') | st.characters(max_codepoint=127), max_size=6)] * 2)

@@ -1,6 +1,6 @@
 """Two releases in a warehouse, made by the steps of a run, for the tests of what is said about pairs of reports."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,19 @@ def answer(sample: int, text: str | None, right: bool | None = None, **more: Any
 
 def release(home: Path, name: str, rows: Iterable[Row], metrics: Sequence[str] = ("exact_match",), **more: Any) -> str:
     """Evaluate the answers of one release on the data set `d`; the id of its report."""
-    rows = list(rows)
-    paths: dict[str, str] = {"label": "correct"} if any("correct" in row for row in rows) else {}
-    slices = tuple(name for name in ("kind", "half") if any(name in row for row in rows))
-    file = jsonl(home / f"{name}.jsonl", rows)
-    source = Source(file, dataset="d", release=name, paths=paths, slices=slices)  # type: ignore[arg-type]
-    return run(home, source, metrics, contract=LENIENT, **more).ids[0]
+    [report] = releases(home, {name: rows}, metrics, **more)
+    return report
+
+
+def releases(
+    home: Path, rows: Mapping[str, Iterable[Row]], metrics: Sequence[str] = ("exact_match",), **more: Any
+) -> list[str]:
+    """Evaluate the answers of several releases in one run, which takes half a second of CPU for one as for ten."""
+    every = [{"release": name} | row for name, answers in rows.items() for row in answers]
+    paths: dict[str, str] = {"label": "correct"} if any("correct" in row for row in every) else {}
+    slices = tuple(name for name in ("kind", "half") if any(name in row for row in every))
+    source = Source(jsonl(home / "answers.jsonl", every), dataset="d", paths=paths, slices=slices)  # type: ignore[arg-type]
+    return run(home, source, metrics, contract=LENIENT, **more).ids
 
 
 def row_of(pair: Comparison, name: str, slice_: str = "all") -> FieldComparison:

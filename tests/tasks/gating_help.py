@@ -17,7 +17,8 @@ also with a reason (failed: timeout); unanswered where the release gave no answe
 
 @dataclass(frozen=True)
 class Made:
-    """A report to be: scores by METRIC.FIELD, each sample with its cluster and slices, signatures by metric."""
+    """A report to be: scores by METRIC.FIELD, each sample with its cluster and slices, signatures by metric,
+    and what the manifest says of its judge."""
 
     release: str
     scores: Mapping[str, Scores]
@@ -25,6 +26,7 @@ class Made:
     clusters: Mapping[str, str] = field(default_factory=dict)
     slices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
+    judge: Mapping[str, object] = field(default_factory=dict)
 
 
 def warehouse(home: Path, made: Sequence[Made], dataset: str = "faq") -> list[str]:
@@ -52,6 +54,7 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
     samples = sorted({sample for scores in one.scores.values() for sample in scores})
     signatures = {name.partition(".")[0]: f"{name.partition('.')[0]}|v1" for name in one.scores} | dict(one.signatures)
     manifest = {"run_id": "r", "answers_version": one.release, "n_rows": len(samples), "signatures": signatures}
+    manifest["judge"] = dict(one.judge)
     execute = connection.execute  # type: ignore[attr-defined]
     execute(
         "INSERT INTO reports BY NAME SELECT ? AS report_id, ? AS dataset, 'v' AS dataset_version, ? AS release, "

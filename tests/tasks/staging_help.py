@@ -17,9 +17,12 @@ from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import MetricLike, create
 from answerkey.tasks.load.load import Loaded, Source, load
+from answerkey.tasks.releases.export import stored_answers
+from answerkey.tasks.releases.register import Registration, register
 from answerkey.tasks.reports.aggregate import ReportRef, aggregate
 from answerkey.tasks.reports.commit import Committed, commit, record_validation
 from answerkey.tasks.reports.manifest import manifest
+from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.plan import Plan, plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Shard, fail_shard
@@ -79,6 +82,20 @@ def run(
     )
     reports = aggregate(home, committed, made_of, made, min_coverage=min_coverage)
     return Done(run_id, loaded, validation, planned, committed, reports)
+
+
+def registered(home: Home | Path, source: Source) -> Registration:
+    """Register a release under a run of its own."""
+    run_id, home = uuid.uuid4().hex, at(home)
+    return register(home, source, run_id, home.scratch / run_id)
+
+
+def stored(home: Home | Path, report_id: str, folder: Path) -> Source:
+    """The answers of a report, written from the warehouse."""
+    [report] = read_reports(at(home), [report_id])
+    return stored_answers(
+        at(home), report.dataset, report.dataset_version, report.release, report.answers_version, folder
+    )
 
 
 def score_or_fail(shard: Shard, failing: Collection[str]) -> str:

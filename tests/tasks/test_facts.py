@@ -42,10 +42,9 @@ LOST = [
 def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Done]]:
     home = tmp_path_factory.mktemp("facts")
     broken = JudgeServer(wordy, faults=lambda _n, body: "error_500" if "Broken." in str(body) else None)
-    with broken as server, pytest.MonkeyPatch.context() as monkeypatch:
-        options = judged(server.url)
-        # Six calls, and not the seconds between them.
-        monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.01)
+    with broken as server:
+        # A question that always fails is asked until its deadline.
+        options = judged(server.url, deadline_s=3.0)
         yield home, run(home, Source(jsonl(home / "faq.jsonl", ROWS)), [METRIC, "rouge_l"], options=options)
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -14,22 +15,22 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from filelock import FileLock
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.ledger import LedgerError
-from answerkey.metrics_core.llm.sqlite_owners import Owners
+from answerkey.metrics_core.llm.ledger import LedgerError, open_ledger
 from answerkey.tasks.backup import backup
 from answerkey.tasks.forget import _forms, _quotes, forget, forget_older
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.releases.register import pending, registered_source
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.verify import verify
-from answerkey.tasks.warehouse.content import seal
+from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import PROCESS
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import jsonl, query, registered, run
 
-FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/home_v1"
 ANSWER = "The heron of Lindholm nests behind the mill, says Agathe Brunnwasser of the parish."
 QUESTION = "Where does the heron that Agathe Brunnwasser feeds build its nest?"
 
@@ -55,13 +56,15 @@ def holding(home: Path, text: str) -> set[str]:
     return {str(file.relative_to(home)) for file in files if any(text in content for content in contents(file))}
 
 
+DEAD = "runs/0b5e3b0e-8a52-4c0f-9d57-3f1a4a7c1d11"
+"""The working folder of a run that was killed."""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with old reports and a ledger, and with a text in a file of every kind."""
+    """A home with a ledger, and with a text in a file of every kind."""
     folder = tmp_path_factory.mktemp("forget") / "home"
     folder.mkdir()
-    for packed in FIXTURE.glob("*.gz"):
-        (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
     rows = [
         {"id": str(i), "question": f"What is {i}?", "answer": f"{i} it is", "reference": f"it is {i}", "repeat": repeat}
         for i in range(6) for repeat in (1, 2)
@@ -74,8 +77,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Home(folder).warehouse.writing() as warehouse:
         broken = "INSERT INTO quarantine VALUES ('x', 'birds', 'd', 9, 'heron', 'birds-1', 'r', 'broken', ?)"
         warehouse.execute(broken, [f"{{'answer': '{ANSWER}'}}"])
-        seal(warehouse, {"quarantine": ["x"]})
-    for name in ("pages/birds/birds-1-v1.html", "runs/dead/0-staged.jsonl", "answers/birds/birds-1/answers.jsonl"):
+        write_checksums(warehouse, {"quarantine": ["x"]})
+    for name in ("pages/birds/birds-1-v1.html", f"{DEAD}/0-staged.jsonl", "answers/birds/birds-1/answers.jsonl"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(ANSWER + QUESTION, encoding="utf-8")
     # As processes leave it that are killed while they write.
@@ -85,12 +88,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(ANSWER + QUESTION, encoding="utf-8")
     (folder / "parts/ab").mkdir(parents=True)
     pq.write_table(pa.table({"details": [ANSWER + QUESTION] * 99}), folder / "parts/ab/0.parquet", compression="zstd")
+    open_ledger(str(folder)).close()
     with sqlite3.connect(folder / "judge.sqlite") as ledger:
-        columns = "call_id, request_key, judge, prompt, run, kind, attempt, format, status, started_at, reply"
+        columns = "call_id, request_key, judge, prompt, run, kind, attempt, format, status, started_at, reply, month"
         told = f'{{"answer": "{ANSWER}", "question": "{QUESTION}"}}'
-        places = ", ".join("?" * 11)
-        row = ("c", "k", "judge", "prompt", "run", "ask", 1, "text", "usable", 0.0, told)
-        ledger.execute(f"INSERT INTO calls ({columns}) VALUES ({places})", row)
+        places = ", ".join("?" * 12)
+        row = ("c", "k", "judge", "prompt", "run", "ask", 1, "text", "usable", 0.0, told, "1970-01")
+        ledger.execute(f"INSERT INTO answerkey_calls ({columns}) VALUES ({places})", row)
     ledger.close()
     start_run(Home(folder), "last", "flow", "birds", {})
     finish_run(Home(folder), "last", "complete")
@@ -104,11 +108,12 @@ def home(made: Path, tmp_path: Path) -> Path:
 
 EVERYWHERE = {
     "answerkey.duckdb", "answerkey.duckdb.99.part.wal", "answers/birds/birds-1/answers.jsonl", "judge.sqlite",
-    "pages/birds/birds-1-v1.html", "parts/ab/0.parquet", "runs/dead/0-staged.jsonl", "snapshot.duckdb",
+    "pages/birds/birds-1-v1.html", "parts/ab/0.parquet", f"{DEAD}/0-staged.jsonl", "snapshot.duckdb",
     "snapshot.duckdb.99.part", "spill/duckdb_temp_storage_S32K-0.tmp",
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_forgotten_sample_is_in_no_file(home: Path) -> None:
     assert EVERYWHERE - holding(home, ANSWER) == EVERYWHERE - holding(home, QUESTION) == set()
     n_calls = len(query(home, "SELECT 1 FROM judge_calls"))
@@ -120,6 +125,17 @@ def test_a_forgotten_sample_is_in_no_file(home: Path) -> None:
     assert done.rows["answers"] == 4 and done.rows["samples"] == done.rows["quarantine"] == 1
     removal = query(home, "SELECT removal, kind, reason, n_calls, n_files, reports FROM removals")
     assert removal == [(1, "sample", "asked for", 1, done.files, list(done.reports))]
+
+
+@pytest.mark.slow
+def test_files_of_the_user_that_lie_in_the_folder_of_the_home_stay(home: Path) -> None:
+    names = ("runs/experiment-1/model.pt", "runs/notes.txt", "thesis.part", "spill/oil.csv")
+    for name in names:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("mine")
+    forget(Home(home), "birds", sample="heron")
+    assert [name for name in names if (home / name).is_file()] == list(names)
+    assert not (home / DEAD).exists()
 
 
 def test_what_was_stopped_on_the_way_is_found_once_more(home: Path) -> None:
@@ -195,13 +211,13 @@ def test_what_is_killed_at_any_moment_is_finished_by_the_next(made: Path, tmp_pa
 
 def test_a_run_that_waits_for_hours_is_at_work_and_a_killed_one_is_not(home: Path) -> None:
     start_run(Home(home), "waits", "flow", "birds", {})
-    works = Owners(home / "runs/waits", PROCESS)
+    works = FileLock(home / "runs/waits" / PROCESS)
+    works.acquire()
     for path in (home / "runs/waits", home / "runs/waits" / PROCESS):
         os.utime(path, (0, 0))
     with pytest.raises(UserError, match="the run waits is at work; wait for its end"):
         forget(Home(home), "birds", sample="heron")
-    works.close()
-    (home / "runs/waits" / PROCESS).touch()
+    works.release()
     forget(Home(home), "birds", sample="heron")
     assert holding(home, ANSWER) == set()
 
@@ -219,7 +235,7 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
         for row, raw in enumerate((kept, gone)):
             line = "INSERT INTO quarantine VALUES ('x', 'other', 'd', ?, ?, 'r', 'broken', 'broken', ?)"
             warehouse.execute(line, [row, str(row), raw])
-        seal(warehouse, {"quarantine": ["x"]})
+        write_checksums(warehouse, {"quarantine": ["x"]})
     forget(home, "d", sample="a")
     assert query(home, "SELECT raw FROM quarantine") == [(kept,)]
     assert verify(home).findings == ()
@@ -240,7 +256,7 @@ with Home.parse(sys.argv[1]).warehouse.reading():
     with subprocess.Popen([sys.executable, "-c", reader, lake], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdout.readline() == b"\n"
         living = [home.scratch / f"lake-{pid}" for pid in (os.getpid(), other.pid)]
-        dead = home.scratch / "lake-of-a-dead-process"
+        dead = home.scratch / "lake-99999999"
         for folder in (*living, dead):
             (folder / "spill").mkdir(parents=True, exist_ok=True)
             (folder / "spill" / "rows").write_text("x")
@@ -265,23 +281,23 @@ def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them() -> None:
     assert not any(_quotes(said, heads) for said in ("", "naïve, and longer than", "x" * 60))
 
 
-def test_reports_are_those_of_what_is_left_and_say_so(home: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_reports_that_rest_on_what_is_gone_say_so(home: Path) -> None:
+    before = read_reports(Home(home), ["birds/birds-1/v1"])[0]
     forget(Home(home), "birds", sample="heron")
     assert [str(finding) for finding in verify(Home(home)).findings] == []
     report = read_reports(Home(home), ["birds/birds-1/v1"])[0]
-    assert (report.n_total, report.n_questions) == (10, 5)
+    assert (report.scores, report.n_total) == (before.scores, 12)
     assert report.message is not None
-    assert report.message.startswith("answers were removed on ") and "the 10 others" in report.message
-    rows = [
-        {"id": str(i), "question": f"What is {i}?", "answer": f"{i} it is", "reference": f"it is {i}", "repeat": repeat}
-        for i in range(6) if i != 2 for repeat in (1, 2)
-    ]  # fmt: skip
-    source = Source(jsonl(tmp_path / "d.jsonl", rows), dataset="birds", release="birds-1")
-    run(Home(tmp_path / "never"), source, ["exact_match", "bleu"])
-    never = read_reports(Home(tmp_path / "never"), ["birds/birds-1/v1"])[0]
-    assert sorted(report.scores, key=str) == sorted(never.scores, key=str)
+    assert re.match(
+        r"answers were removed on [\d-]{10}, and these numbers are with them: answerkey rerun ", report.message
+    )
+    assert query(home, "SELECT count(*) FROM scores WHERE report_id = 'birds/birds-1/v1' AND sample_id = 'heron'") == [
+        (0,)
+    ]
 
 
+@pytest.mark.slow
 def test_one_answer_goes_and_the_question_stays(home: Path) -> None:
     done = forget(Home(home), "birds", sample="heron", release="birds-1")
     assert done.reports == ("birds/birds-1/v1",) and done.rows["answers"] == 2
@@ -292,6 +308,7 @@ def test_one_answer_goes_and_the_question_stays(home: Path) -> None:
     assert [str(finding) for finding in verify(Home(home)).findings] == []
 
 
+@pytest.mark.slow
 def test_a_release_goes_with_its_reports(home: Path) -> None:
     for release in ("birds-1", "birds-2"):
         done = forget(Home(home), "birds", release=release)
@@ -301,17 +318,39 @@ def test_a_release_goes_with_its_reports(home: Path) -> None:
     assert [str(finding) for finding in verify(Home(home)).findings] == []
 
 
-def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home: Path) -> None:
+@pytest.mark.slow
+def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home: Path, tmp_path: Path) -> None:
+    for answer in ("an oak", "a beech"):
+        rows = [{"id": "1", "question": "Which tree?", "answer": answer, "reference": "an oak", "release": "trees-1"}]
+        run(Home(home), Source(jsonl(tmp_path / "trees.jsonl", rows)), ["exact_match"])
     with Home(home).warehouse.reading() as warehouse:
         newest = warehouse.execute("SELECT report_id FROM latest_reports ORDER BY ALL").fetchall()
         n = len(warehouse.execute("SELECT 1 FROM reports").fetchall())
+    # As a migration leaves it.
     copy = home / "answerkey.version-1.duckdb"
+    copy.touch()
     assert forget_older(Home(home), 36_500).rows == {} and copy.exists()
     done = forget_older(Home(home), 0)
     assert not copy.exists()
     assert query(home, "SELECT report_id FROM reports ORDER BY ALL") == newest
     assert done.rows["reports"] == n - len(newest) > 0
     assert [str(finding) for finding in verify(Home(home)).findings] == []
+
+
+def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_itself(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    rows = [{"id": f"q{i}", "question": f"{i}?", "reference": "a", "answer": f"{ANSWER} {i}"} for i in range(3)]
+    source = Source(jsonl(tmp_path / "d.jsonl", rows), dataset="birds", release="birds-1")
+    made = registered(home, source)
+    assert forget_older(home, 0).rows == {}
+    assert forget(home, "birds", sample="q1").rows["answers"] == 1
+    assert holding(home.local, f"{ANSWER} 1") == set()
+    [waiting] = pending(home)
+    assert waiting == made
+    assert run(home, registered_source(home, waiting, tmp_path / "work"), ["exact_match"]).validation.n_rows == 2
+    assert forget(home, "birds", release="birds-1").rows["registered"] == 1
+    assert holding(home.local, ANSWER) == set()
+    assert [str(finding) for finding in verify(home).findings] == []
 
 
 def test_what_is_not_there_cannot_be_forgotten(home: Path) -> None:

@@ -1,24 +1,28 @@
-"""A row that was changed in any table is found and named, and every number of a report is computed again."""
+"""A row that was changed in any table is found and named, and so is a call that differs from the ledger."""
 
-import gzip
 import random
+import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
+import psycopg
 import pytest
 
 from answerkey.tasks.forget import forget
 from answerkey.tasks.load.columns import Key
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.verify import verify
-from answerkey.tasks.warehouse.content import PARTS, seal_all
+from answerkey.tasks.warehouse.content import PARTITIONS, write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.warehouse import FILE
+from tests.judge_server import JudgeServer
+from tests.tasks.judging_help import judged, judged_home, wordy
 from tests.tasks.staging_help import jsonl, query, run
 
-FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/home_v1"
 NUMBERS = ("DOUBLE", "INTEGER", "BIGINT", "TIMESTAMPTZ", "BOOLEAN", "VARCHAR", "JSON")
 
 
@@ -26,8 +30,7 @@ NUMBERS = ("DOUBLE", "INTEGER", "BIGINT", "TIMESTAMPTZ", "BOOLEAN", "VARCHAR", "
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with old reports and new ones: slices, clusters, labels, several answers to a question, corpus BLEU."""
     folder = tmp_path_factory.mktemp("verify") / "home"
-    folder.mkdir()
-    (folder / FILE).write_bytes(gzip.decompress((FIXTURE / f"{FILE}.gz").read_bytes()))
+    judged_home(folder)
     rows = [
         {
             "id": str(i), "answer": f"it is {i % 7} of {i}", "reference": f"it is {i} of {i}", "release": "several",
@@ -49,8 +52,9 @@ def home(whole: Path, tmp_path: Path) -> Path:
 def test_what_nobody_has_changed_is_as_it_was(whole: Path) -> None:
     done = verify(Home(whole))
     assert [str(finding) for finding in done.findings] == []
-    [(reports, numbers)] = query(whole, "SELECT count(DISTINCT report_id), count(*) FROM report_scores")
-    assert (done.reports, done.numbers, done.older) == (reports, numbers, reports - 1)
+    assert [(done.parts, done.reports)] == query(
+        whole, "SELECT (SELECT count(*) FROM content_hashes), (SELECT count(*) FROM reports)"
+    )
     fields = query(whole, "SELECT DISTINCT field FROM report_scores WHERE report_id = 'd/several/v1'")
     assert {"corpus_bleu", "match_pass@2", "match_pass^2", "correct"} <= {field for (field,) in fields}
 
@@ -76,16 +80,17 @@ def changed(connection: duckdb.DuckDBPyConnection, table: str, rng: random.Rando
     raise AssertionError(table)
 
 
+@pytest.mark.slow
 def test_one_changed_value_in_any_table_is_found_and_named(home: Path) -> None:
     rng, before = random.Random(), {table for (table,) in query(home, "SELECT DISTINCT table_name FROM content_hashes")}
     assert len(before) >= 14
     with duckdb.connect(str(home / FILE)) as connection:
-        what = [changed(connection, table, rng) for table in PARTS if table in before]
+        what = [changed(connection, table, rng) for table in PARTITIONS if table in before]
     found = {finding.table for finding in verify(Home(home)).findings}
     assert before - found == set(), what
 
 
-def test_the_number_and_the_row_are_named(home: Path) -> None:
+def test_the_report_whose_number_was_changed_is_named(home: Path) -> None:
     with duckdb.connect(str(home / FILE)) as connection:
         connection.execute(
             "UPDATE report_scores SET mean = 0.99 "
@@ -95,26 +100,22 @@ def test_the_number_and_the_row_are_named(home: Path) -> None:
             "UPDATE scores SET \"value\" = 0.5 WHERE report_id = 'd/several/v1' AND sample_id = '7' AND repeat = 2 "
             "AND metric = 'exact_match' AND field = 'match'"
         )
-    lines = [str(finding) for finding in verify(Home(home)).findings]
-    assert lines[0].startswith("scores: d/several/v1: of ") and lines[0].endswith(" rows at least one was changed")
-    assert lines[1].startswith("report_scores: d/several/v1: of ")
-    assert any(
-        line.startswith("report_scores: d/several/v1 bleu.corpus_bleu, lang=de: mean is 0.99, and 0.") for line in lines
-    )
-    assert "report_scores: d/several/v1 exact_match.match, all: mean is " in "\n".join(lines)
-    assert lines[-1] == "scores: d/several/v1 sample 7, exact_match.match: 0.5, and measured was 0.0"
+    scores, aggregates = (str(finding) for finding in verify(Home(home)).findings)
+    for line, table in ((scores, "scores"), (aggregates, "report_scores")):
+        assert re.fullmatch(rf"{table}: d/several/v1: of \d+ rows at least one was changed", line)
 
 
-def test_a_report_that_cannot_be_read_is_named_also_where_its_hashes_were_written_again(home: Path) -> None:
-    [(old,)] = query(home, "SELECT min(report_id) FROM reports WHERE report_id <> 'd/several/v1'")
+def test_a_report_that_was_signed_for_other_rows_is_named(home: Path) -> None:
     with Home(home).warehouse.writing() as connection:
-        for report_id, manifest in (("d/several/v1", "[5]"), (old, '{"signatures": 3}')):
-            connection.execute("UPDATE reports SET manifest = ? WHERE report_id = ?", [manifest, report_id])
-        seal_all(connection)
-    found = {str(one) for one in verify(Home(home)).findings if one.table == "reports"}
-    assert found == {f"reports: {one}: its manifest is none that answerkey writes" for one in ("d/several/v1", old)}
+        connection.execute("UPDATE report_scores SET mean = 0.99 WHERE report_id = 'd/several/v1'")
+        write_checksums(connection, {"report_scores": ["d/several/v1"]})
+    [finding] = verify(Home(home)).findings
+    assert str(finding) == (
+        "reports: d/several/v1: its content hash is not that of its row, scores, aggregates, answers and samples"
+    )
 
 
+@pytest.mark.slow
 def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
     with duckdb.connect(str(home / FILE)) as connection:
         connection.execute("DELETE FROM answers WHERE release = 'several' AND sample_id = '3' AND repeat = 1")
@@ -129,6 +130,7 @@ def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
     assert "samples: dataset, dataset_version, sample_id: 1 rows have the key of another one" in lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
@@ -165,7 +167,7 @@ def test_a_lake_is_verified_and_forgets(lake: str, tmp_path: Path) -> None:
     home = Home.parse(lake)
     run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["rouge_l"])
     assert verify(home).findings == ()
-    with home.store.whole("runs/dead/commit-0-answers.parquet") as of_killed_run:
+    with home.store.atomic_write("runs/dead/commit-0-answers.parquet") as of_killed_run:
         of_killed_run.write_text("a 2", encoding="utf-8")
     done = forget(home, "d", sample="2")
     assert list(home.store.files("runs")) == []
@@ -180,3 +182,61 @@ def test_a_lake_is_verified_and_forgets(lake: str, tmp_path: Path) -> None:
     assert "reports: d/r/v1: 2 rows, and 1 were written" in lines
     assert "reports: report_id: 1 rows have the key of another one" in lines
     assert "report_scores: d/r/v1: of 3 rows at least one was changed" in lines
+
+
+@pytest.mark.parametrize("any_home", ["folder", pytest.param("lake", marks=pytest.mark.slow)], indirect=True)
+def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home: Home, tmp_path: Path) -> None:
+    rows = [
+        {"id": str(i), "answer": f"a {i} {'wrong' if i else ''}", "reference": f"b {i}", "release": "r"} for i in (0, 1)
+    ]
+    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    with JudgeServer(wordy) as server:
+        options = judged(server.url, run="r", ledger=any_home.ledger)
+        run(any_home, source, ["meaning_match"], options=options)
+    done = verify(any_home)
+    assert (done.findings, done.calls) == ((), 2)
+    [(call_id, run_id), (other, _)] = query(
+        any_home, "SELECT call_id, run FROM judge_calls ORDER BY started_at, call_id"
+    )
+    with any_home.warehouse.writing() as warehouse:
+        warehouse.execute("UPDATE judge_calls SET tokens_in = tokens_in + 1 WHERE call_id = ?", [call_id])
+        write_checksums(warehouse, {"judge_calls": [run_id]})
+    spoil(any_home, other)
+    tokens, reply = map(str, verify(any_home).findings)
+    assert tokens.startswith(f"judge_calls: {run_id} call {call_id}: tokens_in is ")
+    assert reply.startswith(f"judge_calls: {run_id} call {other}: reply is ")
+    assert reply.endswith(", and 'other' there")
+
+
+def test_calls_that_are_not_in_the_ledger_or_were_put_there_are_named(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    rows = [{"id": str(i), "answer": f"a {i} wrong", "reference": f"b {i}", "release": "r"} for i in range(5)]
+    with JudgeServer(wordy) as server:
+        options = judged(server.url, run="r", ledger=home.ledger)
+        run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["meaning_match"], options=options)
+    calls = [call for (call,) in query(home, "SELECT call_id FROM judge_calls ORDER BY started_at, call_id")]
+    [(run_id,)] = query(home, "SELECT DISTINCT run FROM judge_calls")
+    file = Path(home.ledger) / "judge.sqlite"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DELETE FROM answerkey_calls WHERE call_id IN (?, ?)", calls[:2])
+        connection.execute("CREATE TEMP TABLE forged AS SELECT * FROM answerkey_calls WHERE call_id = ?", calls[2:3])
+        connection.execute("UPDATE forged SET call_id = 'forged', reply = 'yes', number = NULL")
+        connection.execute("INSERT INTO answerkey_calls SELECT * FROM forged")
+    assert [str(one) for one in verify(home).findings] == [
+        f"ledger: {run_id}: 2 of its {len(calls)} calls are missing",
+        f"ledger: {run_id}: call forged has a second reply to a request that had one",
+    ]
+    for part in Path(home.ledger).glob("judge*"):
+        part.rename(tmp_path / part.name)
+    done = verify(home)
+    assert (done.findings, done.calls, done.uncompared) == ((), 0, len(calls))
+
+
+def spoil(home: Home, call_id: str) -> None:
+    """Change a reply in the ledger itself."""
+    if home.shared:
+        with psycopg.connect(home.ledger.removeprefix("postgresql:")) as database:
+            database.execute("UPDATE answerkey_calls SET reply = 'other' WHERE call_id = %s", [call_id])
+        return
+    with closing(sqlite3.connect(Path(home.ledger) / "judge.sqlite")) as connection, connection:
+        connection.execute("UPDATE answerkey_calls SET reply = 'other' WHERE call_id = ?", [call_id])

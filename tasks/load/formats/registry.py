@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import usual_names
-from answerkey.tasks.load.formats.braintrust import BRAINTRUST
-from answerkey.tasks.load.formats.deepeval import DEEPEVAL
+from answerkey.metrics_core.frame import Key
+from answerkey.tasks.load.columns import ColumnMap, complete, complete_made, usual_names
 from answerkey.tasks.load.formats.format import (
     UNREADABLE,
     Convert,
@@ -29,17 +28,21 @@ from answerkey.tasks.load.formats.format import (
     items,
     question_in,
 )
-from answerkey.tasks.load.formats.hugging_face import HUGGING_FACE
-from answerkey.tasks.load.formats.inspect_logs import INSPECT
-from answerkey.tasks.load.formats.langfuse import LANGFUSE
-from answerkey.tasks.load.formats.langsmith import LANGSMITH
-from answerkey.tasks.load.formats.lm_eval import LM_EVAL
-from answerkey.tasks.load.formats.mlflow import MLFLOW
-from answerkey.tasks.load.formats.openai_evals import OPENAI_EVALS
-from answerkey.tasks.load.formats.opik import OPIK
 from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
-from answerkey.tasks.load.formats.ragas import RAGAS
-from answerkey.tasks.load.formats.squad import SQUAD
+from answerkey.tasks.load.formats.tools import (
+    BRAINTRUST,
+    DEEPEVAL,
+    HUGGING_FACE,
+    INSPECT,
+    LANGFUSE,
+    LANGSMITH,
+    LM_EVAL,
+    MLFLOW,
+    OPENAI_EVALS,
+    OPIK,
+    RAGAS,
+    SQUAD,
+)
 from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, item_row
 from answerkey.tasks.load.sources import called
@@ -59,8 +62,8 @@ _ALL = (
 FORMATS = {one.name: one for one in _ALL}
 """By the name that the option `--format` takes."""
 
-_LOOK_AHEAD = 100
-"""Rows from which a format is recognised: the first row alone may lack some columns."""
+LOOK_AHEAD = 100
+"""Rows from which format and columns are recognised: the first row alone may lack some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,18 @@ class Reading:
         why = str(error) if isinstance(error, ValueError) else f"is not what is in a row of {self.format.title}"
         return Raw(raw.row, None, why, json.dumps(item, ensure_ascii=False, default=str))
 
+    def columns(
+        self,
+        given: Mapping[Key, str],
+        slices: Sequence[str],
+        records: Sequence[Record],
+        source: str,
+        elsewhere: Collection[str] = (),
+    ) -> ColumnMap:
+        """The columns of the rows, as far as the first records show them; see `columns.complete`."""
+        fill_in = complete_made if self.convert else complete
+        return fill_in(given, slices, records, source, elsewhere)
+
 
 AS_IT_STANDS = Reading(PLAIN)
 
@@ -133,39 +148,77 @@ class Seen:
             self.releases.add(release)
 
 
-def read_as(rows: Iterator[Raw], source: str, chosen: str = "") -> tuple[Reading, Iterator[Raw]]:
-    """How to read the rows of a source, and the same rows again, from the first.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The rows of a source as they are read, with the first of them; `seen` counts them as they go by."""
+
+    reading: Reading
+    head: Sequence[Raw]
+    rows: Iterator[Raw]
+    seen: Seen
+
+    @property
+    def records(self) -> list[Record]:
+        """The records among the first rows, from which columns are recognised."""
+        return records_of(self.head)
+
+
+def opened(rows: Iterator[Raw], source: str, chosen: str = "") -> Opened:
+    """Read the rows of a source in their format, and look at the first of them.
 
     Args:
         source: what it is called in messages.
         chosen: the name of the format, where the user gave one.
 
     Raises:
-        UserError: two formats fit, or the chosen one does not.
+        UserError: there is no row, or none that can be read; two formats fit, or the chosen one does not.
     """
-    head = list(itertools.islice(rows, 1))
-    if head and not head[0].document:
-        head += itertools.islice(rows, _LOOK_AHEAD - 1)
-    records = [Document(raw.record) if raw.document else raw.record for raw in head if raw.record is not None]
+    first = list(itertools.islice(rows, 1))
+    if first and not first[0].document:
+        first += itertools.islice(rows, LOOK_AHEAD - 1)
+    records = [Document(raw.record) if raw.document else raw.record for raw in first if raw.record is not None]
     reading = recognise(records, source, chosen)
-    if reading.convert and kind_of(((head[0].file if head else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL):
+    if reading.convert and kind_of(((first[0].file if first else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL):
         reading = replace(reading, convert=partial(_of_cells, reading.convert))
-    return reading, itertools.chain(head, rows)
+    seen = Seen()
+    read = reading.rows(itertools.chain(first, rows), seen if reading.convert else None)
+    head = list(itertools.islice(read, LOOK_AHEAD))
+    if not head and reading.format is not PLAIN:
+        raise UserError(f"{called(source)}: {reading.format.title}, in which is no answer beside what was expected")
+    if not head:
+        raise UserError(f"{called(source)}: no rows; it needs at least one")
+    if not records_of(head):
+        raise UserError(f"{called(source)}: none of the first {len(head)} rows can be read: {head[0].error}")
+    return Opened(reading, head, itertools.chain(head, read), seen)
+
+
+def records_of(rows: Iterable[Raw]) -> list[Record]:
+    """The records of the rows that can be read."""
+    return [raw.record for raw in rows if raw.record is not None]
 
 
 def _of_cells(convert: Convert, record: Record) -> Iterable[Row | Unreadable]:
     """The rows of a record whose cells hold objects and lists as JSON, for tables have nothing but texts."""
-    return convert({name: _of_cell(cell) for name, cell in record.items()})
+    return convert({name: _of_cell(name, cell) for name, cell in record.items()})
 
 
-def _of_cell(cell: Any) -> Any:
-    """What a cell holds as JSON; a list of anything else than texts and objects may be an answer, and stays a text."""
+def _of_cell(name: str, cell: Any) -> Any:
+    """What a cell holds as JSON; a list of anything else than texts and objects may be an answer, and stays a text.
+
+    So does an object in a column such as `outputs.answer`, which has one part of an object already.
+    """
     found = decoded(cell)
+    if "." in name and not isinstance(found, list):
+        return cell
     return found if not isinstance(found, list) or all(isinstance(one, str | dict) for one in found) else cell
 
 
 def recognise(records: Sequence[Record], source: str, chosen: str = "") -> Reading:
-    """As `read_as`, from the first records."""
+    """How to read the rows of a source, from its first records.
+
+    Raises:
+        UserError: two formats fit, or the chosen one does not.
+    """
     if chosen:
         convert = _fit(FORMATS[chosen], records)
         if convert is None and chosen != PLAIN.name:
@@ -201,7 +254,7 @@ def _fit(format: Format, records: Sequence[Record]) -> Convert | None:
     """How a format reads these records: as they are, or as a document with one list of them."""
     if convert := _recognised(format, records):
         return convert
-    inner = items(_list_in(records[0]))[:_LOOK_AHEAD] if len(records) == 1 else []
+    inner = items(_list_in(records[0]))[:LOOK_AHEAD] if len(records) == 1 else []
     convert = _recognised(format, inner) if inner else None
     return partial(_each, convert) if convert else None
 
@@ -236,7 +289,7 @@ def _list_in(document: Record) -> list[Any]:
 def _first(reading: Reading, records: Sequence[Record]) -> list[Row]:
     """The first rows, by which two readings are told apart."""
     rows = reading.rows(Raw(1, record) for record in records)
-    return [dict(raw.record or {}) for raw in itertools.islice(rows, _LOOK_AHEAD)]
+    return [dict(raw.record or {}) for raw in itertools.islice(rows, LOOK_AHEAD)]
 
 
 def _items(raw: Raw, document: Record) -> Iterator[Raw]:

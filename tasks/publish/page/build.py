@@ -11,7 +11,6 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import rogan_gladen
-from answerkey.tasks.command_line import command
 from answerkey.tasks.compare.drift import drift
 from answerkey.tasks.gate.calibrate import by_own_labels
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, looks_taken
@@ -19,15 +18,15 @@ from answerkey.tasks.publish.page.model import (
     CheckSummary,
     Corrected,
     Distribution,
-    Failure,
     FieldSummary,
     LabelAgreement,
     Page,
-    Refused,
     Release,
 )
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
 from answerkey.tasks.publish.page.warnings import summary, warnings
+from answerkey.tasks.publish.table import Cell, Table
+from answerkey.tasks.publish.text import NONE, count
 from answerkey.tasks.reports.headline import fields_of, headlines, why_primary
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, Report, moments, read_reports
 from answerkey.tasks.reports.report import labels as labels_of
@@ -64,13 +63,13 @@ def build_page(
     """
     reports = _about_one(read_reports(home, list(dict.fromkeys(report_ids))))
     names = {score.name for report in reports for score in report.overall}
-    asked = [*(gated.primary for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
+    asked = [*(gated.deciding_field for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
     shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
     chosen = shown[0]
-    declared = primary or any(gated.primary == chosen for gated in gates) or chosen != headlines(reports)[0]
+    declared = primary or any(gated.deciding_field == chosen for gated in gates) or chosen != headlines(reports)[0]
     why = "" if declared else why_primary(chosen)
     labels = labels_of(reports)
-    margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.primary == chosen}
+    margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.deciding_field == chosen}
     named = tuple(
         _named(comparison, labels, margins.get((comparison.old, comparison.new), comparison.margin))
         for comparison in comparisons
@@ -113,7 +112,7 @@ def _page(
     n_quarantined, refused = _quarantine(warehouse, reports)
     agreements, calibrated = _agreements(warehouse, reports, labels, binary)
     releases = tuple(
-        Release(labels[report.report_id], report, command(report.manifest["parameters"]), lengths[report.report_id])
+        Release(labels[report.report_id], report, report.manifest.get("command", ""), lengths[report.report_id])
         for report in reports
     )
     return Page(
@@ -208,13 +207,12 @@ def _distributions(
     return tuple(found)
 
 
-def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -> tuple[Failure, ...]:
+def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -> Table:
     """Rows without a score, by metric, status and reason, the most frequent first."""
-    rows = warehouse.execute(
-        _SQL["failures"],
-        [list(labels)],
-    ).fetchall()
-    return tuple(Failure(labels[row[0]], *row[1:]) for row in rows)
+    rows = warehouse.execute(_SQL["failures"], [list(labels)]).fetchall()
+    cells = [(metric, labels[report_id], status, count(n), reason) for report_id, metric, status, reason, n in rows]
+    head = ("metric", "release", "status", "rows", "reason")
+    return Table("Why rows have no score", head, cells, left=["release", "status", "reason"], wrapped={"reason": 36})
 
 
 def _checks(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[CheckSummary, ...]:
@@ -226,12 +224,18 @@ def _checks(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> 
     return tuple(dict.fromkeys(CheckSummary(*row) for row in rows))
 
 
-def _quarantine(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[int, tuple[Refused, ...]]:
+def _quarantine(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[int, Table]:
     """How many rows the runs of these reports refused, and the first of them."""
     parameters = [_runs(reports), [report.release for report in reports]]
     [(n,)] = warehouse.execute(_SQL["n_quarantined"], parameters).fetchall()
     rows = warehouse.execute(_SQL["quarantine"], [_RAW_CHARS, *parameters, _MOST_REFUSED]).fetchall()
-    return n, tuple(Refused(*row) for row in rows)
+    cells = [
+        (count(row), sample_id or NONE, release or NONE, rule, reason, Cell(raw or NONE, kind="raw"))
+        for _, row, sample_id, release, rule, reason, raw in rows
+    ]
+    notes = [f"The first {len(rows)}; the warehouse has all."] if len(rows) < n else []
+    head = ("row", "sample", "release", "rule", "problem", "original row")
+    return n, Table("Quarantine", head, cells, left=head, wrapped={"problem": 36}, notes=notes)
 
 
 def _agreements(

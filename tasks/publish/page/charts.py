@@ -14,10 +14,10 @@ from functools import partial
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.tasks.publish.escape import typeset, visible
 from answerkey.tasks.publish.page.model import Distribution, Page
-from answerkey.tasks.publish.page.text import typeset, visible
 from answerkey.tasks.publish.text import number, percent, signed
-from answerkey.tasks.reports.report import Moment
+from answerkey.tasks.reports.report import ReportPoint
 
 WIDE, NARROW = 1000, 290
 """Widths of a plot without its margins, in pixels, so that its text is about as large as the page's own."""
@@ -62,11 +62,9 @@ class Plots:
 
 def plots(page: Page) -> Plots:
     """Draw everything that the page has numbers for; a plot without a number is empty, or left out by name."""
-    tables = page.slice_tables
+    slices = {score.slice for release in page.releases for score in release.report.scores}
     small = [
-        column
-        for column in page.slice_columns
-        if max(len(table.lines) for table in tables if table.column == column) <= MOST_SLICES
+        column for column in page.slice_columns if sum(one.startswith(f"{column}=") for one in slices) <= MOST_SLICES
     ]
     return Plots(
         decisive=_two(partial(difference_plot, page.comparisons[-1], page.headlines[:1])) if page.comparisons else {},
@@ -239,7 +237,7 @@ def _missing(one: Distribution) -> str:
     return f"{one.n_missing:,} without a score" if one.n_missing else ""
 
 
-def history_plot(history: Sequence[Moment], name: str, width: int) -> Markup | None:
+def history_plot(history: Sequence[ReportPoint], name: str, width: int) -> Markup | None:
     """One METRIC.FIELD over the reports of a data set, oldest first; the shape changes with the signature."""
     moments = [one for one in history if one.field == name and one.mean is not None]
     if len(moments) < 2:

@@ -96,8 +96,6 @@ function words(side, slot) {
     if (failed) parts.push(h("p", {}, `${failed[0]}${failed[1] ? ": " : ""}`, isolated(failed[1])));
     if (reason) parts.push(h("p", {}, isolated(reason), found.rule ? ` (rule: ${visibleText(found.rule)})` : ""));
     if (found.weights) parts.push(h("p", { class: "muted" }, "Probabilities by the judge's tokens: ", weights(found.weights)));
-    if (found.addresses_judge) parts.push(h("p", {}, "The answer addresses its judge: ", isolated(found.addresses_judge)));
-    if (found.second_opinion) parts.push(h("p", {}, "The offline judge disagrees: ", isolated(found.second_opinion)));
     if (found.facts) parts.push(facts(found.facts));
     if (found.votes) parts.push(votes(found.votes));
   }

@@ -11,24 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
-from answerkey.metrics_core.gate.gate import RuleOutcome
-from answerkey.tasks.publish.page import charts
+from answerkey.metrics_core.comparison import family_note
+from answerkey.tasks.publish.escape import breakable, isolated, typeset, visible
+from answerkey.tasks.publish.page import charts, tables
 from answerkey.tasks.publish.page.model import Page, as_json
-from answerkey.tasks.publish.page.text import breakable, isolated, typeset, visible
-from answerkey.tasks.publish.text import (
-    chance,
-    ends,
-    family_note,
-    fixed,
-    human_note,
-    needed,
-    number,
-    percent,
-    signed,
-    spent_on_judges,
-)
-from answerkey.tasks.warehouse.store import whole
+from answerkey.tasks.publish.tables import history, rules
+from answerkey.tasks.publish.text import BASES, human_note, number, signed, spent_on_judges
+from answerkey.tasks.warehouse.store import atomic_write
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -39,7 +28,7 @@ _SCRIPTS = ("text.js", "rows.js", "detail.js", "table.js", "page.js", "stack.js"
 
 def write(page: Page, path: Path) -> Path:
     """Write the page to `path`, whole or not at all, and return it."""
-    with whole(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text(render(page), encoding="utf-8", errors="replace", newline="\n")
     return path
 
@@ -48,13 +37,7 @@ def render(page: Page) -> str:
     """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
     style, script = code("page.css"), code(*_SCRIPTS)
     templates = environment()
-    templates.globals |= {
-        function.__name__: function
-        for function in (
-            rule_number, by_slice, name_of_test, one_sided, family_note, human_note, ends, fixed, needed, signed,
-            spent_on_judges,
-        )
-    }  # fmt: skip
+    templates.globals |= {"styles": ("better", "worse", "not shown to differ", "not compared")}
     html = templates.get_template("page.html.j2").render(
         page=page,
         style=Markup(style),
@@ -123,7 +106,16 @@ def environment(*, autoescape: bool = True) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
-    made.filters |= {function.__name__: _typeset(function) for function in (number, signed, percent, chance)}
+    made.filters |= {function.__name__: _typeset(function) for function in (number, signed)}
+    made.globals |= {
+        "bases": BASES,
+        "tables": tables,
+        "rules": rules,
+        "history": history,
+        "family_note": family_note,
+        "human_note": human_note,
+        "spent_on_judges": spent_on_judges,
+    }
     return made
 
 
@@ -136,42 +128,3 @@ def code(*names: str) -> str:
     folder = resources.files("answerkey.tasks.publish.page")
     text = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
     return f'(() => {{\n"use strict";\n{text}}})();\n' if names[0].endswith(".js") else text
-
-
-def rule_number(rule: RuleOutcome) -> Callable[[float | None], str]:
-    """How the numbers of a rule are written: a difference has a sign, also where it is plus."""
-    difference = not rule.rule.startswith(("level ", "kappa ", "coverage "))
-    return signed if difference else number
-
-
-def by_slice(comparison: Comparison, primary: str) -> tuple[tuple[str, tuple[FieldComparison, ...]], ...]:
-    """The comparisons of slices under a title: those of the field that decides, then those of all others."""
-    sliced = [row for row in comparison.rows if row.slice != ALL]
-    parts = {
-        f"{primary} by slice": tuple(row for row in sliced if row.name == primary),
-        "Other metrics by slice": tuple(row for row in sliced if row.name != primary),
-    }
-    return tuple((title, rows) for title, rows in parts.items() if rows)
-
-
-_TESTS = {
-    "mcnemar": "McNemar, exact",
-    "sign-flip": "permutation",
-    "cluster sign-flip": "permutation, clusters",
-    "exchange": "permutation",
-}
-
-
-def name_of_test(row: FieldComparison) -> str:
-    """The test behind a p-value, in words."""
-    return _TESTS.get(row.test, row.test)
-
-
-def one_sided(row: FieldComparison) -> tuple[str, ...]:
-    """How many rows have a number in one of the releases only, and what they are in the other."""
-    sides = (("only old", row.n_only_old, row.missing_new), ("only new", row.n_only_new, row.missing_old))
-    return tuple(
-        f"{name} {n:,}" + (f" ({', '.join(f'{count:,} {why}' for why, count in missing.items())})" if missing else "")
-        for name, n, missing in sides
-        if n
-    )

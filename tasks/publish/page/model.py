@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from answerkey.metrics_core.comparison import ALL, Comparison
 from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.reports.report import Moment, Report, Score
-
-_MOST_SLICES = 40
+from answerkey.tasks.publish.table import Table
+from answerkey.tasks.reports.report import Report, ReportPoint
 
 ValueWithEnds = tuple[float | None, float | None, float | None]
 
@@ -68,17 +67,6 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Rows of a release that have no score, by what is said about them."""
-
-    release: str
-    metric: str
-    status: str
-    reason: str
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class CheckSummary:
     """What a check of the data found; `release` is None where it was about all of them."""
 
@@ -89,19 +77,6 @@ class CheckSummary:
     n_checked: int
     n_failed: int
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A row in quarantine, shortened."""
-
-    source: str
-    row: int | None
-    sample_id: str | None
-    release: str | None
-    rule: str
-    reason: str
-    raw: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,49 +157,13 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One field with its score in every release, None where a release has none."""
-
-    field: FieldSummary
-    first: bool
-    headline: bool
-    cells: tuple[Score | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SliceLine:
-    """One value of a slice column with the score of one field in every release."""
-
-    value: str
-    n: int
-    cells: tuple[Score | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SliceTable:
-    """One field by the values of one column, those with most rows; `left_out` counts the others."""
-
-    field: str
-    column: str
-    lines: tuple[SliceLine, ...]
-    left_out: int
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """A command and the reports that it makes."""
-
-    command: str
-    releases: tuple[Release, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Page:
     """One page about one or several reports of one data set, in the order in which they were asked for.
 
     `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where the policy does not; `headlines` has
     one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
-    releases. `history_notes` are sentences about the history.
+    releases. `failures` has the rows without a score, by reason, and `quarantine` the first rows that were refused.
+    `history_notes` are sentences about the history.
     `data_docs` is the address of the Data Docs of the run, and `overview` that of the overview of the home, relative to
     the page; empty if there are none.
     """
@@ -241,13 +180,13 @@ class Page:
     warnings: tuple[Warning, ...]
     comparisons: tuple[Comparison, ...]
     distributions: tuple[Distribution, ...]
-    failures: tuple[Failure, ...]
+    failures: Table
     checks: tuple[CheckSummary, ...]
     n_quarantined: int
-    quarantine: tuple[Refused, ...]
+    quarantine: Table
     agreements: tuple[LabelAgreement, ...]
     corrected: tuple[Corrected, ...]
-    history: tuple[Moment, ...]
+    history: tuple[ReportPoint, ...]
     samples: Samples
     history_notes: tuple[str, ...] = ()
     data_docs: str = ""
@@ -263,37 +202,14 @@ class Page:
         return ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE if counts[outcome])
 
     @property
-    def repeated(self) -> bool:
-        """Whether a release has several answers to a question."""
-        return any(release.report.n_questions != release.report.n_total for release in self.releases)
-
-    @property
     def incomplete(self) -> bool:
         """Whether any row of any release should have a score in any metric and has none."""
         return any(score.n_failed + score.n_skipped for release in self.releases for score in release.report.overall)
 
     @property
-    def clusters(self) -> tuple[int | None, ...]:
-        """How many clusters the answers of each release are in; None where the data have none."""
-        return tuple(
-            max((score.n_clusters for score in release.report.overall if score.n_clusters), default=None)
-            for release in self.releases
-        )
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """All fields over all rows, by metric; `first` marks the first field of a metric."""
-        scores = [{score.name: score for score in release.report.overall} for release in self.releases]
-        metrics = [field.metric for field in self.fields]
-        return tuple(
-            Line(
-                field,
-                place == metrics.index(field.metric),
-                field.name in self.headlines,
-                tuple(by_name.get(field.name) for by_name in scores),
-            )
-            for place, field in enumerate(self.fields)
-        )
+    def headlines_in_order(self) -> tuple[str, ...]:
+        """The headline fields in the order of all fields."""
+        return tuple(field.name for field in self.fields if field.name in self.headlines)
 
     @property
     def slice_columns(self) -> tuple[str, ...]:
@@ -302,34 +218,9 @@ class Page:
         return tuple(dict.fromkeys(names))
 
     @property
-    def slice_tables(self) -> tuple[SliceTable, ...]:
-        """Every field by every slice column, the primary field first."""
-        by_release = [{(s.name, s.slice): s for s in release.report.scores} for release in self.releases]
-        names = sorted((field.name for field in self.fields), key=lambda name: name != self.primary)
-        return tuple(_slice_table(name, column, by_release) for name in names for column in self.slice_columns)
-
-    @property
-    def moments(self) -> tuple[Moment, ...]:
+    def moments(self) -> tuple[ReportPoint, ...]:
         """The reports of the data set with the primary field, newest first."""
         return tuple(moment for moment in self.history[::-1] if moment.field == self.primary)
-
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The commands that make the reports of the page, each once."""
-        releases: dict[str, list[Release]] = {}
-        for release in self.releases:
-            releases.setdefault(release.command, []).append(release)
-        return tuple(Recipe(command, tuple(made)) for command, made in releases.items())
-
-
-def _slice_table(name: str, column: str, by_release: Sequence[dict[tuple[str, str], Score]]) -> SliceTable:
-    values = dict.fromkeys(s for scores in by_release for n, s in scores if n == name and s.startswith(f"{column}="))
-    found = []
-    for value in values:
-        cells = tuple(scores.get((name, value)) for scores in by_release)
-        found.append(SliceLine(value.partition("=")[2], max(cell.n_total for cell in cells if cell), cells))
-    kept = found if len(found) <= _MOST_SLICES else sorted(found, key=lambda line: -line.n)[:_MOST_SLICES]
-    return SliceTable(name, column, tuple(kept), len(found) - len(kept))
 
 
 def as_json(value: Any) -> str:

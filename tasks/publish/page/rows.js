@@ -32,11 +32,9 @@ function allRows() {
 
 /** Whether the offline judge disagrees with a judge's verdict on an answer to a question. */
 function disputed(release, place) {
-  const { evidence, unscored } = samples.answers[release];
-  return slotsOf(release, place).some(
-    (slot) =>
-      Object.values(evidence).some((found) => slot in found && found[slot].second_opinion) ||
-      Object.values(unscored).some((found) => slot in found && found[slot][1].startsWith("disputed:")),
+  const { unscored } = samples.answers[release];
+  return slotsOf(release, place).some((slot) =>
+    Object.values(unscored).some((found) => slot in found && found[slot][1].startsWith("disputed:")),
   );
 }
 

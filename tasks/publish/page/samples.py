@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, SECOND_OPINION, WEIGHTS
+from answerkey.metrics_core.judges.votes import WEIGHTS
 from answerkey.tasks.publish.page.model import Answers, Samples
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.sql import statements
@@ -28,7 +28,7 @@ MOST_CONTEXT_CHARS = 10_000_000
 _CAPS = (500_000, 100_000, 20_000, 4_000, 1_000, 200)
 _DIGITS = 4
 _SQL = statements(__name__)
-_EVIDENCE = ("rule", WEIGHTS, "votes", "facts", "abstained", ADDRESSES_JUDGE, SECOND_OPINION)
+_EVIDENCE = ("rule", WEIGHTS, "votes", "facts", "abstained")
 
 
 def read_samples(

@@ -162,6 +162,7 @@ function number(value) {
 
 function signed(value) {
   if (value === null) return "–";
-  const size = Math.abs(value).toFixed(3);
-  return (Number(size) === 0 ? "" : value > 0 ? "+" : "\u2212") + size;
+  // Scores have four digits here: a difference that is not 0 never reads as 0.
+  const size = [3, 4].map((places) => Math.abs(value).toFixed(places)).find(Number);
+  return size ? (value > 0 ? "+" : "\u2212") + size : "0.000";
 }

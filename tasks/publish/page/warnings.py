@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
 from answerkey.tasks.publish.text import bleu_note, ends, headline, number, percent
-from answerkey.tasks.reports.manifest import depth_warnings, model_warnings, second_opinions
-from answerkey.tasks.reports.report import Score
+from answerkey.tasks.reports.manifest import (
+    depth_warnings,
+    fallback_warnings,
+    model_warnings,
+    order_warnings,
+    second_opinions,
+    uniform_warnings,
+)
+from answerkey.tasks.reports.report import Report, Score
 
 _LARGE_QUARANTINE = 0.05
 _COVERAGE_GAP = 0.01
@@ -46,11 +54,7 @@ def warnings(
         *(Warning(True, line) for last in comparisons[-1:] for line in _of(last)),
         *_others(comparisons[:-1]),
         *([] if compared else [*_methods(releases), *_data(releases), *_coverage(releases)]),
-        *_partial(releases),
-        *_depth(releases),
-        *_second_opinions(releases),
-        *_models(releases),
-        *_bleu(releases),
+        *_reports(releases),
         *_checks([check for check in checks if check.rule not in said], releases),
         *_quarantine(releases, n_quarantined),
     ]
@@ -89,37 +93,35 @@ def _data(releases: Sequence[Release]) -> Iterable[Warning]:
         yield Warning(True, "The releases answered different versions of the data set", lines)
 
 
-def _partial(releases: Sequence[Release]) -> Iterable[Warning]:
-    lines = [
-        f"{release.label}: {release.report.message or 'rows have no score'}"
-        for release in releases
-        if release.report.status == "PARTIAL"
-    ]
-    if lines:
-        yield Warning(True, "Not every row could be scored: see coverage for the bounds", tuple(lines))
+_Sentences = Callable[[Report], Iterable[str]]
 
 
-def _depth(releases: Sequence[Release]) -> Iterable[Warning]:
-    lines = [f"{release.label}: {line}" for release in releases for line in depth_warnings(release.report.manifest)]
-    if lines:
-        yield Warning(False, "The offline judge warns of some of its own verdicts", tuple(lines))
+def _partial(report: Report) -> Iterable[str]:
+    if report.status == "PARTIAL":
+        yield report.message or "rows have no score"
 
 
-def _second_opinions(releases: Sequence[Release]) -> Iterable[Warning]:
-    lines = [f"{release.label}: {line}" for release in releases for line in second_opinions(release.report.manifest)]
-    if lines:
-        yield Warning(False, "Some verdicts should be looked at by a person", tuple(lines))
+def _of_manifest(sentences: Callable[[Mapping[str, Any]], Iterable[str]]) -> _Sentences:
+    return lambda report: sentences(report.manifest)
 
 
-def _models(releases: Sequence[Release]) -> Iterable[Warning]:
-    lines = [f"{release.label}: {line}" for release in releases for line in model_warnings(release.report.manifest)]
-    if lines:
-        yield Warning(True, "A judge was several models within one report: its scores mix theirs", tuple(lines))
+_OF_REPORTS: Sequence[tuple[bool, str, _Sentences]] = (
+    (True, "Not every row could be scored: see coverage for the bounds", _partial),
+    (False, "The offline judge warns of some of its own verdicts", _of_manifest(depth_warnings)),
+    (False, "Some verdicts should be looked at by a person", _of_manifest(second_opinions)),
+    (True, "Fallback judges gave some of the verdicts", _of_manifest(fallback_warnings)),
+    (True, "The order of two answers decided some pairs", _of_manifest(order_warnings)),
+    (True, "A judge gave nearly all long answers the same score", _of_manifest(uniform_warnings)),
+    (True, "A judge was several models within one report: its scores mix theirs", _of_manifest(model_warnings)),
+    (False, "Corpus BLEU is 0 where answers are very short", lambda report: filter(None, [bleu_note(report)])),
+)
+"""Whether a warning is serious, its title, and what it says of each report."""
 
 
-def _bleu(releases: Sequence[Release]) -> Iterable[Warning]:
-    if lines := [f"{release.label}: {note}" for release in releases if (note := bleu_note(release.report))]:
-        yield Warning(False, "Corpus BLEU is 0 where answers are very short", tuple(lines))
+def _reports(releases: Sequence[Release]) -> Iterable[Warning]:
+    for serious, title, sentences in _OF_REPORTS:
+        if lines := [f"{release.label}: {line}" for release in releases for line in sentences(release.report)]:
+            yield Warning(serious, title, tuple(lines))
 
 
 def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:

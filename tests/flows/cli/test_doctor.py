@@ -1,15 +1,13 @@
 """What `answerkey doctor` finds, and what it says where something is wrong."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from answerkey.metrics_core.offline_judge.matcher import about
 from answerkey.tasks.warehouse.home import Home
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.flows.conftest import Cli
 
 
 def findings(result: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:

@@ -3,9 +3,7 @@
 import gzip
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,11 +12,11 @@ from answerkey.flows.cli.main import STANDARD_INPUT
 from answerkey.flows.cli.options import with_files
 from answerkey.flows.parameters import Data
 from answerkey.metrics_core.errors import UserError
+from tests.flows.conftest import Cli
 from tests.tasks.load.formats.exports import EXPORTS
 from tests.tasks.staging_help import query
 from tests.warm_command import WarmCommand
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 BY_NAME = {export.name: export for export in EXPORTS}
 
 
@@ -45,6 +43,7 @@ def test_several_files_of_one_data_set(cli: Cli, tmp_path: Path) -> None:
     assert "old.jsonl, new.csv: columns recognised by name: " in done.stderr
 
 
+@pytest.mark.slow
 def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) -> None:
     rows = "".join(json.dumps({"id": n, "answer": "x", "reference": "x", "release": "r"}) + "\n" for n in range(3))
     rows += "[1]\n"

@@ -3,16 +3,16 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.flows.conftest import Cli
 from tests.judge_brains import spelled
 from tests.judge_server import Body, JudgeServer, Reply, data_of
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 QUESTION = "Who wrote it, and when?"
 REFERENCE = "Ada Brown wrote it. It came out in 1851."
 ANSWER = "Ada Brown did. It was in 1852. It is long."
@@ -160,10 +160,9 @@ def test_the_offline_judge_is_tried_without_anything(bare_cli: Cli, tmp_path: Pa
     result = run("Amy likes apples and bananas.", "Amy likes apples, berries and plums.")
     assert (result.returncode, result.stderr) == (0, "")
     lines = [line.rstrip() for line in result.stdout.splitlines()]
-    assert any(
-        re.fullmatch(r"  matches    with a probability of 0\.\d\d, in the eyes of people", line) for line in lines
-    )
-    assert sum(line.startswith("  calls      none: judged by the offline matcher v2") for line in lines) == 2
+    estimate = r"  estimate   human annotators call it a match with a probability of 0\.\d\d"
+    assert any(re.fullmatch(estimate, line) for line in lines)
+    assert sum(line.startswith("  calls      none: judged by the offline matcher v3") for line in lines) == 2
     assert "ground_truth_similarity  similarity 0.333, fact_precision 0.333, fact_recall 0.500, fact_f1 0.400" in lines
     assert "  reason     1 of 3 facts match" in lines
     [match, _] = json.loads(run("Paris", "It is Rome.", "--json").stdout)

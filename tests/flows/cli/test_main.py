@@ -2,12 +2,11 @@
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.flows.conftest import Cli
 
 
 def refused(result: subprocess.CompletedProcess[str]) -> str:
@@ -90,7 +89,7 @@ def test_metrics_lists_all_with_their_fields(bare_cli: Cli) -> None:
     result = bare_cli("metrics", "--json")
     catalogue = {row["metric"]: row for row in json.loads(result.stdout)}
     assert list(catalogue) == [
-        "answer_correctness", "rouge_l", "token_overlap", "bleu", "chrf", "exact_match", "contains",
+        "answer_correctness", "rouge_l", "rouge", "token_overlap", "bleu", "chrf", "exact_match", "contains",
         "semantic_similarity", "meaning_match", "ground_truth_similarity", "faithfulness", "answer_relevance",
         "completeness", "politeness", "refusal", "same_meaning", "preference",
     ]  # fmt: skip
@@ -98,6 +97,6 @@ def test_metrics_lists_all_with_their_fields(bare_cli: Cli) -> None:
     assert catalogue["rouge_l"]["needs"] == ["answer", "references"]
     assert catalogue["bleu"]["signature"].startswith("bleu|v1|tok:13a+chars|")
     assert catalogue["meaning_match"]["needs"] == ["answer", "question", "references"]
-    assert catalogue["meaning_match"]["signature"].startswith("meaning_match|v1|judge:offline@2:")
+    assert catalogue["meaning_match"]["signature"].startswith("meaning_match|v1|judge:offline@3:")
     shown = bare_cli("metrics").stdout
     assert all(name in shown for name in catalogue)

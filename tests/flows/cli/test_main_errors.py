@@ -19,23 +19,23 @@ from threading import Thread
 from typing import Self
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from answerkey.flows.cli.main import _outside, main
 from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.warehouse import SNAPSHOT
-from tests.flows.conftest import ROOT, command
+from tests.flows.conftest import ROOT, Cli, command
 from tests.judge_http import http
 from tests.raw_server import RawServer, ok
 from tests.tasks.staging_help import jsonl, run
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 BLOCK = 262_144
 HEADERS = 3 * 4_096
 RESTORE = (
-    "put that of the last `answerkey backup` in its place, or move it away and evaluate again: paid replies are in the "
-    "ledger"
+    "put that of the last `answerkey warehouse backup` in its place, or move it away and evaluate again: paid "
+    "replies are in the ledger"
 )
 NO_DUCKDB = "it is not a DuckDB file, or its beginning is lost"
 
@@ -98,9 +98,28 @@ def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1", "--home", str(home)]
-    for words, printed in (["--json", "-"], True), (["--json=-"], True), (["--json", str(tmp_path / "v.json")], False):
+    file = str(tmp_path / "v.json")
+    for words, printed in (["--json"], True), (["--output", file], False), (["--json", "--output", file], False):
         assert main([*rules, *words]) == 2
         assert capsys.readouterr().out.startswith('{"error":{"message":"nope: ') == printed
+
+
+def test_earlier_spellings_work_with_a_line_that_says_the_new_one(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1", "--home", str(home)]
+    goes = "the earlier spelling goes with the next version"
+    for words, printed in (["--json", "-"], True), (["--json=-"], True), (["--json", str(tmp_path / "v.json")], False):
+        assert main([*rules, *words]) == 2
+        said = capsys.readouterr()
+        assert said.out.startswith('{"error":{"message":"nope: ') == printed
+        assert said.err.startswith(
+            f"answerkey: of `gate`, `--json` prints the verdict now, and `--output FILE` writes it; {goes}\n"
+        )
+    assert main(["export", str(tmp_path / "tables"), "reports", "--home", str(home)]) == 0
+    said = capsys.readouterr()
+    assert said.err == f"answerkey: `answerkey export` is called `answerkey warehouse export` now; {goes}\n"
+    assert said.out == f"{tmp_path}/tables: 1 parquet files, 2 rows\n"
 
 
 def zeroed(content: bytes, start: int, size: int) -> bytes:
@@ -194,6 +213,7 @@ PANDAS = (
     'write row_condition: {type: comparison, column: {name: release}, operator: "==", parameter: new}'
 )
 UNFIT = " cannot stand in a condition: write numbers, and texts without backticks and backslashes"
+COMPUTED = "$PARAMETER: there are no parameters of suites here; write the value itself"
 BROKEN_OUT = f"question`.str.len() > {CODE} or `question"
 IN_PANDAS = {"type": "pass_through", "pass_through_filter": f"question.str.len() > {CODE}"}
 
@@ -221,8 +241,10 @@ IN_PANDAS = {"type": "pass_through", "pass_through_filter": f"question.str.len()
         (
             {"row_condition": {"type": "comparison", "column": {"name": "question"}, "operator": "==",
                                "parameter": {"$PARAMETER": "x", "$PARAMETER.x": CODE}}},
-            f"row_condition: {({'$PARAMETER': 'x', '$PARAMETER.x': CODE})!r}{UNFIT}",
+            COMPUTED,
         ),
+        ({"min_value": {"$PARAMETER": CODE}}, COMPUTED),
+        ({"max_value": {"$PARAMETER": "now()"}}, COMPUTED),
     ],
 )  # fmt: skip
 def test_a_suite_of_expectations_runs_no_code(
@@ -238,7 +260,7 @@ def test_a_suite_of_expectations_runs_no_code(
     one = {"type": kind, "kwargs": {"column": "question", "min_value": 1, **condition}}
     (tmp_path / "suite.json").write_text(json.dumps({"expectations": [one]}))
     command = ["evaluate", answers, "--metrics", "exact_match", "--expectations", "suite.json", "--home", "home"]
-    assert said(capsys, 2, *command) == f"suite.json: expectation 1 ({kind}): {why}"
+    assert said(capsys, 2, *command) == f"{tmp_path}/suite.json: expectation 1 ({kind}): {why}"
     assert not (tmp_path / "ran").exists() and not (tmp_path / "home").exists()
 
 
@@ -303,6 +325,7 @@ def test_a_server_that_is_down(bare_cli: Cli, home: Path, answers: Path) -> None
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["", "http://127.0.0.1:9/api"])
 def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(
     profile: str, tmp_path: Path, answers: Path
@@ -423,21 +446,25 @@ def test_a_full_disk_and_a_folder_that_nobody_may_write() -> None:
             raise RuntimeError("the task failed") from error
         except RuntimeError as outer:
             assert _outside(outer) == full
-    removed = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/no/home/runs/a.parquet")
-    assert _outside(removed) == "/no/home/runs: the folder was removed while this worked; run the same command again"
+    for read in (Path.read_bytes, pq.read_metadata, lambda file: duckdb.connect(str(file))):
+        with pytest.raises(Exception) as removed:
+            read(Path("/no/home/runs/a"))
+        assert _outside(removed.value) == (
+            "/no/home/runs: the folder was removed while this worked; run the same command again"
+        )
     assert _outside(PermissionError(errno.EACCES, "Permission denied", "/x")) == "/x: Permission denied"
     assert _outside(PermissionError(errno.EACCES, "Permission denied")) == ""
     assert _outside(ValueError("a mistake of ours")) == ""
 
 
-def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(home: Path, answers: Path) -> None:
-    arguments = command("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page")
+def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli: Cli, home: Path, answers: Path) -> None:
+    arguments = ("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page")
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
     found = subprocess.run(
-        arguments, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120, preexec_fn=limit
+        command(*arguments), check=False, cwd=ROOT, capture_output=True, text=True, timeout=120, preexec_fn=limit
     )
     assert (found.returncode, found.stderr.splitlines()[-1]) == (
         1,
@@ -445,7 +472,7 @@ def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(home: Path, answer
         "and run the same command again: what was scored is kept",
     )
     assert "Traceback" not in found.stderr
-    again = subprocess.run(arguments, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    again = bare_cli(*arguments)
     assert again.returncode == 0, again.stderr
 
 
@@ -487,6 +514,7 @@ def test_a_file_that_may_not_be_read(answers: Path, home: Path, unprivileged: li
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_home_that_may_only_be_read_is_reported_on(
     bare_cli: Cli, answers: Path, tmp_path: Path, unprivileged: list[str]
 ) -> None:
@@ -497,7 +525,7 @@ def test_a_home_that_may_only_be_read_is_reported_on(
     for file in files:
         file.chmod(file.stat().st_mode & ~0o222)
     try:
-        for arguments in (["report", "--list"], ["verify"], ["export", tmp_path / "tables"]):
+        for arguments in (["report", "--list"], ["warehouse", "verify"], ["warehouse", "export", tmp_path / "tables"]):
             found = _without_privileges(unprivileged, *arguments, "--home", home)
             assert (found.returncode, found.stderr) == (0, "")
         for arguments in (["evaluate", answers], ["compare", "old", "new"]):
@@ -516,7 +544,9 @@ def test_only_what_is_deployed_can_be_reset(
 ) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     line = said(capsys, 2, command, "--reset", "compare", "--reset", "evaluate-nwe", "--home", home)
-    assert line.startswith("--reset evaluate-nwe: there is no such deployment or automation; choose from evaluate; ")
+    assert line.startswith(
+        "--reset evaluate-nwe: there is no such deployment or automation; choose from all; evaluate; "
+    )
     assert "; answerkey - a registered release is evaluated" in line
     assert not (home / "prefect").exists()
 
@@ -538,7 +568,12 @@ sys.exit(main(sys.argv[2:]))
 
 
 @pytest.mark.parametrize(
-    "module", ["answerkey.flows.cli.evaluate", "answerkey.flows.evaluate_release", "duckdb", "great_expectations"]
+    "module",
+    [
+        "answerkey.flows.cli.evaluate",
+        "great_expectations",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("answerkey.flows.evaluate_release", "duckdb")),
+    ],
 )
 def test_a_command_that_is_stopped_while_it_imports_says_so(module: str, answers: Path, tmp_path: Path) -> None:
     words = ("evaluate", answers, "--metrics", "contains", "--no-page", "--home", tmp_path / "home")

@@ -12,6 +12,7 @@ HEAVY = (
     "scipy", "scipy.stats", "sentence_transformers", "sqlalchemy", "torch", "transformers",
 )  # fmt: skip
 TABLES = {"duckdb", "numpy", "pandas", "pyarrow", "scipy"}
+OTHER_COMMANDS = [("report", "new"), ("history", "exact_match.match"), ("metrics",)]
 VALIDATION = {"altair", "great_expectations", "sqlalchemy"}
 
 
@@ -61,10 +62,8 @@ def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated: tuple
     [
         (("--help",), set()),
         (("evaluate", "--help"), set()),
-        (("report", "new"), TABLES),
         (("compare", "old", "new"), TABLES),
-        (("history", "exact_match.match"), TABLES),
-        (("metrics",), TABLES),
+        *(pytest.param(words, TABLES, marks=pytest.mark.slow) for words in OTHER_COMMANDS),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -1,39 +1,37 @@
 """Flags are the fields of forms; nothing that may be a secret is repeated; shells complete them; examples parse."""
 
 import inspect
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
 
 from answerkey.flows.cli.main import _COMMANDS, make_app
-from answerkey.flows.cli.options import DATA, JUDGING, LIMITS, SCORING, Flags, command, listed, with_files
-from answerkey.flows.parameters import Data, Judging, Limits, Scoring
+from answerkey.flows.cli.options import Baseline, Flags, command, listed, with_files
+from answerkey.flows.forms import option_of
+from answerkey.flows.parameters import PAIRS, Data, Judging, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.validation import Validated
-from tests.flows.conftest import ROOT
+from answerkey.metrics_core.validation import Option, Validated
+from tests.flows.conftest import Cli
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
-COMMANDS = {name: examples for group in _COMMANDS.values() for name, (_, _, *examples) in group.items()}
+COMMANDS = [name for group in _COMMANDS.values() for name in group]
 KEY = "sk-0123456789abcdef0123456789abcdef"
 
 
 class Form(Validated):
     """One field of each type."""
 
-    file: str = Field(description="a file")
+    file: Annotated[str, Option("FILE")] = Field(description="a file")
     models: list[str] = Field(default_factory=list, description="models")
-    columns: list[str] = Field(default_factory=list, description="columns")
-    n: int = Field(3, ge=1, description="a number")
+    columns: Annotated[list[str], Option("--map", separator=PAIRS)] = Field(default_factory=list, description="columns")
+    n: Annotated[int, Option("--number")] = Field(3, ge=1, description="a number")
+    wait_s: float = Field(1.0, description="seconds")
     page: bool = Field(True, description="a page")
     dry_run: bool = Field(False, description="stop")
 
@@ -43,8 +41,8 @@ def called(*words: str) -> Form:
     made: list[Form] = []
 
     @command
-    def run(form: Annotated[Form, Flags("Form", {"n": "number"}, {"file": "FILE"}, repeated=("columns",))], /) -> int:
-        made.append(form)
+    def run(form: Annotated[Form, Flags("Form")], *, baseline: Baseline = "") -> int:
+        made.append(form if not baseline else form.model_copy(update={"file": baseline}))
         return 0
 
     app = make_app()
@@ -72,21 +70,14 @@ def test_files_folders_and_patterns_are_there_and_hold_from_any_folder(
 
 def test_fields_are_flags() -> None:
     assert called("a.csv") == Form(file="a.csv")
-    words = (
-        "--models",
-        "x, y(a=1,b=2)",
-        "--columns",
-        "a,b",
-        "--columns",
-        "c",
-        "--number",
-        "5",
-        "--no-page",
-        "--dry-run",
+    words = shlex.split(
+        "--models 'x, y(a=1,b=2)' --models z --map id=a,b,answer=c --map label=d --number 5 --wait 2.5 "
+        "--no-page --dry-run"
     )
     assert called("a.csv", *words) == Form(
-        file="a.csv", models=["x", "y(a=1,b=2)"], columns=["a,b", "c"], n=5, page=False, dry_run=True
-    )
+        file="a.csv", models=["x", "y(a=1,b=2)", "z"], columns=["id=a,b", "answer=c", "label=d"], n=5, wait_s=2.5,
+        page=False, dry_run=True,
+    )  # fmt: skip
     assert called("--number", "4", "a.csv", "--number", "6").n == 6
     assert called("--", "--a.csv").file == "--a.csv"
 
@@ -96,14 +87,52 @@ def test_a_value_out_of_range_names_its_flag() -> None:
         called("a.csv", "--number", "0")
 
 
+def test_a_file_has_what_the_command_line_leaves_out(tmp_path: Path) -> None:
+    file = tmp_path / "answerkey.yaml"
+    file.write_text("form:\n  file: b.csv\n  models: [x, 'y,z']\n  n: 4\n  page: false\nbaseline: old\n")
+    of_the_file = Form(file="old", models=["x", "y,z"], n=4, page=False)
+    assert called("--config", str(file)) == of_the_file
+    assert called("--config", str(file), "--baseline", "") == of_the_file.model_copy(update={"file": "b.csv"})
+    more = ("--config", str(file), "a.csv", "--baseline=", "--number", "6", "--page", "--models", "u,v")
+    assert called(*more) == Form(file="a.csv", models=["u", "v"], n=6, page=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("form:\n  file: a\nfrom: 1", "{file}:3: from: there is no such key; did you mean form?"),
+        ("form:\n  file: a\n  modls: [x]", "{file}:3: form.modls: there is no such field; did you mean models?"),
+        ("form:\n  file: a\n  n: 0", "{file}:3: form.n: must be greater than or equal to 1"),
+        ("form: [a]", "{file}:1: form: write the fields of this form below it, one a line"),
+        ("- a", "{file}:1: write keys and values, as in `scoring: {{metrics: [bleu]}}`"),
+        ("form:\n  n: 2", "FILE is missing; see `answerkey run --help`"),
+        ("form:\n  file: a\nbaseline: [1]", "{file}:3: baseline: Input should be a valid string"),
+    ],
+)
+def test_what_is_wrong_in_a_file_has_its_line_and_key(tmp_path: Path, text: str, line: str) -> None:
+    file = tmp_path / "answerkey.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError) as error:
+        called("--config", str(file))
+    assert str(error.value) == line.format(file=file)
+
+
+def test_a_file_of_settings_that_is_wrong_exits_with_2(bare_cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "answerkey.yaml"
+    file.write_text("data: {answers: examples/answers.jsonl}\njudging: {reapets: 3}\n")
+    result = bare_cli("evaluate", "--config", file)
+    said = f"answerkey: {file}:2: judging.reapets: there is no such field; did you mean repeats?\n"
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", said)
+
+
 def test_commas_within_brackets_separate_nothing() -> None:
     assert listed("rouge_l, x=a.b:C(d=1, e=2) ,bleu") == ["rouge_l", "x=a.b:C(d=1, e=2)", "bleu"]
 
 
 def test_every_field_of_the_forms_is_a_flag_of_evaluate(bare_cli: Cli) -> None:
     page = bare_cli("evaluate", "--help", COLUMNS="200").stdout
-    for form, flags in ((Data, DATA), (Scoring, SCORING), (Judging, JUDGING), (Limits, LIMITS)):
-        options = [flags.option(name, info) for name, info in form.model_fields.items() if name not in flags.omit]
+    for form in (Data, Scoring, Judging, Limits):
+        options = [option_of(name, info) for name, info in form.model_fields.items()]
         assert [option for option in options if option not in page] == []
     assert JudgeOptions.model_fields.keys() <= Judging.model_fields.keys()
 
@@ -142,10 +171,19 @@ def test_a_near_miss_is_named(bare_cli: Cli) -> None:
         assert bare_cli(*words).stderr == f"answerkey: {hint}\n"
 
 
+def app_of(name: str) -> Any:
+    """The command as the whole command line has it."""
+    found: Any = make_app()
+    for word in name.split():
+        found = found[word]
+    return found
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_of_every_command_parse(name: str) -> None:
-    assert COMMANDS[name]
-    for example in COMMANDS[name]:
+    title, *examples = app_of(name).help_epilogue.splitlines()
+    assert title == "Examples:" and examples
+    for example in map(str.strip, examples):
         program, *words = shlex.split(example.split(" > ")[0])
         function, bound, *_ = make_app().parse_args(words)
         assert f"{shlex.join(words)} ".startswith(f"{name} ")
@@ -180,12 +218,3 @@ def test_bash_completes_commands_and_options(bare_cli: Cli, tmp_path: Path) -> N
     assert {"evaluate", "evaluate-registered"} <= set(completed("answerkey", "eval"))
     assert set(completed("answerkey", "evaluate", "--judge-t")) == {"--judge-timeout"}
     assert set(completed("answerkey", "evaluate", "--jury", "")) >= {"majority", "mean"}
-
-
-def test_the_reference_is_up_to_date() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "ANSWERKEY_HOME"}
-    code = "import sys; sys.path.insert(0, 'docs'); import make_cli; print(make_cli.reference(), end='')"
-    made = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    assert made.stdout == (ROOT / "docs/cli.md").read_text(encoding="utf-8"), "run `make cli-reference`"

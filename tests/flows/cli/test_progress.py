@@ -157,6 +157,7 @@ def listening() -> Iterator[list[Advance]]:
         LOGGER.setLevel(level)
 
 
+@pytest.mark.slow
 def test_generating_tells_how_many_questions_have_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     rows = [{"id": str(n), "question": f"Number {n}?", "reference": str(n)} for n in range(5)]

@@ -11,12 +11,13 @@ from answerkey.flows.cli.comparison_tables import print_history, print_pairs, pr
 from answerkey.flows.cli.tables import print_list, print_reports
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
+from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
-from answerkey.tasks.reports.report import Moment, Report
+from answerkey.tasks.reports.report import Report, ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, report
 
 RELEASES = ("DPR+FiD", "GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "Bing Chat")
@@ -65,7 +66,7 @@ def compared() -> Comparison:
 
 
 VERDICT = ReleaseVerdict(
-    "evouna-nq/ChatGPT-4/v1", "evouna-nq/Bing Chat/v1", LONG, 0.02,
+    "evouna-nq/ChatGPT-4/v1", "evouna-nq/Bing Chat/v1", parse_policy({"primary": LONG, "margin": 0.02}, "x"),
     Verdict(
         "FAIL", f"Bing Chat must not ship in place of ChatGPT-4: {LONG} went from 0.784 to 0.683 (-0.101).",
         (
@@ -101,7 +102,7 @@ def test_five_releases_stand_side_by_side_where_they_fit_and_else_in_lines(
     lines = shown(width, PRINTED["five releases"])
     assert ("  DPR+FiD" in "\n".join(line[:9] for line in lines)) == stacked
     whole = "".join(lines)
-    assert "0.500 [0.400, 0.600]" in whole if not stacked else "0.500  0.400 to 0.600" in whole
+    assert "0.500 [0.400, 0.600]" in whole
     assert all(name in whole for name in RELEASES)
 
 
@@ -144,10 +145,10 @@ def test_nothing_from_data_steers_the_terminal(
 def test_two_releases_side_by_side(shown: Shown) -> None:
     lines = shown(120, PRINTED["two releases"])
     assert lines[0] == "2 releases on set: mean [95 % interval]"
-    assert lines[2].split()[-1] == "clusters"
     row = next(line for line in lines if line.startswith(" rouge_l.recall"))
-    assert row.split() == ["rouge_l.recall", "0.500", "[0.400,", "0.600]", "0.600", "[0.500,", "0.700]", "1,234"]
+    assert row.split() == ["rouge_l.recall", "0.500", "[0.400,", "0.600]", "0.600", "[0.500,", "0.700]"]
     assert any(line.split() == ["scored/total", "1,600/1,618", "1,601/1,618"] for line in lines)
+    assert any(line.split() == ["clusters", "1,234", "1,234"] for line in lines)
 
 
 def test_a_comparison_in_lines_on_a_narrow_terminal(shown: Shown) -> None:
@@ -182,7 +183,7 @@ def test_how_many_samples_it_takes_is_explained_where_it_is_said(shown: Shown) -
 
 
 def test_history_leaves_out_the_plot_and_no_number(shown: Shown) -> None:
-    made = Moment("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
+    made = ReportPoint("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
     said = Drift("set/a/v1", (), 0, 0, None, None, None, None, None, None, (), "Not tested: " + "too few. " * 20)
     looks = {"set": [LooksTaken("b", "a", 2, "PASS")]}
     lines = shown(80, lambda: print_history("f.g", {"set": [made]}, {"set": said}, looks, as_json=False))

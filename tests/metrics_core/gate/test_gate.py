@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, PairedScores
-from answerkey.metrics_core.gate.gate import Verdict, apply_policy
+from answerkey.metrics_core.gate.gate import Verdict, apply_policy, rounded
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 
@@ -39,7 +39,7 @@ def test_as_good_on_enough_samples_passes() -> None:
     found = apply_policy(policy(), evidence(column(9000, 100, 100, 800)))
     assert said(found) == ["PASS", "PASS", "PASS"]
     assert found.sentence == (
-        "new may ship in place of old, all 2 rules hold: label.correct went from 0.910 to 0.910 (+0.000, 95 % interval "
+        "new may ship in place of old, every rule holds: label.correct went from 0.910 to 0.910 (+0.000, 95 % interval "
         "-0.003 to +0.003, 10,000 samples); a loss of 0.02 or more is ruled out."
     )
     [rule, _] = found.rules
@@ -77,9 +77,10 @@ def test_too_few_samples_are_inconclusive_and_say_how_many_would_do() -> None:
     assert said(found) == ["INCONCLUSIVE", "INCONCLUSIVE", "PASS"]
     # The interval is 1.96 * sqrt(60) / 500 = .0304 either way; (.0304 / .02 * (1.96 + .84) / 1.96) ^ 2 * 500.
     assert found.rules[0].needed == pytest.approx(2360, rel=0.05)
+    needed = rounded(found.rules[0].needed or 0, 2)
     assert found.sentence.endswith(
-        f"a loss of 0.02 or more is not ruled out, and about {found.rules[0].needed:,} samples would rule it out with "
-        "a power of 80 % if both releases are equally good."
+        f"a loss of 0.02 or more is not ruled out, and about {needed:,} samples would rule it out "
+        "with a power of 80 % if both releases are equally good."
     )
 
 
@@ -102,13 +103,13 @@ def test_one_sample_has_no_interval_and_decides_nothing() -> None:
 def test_a_metric_that_is_missing_never_passes(margin: float) -> None:
     found = apply_policy(policy(margin), evidence(Missing("new has no such field"), coverage={}))
     assert said(found) == ["INCOMPLETE"] * 3
-    assert found.sentence == (
-        "Whether new may ship cannot be said, because evidence is missing: label.correct: new has no such field (and 1 "
-        "more of 2 rules)."
-    )
+    assert found.sentence == ("Whether new may ship cannot be said: label.correct: new has no such field.")
     assert apply_policy(policy(margin), Evidence("old", "new", {}, {})).outcome == "INCOMPLETE"
     nothing = PairedScores(*[np.full(5, np.nan)] * 2, binary=True)
     assert apply_policy(policy(margin), evidence(nothing)).outcome == "INCOMPLETE"
+
+
+UNCOVERED = "decides nothing, because only 949 of 1,000 samples of new (51 failed) have a comparable number"
 
 
 @pytest.mark.parametrize("numbers", [(9000, 100, 100, 800), (500, 10, 100, 390)])
@@ -116,9 +117,8 @@ def test_a_field_that_is_not_covered_decides_nothing(numbers: tuple[int, int, in
     thin = (Coverage("old", 1000, 1000), Coverage("new", 1000, 949, {"failed": 51}))
     found = apply_policy(policy(), evidence(column(*numbers), coverage={FIELD: thin}))
     assert said(found) == ["INCOMPLETE"] * 3
-    assert (
-        "this decides nothing, because only 949 of 1,000 samples of new (51 failed) have a comparable" in found.sentence
-    )
+    assert f"; this {UNCOVERED}" in found.rules[0].sentence
+    assert UNCOVERED in found.sentence
     assert found.rules[1].value == 0.949
     just = (Coverage("old", 1000, 1000), Coverage("new", 1000, 950))
     assert apply_policy(policy(), evidence(column(9000, 100, 100, 800), coverage={FIELD: just})).outcome == "PASS"
@@ -208,18 +208,19 @@ def test_too_few_clusters_are_inconclusive_whatever_the_answers() -> None:
     assert said(apply_policy(rules, evidence(same, clusters=np.arange(1600) // 8))) == ["PASS"] * 4
 
 
+@pytest.mark.slow
 def test_more_rules_raise_no_more_false_alarms() -> None:
     """Five slices of releases that are equally good: one in 40 alarms, as with one rule, not one in 8."""
     names = [f"s={i}" for i in range(5)]
     rules = policy(1.0, *(f"{FIELD}[{name}] >= 0" for name in names))
     rng, alarms, uncorrected = np.random.default_rng(3), 0, 0
-    for _ in range(1000):
+    for _ in range(500):
         columns = [column(0, f := int(rng.binomial(100, 0.5)), 100 - f, 0) for _ in names]
         found = apply_policy(rules, evidence(column(9, 0, 0, 0), *columns, slices=("all", *names)))
         alarms += found.outcome == "FAIL"
         uncorrected += any((rule.high or 0) < 0 for rule in found.rules[1:-1])
-    assert alarms <= 40
-    assert uncorrected >= 80
+    assert alarms <= 20
+    assert uncorrected >= 40
 
 
 def test_holm_lets_the_second_rule_fail_more_easily() -> None:

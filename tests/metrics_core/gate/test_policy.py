@@ -21,16 +21,21 @@ def test_every_kind_of_rule_is_read_and_written_back() -> None:
         "meaning_match.match[topic=a >= b [x]] >= 0",
         "level meaning_match.match >= 0.8",
         "kappa meaning_match.match >= 0.6",
+        "people meaning_match.match >= -0.03",
+        "in depth meaning_match.match >= 0.8",
         "coverage >= 0.9",
     ]
-    policy = parse_policy({"primary": "meaning_match.match", "margin": 0.02, "rules": texts}, "x")
+    content = {"primary": "meaning_match.match", "margin": 0.02, "labels": "random", "judge_bias": 0.03, "rules": texts}
+    policy = parse_policy(content, "x")
+    assert parse_policy(policy.as_dict(), "x") == policy
     assert [rule.text for rule in policy.rules] == ["meaning_match.match >= -0.02", *texts]
     assert policy.rules[2] == PolicyRule("difference", "meaning_match.match", "lang=ru", -0.05)
     assert policy.rules[3].slice == "topic=a >= b [x]"
     assert policy.coverage == 0.9
     assert policy.fields == ("meaning_match.match", "token_overlap.recall")
-    assert policy.kappa("meaning_match.match") == policy.rules[5]
-    assert policy.kappa("token_overlap.recall") is None
+    assert policy.rule("kappa", "meaning_match.match") == policy.rules[5]
+    assert policy.rule("kappa", "token_overlap.recall") is None
+    assert [rule.kind for rule in policy.rules[6:8]] == ["people", "depth"]
 
 
 def test_coverage_has_a_floor_also_where_nobody_wrote_one() -> None:
@@ -41,10 +46,9 @@ def test_a_margin_of_0_is_0() -> None:
     assert parse_policy({**PLAIN, "margin": 0}, "x").primary.text == "label.correct >= 0"
 
 
-def test_looks_are_once_unless_they_are_repeated() -> None:
-    assert [parse_policy({**PLAIN, **more}, "x").looks for more in ({}, {"looks": "once"}, {"looks": "repeated"})] == [
-        "once", "once", "repeated",
-    ]  # fmt: skip
+def test_looks_are_once_unless_they_are_repeated_or_planned() -> None:
+    changes: list[dict[str, object]] = [{}, {"looks": "once"}, {"looks": "repeated"}, {"looks": 10}]
+    assert [parse_policy({**PLAIN, **more}, "x").looks for more in changes] == ["once", "once", "repeated", 10]
 
 
 @pytest.mark.parametrize(
@@ -56,9 +60,15 @@ def test_looks_are_once_unless_they_are_repeated() -> None:
         ({"margin": None}, "margin: missing; write the loss of label.correct that does not matter, for instance 0.02. "
          "At 0 the new release must be better to pass"),
         ({"margn": 1}, "'margn': no such key; did you mean margin?"),
-        ({"looks": 3}, "looks: '3' cannot be used; write once, or repeated where data arrive and the gate is asked "
-         "again"),
-        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, looks, rules"),
+        ({"looks": 1}, "looks: '1' cannot be used; write once, repeated where data arrive and the gate is asked "
+         "again, or how often it will be asked, for instance 10"),
+        ({"labels": "all"}, "labels: 'all' cannot be used; write random where the samples with labels were drawn, or "
+         "chosen"),
+        ({"judge_bias": -1}, "judge_bias: '-1' cannot be used; write how far a judge's bias may differ, for instance "
+         "0.03"),
+        ({"rules": ["in depth a.b >= 0"]}, "rule 'in depth a.b >= 0': every release would pass; write a floor above 0, "
+         "for instance 0.5"),
+        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, looks, labels, judge_bias, rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': nearly every release would pass; write at least 0.5, "
@@ -122,5 +132,5 @@ def test_a_rule_that_is_not_understood_is_shown_how(rule: object) -> None:
 
 
 def test_all_problems_are_named_at_once() -> None:
-    assert len(problems({"primry": "x", "rules": ["what", "coverage[a=b] >= 1", "level coverage >= 0.5"]})) == 5
+    assert len(problems({"primry": "x", "rules": ["what", "coverage[a=b] >= 1", "level coverage >= 0.5"]})) == 6
     assert problems(["a"]) == problems(None)

@@ -22,6 +22,7 @@ def self_tested(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ..
     return self_test(policy, Evidence("old", "new", fields, coverage, clusters=codes), seed=seed, runs=runs)
 
 
+@pytest.mark.slow
 def test_clusters_are_drawn_and_exchanged_whole() -> None:
     found = self_tested(600, clusters=True)
     assert (found.n, found.units) == (600, 120)
@@ -72,6 +73,7 @@ def test_the_seed_makes_it_repeatable() -> None:
     assert self_tested(600, clusters=True, runs=60) != self_tested(600, clusters=True, runs=60, seed=1)
 
 
+@pytest.mark.slow
 def test_all_rules_about_differences_are_tried_together() -> None:
     rules = ("m.g >= 0", "m.h >= 0", "level m.f >= 0.9", "kappa m.f >= 0.6")
     found = self_tested(600, clusters=False, rules=rules)

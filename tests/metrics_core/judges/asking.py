@@ -6,6 +6,7 @@ import itertools
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +14,7 @@ from answerkey.metrics_core import Measurement, Sample, evaluate
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.sqlite_ledger import FILE
+from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.measurement import Failed
 from tests.judge_server import Body, JudgeServer, data_of
 
@@ -108,10 +109,23 @@ def always(kind: str) -> Callable[[int, Body], str | None]:
     return lambda _number, _body: kind
 
 
+def lapse(ledger: str) -> None:
+    """Half a minute goes by in which nobody renews the claims in a ledger."""
+    statement = "UPDATE answerkey_claims SET expires_at = 0"
+    if ledger.startswith("postgresql:"):
+        import psycopg
+
+        with psycopg.connect(ledger.removeprefix("postgresql:"), autocommit=True) as server:
+            server.execute(statement)
+        return
+    with closing(sqlite3.connect(Path(ledger) / FILE, isolation_level=None)) as file:
+        file.execute(statement)
+
+
 def rows(folder: Path, columns: str = "kind, status, code, attempt") -> list[tuple[Any, ...]]:
     """The calls in a ledger, in the order in which they were made."""
     with sqlite3.connect(folder / FILE) as database:
-        found = database.execute(f"SELECT {columns} FROM calls ORDER BY started_at, rowid").fetchall()
+        found = database.execute(f"SELECT {columns} FROM answerkey_calls ORDER BY number").fetchall()
     database.close()
     return found
 
@@ -119,6 +133,6 @@ def rows(folder: Path, columns: str = "kind, status, code, attempt") -> list[tup
 def count(folder: Path, where: str = "1") -> int:
     """How many calls in a ledger are so."""
     with sqlite3.connect(folder / FILE) as database:
-        [(found,)] = database.execute(f"SELECT count(*) FROM calls WHERE {where}").fetchall()
+        [(found,)] = database.execute(f"SELECT count(*) FROM answerkey_calls WHERE {where}").fetchall()
     database.close()
     return int(found)

@@ -13,7 +13,7 @@ from answerkey.metrics_core import Sample
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.metrics_core.llm.sqlite_ledger import FILE
+from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_server import JudgeServer, agreeable
@@ -71,10 +71,10 @@ def test_what_the_ledger_has_is_not_estimated(judge_server: Serve, tmp_path: Pat
     metric = options(server, ledger=str(tmp_path)).metric(GroundTruthSimilarity)
     metric.measure(SAMPLES[:1])
     assert server.n_requests == 2
-    before = sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM calls").fetchall()
+    before = sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM answerkey_calls").fetchall()
     foreseen = estimate_cost(metric, SAMPLES)
     assert (foreseen.calls, foreseen.in_ledger) == (5, 2)
-    assert sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM calls").fetchall() == before
+    assert sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM answerkey_calls").fetchall() == before
     metric.measure(SAMPLES)
     assert server.n_requests == 7
 

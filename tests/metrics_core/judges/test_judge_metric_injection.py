@@ -12,6 +12,9 @@ import pytest
 from answerkey.metrics_core import Failed, JudgeOptions, Measurement, Sample, evaluate
 from answerkey.metrics_core.judges import judge_metric as panel
 from answerkey.metrics_core.llm import client, untrusted
+from answerkey.metrics_core.llm.reply import Unreadable
+from answerkey.metrics_core.llm.request import Message
+from answerkey.metrics_core.llm.request import Reply as ModelReply
 from tests.judge_server import Body, Brain, JudgeServer, Reply, data_of
 from tests.metrics_core.judges.injection_corpus import ALL, ATTACKS, CLAIMS, TOPICS, YES, Attack
 from tests.metrics_core.judges.obeying_judge import ObeyingJudge
@@ -161,6 +164,7 @@ def repeating(first: Callable[[Mapping[str, Any]], str]) -> Brain:
 in_three_ways = pytest.mark.parametrize("first", [an_echo, an_echo_in_fields, an_echo_in_names])
 
 
+@pytest.mark.slow
 @on_both
 @in_three_ways
 def test_no_attack_changes_the_verdict_by_way_of_the_repair(
@@ -207,12 +211,13 @@ def test_the_suite_notices_control_tokens_in_square_brackets(monkeypatch: pytest
     assert [attack.text[:7] for attack in flipped("meaning_match")[0].values()] == ["[/INST]", "[SYSTEM"]
 
 
+@pytest.mark.slow
 @in_three_ways
 def test_the_suite_notices_a_repair_that_shows_the_reply(
     first: Callable[[Mapping[str, Any]], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def shown(messages: Sequence[dict[str, str]], reply: str, problem: str) -> tuple[dict[str, str], ...]:
-        said = {"role": "assistant", "content": reply}
+    def shown(messages: Sequence[Message], reply: ModelReply, problem: Unreadable) -> tuple[Message, ...]:
+        said = {"role": "assistant", "content": reply.text}
         return *messages, said, {"role": "user", "content": f"This reply cannot be used: {problem}."}
 
     monkeypatch.setattr(client, "repair", shown)
@@ -289,7 +294,7 @@ def test_a_planted_verdict_in_a_reply_that_was_cut_off_is_no_score(metric: str) 
     found, bodies = outcome_of(beside("The answer says PLANTED. My own view", metric, "length"), metric)
     assert isinstance(found.outcome, Failed)
     assert found.outcome.code == "truncated"
-    assert [body["max_tokens"] for body in bodies] == [1_024, 4_096, 4_096]
+    assert [body["max_tokens"] for body in bodies] == [1_024, 4_096]
 
 
 @on_both

@@ -62,7 +62,7 @@ def test_the_score_is_the_probability_of_a_match_and_it_is_paid_once(judge_serve
     assert (request.body["logprobs"], request.body["top_logprobs"]) == (True, 5)
     [(stored, reply)] = rows(tmp_path, "weights, reply")
     # Of the reply's tokens, those of the verdict.
-    assert [text for text, _ in json.loads(stored.partition(" ")[2])[0]] == ["match", "mis", "part", "multiple"]
+    assert [text for text, _ in json.loads(stored)[0]] == ["match", "mis", "part", "multiple"]
     assert json.loads(reply)["verdict"] == "match"
 
 

@@ -57,6 +57,7 @@ def test_examples_that_help_only_where_they_were_chosen_show_no_gain() -> None:
     found = learn(RUBRIC, rows(labels), noisy, 3)
     assert found.gain.interval is not None
     assert found.gain.interval.low < 0.05
+    assert found.rubric is RUBRIC
 
 
 def test_no_answer_is_judged_with_an_example_from_its_own_cluster() -> None:

@@ -27,7 +27,7 @@ def no_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judge(text: str, **changes: Any) -> ModelRef:
     key = changes.pop("api_key", None)
-    [(found, repeat)] = JudgeOptions(judges=(text,), **changes).seats(key)
+    [(found, repeat)] = JudgeOptions(judges=(text,), **changes).jurors(key)
     assert repeat == 0
     return found
 
@@ -111,16 +111,16 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key: str)
 
 
 def test_every_judge_has_a_seat_for_every_repeat() -> None:
-    seats = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2).seats(SECRET)
-    assert [(one.model, repeat) for one, repeat in seats] == [
+    jurors = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2).jurors(SECRET)
+    assert [(one.model, repeat) for one, repeat in jurors] == [
         ("openai/a", 0), ("openai/a", 1), ("openai/b", 0), ("openai/b", 1),
     ]  # fmt: skip
-    assert {one.api_key for one, _ in seats} == {SECRET}
+    assert {one.api_key for one, _ in jurors} == {SECRET}
 
 
-def test_without_a_judge_it_is_the_offline_one_and_there_are_no_seats() -> None:
+def test_without_a_judge_it_is_the_offline_one_and_there_are_no_jurors() -> None:
     assert JudgeOptions(judges=("offline",)) == OFFLINE_JUDGE
-    assert (OFFLINE_JUDGE.offline, OFFLINE_JUDGE.labels, OFFLINE_JUDGE.seats()) == (True, ("offline",), ())
+    assert (OFFLINE_JUDGE.offline, OFFLINE_JUDGE.labels, OFFLINE_JUDGE.jurors()) == (True, ("offline",), ())
     named = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2)
     assert (named.offline, named.labels) == (False, ("openai/a", "openai/b"))
 
@@ -159,9 +159,10 @@ def test_a_judge_cannot_vote_twice() -> None:
     ],
 )
 def test_nor_under_two_spellings(one: str, other: str, base: str) -> None:
-    options = JudgeOptions(judges=(one, other), api_base=base)
-    with pytest.raises(UserError, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one judge"):
-        options.seats()
+    for named in ({"judges": (one, other)}, {"judges": (one,), "fallbacks": (other,)}):
+        options = JudgeOptions(**named, api_base=base)
+        with pytest.raises(UserError, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one judge"):
+            options.jurors()
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
 
 def test_the_key_is_not_shown_and_makes_no_difference() -> None:
     ours = MeaningMatch(JudgeOptions(judges=("openai/q",)), access=Access(SECRET))
-    assert SECRET not in f"{ours} {ours!r} {ours.access} {[ours.access]} {ours.judge.seats(SECRET)}"
+    assert SECRET not in f"{ours} {ours!r} {ours.access} {[ours.access]} {ours.judge.jurors(SECRET)}"
     assert ours.access == Access("sk-another") == Access()
     assert hash(ours.access) == hash(Access())
     assert ours == replace(ours, access=Access("sk-another", run="other"))

@@ -14,8 +14,7 @@ import pytest
 from answerkey.metrics_core import Measurement, Sample, Skipped, evaluate
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
-from answerkey.metrics_core.judges.known_answers import FACTS, MEANINGS
-from answerkey.metrics_core.judges.probes import Probe, draw_of
+from answerkey.metrics_core.judges.probes import Probe, draw_of, known_answers
 from answerkey.metrics_core.metric import identical_reference
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -25,6 +24,7 @@ from tests.metrics_core.judges.asking import Setup, always, count, failure, matc
 
 Serve = Callable[..., JudgeServer]
 
+MEANINGS, FACTS = (tuple(known_answers(name)) for name in ("meaning_match", "ground_truth_similarity"))
 KNOWN = {probe.sample.answer: probe for probe in (*MEANINGS, *FACTS)}
 ROWS = samples(120)
 N_BETWEEN = sum(draw_of(sample) > 0 for sample in ROWS)
@@ -174,7 +174,7 @@ def test_a_judge_that_says_nothing_that_can_be_read_is_stopped(judge_server: Ser
     # Each was asked once more, to repair it.
     assert server.n_requests == 2 + 2 * 10
     [reason] = {one.reason for one in found}
-    assert reason is not None and "gave no verdict that can be read on 10 of 12 probes; the first: not_json: " in reason
+    assert reason is not None and "gave no verdict on 10 of 12 probes; the first: not_json: " in reason
 
 
 def test_where_the_probes_do_not_reach_the_judge_the_rows_say_why(judge_server: Serve) -> None:
@@ -205,6 +205,7 @@ def test_probes_count_as_calls_of_the_budget(judge_server: Serve, tmp_path: Path
     assert Counter(one.status for one in found) == {"scored": 8, "skipped": 112}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [MeaningMatch, GroundTruthSimilarity])
 @pytest.mark.parametrize("judges", [1, 2])
 def test_an_estimate_counts_them(metric: type[JudgeMetric], judges: int, judge_server: Serve, tmp_path: Path) -> None:
@@ -252,6 +253,7 @@ def _counted(body: Body, probe: Probe) -> str:
 # Between the rows
 
 
+@pytest.mark.slow
 def test_a_judge_that_fails_on_the_way_is_stopped(judge_server: Serve) -> None:
     """It is right as long as it has seen fewer than 40 requests."""
     rows = samples(1_500)

@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.metrics_core import Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.rubric_metric import RubricMetric
+from answerkey.metrics_core.judges.rubric import RubricMetric
 from answerkey.metrics_core.measurement import Failed, Skipped, Undefined
 from tests.judge_server import Body, JudgeServer, data_of
 from tests.metrics_core.judges.asking import count, options

@@ -16,6 +16,7 @@ from tests.judge_http import Received
 from tests.judge_server import JudgeServer, scheduled
 from tests.metrics_core.judges.asking import ask, every_third_match, number_of, options, rows, samples
 
+pytestmark = pytest.mark.slow
 SAMPLES = 800
 # How the client records each fault.
 CODES = {

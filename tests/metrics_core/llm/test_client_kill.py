@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.llm.ledger_place import open_ledger
+from answerkey.metrics_core.llm.ledger import open_ledger
+from answerkey.metrics_core.llm.provider import abilities
 from tests.judge_server import JudgeProcess
 from tests.metrics_core.judges.asking import count, rows
 
@@ -174,13 +175,11 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_
     assert SAMPLES <= stats["requests"] <= SAMPLES + in_flight == count(tmp_path)
     assert len(stats["bodies"]) == SAMPLES
     assert max(stats["bodies"].values()) <= 2
-    # No claims are left.
-    assert [path.name for path in (tmp_path / "judge-owners").iterdir()] == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_500)
-@pytest.mark.parametrize("kills", [20])
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.kills)])
 def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills: int, tmp_path: Path) -> None:
     with JudgeProcess("--latency", "0.1") as server:
         for number in range(kills):
@@ -202,10 +201,12 @@ def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills: i
     assert stats["requests"] - SAMPLES <= lost <= kills * CONCURRENCY
     assert len(stats["bodies"]) == SAMPLES
     ledger = open_ledger(str(tmp_path))
-    [(_, spent)] = list(ledger.budgets())
+    spent = ledger.spent("run")
     ledger.close()
     [(each,)] = rows(tmp_path, "avg(cost_usd) FILTER (WHERE status = 'usable')")
-    counted = spent.cost_usd / (each * stats["requests"])
-    print(f"{kills} kills: {stats['requests'] / SAMPLES:.3f} times the calls needed; counted/sent {counted:.3f}")
-    # Calls that were never answered count as those that were, from the first that was on.
-    assert 0.9 <= counted <= 1.1
+    assert spent.cost_usd >= each * stats["requests"]
+    # Calls that were never answered count at the most that they may cost: all of `max_tokens`, and a long prompt.
+    price = abilities("openai/gpt-4o-mini").price
+    assert price is not None
+    room = 1_024 * price[2]
+    assert room < (spent.cost_usd - usable * each) / lost < room + 5_000 * price[0]

@@ -13,7 +13,7 @@ import pytest
 
 from answerkey.metrics_core import Measurement, Sample
 from tests.judge_server import JudgeServer, Reply
-from tests.metrics_core.judges.asking import Setup, ask, count, failure, rows, samples, setup
+from tests.metrics_core.judges.asking import Setup, ask, failure, rows, samples, setup
 from tests.raw_server import RawServer, ok, said
 
 pytestmark = pytest.mark.usefixtures("first_call_made")
@@ -109,40 +109,6 @@ def test_a_text_with_a_mark_of_thoughts_hides_no_verdict(planted: str, form: str
     assert failure(found).code == "conflict"
 
 
-@pytest.mark.parametrize(
-    "usage",
-    [
-        None,
-        {"prompt_tokens": 1e30, "completion_tokens": 1e30, "total_tokens": 1e30},
-        {"prompt_tokens": 12.5, "completion_tokens": 3.5, "total_tokens": 16.0},
-        {"prompt_tokens": "12", "completion_tokens": "3", "total_tokens": "15"},
-        {"prompt_tokens": -12, "completion_tokens": -3, "total_tokens": -15},
-        {"prompt_tokens": True, "completion_tokens": [], "total_tokens": {}},
-        {"prompt_tokens": 10**400, "completion_tokens": 1, "total_tokens": 1},
-    ],
-)
-def test_absurd_usage_is_unknown_and_costs_no_second_call(usage: object, tmp_path: Path) -> None:
-    found, calls = judged(tmp_path, ok(said({"content": YES}, usage=usage)))
-    assert (found.values, calls, found.usage.tokens_in) == ({"match": 1.0}, 1, 0)
-    assert rows(tmp_path, "status, tokens_in, tokens_out") == [("usable", None, None)]
-
-
-def test_a_server_that_sends_calls_on_is_not_followed(tmp_path: Path) -> None:
-    with RawServer(ok(said({"content": YES}))) as other:
-        place = f"{other.url}/chat/completions"
-        head = f"HTTP/1.1 307 Temporary Redirect\r\nlocation: {place}?key=hidden\r\ncontent-length: 0\r\n\r\n"
-        with RawServer(head.encode()) as server:
-            found = ask(samples(100), options(server, tmp_path))
-        assert other.requests == []
-    assert {failure(one).code for one in found} == {"redirect"}
-    assert count(tmp_path) <= 16
-    where = f"the server sends calls on to {place}; name that address if you trust it"
-    assert {failure(one).message for one in found} == {
-        where,
-        f"not asked, since the judge refuses every call: {where}",
-    }
-
-
 FRESH = """
 import json, sys, time
 late = []
@@ -159,6 +125,7 @@ print(json.dumps(late))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["openai/m", "deepseek/m"])
 def test_everything_is_imported_before_the_first_call(model: str, tmp_path: Path) -> None:
     """Or the time that it takes would be taken from the call's."""

@@ -17,8 +17,8 @@ import pytest
 
 from answerkey.metrics_core import Measurement, Sample
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.ledger_place import open_ledger
-from answerkey.metrics_core.llm.litellm import abilities
+from answerkey.metrics_core.llm.ledger import open_ledger
+from answerkey.metrics_core.llm.provider import abilities
 from tests.judge_server import Body, JudgeServer, Reply
 from tests.metrics_core.judges.asking import (
     always,
@@ -157,7 +157,7 @@ def dear(body: Body) -> Reply:
 def price_of(tokens_in: int, tokens_out: int) -> float:
     price = abilities(PRICED).price
     assert price is not None
-    return tokens_in * price[0] + tokens_out * price[1]
+    return tokens_in * price[0] + tokens_out * price[2]
 
 
 def test_max_cost_is_never_exceeded_and_nearly_used(judge_server: Serve, tmp_path: Path) -> None:
@@ -246,6 +246,7 @@ def test_concurrency_is_reached_and_not_exceeded(concurrency: int, calls: int, j
     assert (server.n_requests, server.max_in_flight) == (calls, concurrency)
 
 
+@pytest.mark.slow
 def test_a_server_with_little_capacity_is_detected(judge_server: Serve, tmp_path: Path) -> None:
     def not_yet_refused(server: JudgeServer) -> bool:
         # The first answer says that there may be room for more.
@@ -308,6 +309,7 @@ def test_several_threads_at_once_share_the_ledger_and_the_pacing(judge_server: S
     assert server.max_in_flight == 8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_stops_the_calls_and_leaves_the_ledger_usable(judge_server: Serve, tmp_path: Path) -> None:
     forty = threading.Event()

@@ -121,18 +121,20 @@ def test_faults_in_a_third_of_the_calls_cost_no_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("say", "reason"),
+    ("say", "reason", "calls"),
     [
-        (lambda _body: Reply("", "length"), "no_room: nothing that can be seen before the answer was cut off; "),
-        (lambda _body: Reply("\u200b"), "no_room: "),
-        (lambda _body: Reply("", "content_filter"), "content_filter: "),
+        (lambda _body: Reply("", "length"), "no_room: nothing that can be seen before the answer was cut off; ", 1),
+        (lambda _body: Reply("\u200b"), "empty_reply: the reply is empty", 3),
+        (lambda _body: Reply("", "content_filter"), "content_filter: ", 1),
     ],
 )
-def test_an_empty_answer_counts_as_no_answer(say: Callable[[Body], Reply], reason: str, tmp_path: Path) -> None:
+def test_an_empty_answer_counts_as_no_answer(
+    say: Callable[[Body], Reply], reason: str, calls: int, tmp_path: Path
+) -> None:
     with JudgeServer(say) as server:
         asked = options(server, ledger=str(tmp_path))
         [found] = generate(requests(asked, 1), *asked)
-        assert (found.text, found.status, server.n_requests) == (None, "failed", 1)
+        assert (found.text, found.status, server.n_requests) == (None, "failed", calls)
         assert found.reason is not None and found.reason.startswith(reason)
 
 

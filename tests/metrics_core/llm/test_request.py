@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.request import Request, repair
+from answerkey.metrics_core.llm.reply import Unreadable
+from answerkey.metrics_core.llm.request import Message, Reply, Request
+from answerkey.metrics_core.llm.response import repair
 
 PLAIN = Request("openai/j", "p@1", "Judge this.", "the data", '{"type": "object"}')
 
@@ -64,8 +66,12 @@ def test_the_messages_are_the_two_texts() -> None:
     )
 
 
+def repaired(text: str, problem: str) -> tuple[Message, ...]:
+    return repair(PLAIN.messages, Reply(text, "stop", 1, 1, "m", ""), Unreadable("unreadable", problem))
+
+
 def test_a_repair_shows_what_was_said_and_asks_the_same_again() -> None:
-    first, second, said, again = repair(PLAIN.messages, 'Well: {"verdict": "maybe"}', 'verdict is "maybe"')
+    first, second, said, again = repaired('Well: {"verdict": "maybe"}', 'verdict is "maybe"')
     assert (first, second) == PLAIN.messages
     assert said == {"role": "assistant", "content": '{"verdict": "maybe"}'}
     assert again["role"] == "user"
@@ -75,4 +81,4 @@ def test_a_repair_shows_what_was_said_and_asks_the_same_again() -> None:
 
 @pytest.mark.parametrize("reply", ["no object at all", "", '{"a": "' + "x" * 30_000 + '"}'])
 def test_a_reply_that_is_no_object_or_too_long_is_not_shown(reply: str) -> None:
-    assert repair(PLAIN.messages, reply, "it is empty")[2]["content"] == "(This reply is left out.)"
+    assert repaired(reply, "it is empty")[2]["content"] == "(This reply is left out.)"

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
-from answerkey.metrics_core.llm.transport import CallError
+from answerkey.metrics_core.llm.request import CallError, Request
+from answerkey.metrics_core.llm.response import FormatNegotiation, ResponseFormat
 
 REQUEST = Request("openai/j", "p@1", "Judge this.", "data", '{"type": "object"}', seed=3)
 
@@ -71,13 +70,13 @@ def test_an_offer_as_the_arguments_of_a_call(offered: ResponseFormat, expected: 
 )
 def test_a_judge_that_has_not_answered_yet(errors: list[CallError], offers: list[ResponseFormat | None]) -> None:
     negotiation = FormatNegotiation(takes_format=True)
-    found: list[ResponseFormat | None] = [negotiation.first()]
+    found: list[ResponseFormat | None] = [negotiation.best]
     for error in errors:
         assert found[-1] is not None
         found.append(negotiation.after_refusal(found[-1], error))
     assert found == offers
     # Nothing was accepted, so nothing is remembered.
-    assert negotiation.first() == SCHEMA
+    assert negotiation.best == SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -102,24 +101,24 @@ def test_a_judge_that_has_answered(
 ) -> None:
     negotiation = FormatNegotiation(takes_format=True)
     negotiation.accepted(accepted)
-    assert negotiation.first() == accepted
+    assert negotiation.best == accepted
     assert negotiation.after_refusal(refused, error) == other
 
 
 def test_a_model_that_is_known_to_take_no_format_is_asked_in_words() -> None:
     negotiation = FormatNegotiation(takes_format=False)
-    assert negotiation.first() == TEXT
+    assert negotiation.best == TEXT
     assert negotiation.after_refusal(TEXT, BARE) is None
 
 
 def test_one_odd_request_does_not_lower_the_format_for_all() -> None:
     """It was sent before the first answer came, refused for what it says, and taken once something else had changed."""
     negotiation = FormatNegotiation(takes_format=True)
-    odd = negotiation.after_refusal(negotiation.first(), BARE)
+    odd = negotiation.after_refusal(negotiation.best, BARE)
     assert odd == OBJECT
     negotiation.accepted(SCHEMA)  # another request, in the meantime
     negotiation.accepted(odd)
-    assert negotiation.first() == SCHEMA
+    assert negotiation.best == SCHEMA
 
 
 def test_a_server_that_takes_its_word_back_is_believed() -> None:
@@ -129,7 +128,7 @@ def test_a_server_that_takes_its_word_back_is_believed() -> None:
     other = negotiation.after_refusal(SCHEMA, FORMAT)
     assert other == OBJECT
     negotiation.accepted(other)
-    assert negotiation.first() == OBJECT
+    assert negotiation.best == OBJECT
 
 
 def test_what_is_left_out_stays_left_out() -> None:
@@ -137,7 +136,7 @@ def test_what_is_left_out_stays_left_out() -> None:
     other = negotiation.after_refusal(SCHEMA, SEED)
     assert other is not None
     negotiation.accepted(other)
-    assert negotiation.first() == ResponseFormat("json_schema", NO_SEED)
+    assert negotiation.best == ResponseFormat("json_schema", NO_SEED)
 
 
 def test_the_ladder_ends_after_five_steps_whatever_is_said() -> None:

@@ -69,6 +69,7 @@ def test_nothing_survives_that_opens_closes_or_hides(fields: dict[str, Any]) -> 
     line.encode("utf-8")
 
 
+@pytest.mark.slow
 def test_the_whole_of_unicode() -> None:
     everything = "".join(map(chr, range(0x110000)))
     kept = set(fenced({"answer": everything}).split("\n")[1])

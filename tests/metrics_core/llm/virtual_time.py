@@ -12,15 +12,11 @@ from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_LIMITS, Access, CallLimits
-from answerkey.metrics_core.llm.async_ledger import AsyncLedger
-from answerkey.metrics_core.llm.availability import Unavailable
+from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.ledger import AsyncLedger
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.request import Message, Request
-from answerkey.metrics_core.llm.response import NoUsableReply
-from answerkey.metrics_core.llm.response_format import FormatNegotiation
-from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
-from answerkey.metrics_core.llm.transport import CallError, Reply
+from answerkey.metrics_core.llm.request import CallError, CallFailed, CallSkipped, Message, Reply, Request
 
 T = TypeVar("T")
 
@@ -83,13 +79,10 @@ class Server:
     answered: int = 0
     asked: list[str] = field(default_factory=list)
 
-    async def prepare(self, model: ModelRef) -> None:
-        """As `Transport.prepare`."""
-
     async def send(
         self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
     ) -> Reply:
-        """As `Transport.send`."""
+        """As `provider.complete`."""
         number = self.calls
         self.calls += 1
         self.asked.append(messages[-1]["content"])
@@ -146,20 +139,17 @@ def ask(
         request = Request(model.label, "p@1", "", f"question {number}", "")
         try:
             return await client.ask(model, request, str, Bill())
-        except (NoUsableReply, Unavailable, BudgetUsedUp) as error:
+        except (CallFailed, CallSkipped) as error:
             return error
 
-    async def transports(_model: ModelRef) -> Server:
-        return server
+    async def prepared(_model: ModelRef) -> None:
+        """Nothing to prepare."""
 
     async def work() -> Outcome:
         opened = await AsyncLedger.open(ledger)
-        formats = FormatNegotiation(takes_format=False)
         try:
-            client = Client(
-                opened, Access(run="run"), limits, "judge", transports, lambda model: runtime.queue_of(model, limits),
-                lambda _model, _structured: formats,
-            )  # fmt: skip
+            client = Client(opened, Access(run="run"), limits, "judge", prepared)
+            client.complete = server.send
             began = now()
             found = await runtime.each(range(questions), lambda number: one(client, number), limits.concurrency)
             return Outcome(now() - began, found)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
 from answerkey.metrics_core import Sample, evaluate
-from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.metrics.bleu import corpus_bleu
 from answerkey.metrics_core.text import normalise
 
 TEXTS = st.lists(st.sampled_from([*"abcde", "-5", "3.14", "не", "A,", "d."]), min_size=1, max_size=9).map(" ".join)
@@ -27,6 +27,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_the_21_systems_of_the_e2e_challenge(shared: Path) -> None:
     folder = shared / "data" / "e2e_nlg"
     references = {row["id"]: row["references"] for row in read(folder / "e2e_references.jsonl")}
@@ -41,6 +42,7 @@ def test_the_21_systems_of_the_e2e_challenge(shared: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @given(st.data(), st.integers(1, 3))
 def test_corpus_bleu_is_sacrebleus(data: st.DataObject, n_references: int) -> None:
     rows = data.draw(st.lists(st.tuples(TEXTS, *[TEXTS] * n_references), min_size=1, max_size=8))
@@ -57,12 +59,6 @@ def test_missing_answers_count_in_the_brevity_penalty(rows: list[tuple[str, str]
     oracle = BLEU(lowercase=True).corpus_score([answer for answer, _ in rows], [[text for _, text in rows]])
     stats = summed(Sample(str(i), answer or None, [text]) for i, (answer, text) in enumerate(rows))
     assert corpus_bleu(stats) == pytest.approx(min(1.0, oracle.score / 100), rel=0, abs=1e-12)
-
-
-def test_statistics_survive_being_stored() -> None:
-    stats = BleuStats(9, 8, (5, 4, 3, 2), (9, 8, 7, 6))
-    assert stats.flat == [9, 8, 5, 4, 3, 2, 9, 8, 7, 6]
-    assert BleuStats.of_flat(json.loads(json.dumps(stats.flat))) == stats
 
 
 def test_a_release_that_says_nothing_scores_zero() -> None:

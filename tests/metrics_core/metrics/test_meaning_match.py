@@ -13,9 +13,9 @@ from answerkey.metrics_core.judges.judge_metric import check, request
 from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
+from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.reply import ReplyScore, read_scores
-from answerkey.metrics_core.llm.response import NoUsableReply
-from answerkey.metrics_core.llm.spending import Bill
+from answerkey.metrics_core.llm.request import CallFailed
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline
 from tests.judge_server import Body, JudgeServer, Reply, data_of
 from tests.metrics_core.judges.measuring import judged
@@ -196,7 +196,7 @@ def test_golden_parser(index: int, shared: Path, judge_server: Start) -> None:
         assert isinstance(found.outcome, Failed)
         assert found.outcome.code == expected
         # One repair; an empty reply cannot be repaired.
-        assert server.n_requests == found.outcome.attempts == (6 if expected == "empty_reply" else 2)
+        assert server.n_requests == found.outcome.attempts == (3 if expected == "empty_reply" else 2)
 
 
 @pytest.mark.parametrize("index", [n for n, code in enumerate(PARSER) if code not in ("scored", None, "empty_reply")])
@@ -210,7 +210,7 @@ def test_golden_replies_that_a_repair_mends(index: int, shared: Path, judge_serv
 def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, ReplyScore]:
     """The reply of a server as `read_scores` reads it, by way of the client."""
     options = JudgeOptions(judges=(f"openai/m@{server.url}",))
-    [(judge, _)] = options.seats()
+    [(judge, _)] = options.jurors()
 
     async def ask() -> dict[str, ReplyScore]:
         async with runtime.connect(NO_ACCESS, options.limits, "judge", lambda: check(options)) as client:
@@ -227,7 +227,7 @@ def test_golden_parser_with_the_declared_names(index: int, shared: Path, judge_s
     server = judge_server(lambda _: case["reply"])
     status = case.get("status")
     if status in {"no_score_fields", "not_object", "no_answer"}:
-        with pytest.raises(NoUsableReply) as caught:
+        with pytest.raises(CallFailed) as caught:
             read_over_http(server, case["declared"])
         # What is empty never comes to the reader: the client takes it for a fault of the server.
         assert caught.value.code == ("empty_reply" if status == "no_answer" else status)

@@ -7,8 +7,9 @@ import pytest
 from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.judges.probes import known_answers
 from answerkey.metrics_core.measurement import Failed, Measurement
-from answerkey.metrics_core.metrics.preference import _PAIRS, Preference
+from answerkey.metrics_core.metrics.preference import Preference
 from tests.judge_server import Body, Brain, JudgeServer, data_of
 from tests.metrics_core.judges.asking import options
 
@@ -36,7 +37,7 @@ def fair(body: Body) -> str:
 
 def judged(server: JudgeServer, samples: list[Sample] = SAMPLES, **changes: object) -> list[Measurement]:
     asked = options(server, **changes)
-    return Preference(judge=asked.judge, access=asked.access, rivals=RIVALS, against="abc").measure(samples)
+    return Preference(judge=asked.judge, access=asked.access, baseline_answers=RIVALS, against="abc").measure(samples)
 
 
 def test_both_orders_are_asked_and_only_where_there_is_something_to_choose() -> None:
@@ -47,18 +48,17 @@ def test_both_orders_are_asked_and_only_where_there_is_something_to_choose() -> 
     lyon, paris = "It is Lyon.", "It is Paris."
     assert sorted(pairs) == [(lyon, paris), (lyon, paris), (paris, lyon), (paris, lyon)]
     assert [one.values.get("preferred") for one in found] == [1.0, 0.0, 0.5, 1.0, 0.0, None, None]
-    assert [one.values.get("consistent") for one in found] == [1.0] * 5 + [None, None]
-    assert [one.values.get("first") for one in found] == [0.5] * 5 + [None, None]
     assert [one.reason for one in found[2:]] == [
         "both answers are the same", "the baseline's answer is blank", "blank answer",
         "the baseline has no answer to this question", "no question: it is missing or blank",
     ]  # fmt: skip
-    assert dict(found[1].details) == {"verdict": "baseline preferred", "orders": ["first", "second"]}
+    assert dict(found[1].details) == {"verdict": "baseline preferred"}
     assert "|against:abc|blank:zero" in found[0].signature
 
 
-def test_a_judge_that_prefers_the_worse_answers_is_stopped_and_one_that_the_order_sways_is_not() -> None:
-    better = {question: good for _, question, good, _ in _PAIRS}
+def test_a_judge_that_prefers_the_worse_answers_is_stopped_and_so_is_one_that_the_order_sways() -> None:
+    pairs = known_answers("preference").items()
+    better = {probe.sample.question: probe.sample.answer if probe.most == 1 else other for probe, other in pairs}
 
     def brain(right: str, wrong: str) -> Brain:
         def choose(body: Body) -> str:
@@ -70,16 +70,18 @@ def test_a_judge_that_prefers_the_worse_answers_is_stopped_and_one_that_the_orde
     with JudgeServer(brain("first", "second")) as server:
         found = judged(server, SAMPLES[:2], probes="always")
         assert [one.values["preferred"] for one in found] == [1.0, 0.0]
-        assert server.n_requests == 2 * len(_PAIRS) + 4
+        assert server.n_requests == 2 * len(pairs) + 4
     with JudgeServer(brain("second", "first")) as server:
         found = judged(server, SAMPLES[:2], probes="always")
-        assert server.n_requests == 2 * len(_PAIRS)
+        assert server.n_requests == 2 * len(pairs)
     for one in found:
         assert "judge stopped" in str(one.outcome)
-        assert f"was right on 0 of {len(_PAIRS)} probes" in str(one.outcome)
+        assert f"was right on 0 of {len(pairs)} probes" in str(one.outcome)
     with JudgeServer(lambda _body: say("first")) as server:
         found = judged(server, SAMPLES[:2], probes="always")
-    assert [(one.values["preferred"], one.values["first"]) for one in found] == [(0.5, 1.0)] * 2
+        assert server.n_requests == 2 * len(pairs)
+    for one in found:
+        assert f"gave no verdict on {len(pairs)} of {len(pairs)} probes; the first: order_decided" in str(one.outcome)
 
 
 def test_what_is_set_is_sent() -> None:
@@ -91,21 +93,18 @@ def test_what_is_set_is_sent() -> None:
     assert sent == [(0.7, 300)] * 2 + [(0.0, 1_024)] * 2
 
 
-@pytest.mark.parametrize(("verdict", "first"), [("first", 1.0), ("second", 0.0)])
-def test_a_judge_that_goes_by_the_order_gives_ties_and_its_bias_shows(verdict: str, first: float) -> None:
-    with JudgeServer(lambda _body: say(verdict)) as server:
-        found = judged(server, SAMPLES[:2])
-    assert [dict(one.values) for one in found] == [{"preferred": 0.5, "consistent": 0.0, "first": first}] * 2
-    assert found[0].details["verdict"] == "tie"
-
-
-def test_a_tie_in_one_order_is_a_tie() -> None:
-    def half(body: Body) -> str:
-        return say("second" if data_of(body)["second"] == "It is Paris." else "tie")
-
-    with JudgeServer(half) as server:
+@pytest.mark.parametrize(
+    ("verdicts", "why"),
+    [
+        ({"It is Paris.": "first", "It is Lyon.": "first"}, "the answer shown first was preferred in both orders"),
+        ({"It is Paris.": "second", "It is Lyon.": "second"}, "the answer shown second was preferred in both orders"),
+        ({"It is Paris.": "tie", "It is Lyon.": "second"}, "a tie in one order only"),
+    ],
+)
+def test_a_pair_that_the_order_decides_has_no_number(verdicts: dict[str, str], why: str) -> None:
+    with JudgeServer(lambda body: say(verdicts[data_of(body)["first"]])) as server:
         [found] = judged(server, SAMPLES[:1])
-    assert dict(found.values) == {"preferred": 0.5, "consistent": 0.0, "first": 0.25}
+    assert found.outcome == Failed("order_decided", why, 2)
 
 
 def test_a_judge_that_cannot_be_read_in_one_order_fails() -> None:

@@ -14,7 +14,7 @@ FILE = Path(__file__).resolve().parents[1] / "data" / "offline_traps.jsonl"
 TRAPS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 
 FLOORS = {
-    "reversed roles": (12, 16), "denials": (15, 17), "lists": (13, 15), "near-miss entities": (13, 18),
+    "reversed roles": (12, 16), "denials": (16, 17), "lists": (13, 15), "near-miss entities": (12, 18),
     "dates": (14, 14), "units and numbers": (14, 16), "hedges and refusals": (12, 14), "Spanish": (8, 8),
     "Catalan": (6, 6), "Basque": (6, 6), "Galician": (6, 6), "German": (4, 4),
 }  # fmt: skip

@@ -12,15 +12,12 @@ from answerkey.metrics_core.offline_judge.model import FILE, load, parse
 STUMPS = {
     "features": ["a", "b"],
     # a <= 1: -1; else b <= 5: 2, else 3. Then a constant.
-    "trees": [
-        {"feature": [0, -1, 1, -1, -1], "threshold": [1, 0, 5, 0, 0], "left": [1, 0, 3, 0, 0],
-         "right": [2, 0, 4, 0, 0], "value": [0, -1, 0, 2, 3]},
-        {"feature": [-1], "threshold": [0], "left": [0], "right": [0], "value": [0.5]},
-    ],
+    "trees": {"roots": [0, 5], "feature": [0, 0, 1, 0, 0, 0], "threshold": [1, 0, 5, 0, 0, 0],
+              "children": [1, 2, 1, 1, 3, 4, 3, 3, 4, 4, 5, 5], "value": [0, -1, 0, 2, 3, 0.5], "depth": 2},
     "base": 0.0, "scale": 1.0, "slope": 1.0, "offset": 0.0, "rules": {}, "errors": [0.01, 0.05],
     "borders": {"claims": [0.9, 0.7]}, "against": [0.5, 1, -1], "agreement": {}, "limits": {}, "trained_on": {},
-    "against_trees": [{"feature": [0, -1, -1], "threshold": [1, 0, 0], "left": [1, 0, 0], "right": [2, 0, 0],
-                       "value": [0, -4, 4]}],
+    "against_trees": {"roots": [0], "feature": [0, 0, 0], "threshold": [1, 0, 0], "children": [1, 2, 1, 1, 2, 2],
+                      "value": [0, -4, 4], "depth": 1},
     "against_base": 0.5, "words": {"the": 0.1},
     "centroids": {"mean": [1.0, 0.0], "spread": [2.0, 1.0], "points": [[0.0, 0.0], [3.0, 4.0]], "limit": 1.5},
 }  # fmt: skip
@@ -57,16 +54,6 @@ def test_right_and_wrong_answers_are_weighed_by_a_curve_and_by_trees() -> None:
     # The curve says 1.5, the trees .5 - 4 and .5 + 4.
     expected = [1 / (1 + np.exp(1.0)), 1 / (1 + np.exp(-3.0))]
     assert parse(STUMPS).outweighs(few, many).tolist() == pytest.approx(expected)
-
-
-def test_a_tree_with_too_many_leaves_is_refused() -> None:
-    n = 33
-    chain = {
-        "feature": [0, -1] * n + [-1], "threshold": [0.0] * (2 * n + 1), "left": [*range(1, 2 * n + 1), 0],
-        "right": [at + 2 if at % 2 == 0 else 0 for at in range(2 * n)] + [0], "value": [1.0] * (2 * n + 1),
-    }  # fmt: skip
-    with pytest.raises(ValueError, match="a tree has 34 leaves, at most 32 are expected"):
-        parse({**STUMPS, "trees": [chain]})
 
 
 def test_borders_are_those_of_the_largest_error_that_is_accepted() -> None:

@@ -11,8 +11,8 @@ import pytest
 from answerkey.metrics_core.offline_judge.matcher import Pair
 from answerkey.metrics_core.offline_judge.model import load
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
-from _matcher_data import TRAINED_ON, Side, held_back, pair_of, question_key, read_rows
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks/studies"))
+from _matcher_data import TRAINED_ON, Side, held_back, pair_of, question_key, rarities, read_rows
 from _matcher_made import taught
 from _matcher_training import best, border
 from train_matcher import trainable
@@ -55,3 +55,10 @@ def test_a_border_leaves_the_accepted_share_on_the_wrong_side() -> None:
         # A verdict is wrong and stands where the right one's probability is below 1 - border.
         assert np.mean(right < 1 - border(right, error)) == pytest.approx(error, abs=0.0011)
     assert border(right[:50], 0.01) == 1.0
+
+
+def test_stems_of_many_texts_are_less_rare_and_those_of_few_are_left_out() -> None:
+    texts = [f"the river {i}" for i in range(8)] + [f"a lake {i}" for i in range(8, 16)]
+    found = rarities(texts, least=8)
+    assert found == {"a": 0.25, "lake": 0.25, "river": 0.25, "the": 0.25}
+    assert rarities(reversed(texts), least=8) == found

@@ -150,6 +150,7 @@ def test_the_same_twice_with_and_without_kept_embeddings(tmp_path: Path) -> None
     assert list((tmp_path / "cache").iterdir())
 
 
+@pytest.mark.slow
 def test_no_client_of_any_provider_is_imported() -> None:
     code = (
         "import sys; from metrics_core import Sample, evaluate\n"

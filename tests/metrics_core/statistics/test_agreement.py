@@ -185,22 +185,6 @@ def test_perfect_agreement_is_not_certain() -> None:
     assert interval_of(found.kappa) == (pytest.approx(1 - 2 * 0.1611, abs=1e-3), 1.0, "unseen")
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "labels", "message"),
-    [
-        ([], [], "verdicts and labels: there are no rows"),
-        ([1, 0], [1], "verdicts and labels: 2 and 1 rows are not the same rows"),
-        ([0.5], [1], r"verdicts: only 0 and 1 are allowed, not 0\.5"),
-        ([1], [2], "labels: only 0 and 1 are allowed, not 2"),
-        ([1], [math.nan], "labels: row 0 is not a finite number"),
-    ],
-)
-def test_unusable_rows_are_refused(verdicts: list[float], labels: list[float], message: str) -> None:
-    for function in (agreement, confusion):
-        with pytest.raises(ValueError, match=message):
-            function(verdicts, labels)
-
-
 SHARES = [(0.62, 0.06, 0.08, 0.24), (0.85, 0.04, 0.03, 0.08), (0.3, 0.15, 0.1, 0.45)]
 
 
@@ -390,16 +374,3 @@ def test_the_best_threshold_is_held_about_19_times_in_20() -> None:
         found = best_threshold(rng.normal(2.0 * labels, 1), labels, resamples=200, seed=seed)
         intervals.append(found and found.interval)
     assert 0.93 <= held(intervals, truth) <= 0.98
-
-
-@pytest.mark.parametrize("function", [auroc, best_threshold])
-def test_unusable_scores_are_refused(function: object) -> None:
-    assert callable(function)
-    with pytest.raises(ValueError, match="scores and labels: 1 and 2 rows are not the same rows"):
-        function([0.5], [1, 0])
-    with pytest.raises(ValueError, match="scores: row 0 is not a finite number"):
-        function([math.nan, 0.5], [1, 0])
-    with pytest.raises(ValueError, match=r"labels: only 0 and 1 are allowed, not 0\.5"):
-        function([0.1, 0.2], [0.5, 1])
-    with pytest.raises(ValueError, match="scores and labels: there are no rows"):
-        function([], [])

@@ -1,7 +1,5 @@
 """The shared ground of the statistics: checks, clusters, and intervals of sums of row effects."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,47 +7,18 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
 from answerkey.metrics_core.statistics.clustered import (
-    check_same_rows,
     codes_of,
     design_effect,
     mean,
     mean_interval,
-    numbers,
     proportion_interval,
     standard_deviation,
     unit_sums,
-    zeros_and_ones,
 )
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, unseen
 from tests.metrics_core.statistics.simulations import held
 
 SCORE = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([0.5, math.nan], "scores: row 1 is not a finite number"),
-        ([math.inf, 0.5], "scores: row 0 is not a finite number"),
-        ([[0.5], [0.2]], r"scores: one number per row is needed, and the shape is \(2, 1\)"),
-    ],
-)
-def test_numbers_must_be_finite_and_one_per_row(values: list[float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        numbers(values, "scores")
-
-
-def test_zeros_and_ones_may_be_booleans_and_nothing_between() -> None:
-    assert zeros_and_ones([True, False, 1, 0.0], "labels").tolist() == [1, 0, 1, 0]
-    with pytest.raises(ValueError, match=r"labels: only 0 and 1 are allowed, not 0\.5"):
-        zeros_and_ones([1, 0.5], "labels")
-
-
-def test_rows_that_cannot_be_paired_are_refused() -> None:
-    with pytest.raises(ValueError, match="old and new: 2 and 1 rows are not the same rows"):
-        check_same_rows(np.zeros(2), np.zeros(1), "old and new")
-    with pytest.raises(ValueError, match="old and new: there are no rows"):
-        check_same_rows(np.zeros(0), np.zeros(0), "old and new")
 
 
 def test_clusters_are_numbered_and_a_row_without_one_is_on_its_own() -> None:
@@ -62,8 +31,6 @@ def test_clusters_are_numbered_and_a_row_without_one_is_on_its_own() -> None:
 def test_clusters_of_one_row_are_no_clusters() -> None:
     assert codes_of(None, 3) is None
     assert codes_of(["a", "b", None], 3) is None
-    with pytest.raises(ValueError, match="clusters: 2 of them for 3 rows"):
-        codes_of(["a", "b"], 3)
 
 
 @given(st.lists(SCORE, min_size=1, max_size=50))

@@ -11,7 +11,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.metrics.bleu import BleuStats, bleu_extremes, corpus_bleu
+from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
 from answerkey.metrics_core.statistics.intervals import (
     Interval,
@@ -119,8 +119,8 @@ def test_the_bootstrap_is_repeatable_and_follows_its_seed_and_level() -> None:
 
 
 def test_the_bootstrap_resamples_rows_of_statistics() -> None:
-    good = BleuStats(5, 5, (5, 4, 3, 2), (5, 4, 3, 2)).flat
-    poor = BleuStats(5, 5, (2, 1, 0, 0), (5, 4, 3, 2)).flat
+    good = [5, 5, 5, 4, 3, 2, 5, 4, 3, 2]
+    poor = [5, 5, 2, 1, 0, 0, 5, 4, 3, 2]
     stats = np.array([good, poor] * 20)
     interval = bootstrap(stats, BLEU, seed=1, resamples=300)
     assert interval is not None

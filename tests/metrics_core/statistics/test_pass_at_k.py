@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 from scipy.stats import binom, hypergeom
 
-from answerkey.metrics_core.statistics.pass_at_k import pass_at_k, pass_hat_k
+from answerkey.metrics_core.statistics.intervals import pass_at_k, pass_hat_k
 
 CASES = [(n, right, k) for n in range(1, 7) for right in range(n + 1) for k in range(1, n + 1)]
 
@@ -26,10 +26,3 @@ def test_they_are_unbiased(p: float, n: int, k: int) -> None:
     chances = binom(n, p).pmf(range(n + 1))
     assert sum(c * pass_at_k(n, right, k) for right, c in enumerate(chances)) == pytest.approx(1 - (1 - p) ** k)
     assert sum(c * pass_hat_k(n, right, k) for right, c in enumerate(chances)) == pytest.approx(p**k)
-
-
-@pytest.mark.parametrize(("n", "right", "k"), [(3, 1, 4), (3, 1, 0), (3, 4, 2), (3, -1, 2)])
-def test_what_is_no_subset_is_refused(n: int, right: int, k: int) -> None:
-    for chance in (pass_at_k, pass_hat_k):
-        with pytest.raises(ValueError, match=r"it takes 1 <= k <= n and 0 <= right <= n"):
-            chance(n, right, k)

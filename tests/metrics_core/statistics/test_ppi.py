@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.statistics.agreement import Confusion, agreement, confusion
 from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
-from answerkey.metrics_core.statistics.clustered import mean_interval, numbers
+from answerkey.metrics_core.statistics.clustered import mean_interval
+from answerkey.metrics_core.statistics.paired import paired_difference
 from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_difference, ppi_mean, rogan_gladen
 from tests.metrics_core.statistics.simulations import held
 
@@ -40,21 +41,23 @@ def test_the_estimate_by_hand() -> None:
     known, rest = np.array([1.0, 1, 0, 0] * 30), np.array([1.0, 0, 1, 1, 1, 0] * 30)
     truth = np.array([1.0, 1, 0, 0, 1, 1, 0, 1] * 15)
     found = ppi_mean([*known, *rest], [*truth.tolist(), *[None] * 180])
-    weight = scipy.stats.linregress(known, truth).slope / (1 + 120 / 180)
+    slope = scipy.stats.linregress(known, truth).slope
+    weight = slope / (1 + 120 / 180)
     assert found.weight == pytest.approx(weight)
     assert (found.labelled, found.unlabelled) == (120, 180)
-    corrections, predictions = truth - weight * known, weight * rest
-    assert found.value == pytest.approx(corrections.mean() + predictions.mean())
-    # The squared distances to the ends of both means are added up.
-    of_truth = bounded_mean(corrections, low=-weight, high=1.0)
-    of_rest = bounded_mean(predictions, low=0.0, high=weight)
-    assert of_truth is not None
-    assert of_rest is not None
-    below = math.hypot(corrections.mean() - of_truth.low, predictions.mean() - of_rest.low)
-    above = math.hypot(of_truth.high - corrections.mean(), of_rest.high - predictions.mean())
-    assert found.interval == (pytest.approx(found.value - below), pytest.approx(found.value + above), "ppi")
+    corrections = truth - slope * known
+    assert found.value == pytest.approx((truth - weight * known).mean() + (weight * rest).mean())
+    # One number a row: slope * score, and for the 120 of 300 rows with a label 300 / 120 times the correction.
+    rows = slope * np.r_[known, rest] + corrections.mean()
+    rows[:120] += (corrections - corrections.mean()) * 300 / 120
+    worst = slope + corrections.mean() + (-slope - corrections.mean()) * 300 / 120
+    best = corrections.mean() + (1 - corrections.mean()) * 300 / 120
+    interval = bounded_mean(rows, low=worst, high=best)
+    assert interval is not None
+    assert found.interval == (pytest.approx(interval.low), pytest.approx(interval.high), "ppi")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("labels", "sensitivity", "specificity"), [(10, 0.95, 0.95), (30, 0.95, 0.95), (30, 0.8, 0.7)])
 def test_a_few_labels_hold_the_truth_whatever_the_judge(labels: int, sensitivity: float, specificity: float) -> None:
     rng = np.random.default_rng(7)
@@ -123,18 +126,13 @@ def test_a_single_label_has_no_interval_and_none_is_refused() -> None:
     found = ppi_mean([1, 0, 1], [None, 1.0, None])
     assert (found.value, found.interval, found.weight) == (1.0, None, 0.0)
     assert ppi_mean([1, 0, 1], [0.0, 1.0, None], clusters=["a", "a", "b"]).interval is None
-    with pytest.raises(ValueError, match="labels: at least one row must have one"):
-        ppi_mean([1, 0], [None, None])
-    with pytest.raises(ValueError, match="labels: 1 of them for 2 rows"):
-        ppi_mean([1, 0], [1.0])
-    with pytest.raises(ValueError, match="labels: row 1 is not a finite number"):
-        ppi_mean([1, 0], [None, math.nan])
 
 
 JUDGE = (0.95, 0.72)
 """Sensitivity and specificity; where 70 % are right, that is a kappa of .7."""
 
 
+@pytest.mark.slow
 def test_100_labels_of_1000_with_a_judge_of_kappa_7() -> None:
     rng = np.random.default_rng(3)
     truth = (rng.random((800, 1000)) < 0.7).astype(float)
@@ -143,8 +141,8 @@ def test_100_labels_of_1000_with_a_judge_of_kappa_7() -> None:
     assert pooled is not None
     assert pooled.value == pytest.approx(0.7, abs=0.01)
     found = [ppi_mean(f, labelled(y, 100)) for f, y in zip(verdicts, truth, strict=True)]
-    assert 0.93 <= held((one.interval for one in found), 0.7) <= 0.97
-    alone = [mean_interval(numbers(y[:100], "labels"), None) for y in truth]
+    assert 0.93 <= held((one.interval for one in found), 0.7) <= 0.985
+    alone = [mean_interval(np.asarray(y[:100], float), None) for y in truth]
     widths = [i.high - i.low for i in alone if i]
     assert np.mean([width(one) for one in found]) < 0.85 * np.mean(widths)
     assert np.mean([width(one) < w for one, w in zip(found, widths, strict=True)]) > 0.98
@@ -153,6 +151,7 @@ def test_100_labels_of_1000_with_a_judge_of_kappa_7() -> None:
     assert np.mean([one.value for one in found]) == pytest.approx(0.7, abs=0.004)
 
 
+@pytest.mark.slow
 def test_a_difference_of_releases_is_corrected_and_held() -> None:
     rng = np.random.default_rng(4)
     old = (rng.random((300, 800)) < 0.65).astype(float)
@@ -176,8 +175,6 @@ def test_only_rows_labelled_in_both_releases_count_as_labelled() -> None:
     assert (found.labelled, found.unlabelled) == (2, 2)
     back = ppi_difference([1, 1, 0, 0], [0, 1, 0, 1], [1, 1, 0, None], [0, 1, None, 1])
     assert (back.value, back.weight) == (-found.value, found.weight)
-    with pytest.raises(ValueError, match="old_scores and new_scores: 1 and 2 rows"):
-        ppi_difference([0], [0, 1], [None], [None])
 
 
 @pytest.mark.slow
@@ -187,11 +184,172 @@ def test_clustered_corrections_hold_the_truth_19_times_in_20() -> None:
     truth = (rng.random((800, 500)) < share_).astype(float)
     verdicts = judged(rng, truth, *JUDGE)
     found = [ppi_mean(f, labelled(y, 200), clusters=clusters) for f, y in zip(verdicts, truth, strict=True)]
-    assert 0.93 <= held((one.interval for one in found), 2 / 3) <= 0.97
-    assert found[0].interval is not None
-    assert found[0].interval.method == "cluster-ppi-t"
+    assert held((one.interval for one in found), 2 / 3) >= 0.95
+    methods = {one.interval.method for one in found if one.interval}
+    assert methods == {"cluster-ppi", "cluster-bounded-mean"}
     plain = [ppi_mean(f, labelled(y, 200)).interval for f, y in zip(verdicts, truth, strict=True)]
     assert held(plain, 2 / 3) < 0.92
+
+
+def misjudged_clusters(
+    rng: np.random.Generator, n: int, size: int, share: float, whole: int, rows: int
+) -> tuple[PredictionPowered, float]:
+    """Rows of which .8 are right, and .3 in the `share` of clusters where the judge calls every row right.
+
+    Labelled are `whole` random clusters, or `rows` random rows of any cluster.
+
+    Returns:
+        The estimate and the true mean.
+    """
+    bad = rng.random(n) < share
+    truth = (rng.random((n, size)) < np.where(bad, 0.3, 0.8)[:, None]).astype(float)
+    verdicts = np.where(bad[:, None], 1.0, judged(rng, truth, 0.97, 0.97))
+    known = np.zeros((n, size), bool)
+    if whole:
+        known[rng.permutation(n)[:whole]] = True
+    else:
+        known.ravel()[rng.permutation(n * size)[:rows]] = True
+    labels = [float(label) if there else None for label, there in zip(truth.ravel(), known.ravel(), strict=True)]
+    clusters = np.repeat(np.arange(n), size).tolist()
+    return ppi_mean(verdicts.ravel(), labels, clusters=clusters), share * 0.3 + (1 - share) * 0.8
+
+
+def one_sided(found: list[tuple[PredictionPowered, float]]) -> tuple[float, float]:
+    """How often the lower end is too high, and the upper end too low."""
+    ends = [(one.interval, true) for one, true in found if one.interval]
+    assert len(ends) == len(found)
+    low = np.mean([interval.low > true for interval, true in ends])
+    return float(low), float(np.mean([interval.high < true for interval, true in ends]))
+
+
+CLUSTER_CELLS = [
+    (100, 10, 0.05, 6, 0),
+    (100, 10, 0.05, 10, 0),
+    (100, 10, 0.05, 20, 0),
+    (100, 10, 0.05, 40, 0),
+    (300, 5, 0.03, 30, 0),
+    (100, 10, 0.05, 0, 100),
+    (100, 10, 0.05, 0, 200),
+]
+
+
+@pytest.mark.parametrize("cell", [CLUSTER_CELLS[1], CLUSTER_CELLS[2]])
+def test_clusters_that_the_judge_misjudges_as_a_whole(cell: tuple[int, int, float, int, int]) -> None:
+    rng = np.random.default_rng(11)
+    errors = one_sided([misjudged_clusters(rng, *cell) for _ in range(60)])
+    # With t intervals, .15 to .17 of the lower ends were too high.
+    assert max(errors) <= 0.04
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", CLUSTER_CELLS)
+def test_clusters_that_the_judge_misjudges_as_a_whole_often(cell: tuple[int, int, float, int, int]) -> None:
+    rng = np.random.default_rng(12)
+    errors = one_sided([misjudged_clusters(rng, *cell) for _ in range(400)])
+    assert sum(errors) <= 0.06
+    assert max(errors) <= 0.03
+
+
+def releases(
+    rng: np.random.Generator,
+    rows: int,
+    *,
+    broken: float,
+    fixed: float,
+    old: tuple[float, float],
+    new: tuple[float, float],
+) -> list[np.ndarray]:
+    """Scores and labels of an old release that is right on .8, and of a new one; `old`, `new`: the judge's errors."""
+    before = (rng.random(rows) < 0.8).astype(float)
+    change = rng.random(rows)
+    after = np.where(before == 1, change >= broken / 0.8, change < fixed / 0.2).astype(float)
+    return [judged(rng, before, *old), judged(rng, after, *new), before, after]
+
+
+LENIENT = [(0.97, 0.69), (0.985, 0.60)]
+"""Sensitivity and specificity on a release that loses .05, which hide that loss, or more than it."""
+
+
+@pytest.mark.parametrize("errors", LENIENT)
+def test_a_judge_that_hides_the_loss_lets_nothing_pass(errors: tuple[float, float]) -> None:
+    rng, found = np.random.default_rng(13), []
+    for _ in range(150):
+        old, new, before, after = releases(rng, 1000, broken=0.09, fixed=0.04, old=(0.97, 0.85), new=errors)
+        found.append((ppi_difference(old, new, labelled(before, 200), labelled(after, 200)), -0.05))
+    assert np.mean([one.interval is not None and one.interval.low > -0.02 for one, _ in found]) <= 0.03
+    assert max(one_sided(found)) <= 0.05
+    # The labels alone have .107.
+    assert np.mean([width(one) for one, _ in found]) < 0.095
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("errors", [*LENIENT, (0.97, 0.85), (1.0, 0.5)])
+@pytest.mark.parametrize("labels", [20, 50, 100, 400])
+def test_differences_hold_the_truth_whatever_the_judge(errors: tuple[float, float], labels: int) -> None:
+    rng = np.random.default_rng([14, labels])
+    for broken, fixed in ((0.09, 0.04), (0.02, 0.0)):
+        found = []
+        for _ in range(500):
+            old, new, before, after = releases(rng, 1000, broken=broken, fixed=fixed, old=(0.97, 0.85), new=errors)
+            found.append((ppi_difference(old, new, labelled(before, labels), labelled(after, labels)), fixed - broken))
+        below, above = one_sided(found)
+        assert below + above <= 0.06
+        # .03, and two standard errors of 500 repetitions.
+        assert max(below, above) <= 0.045
+
+
+def test_differences_are_never_wider_than_the_labels_alone_and_mostly_much_narrower() -> None:
+    rng, widths = np.random.default_rng(15), []
+    for _ in range(40):
+        old, new, before, after = releases(rng, 1000, broken=0.08, fixed=0.06, old=(0.95, 0.9), new=(0.95, 0.9))
+        found = ppi_difference(old, new, labelled(before, 100), labelled(after, 100))
+        alone = paired_difference(before[:100], after[:100], binary=True).interval
+        assert alone is not None
+        widths.append((width(found), alone.high - alone.low))
+    assert all(mine <= labels for mine, labels in widths)
+    assert np.mean([mine for mine, _ in widths]) < 0.85 * np.mean([labels for _, labels in widths])
+
+
+def test_a_label_on_every_row_makes_it_the_difference_of_the_labels() -> None:
+    rng = np.random.default_rng(16)
+    old, new, before, after = releases(rng, 300, broken=0.08, fixed=0.06, old=(0.9, 0.7), new=(0.7, 0.9))
+    found = ppi_difference(old, new, before.tolist(), after.tolist())
+    expected = paired_difference(before, after, binary=True)
+    assert (found.value, found.interval, found.weight) == (expected.difference, expected.interval, 0.0)
+
+
+@pytest.mark.slow
+def test_rows_that_were_drawn_with_unequal_chances_are_weighted() -> None:
+    rng, found = np.random.default_rng(17), []
+    for _ in range(150):
+        old, new, before, after = releases(rng, 800, broken=0.1, fixed=0.02, old=(0.97, 0.85), new=(0.97, 0.6))
+        # Where the judge sees no change, which hides most of the loss, a row is drawn a fifth as often.
+        chances = np.where(old == new, 0.1, 0.5)
+        drawn = rng.random(800) < chances
+        labels = [
+            [float(v) if there else None for v, there in zip(side, drawn, strict=True)] for side in (before, after)
+        ]
+        found.append((ppi_difference(old, new, *labels, probabilities=chances), -0.08))
+    assert max(one_sided(found)) <= 0.05
+    assert np.mean([one.value for one, _ in found]) == pytest.approx(-0.08, abs=0.006)
+    # Without the chances, the drawn rows are taken for all.
+    naive = ppi_difference(old, new, *labels)
+    assert naive.value != pytest.approx(found[-1][0].value, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_many_different_chances_are_weighted_row_by_row() -> None:
+    rng, found = np.random.default_rng(18), []
+    for _ in range(100):
+        truth = (rng.random(600) < 0.7).astype(float)
+        verdicts = judged(rng, truth, 0.95, 0.8)
+        # Right answers are drawn more often, through something that the judge does not see.
+        chances = 0.1 + 0.3 * rng.random(600) + 0.3 * truth
+        drawn = rng.random(600) < chances
+        labels = [float(v) if there else None for v, there in zip(truth, drawn, strict=True)]
+        found.append((ppi_mean(verdicts, labels, probabilities=chances), 0.7))
+    assert max(one_sided(found)) <= 0.05
+    assert np.mean([one.value for one, _ in found]) == pytest.approx(0.7, abs=0.01)
 
 
 def test_rogan_and_gladens_estimate_by_hand() -> None:
@@ -229,13 +387,6 @@ def test_the_correction_stays_in_its_range_or_is_left_out(positive: int, counts:
         assert (found.interval is None) == (min(right + missed, fooled + caught) < 2)
         if found.interval is not None:
             assert 0 <= found.interval.low <= found.interval.high <= 1
-
-
-def test_unusable_counts_are_refused() -> None:
-    fair = Confusion(1, 0, 0, 1)
-    for positive, n, calibration in ((5, 4, fair), (-1, 4, fair), (0, 0, fair), (1, 2, Confusion(1, -1, 0, 1))):
-        with pytest.raises(ValueError, match="counts: 0 <= positive <= n"):
-            rogan_gladen(positive, n, calibration)
 
 
 @pytest.mark.parametrize(("share_", "n", "labels"), [(0.6, 1000, 100), (0.8, 500, 150), (0.3, 500, 200)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.compare.attribution import Changed, Difference, Movement, SignatureChange, diff, signature_changes
+from answerkey.tasks.compare.attribution import Changed, Difference, Movement, diff, signature_changes
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import Row, query
@@ -116,6 +116,7 @@ def test_a_rerun_differs_in_nothing(tmp_path: Path) -> None:
     assert all((one.change, one.parts) == (0.0, ()) for one in found.movements)
 
 
+@pytest.mark.slow
 def test_reports_without_a_common_row(tmp_path: Path) -> None:
     release(tmp_path, "a", [answer(1, "yes")])
     release(tmp_path, "b", [answer(2, "no")])
@@ -137,22 +138,22 @@ SIGNATURE = "meaning_match|v1|judge:openai/a@http://host:1|prompt:3fa2c1|parser:
         (SIGNATURE, ()),
         (
             SIGNATURE.replace("openai/a@", "openai/b@"),
-            (SignatureChange("judge", "judge", "openai/a@http://host:1", "openai/b@http://host:1"),),
+            (Changed("judge", "judge", "openai/a@http://host:1", "openai/b@http://host:1"),),
         ),
-        (SIGNATURE.replace("3fa2c1", "000000"), (SignatureChange("prompt", "prompt", "3fa2c1", "000000"),)),
-        (SIGNATURE.replace("parser:1", "parser:2"), (SignatureChange("parser", "parser", "1", "2"),)),
-        (SIGNATURE.replace("|v1|", "|v2|"), (SignatureChange("code", "version", "v1", "v2"),)),
+        (SIGNATURE.replace("3fa2c1", "000000"), (Changed("prompt", "prompt", "3fa2c1", "000000"),)),
+        (SIGNATURE.replace("parser:1", "parser:2"), (Changed("parser", "parser", "1", "2"),)),
+        (SIGNATURE.replace("|v1|", "|v2|"), (Changed("code", "version", "v1", "v2"),)),
         (
             SIGNATURE.replace("blank:zero", "blank:undefined"),
-            (SignatureChange("settings", "blank", "zero", "undefined"),),
+            (Changed("settings", "blank", "zero", "undefined"),),
         ),
         (
             SIGNATURE.replace("|blank", "|jury:mean|repeats:3|blank"),
-            (SignatureChange("judge", "jury", None, "mean"), SignatureChange("judge", "repeats", None, "3")),
+            (Changed("judge", "jury", None, "mean"), Changed("judge", "repeats", None, "3")),
         ),
     ],
 )  # fmt: skip
-def test_the_parts_of_two_signatures_that_differ(new: str, expected: tuple[SignatureChange, ...]) -> None:
+def test_the_parts_of_two_signatures_that_differ(new: str, expected: tuple[Changed, ...]) -> None:
     assert signature_changes(SIGNATURE, new) == expected
 
 

@@ -9,12 +9,13 @@ from scipy import stats
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.statistics.intervals import paired_proportions
-from answerkey.metrics_core.statistics.power import detectable_share, needed_for_share
+from answerkey.metrics_core.statistics.paired import paired_difference
+from answerkey.metrics_core.statistics.power import minimum_detectable, needed_to_show
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.compare import compare, compare_all, stored_comparisons
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.comparing_help import LENIENT, answer, release, row_of
+from tests.tasks.comparing_help import LENIENT, answer, release, releases, row_of
 from tests.tasks.staging_help import Row, jsonl, query, run
 
 N = 60
@@ -36,8 +37,7 @@ def new_rows() -> list[Row]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compare")
     metrics = ("exact_match", "token_overlap", "bleu")
-    release(folder, "old", old_rows(), metrics)
-    release(folder, "new", new_rows(), metrics)
+    releases(folder, {"old": old_rows(), "new": new_rows()}, metrics)
     return folder
 
 
@@ -58,9 +58,11 @@ def test_a_binary_field_by_hand(pair: Comparison) -> None:
     assert interval is not None
     assert (row.low, row.high) == pytest.approx(interval[:2])
     family = len(pair.overall)
-    assert row.mde == pytest.approx(detectable_share(60, 18 / 60, family=family))
+    changes = np.repeat([[0, 1], [1, 0], [1, 1]], [14, 4, 42], axis=0)
+    measured = paired_difference(*changes.T, binary=True)
+    assert row.mde == minimum_detectable(measured, family=family)
     assert row.mde_note is None
-    assert row.needed == needed_for_share(10 / 60, 18 / 60, family=family)
+    assert row.needed == needed_to_show(measured, family=family)
     # The label, the match and recall are 0 or 1 on every row, and they are the same on every row.
     assert {row_of(pair, name).fixed for name in ("exact_match.match", "token_overlap.recall")} == {14}
 
@@ -103,11 +105,15 @@ def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(home: Pa
 
 def test_candidates_are_corrected_for_together(tmp_path: Path) -> None:
     """Of 40 answers each candidate gets seven more right: p = 2 / 2^7 = 0.0156 alone."""
-    release(tmp_path, "base", [answer(i, "yes" if i < 20 else "no") for i in range(40)])
     names = ["a", "b", "c", "d"]
-    for place, name in enumerate(names):
-        fixed = range(20 + place, 27 + place)
-        release(tmp_path, name, [answer(i, "yes" if i < 20 or i in fixed else "no") for i in range(40)])
+    fixed = {"base": range(0)} | {name: range(20 + place, 27 + place) for place, name in enumerate(names)}
+    releases(
+        tmp_path,
+        {
+            name: [answer(i, "yes" if i < 20 or i in right else "no") for i in range(40)]
+            for name, right in fixed.items()
+        },
+    )
     alone = compare(Home(tmp_path), "d/base/v1", "d/a/v1")
     assert (alone.overall[0].finding, alone.overall[0].p_adjusted, alone.n_candidates) == ("better", 2 / 2**7, 1)
     pairs = [("d/base/v1", f"d/{name}/v1") for name in names]
@@ -165,8 +171,8 @@ def test_every_family_of_fields_is_kept_beside_the_others(home: Path) -> None:
 
 
 def test_the_order_of_the_rows_changes_nothing(tmp_path: Path, home: Path) -> None:
-    for name, rows in (("old", old_rows()), ("new", new_rows())):
-        release(tmp_path, name, rows[::-1], ("exact_match", "token_overlap", "bleu"))
+    reverse = {"new": new_rows()[::-1], "old": old_rows()[::-1]}
+    releases(tmp_path, reverse, ("exact_match", "token_overlap", "bleu"))
     assert compare(Home(tmp_path), "d/old/v1", "d/new/v1", seed=5) == compare(
         Home(home), "d/old/v1", "d/new/v1", seed=5
     )
@@ -225,8 +231,7 @@ def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path:
         return [answer(i, "yes" if (i % 20 < right) != (i % 10 == 0) else "no", i % 20 < right if i < 40 else None)
                 for i in range(100)]  # fmt: skip
 
-    release(tmp_path, "old", rows(12), ("exact_match", "bleu"))
-    release(tmp_path, "new", rows(16), ("exact_match", "bleu"))
+    releases(tmp_path, {"old": rows(12), "new": rows(16)}, ("exact_match", "bleu"))
     pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1", all_fields=True)
     row = row_of(pair, "exact_match.match")
     known = [float(i % 20 < 16) if i < 40 else None for i in range(100)]
@@ -282,8 +287,9 @@ def test_fields_of_one_report_only(tmp_path: Path) -> None:
 
 
 def test_a_row_in_another_slice_is_in_neither(tmp_path: Path) -> None:
-    release(tmp_path, "old", [answer(i, "yes", half="x" if i < 4 else "y") for i in range(8)])
-    release(tmp_path, "new", [answer(i, "no", half="x" if i < 5 else "y") for i in range(8)])
+    halves = {"old": ("yes", 4), "new": ("no", 5)}
+    rows = {name: [answer(i, text, half="xy"[i >= n]) for i in range(8)] for name, (text, n) in halves.items()}
+    releases(tmp_path, rows)
     pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     x, y = row_of(pair, "exact_match.match", "half=x"), row_of(pair, "exact_match.match", "half=y")
     assert (x.n_common, x.n_only_old, x.n_only_new, x.missing_old) == (4, 0, 1, {"other slice": 1})
@@ -294,8 +300,7 @@ def test_clusters_are_exchanged_whole(tmp_path: Path) -> None:
     # Ten clusters of ten rows that all change alike are ten observations and not a hundred.
     old = [answer(i, "no", cluster=f"c{i // 10}") for i in range(100)]
     new = [answer(i, "yes" if i // 10 < 8 else "no", cluster=f"c{i // 10}") for i in range(100)]
-    release(tmp_path, "old", old)
-    release(tmp_path, "new", new)
+    releases(tmp_path, {"old": old, "new": new})
     row = row_of(compare(Home(tmp_path), "d/old/v1", "d/new/v1"), "exact_match.match")
     assert (row.test, row.fixed, row.broken) == ("cluster sign-flip", 80, 0)
     assert row.p == pytest.approx(2 / 2**8)
@@ -311,15 +316,14 @@ def test_what_has_no_answer(home: Path, tmp_path: Path) -> None:
         compare(Home(home), "d/old/v1", "d/new/v1", fields=["label.right"])
     with pytest.raises(UserError, match=r"label\.right"):
         compare(Home(home), "d/old/v1", "d/new/v1", primary="label.right")
-    release(tmp_path, "one", [answer(1, "yes")])
-    found = release(tmp_path, "two", [answer(1, "no")])
-    row = row_of(compare(Home(tmp_path), "d/one/v1", found), "exact_match.match")
+    releases(tmp_path, {"one": [answer(1, "yes")], "two": [answer(1, "no")]})
+    row = row_of(compare(Home(tmp_path), "d/one/v1", "d/two/v1"), "exact_match.match")
     assert (row.difference, row.low, row.p, row.mde, row.finding) == (-1.0, None, 1.0, None, "not shown to differ")
 
 
 def test_length_warns_above_half_as_much_again(tmp_path: Path) -> None:
-    for name, length in (("old", 10), ("near", 15), ("far", 16)):
-        release(tmp_path, name, [answer(i, "y" * length) for i in range(3)])
+    lengths = {"old": 10, "near": 15, "far": 16}
+    releases(tmp_path, {name: [answer(i, "y" * length) for i in range(3)] for name, length in lengths.items()})
     assert compare(Home(tmp_path), "d/old/v1", "d/near/v1").warnings == ()
     [warning] = compare(Home(tmp_path), "d/old/v1", "d/far/v1").warnings
     assert warning.startswith("answers are 1.6 times longer: the median went from 10 to 16 characters.")
@@ -332,7 +336,7 @@ def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(tmp_path:
     """60 of 400 answers fixed; of 60 others the new release gives the same wrong answers, or none at all."""
     old = [answer(i, "yes" if i < 200 else "no") for i in range(400)]
     fixed = [answer(i, "yes" if i < 260 else "no") for i in range(400)]
-    ids = [release(tmp_path, "old", old), release(tmp_path, "fixed", fixed)]
+    ids = releases(tmp_path, {"fixed": fixed, "old": old})[::-1]
     ids.append(release(tmp_path, "some", fixed[10:]))
     ids.append(release(tmp_path, "many", [row for i, row in enumerate(fixed) if not 100 <= i < 155]))
     rows = {new: row_of(compare(Home(tmp_path), ids[0], new), "exact_match.match") for new in ids[1:]}

@@ -44,6 +44,7 @@ def home(evouna: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_neighbours_by_hand(home: Path, evouna: list[Row], old: str, new: str) -> None:
     labels = {name: {row["id"]: row["label"] for row in evouna if row["release"] == name} for name in (old, new)}
@@ -62,13 +63,13 @@ def test_what_may_be_said_of_the_five(home: Path) -> None:
     found = {}
     for old, new in PAIRS:
         row = row_of(compare(Home(home), f"evouna/{old}/v1", f"evouna/{new}/v1", primary=LABEL), LABEL)
-        found[new] = (row.finding, row.n_common, row.fixed, row.broken, f"{row.difference:+.4f}", f"{row.mde:.4f}")
-    # What would be shown allows for two fields, the labels and exact_match.
+        found[new] = (row.finding, row.n_common, row.fixed, row.broken, f"{row.difference:+.4f}", row.mde)
+    # What would be shown allows for two fields, the labels and exact_match. It is simulated; by formula it is this.
     assert found == {
-        "gpt35": ("worse", 1620, 217, 284, "-0.0414", "0.0431"),
-        "chatgpt": ("better", 1621, 234, 103, "+0.0808", "0.0354"),
-        "gpt4": ("better", 1621, 181, 100, "+0.0500", "0.0324"),
-        "newbing": ("not shown to differ", 1618, 144, 142, "+0.0012", "0.0327"),
+        "gpt35": ("worse", 1620, 217, 284, "-0.0414", pytest.approx(0.0431, rel=0.05)),
+        "chatgpt": ("better", 1621, 234, 103, "+0.0808", pytest.approx(0.0354, rel=0.05)),
+        "gpt4": ("better", 1621, 181, 100, "+0.0500", pytest.approx(0.0324, rel=0.05)),
+        "newbing": ("not shown to differ", 1618, 144, 142, "+0.0012", pytest.approx(0.0327, rel=0.05)),
     }
 
 
@@ -87,6 +88,7 @@ def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return compare(Home(folder), *ids, all_fields=True)
 
 
+@pytest.mark.slow
 def test_overlap_rises_while_the_answers_get_worse(drift: Comparison) -> None:
     label = row_of(drift, LABEL)
     assert (label.finding, f"{label.old:.3f}", f"{label.new:.3f}") == ("worse", "0.840", "0.511")
@@ -96,6 +98,7 @@ def test_overlap_rises_while_the_answers_get_worse(drift: Comparison) -> None:
         assert row_of(drift, name).finding == "worse", name
 
 
+@pytest.mark.slow
 def test_the_shift_of_length_is_warned_of_first(drift: Comparison) -> None:
     [warning] = drift.warnings
     assert warning.startswith("answers are 132 times shorter: the median went from 527.5 to 4 characters.")

@@ -182,6 +182,9 @@ def test_policy_files(tmp_path: Path) -> None:
     assert [rule.text for rule in read_policy(str(file)).rules] == [
         "label.correct >= -0.02", "label.correct[lang=ru] >= -0.05", "coverage >= 0.95",
     ]  # fmt: skip
+    file.write_text("primary: label.correct\nmargin: 0.02\nrules:\n  - label.correct >= -0.05\n  - recall > 0\n")
+    with pytest.raises(UserError, match=r"gate.yaml:5: rule 'recall > 0': not understood; write METRIC.FIELD >= -0"):
+        read_policy(str(file))
     file.write_text("primary: [a\nmargin: 1")
     with pytest.raises(UserError, match=r"gate.yaml:2: not YAML"):
         read_policy(str(file))
@@ -209,7 +212,7 @@ def test_policy_files(tmp_path: Path) -> None:
 def test_a_policy_may_be_its_own_text() -> None:
     texts = ("primary: label.correct\nmargin: 0.02\n", '{"primary": "label.correct", "margin": 0.02}')
     assert {read_policy(text) for text in texts} == {policy(0.02)}
-    with pytest.raises(UserError, match=r"^policy: margin: missing"):
+    with pytest.raises(UserError, match=r"^policy:1: margin: missing"):
         read_policy("{primary: label.correct}")
     with pytest.raises(UserError, match=r"^policy:2: not YAML"):
         read_policy("primary: [a\nmargin: 1")
@@ -245,9 +248,10 @@ def test_two_reports_of_one_release_go_by_their_versions(tmp_path: Path) -> None
     for _ in range(2):
         run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", rows), release="r"), ["exact_match"])
     found = gate(Home(tmp_path), "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
-    assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, all 2 rules hold: exact_match.match went")
+    assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, every rule holds: exact_match.match went")
 
 
+@pytest.mark.slow
 def test_a_release_stands_for_its_newest_report_with_the_fields_of_the_policy(tmp_path: Path) -> None:
     def evaluated(release: str, metric: str, answer: str = "yes") -> None:
         rows = [{"id": f"q{i}", "reference": "yes", "answer": answer} for i in range(300)]
@@ -265,6 +269,7 @@ def test_a_release_stands_for_its_newest_report_with_the_fields_of_the_policy(tm
     assert (found.new, found.verdict.outcome) == ("faq/new/v3", "INCOMPLETE")
 
 
+@pytest.mark.slow
 def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) -> None:
     """Good on the old release, never tried on the new one, then bad on it."""
     name, labels = "judge.match", {f"q{i:04}": i >= 50 for i in range(500)}
@@ -301,7 +306,7 @@ def test_junit_has_one_case_per_rule_and_survives_any_name() -> None:
     nasty = '<script>alert(1)</script> "><img onerror=x> & \x00\x1b[31m \ud800 ]]> \u202e'
     outcomes = ("PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE")
     rules = tuple(RuleOutcome(f"rule {nasty} {one}", one, f"why {nasty}") for one in outcomes)
-    written = junit(ReleaseVerdict(nasty, "new", FIELD, 0.02, Verdict("FAIL", nasty, rules))).encode()
+    written = junit(ReleaseVerdict(nasty, "new", policy(), Verdict("FAIL", nasty, rules))).encode()
     [suite] = ElementTree.fromstring(written)
     assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["4", "2", "1"]
     cases = suite.findall("testcase")
@@ -336,6 +341,7 @@ def test_the_regression_that_overlap_scores_hide_fails(tmp_path: Path, shared: P
     assert "label.correct went from 0.840 to 0.511 (-0.329, " in found.verdict.sentence
 
 
+@pytest.mark.slow
 def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -> None:
     """evouna_nq: false alarms under 5 % at a margin of 0, and the stated power."""
     labels = evouna(shared)
@@ -349,7 +355,7 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
     assert 0.012 < equal.failed.value < 0.04
     assert 0.012 < equal.passed.value < 0.04
     assert (loss.name, loss.stated_fail) == ("loss", 0.8)
-    assert loss.loss == pytest.approx(0.0294, abs=5e-4)
+    assert loss.loss == pytest.approx(0.0294, rel=0.05)
     assert loss.failed.value == pytest.approx(0.8, abs=0.03)
     tested = gate_self_test(Home(tmp_path), "gpt4", "newbing", policy(0.02), seed=2)
     by_name = {trial.name: trial for trial in tested.trials}

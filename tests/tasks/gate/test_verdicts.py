@@ -32,6 +32,7 @@ def looked(home: Path, new: str, rules: Policy, candidates: int = 1) -> tuple[in
     return said.look, said.level, said.sentence.rpartition("This is ")[2]
 
 
+@pytest.mark.slow
 def test_every_new_night_is_a_look_and_the_same_data_are_none(tmp_path: Path) -> None:
     night(tmp_path, "old", range(20))
     first, second = night(tmp_path, "new", range(10, 30)), night(tmp_path, "new", range(15, 35))
@@ -62,6 +63,7 @@ def test_a_gate_without_a_baseline_is_no_look(tmp_path: Path) -> None:
     assert looked(tmp_path, new, policy())[0] == 1
 
 
+@pytest.mark.slow
 def test_repeated_looks_and_candidates_share_the_error(tmp_path: Path) -> None:
     night(tmp_path, "old", range(20))
     nights = [night(tmp_path, "new", range(10 + k, 30 + k)) for k in range(3)]
@@ -74,7 +76,8 @@ def test_repeated_looks_and_candidates_share_the_error(tmp_path: Path) -> None:
         "rate of one."
     )
     assert looked(tmp_path, nights[1], policy())[2] == (
-        "look 2; the stated error rate holds for one look, so write looks: repeated in the policy."
+        "look 2; the stated error rate holds for one look. Where data arrive, write looks: repeated, or how many looks "
+        "there will be, before the first."
     )
     assert looked(tmp_path, nights[0], policy(), candidates=2)[1:] == (
         0.975, "one of 2 candidates: intervals at 97.5 %, so that all candidates together keep the error rate of one."
@@ -86,6 +89,7 @@ def test_repeated_looks_and_candidates_share_the_error(tmp_path: Path) -> None:
     assert {rule.level for rule in kept.verdict.rules} == {kept.verdict.level, None}
 
 
+@pytest.mark.slow
 def test_a_self_test_is_of_the_next_look(tmp_path: Path) -> None:
     night(tmp_path, "old", range(20))
     nights = [night(tmp_path, "new", range(10 + k, 30 + k), n=60) for k in range(2)]

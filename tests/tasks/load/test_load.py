@@ -302,6 +302,7 @@ def test_the_name_of_a_data_set(tmp_path: Path) -> None:
     assert dataset_name(Source("runs/a.b.jsonl")) == "a.b"
     assert dataset_name(Source("runs/a.jsonl", references="gold/ключи.csv")) == "ключи"
     assert dataset_name(Source("https://host/data/dev.csv?sig=a/b.csv")) == "dev"
+    assert dataset_name(Source("s3://key:secret@bucket/nq.csv?X-Amz-Signature=1")) == "bucket"
     assert dataset_name(Source("my.duckdb::schema.table")) == "my"
     assert dataset_name(Source("runs/Title Case (2).csv")) == "Title-Case-2"
     assert dataset_name(Source("runs/!!!.csv")) == "data"
@@ -555,17 +556,34 @@ def test_references_of_a_workbook_and_of_a_second_file_are_noted_too(tmp_path: P
 def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_path: Path) -> None:
     rows = [{"id": 1, "answer": "x", "Expected Answer": "a", "Alternative Answer": "b", "is_correct": "yes"}]
     note = (
-        "answers.jsonl: not used: Alternative Answer; if these are right answers too, give --map references=Expected "
-        "Answer --map references=Alternative Answer"
+        "answers.jsonl: not used: Alternative Answer; if these are right answers too, give --map 'references=Expected "
+        "Answer' --map 'references=Alternative Answer'"
     )
     assert note in stage(tmp_path, rows).notes
     both = stage(tmp_path, rows, paths={"references": "Expected Answer\nAlternative Answer"})
     assert rows_of(both.staged)[0]["references"] == ["a", "b"]
     assert not any("not used" in one for one in both.notes)
+    three = [{"id": 1, "answer": "x", "reference_1": "a", "reference_2": "b", "reference_3": "c"}]
+    assert (
+        "answers.jsonl: not used: reference_3; if these are right answers too, give --map references=reference_1 --map "
+        "references=reference_2 --map references=reference_3"
+    ) in stage(tmp_path, three, paths={"references": "reference_1\nreference_2"}).notes
     with pytest.raises(
         UserError, match=r"no column 'Alternativ Answer' \(for references\); did you mean 'Alternative A"
     ):
         stage(tmp_path, rows, paths={"references": "Expected Answer\nAlternativ Answer"})
+
+
+@pytest.mark.parametrize(
+    ("cells", "mapped", "named"),
+    [((True, False), {}, True), (("yes", ""), {}, True), (("a", "b"), {}, False), ((1, 0), {"label": "label"}, False)],
+)
+def test_a_column_of_human_labels_that_is_not_mapped_is_named(
+    tmp_path: Path, cells: tuple[Any, Any], mapped: dict[str, str], *, named: bool
+) -> None:
+    rows = [{"id": n, "answer": "x", "reference": "x", "label": cell} for n, cell in enumerate(cells)]
+    note = "answers.jsonl: column 'label' looks like human labels; --map label=label"
+    assert (note in stage(tmp_path, rows, paths=mapped).notes) == named
 
 
 def test_numbers_are_scored_as_they_are_spelled(tmp_path: Path) -> None:

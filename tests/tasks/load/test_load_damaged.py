@@ -122,6 +122,7 @@ DAMAGED: dict[str, tuple[str, Content, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     source, content, message = DAMAGED[name]
@@ -238,6 +239,7 @@ def test_a_view_of_a_duckdb_file_reads_no_other_files(tmp_path: Path) -> None:
     assert str(error.value) == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("view", "seconds"),
     [

@@ -11,7 +11,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load import shard as shards
 from answerkey.tasks.load.load import Loaded, Source, load
-from answerkey.tasks.load.shard import cut, cut_references, gather, shard_bytes, stage_shard
+from answerkey.tasks.load.shard import cut, gather, shard_bytes, split_references, stage_shard
 from answerkey.tasks.warehouse.home import Home
 
 LINES = "".join(
@@ -32,7 +32,7 @@ COPY (
 def in_shards(source: Source, folder: Path, size: int, of_references: int = 0) -> tuple[Loaded, int]:
     """What comes out of shards of about `size` bytes, and how many there were; also of references, if that is given."""
     home = Home(folder / "home")
-    references = cut_references(source, home, home.scratch / "run", of_references) if of_references else None
+    references = split_references(source, home, home.scratch / "run", of_references) if of_references else None
     for one in (*reversed(references.shards), *references.shards) if references else ():
         assert stage_shard(one) == one.part
     made = cut(source, home, home.scratch / "run", size, references)
@@ -63,6 +63,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "n_shards"), [(1, 407), (3_000, 11), (10**9, 1)])
 def test_lines_keep_their_numbers_and_their_faults(tmp_path: Path, size: int, n_shards: int) -> None:
     file = tmp_path / "answers.jsonl"
@@ -72,6 +73,7 @@ def test_lines_keep_their_numbers_and_their_faults(tmp_path: Path, size: int, n_
     assert_same(Source(str(file)), tmp_path, size, n_shards)
 
 
+@pytest.mark.slow
 def test_ranges_of_a_parquet_file_have_its_types(tmp_path: Path) -> None:
     file = tmp_path / "answers.parquet"
     duckdb.sql(PARQUET % file)
@@ -92,6 +94,7 @@ BROKEN = {3, 4, 50, 51, 4_001, 9_999, 10_010}
 """Rows of a CSV that have too many columns, by their numbers."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "n_shards"), [(60_000, 8), (10**9, 2)])
 def test_rows_of_a_csv_keep_their_numbers_around_those_that_are_none(tmp_path: Path, size: int, n_shards: int) -> None:
     folder = tmp_path / "answers"

@@ -431,7 +431,7 @@ def test_files_of_a_bucket(tmp_path: Path, s3: str, pattern: str) -> None:
     store = BucketStore(s3, tmp_path / "scratch")
     for file in (tmp_path / "answers").rglob("*"):
         if file.is_file():
-            with store.whole(file.relative_to(tmp_path).as_posix()) as copy:
+            with store.atomic_write(file.relative_to(tmp_path).as_posix()) as copy:
                 copy.write_bytes(file.read_bytes())
     contents = Contents()
     assert list(read(f"{s3}/answers{pattern}", tmp_path / "work", contents)) == in_order(f"{s3}/answers")

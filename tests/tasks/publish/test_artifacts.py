@@ -11,24 +11,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from answerkey.tasks.publish import artifacts
-from answerkey.tasks.publish.artifacts import artifact_key, file_name, table_rows, tell_server
-from tests.tasks.publish.page.page_help import report
+from answerkey.tasks.publish.artifacts import artifact_key, file_name, notify_api
+from answerkey.tasks.publish.tables import report_scores
+from tests.tasks.publish.page.page_help import FIELDS, report
 
 
 def test_a_score_has_both_ends_of_its_interval_and_its_clusters() -> None:
     made = report("a", (0.5, None, 0.3))
-    assert table_rows(made)[:2] == [
-        {
-            "metric": "rouge_l.recall",
-            "mean": "0.500",
-            "95 % interval": "0.400 to 0.600",
-            "scored": "10/10",
-            "failed": 0,
-        },
-        {"metric": "rouge_l.f1", "mean": "–", "95 % interval": "–", "scored": "10/10", "failed": 0},
+    assert report_scores(made, FIELDS).records()[:2] == [
+        {"metric": "rouge_l.recall", "mean": "0.500", "95 % interval": "0.400 to 0.600", "scored/total": "10/10"},
+        {"metric": "rouge_l.f1", "mean": "–", "95 % interval": "–", "scored/total": "10/10"},
     ]
-    clustered = replace(made, scores=tuple(replace(score, n_clusters=3) for score in made.scores))
-    assert [row["clusters"] for row in table_rows(clustered)] == [3, 3, 3]
+    clustered = replace(made, scores=tuple(replace(score, n_clusters=3, n_failed=1) for score in made.scores))
+    assert [(row["clusters"], row["failed"]) for row in report_scores(clustered, FIELDS).records()] == [("3", "1")] * 3
 
 
 @pytest.mark.parametrize("name", ["gpt-4", "GPT_4.1", "модель"])
@@ -95,14 +90,14 @@ def test_a_server_that_is_away_is_told_of_once(
         httpx.get("http://127.0.0.1:9/api", trust_env=False)
 
     with caplog.at_level(logging.WARNING, logger="answerkey"):
-        assert [tell_server("of a", refused), tell_server("of b", refused), tell_server("of c", lambda: 3)] == [
+        assert [notify_api("of a", refused), notify_api("of b", refused), notify_api("of c", lambda: 3)] == [
             None,
             None,
             3,
         ]
-        assert tell_server("of d", refused) is None
+        assert notify_api("of d", refused) is None
         # It is there, but does not take this.
-        assert tell_server("of e", lambda: {}["e"]) is None
+        assert notify_api("of e", lambda: {}["e"]) is None
     assert [line.split(" (")[0] for line in caplog.messages] == [
         "the Prefect server was not told of a, and whatever else it would be told until it answers again",
         "the Prefect server was not told of d, and whatever else it would be told until it answers again",

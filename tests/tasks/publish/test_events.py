@@ -1,10 +1,12 @@
 """What automations learn of a run."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish import events
@@ -18,7 +20,12 @@ def test_events_announce_verdicts_and_partial_reports(tmp_path: Path, monkeypatc
     done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"], failing={"exact_match"})
     sent: list[tuple[str, str, dict[str, Any]]] = []
     monkeypatch.setattr(events, "emit", lambda *one: sent.append(one) or True)
-    gated = ReleaseVerdict(done.ids[0], done.ids[1], "exact_match.match", 0.02, VERDICT.verdict)
+    gated = ReleaseVerdict(
+        done.ids[0],
+        done.ids[1],
+        parse_policy({"primary": "exact_match.match", "margin": 0.02}, "x"),
+        replace(VERDICT.verdict, basis="judge"),
+    )
     assert events.announce(Home(tmp_path), done.ids[1:], [gated]) == [
         "answerkey.gate.failed",
         "answerkey.run.incomplete",
@@ -27,7 +34,8 @@ def test_events_announce_verdicts_and_partial_reports(tmp_path: Path, monkeypatc
     assert sent == [
         (
             "answerkey.gate.failed", "answerkey.release.d.b",
-            about | {"baseline": "d/a/v1", "outcome": "FAIL", "sentence": "New loses more than the margin."},
+            {**about, "baseline": "d/a/v1", "outcome": "FAIL", "sentence": "New loses more than the margin.",
+             "basis": "judge"},
         ),
         (
             "answerkey.run.incomplete", "answerkey.release.d.b",

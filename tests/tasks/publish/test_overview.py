@@ -24,6 +24,7 @@ def overview(home: Home) -> Overview:
     return build_overview(home)
 
 
+@pytest.mark.slow
 def test_data_sets_and_reports_come_newest_first_with_the_numbers_of_the_warehouse(
     home: Home, overview: Overview
 ) -> None:
@@ -43,6 +44,7 @@ def test_data_sets_and_reports_come_newest_first_with_the_numbers_of_the_warehou
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_spend_is_by_judge_and_calls_without_a_price_are_counted_apart(overview: Overview) -> None:
     assert [(one.judge, one.calls, one.errors, one.tokens_in, one.usd, one.unpriced) for one in overview.judges] == [
         ("local/own", 2, 0, 200, None, 2),

@@ -22,7 +22,7 @@ def files(home: Home) -> dict[str, int]:
 
 
 def test_every_report_has_a_page_and_reading_writes_nothing(home: Home) -> None:
-    with home.store.whole("pages/_data-docs/index.html") as file:
+    with home.store.atomic_write("pages/_data-docs/index.html") as file:
         file.write_text("docs")
     before = files(home)
     site = Site(home)
@@ -48,6 +48,7 @@ def test_every_report_has_a_page_and_reading_writes_nothing(home: Home) -> None:
             site.read(name)
 
 
+@pytest.mark.slow
 def test_pages_show_what_was_published_and_keep_no_writer_waiting(home: Home) -> None:
     site = Site(home)
     new = next(name for name in site.names() if "new" in name)
@@ -69,6 +70,7 @@ def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home: Hom
     assert [release.label for release in report_page(home.as_published(), "faq/old/v1").releases] == ["old"]
 
 
+@pytest.mark.slow
 def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home: Home) -> None:
     with home.warehouse.writing() as warehouse:
         warehouse.execute("DELETE FROM comparisons")

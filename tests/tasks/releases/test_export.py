@@ -6,9 +6,9 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.releases.export import stored_references, stored_source
+from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import jsonl, query, run, stored
 
 VERSIONS = (
     "SELECT dataset_version, json_extract_string(manifest, '$.answers_version') FROM reports "
@@ -38,7 +38,7 @@ def test_a_report_of_one_file(tmp_path: Path) -> None:
     source = Source(jsonl(tmp_path / "d.jsonl", rows), dataset="d", paths={"label": "ok"}, slices=("topic",))
     run(home, source, ["contains", "rouge_l"])
     before = query(home, "SELECT count(*) FROM measurements")
-    again = run(home, stored_source(Home(home), "d/new/v1", tmp_path / "out"), ["contains", "rouge_l"])
+    again = run(home, stored(home, "d/new/v1", tmp_path / "out"), ["contains", "rouge_l"])
     assert again.ids == ["d/new/v2"]
     [first, second] = query(home, VERSIONS)
     assert first == second
@@ -61,7 +61,7 @@ def test_a_report_with_references_of_their_own(tmp_path: Path, asked_in: str) ->
         row["question"] = f"q {row['id']}"
     source = Source(jsonl(tmp_path / "a.jsonl", answers), jsonl(tmp_path / "r.jsonl", references), "d")
     run(home, source)
-    run(home, stored_source(Home(home), "d/new/v1", tmp_path / "out"))
+    run(home, stored(home, "d/new/v1", tmp_path / "out"))
     [first, second] = query(home, VERSIONS)
     assert first == second
     assert query(home, "SELECT count(*) FROM samples") == [(3,)]
@@ -72,5 +72,5 @@ def test_only_what_is_there_is_written(tmp_path: Path) -> None:
     home = tmp_path / "home"
     run(home, Source(jsonl(tmp_path / "d.jsonl", ROWS[:1]), dataset="d"))
     with pytest.raises(UserError, match=r"d/old/v1: no such report"):
-        stored_source(Home(home), "d/old/v1", tmp_path / "out")
+        stored(home, "d/old/v1", tmp_path / "out")
     assert stored_references(Home(home), "other", tmp_path / "out" / "r.jsonl") is None

@@ -29,12 +29,13 @@ from answerkey.tasks.releases.generate import (
     register_generated,
     tally,
 )
-from answerkey.tasks.releases.provenance import answers_file, generation_of, manifest_file
+from answerkey.tasks.releases.provenance import answers_file, generation_of
 from answerkey.tasks.releases.questions import QuestionSet, find_questions
-from answerkey.tasks.releases.register import source_of
+from answerkey.tasks.releases.register import registered_source
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import Body, JudgeProcess, JudgeServer
 from tests.metrics_core.judges.asking import count
+from tests.raw_server import RawServer, ok, said
 from tests.tasks.staging_help import jsonl, query, run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -110,6 +111,29 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     assert generation_of(made.answers) is None
 
 
+def test_how_each_answer_ended_is_kept_and_counted(found: QuestionSet, tmp_path: Path) -> None:
+    replies = {
+        "France": said({"content": "It is Pa"}, finish_reason="length"),
+        "Italy": said({"content": None, "refusal": "I will not say."}),
+        "Spain": said({"content": "<think>Perhaps Rome"}, finish_reason="length"),
+        "Peru": said({"content": " \u200b"}),
+    }
+
+    def reply(request: bytes) -> bytes:
+        return ok(next(body for land, body in replies.items() if land.encode() in request))
+
+    with RawServer(reply) as raw:
+        asked = Asking(Prompting(), ModelRef("openai/gpt-4o-mini", raw.url), CallLimits(), Access(run="run"))
+        made = generate(Home(tmp_path / "home"), found, asked, "r", tmp_path / "work")
+    assert [(row["answer"], row["finish_reason"], (row["missing_because"] or "").partition(":")[0])
+            for row in lines(made)] == [
+        ("It is Pa", "length", ""), ("I will not say.", "refusal", ""), (None, None, "no_room"),
+        (None, None, "empty_reply"), (None, None, "the question is blank"),
+    ]  # fmt: skip
+    assert (made.n_cut_off, made.n_refused, (generation_of(made.answers) or {})["refused"]) == (1, 1, 1)
+    assert "; 1 cut off at the limit of tokens; 1 refused; " in tally(made)
+
+
 def test_repeats_are_asked_one_by_one_and_more_of_them_later(
     server: JudgeServer, found: QuestionSet, tmp_path: Path
 ) -> None:
@@ -141,8 +165,8 @@ def test_repeats_are_asked_one_by_one_and_more_of_them_later(
         check_answered(stopped, 0.95)
     full = generate(Home(home), found, replace(asking(server, home, "fourth"), repeats=5), "r", work)
     assert (full.n_generated, full.n_from_ledger, server.n_requests) == (5, 15, 20)
-    registered = register_generated(Home(home), found, full)
-    done = run(home, source_of(Home(home), registered), ["contains"])
+    registered = register_generated(Home(home), found, full, "registering", work)
+    done = run(home, registered_source(Home(home), registered, work), ["contains"])
     assert [(one.n_rows, one.n_questions, one.repeats) for one in done.committed.releases] == [(25, 5, 5)]
 
 
@@ -217,8 +241,8 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
     ):
         check_answered(made, 0.95)
     check_answered(made, 0.6)
-    kept = register_generated(Home(home), found, made)
-    done = run(home, source_of(Home(home), kept), ["contains", "rouge_l"])
+    kept = register_generated(Home(home), found, made, "registering", work)
+    done = run(home, registered_source(Home(home), kept, work), ["contains", "rouge_l"])
     scores = query(home, "SELECT metric, field, n_total, n_scored, n_failed, mean, bound_low FROM report_scores "
                          "WHERE slice = 'all' AND field IN ('match', 'recall') ORDER BY metric")  # fmt: skip
     assert scores == [("contains", "match", 5, 3, 2, 1.0, 0.6), ("rouge_l", "recall", 5, 3, 2, 1.0, 0.6)]
@@ -233,7 +257,8 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
     assert [(check.rule, check.n_failed) for check in unanswered] == [("blank_answer", 0), ("unanswered", 2)]
     # A blank answer that was really given is still a wrong one, and is not taken for a missing one.
     blank = jsonl(tmp_path / "blank.jsonl", [{"id": "Peru", "answer": None}])
-    run(home, replace(source_of(Home(home), kept), answers=blank, release="blank", paths={}), ["contains"])
+    stored = registered_source(Home(home), kept, work)
+    run(home, replace(stored, answers=blank, release="blank", paths={}), ["contains"])
     assert query(home, "SELECT n_scored, mean FROM report_scores WHERE release = 'blank' AND slice = 'all'") == [
         (1, 0.0)
     ]
@@ -242,11 +267,11 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
 def test_the_manifest_goes_where_the_answers_go(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     made = generate(Home(home), found, asking(server, home), "gpt-5", work)
-    kept = register_generated(Home(home), found, made)
-    assert (kept.dataset, kept.release, kept.slices) == ("capitals", "gpt-5", ("south",))
-    stored = source_of(Home(home), kept).answers
-    assert generation_of(stored) == generation_of(made.answers)
-    assert manifest_file(stored).parent == home / "registered"
+    kept = register_generated(Home(home), found, made, "registering", work)
+    assert (kept.dataset, kept.release) == ("capitals", "gpt-5")
+    assert kept.generation == generation_of(made.answers)
+    assert query(home, "SELECT DISTINCT map_keys(slices) FROM answers") == [(["south"],)]
+    assert query(home, "SELECT generation ->> '$.release' FROM registered") == [("gpt-5",)]
 
 
 def test_the_budget_stops_and_the_next_run_goes_on(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:

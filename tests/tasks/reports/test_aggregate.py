@@ -60,6 +60,7 @@ def partial(home: Home) -> Done:
     return run(home, source(home), METRICS, failing={"token_overlap"}, contract=OPTIONAL, parameters={"p": "é"})
 
 
+@pytest.mark.slow
 def test_versions_count_up_by_data_set_and_release(home: Home, partial: Done) -> None:
     assert [(report.report_id, report.release, report.status) for report in partial.reports] == [
         ("d/gpt 4/turbo/v2", "gpt 4/turbo", "PARTIAL"),
@@ -197,6 +198,7 @@ def everything(home: Home, report_ids: list[str]) -> list[list[tuple[Any, ...]]]
     ]
 
 
+@pytest.mark.slow
 def test_reruns_make_new_versions_and_leave_the_old_ones(home: Home, partial: Done) -> None:
     old = everything(home, partial.ids)
     mended = run(home, source(home), METRICS, only_failed=True, contract=OPTIONAL)

@@ -81,12 +81,14 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_status_and_message(tmp_path: Path, name: str) -> None:
     outcomes, status, message = CASES[name]
     assert reported(tmp_path, {"contains": outcomes}) == (status, message)
 
 
+@pytest.mark.slow
 def test_the_weakest_metric_decides_and_each_is_named(tmp_path: Path) -> None:
     outcomes = {
         "exact_match": [GOOD] * 40,
@@ -102,6 +104,7 @@ def test_the_weakest_metric_decides_and_each_is_named(tmp_path: Path) -> None:
     assert reported(tmp_path / "d", skipped, 0.0)[0] == "PARTIAL"
 
 
+@pytest.mark.slow
 def test_every_release_has_its_own(tmp_path: Path) -> None:
     rows = [{"id": str(i), "answer": f"{i}", "reference": "x", "release": "ab"[i % 2]} for i in range(4)]
     source = Source(jsonl(tmp_path / "d.jsonl", [row for row in rows if row["release"] == "a"]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
@@ -24,6 +26,7 @@ def rows(release: str) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 def test_models_that_answered_are_recorded_and_a_change_is_told(tmp_path: Path) -> None:
     served = count()
 

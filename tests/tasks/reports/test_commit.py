@@ -13,7 +13,7 @@ import pytest
 
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
-from answerkey.metrics_core.metrics.rouge_l import RougeL
+from answerkey.metrics_core.metrics.words import RougeL
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.reports.commit import Committed, commit, finish_run, record_validation, start_run
@@ -85,7 +85,7 @@ def test_committing_twice_changes_nothing(any_home: Home, tmp_path: Path) -> Non
     }  # fmt: skip
     # The first time after a crash right after the commit, with the parts still there.
     for part, data in kept.items():
-        with home.store.whole(part) as file:
+        with home.store.atomic_write(part) as file:
             file.write_bytes(data)
     assert committed(home, loaded, parts) == first
     assert content(home) == before
@@ -118,6 +118,7 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 @pytest.mark.parametrize("second", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 def test_what_has_no_number_replaces_only_what_has_none(tmp_path: Path, first: Outcome, second: Outcome) -> None:
@@ -148,6 +149,7 @@ class Says(RougeL):
         return [Measurement(sample.sample_id, self.name, signature, self.says) for sample in samples]
 
 
+@pytest.mark.slow
 def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(any_home: Home, tmp_path: Path) -> None:
     home = any_home
     loaded = stage(tmp_path, ROWS)
@@ -155,7 +157,7 @@ def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(any_home: Home
     before = content(home)
     loaded = stage(tmp_path, [{**row, "answer": "other"} for row in ROWS])
     [part] = scored(home, loaded)
-    with home.store.whole("parts/broken.parquet") as broken:
+    with home.store.atomic_write("parts/broken.parquet") as broken:
         broken.write_bytes(b"PAR1 not quite")
     with pytest.raises(Exception, match="parquet"):
         committed(home, loaded, [part, "parts/broken.parquet"])

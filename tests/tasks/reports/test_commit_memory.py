@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.metrics.exact_match import ExactMatch
+from answerkey.metrics_core.metrics.words import ExactMatch
 from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import plan
@@ -34,6 +34,7 @@ FROM read_parquet($todo)
 """
 
 
+@pytest.mark.slow
 def test_more_rows_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, metric, work = Home(tmp_path), ExactMatch(), tmp_path / "runs" / "1"
     accepted = work / "accepted.parquet"

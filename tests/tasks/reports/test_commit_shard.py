@@ -9,7 +9,7 @@ import pytest
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.reports import commit as committing
-from answerkey.tasks.reports.commit import Committed, CutCommit, commit, cut_commit
+from answerkey.tasks.reports.commit import Committed, SplitCommit, commit, split_commit
 from answerkey.tasks.reports.commit_shard import write_commit
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
@@ -55,8 +55,8 @@ def scored(home: Home, loaded: Loaded, run_id: str) -> list[str]:
     return [score(shard, spawn=False) for shard in made.shards]
 
 
-def written(home: Home, run_id: str, loaded: Loaded, parts: list[str]) -> CutCommit:
-    cut = cut_commit(home, run_id, loaded, loaded.staged, parts, home.scratch / run_id)
+def written(home: Home, run_id: str, loaded: Loaded, parts: list[str]) -> SplitCommit:
+    cut = split_commit(home, run_id, loaded, loaded.staged, parts, home.scratch / run_id)
     assert cut is not None
     # In any order, and twice.
     for shard in (*reversed(cut.shards), *cut.shards):
@@ -84,6 +84,7 @@ def adopted(home: Home, table: str) -> int:
     return sum(not Path(file.name).name.startswith("ducklake-") for file in home.store.files(f"data/main/{table}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 def test_adopted_rows_are_those_of_an_insert(shared: Home, tmp_path: Path, apart: bool) -> None:
     source, folder = faq(tmp_path, apart=apart), Home(tmp_path / "home")
@@ -97,6 +98,7 @@ def test_adopted_rows_are_those_of_an_insert(shared: Home, tmp_path: Path, apart
     assert not [file for file in shared.store.files("runs/run") if "commit-" in file.name]
 
 
+@pytest.mark.slow
 def test_a_commit_again_and_one_of_a_run_that_has_committed_before(shared: Home, tmp_path: Path) -> None:
     source = faq(tmp_path, apart=False)
     first = committed(shared, "run", source, in_shards=True)
@@ -114,14 +116,15 @@ def test_a_commit_again_and_one_of_a_run_that_has_committed_before(shared: Home,
     assert not verify(shared).findings
 
 
+@pytest.mark.slow
 def test_a_part_that_another_run_has_brought_in_meanwhile(shared: Home, tmp_path: Path) -> None:
     loaded = load(faq(tmp_path, apart=False), shared.scratch / "late")
     parts = scored(shared, loaded, "late")
     cut = written(shared, "late", loaded, parts)
-    kept = [(part, shared.store.copy(part).read_bytes()) for part in parts]
+    kept = [(part, shared.store.read(part).read()) for part in parts]
     commit(shared, "early", "made", loaded, loaded.staged, parts)
     [(name, content), *_] = kept
-    with shared.store.whole(name) as file:
+    with shared.store.atomic_write(name) as file:
         file.write_bytes(content)
     commit(shared, "late", "made", loaded, loaded.staged, parts, cut)
     assert not verify(shared).findings
@@ -133,6 +136,6 @@ def test_a_part_that_another_run_has_brought_in_meanwhile(shared: Home, tmp_path
 def test_what_is_not_worth_it_is_not_cut(shared: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Home(tmp_path / "home")
     loaded = load(faq(tmp_path, apart=False), folder.scratch / "run")
-    assert cut_commit(folder, "run", loaded, loaded.staged, [], folder.scratch / "run") is None
+    assert split_commit(folder, "run", loaded, loaded.staged, [], folder.scratch / "run") is None
     monkeypatch.setattr(Lake, "adopts_from", 90)
-    assert cut_commit(shared, "run", replace(loaded), loaded.staged, [], shared.scratch / "run") is None
+    assert split_commit(shared, "run", replace(loaded), loaded.staged, [], shared.scratch / "run") is None

@@ -60,6 +60,7 @@ def test_without_labels_and_match_the_first_metric_decides(tmp_path: Path) -> No
         primary(both, "rouge_l.f2")
 
 
+@pytest.mark.slow
 def test_nothing_is_shown_under_two_names(tmp_path: Path) -> None:
     metrics = ("answer_correctness", "rouge_l", "token_overlap", "bleu")
     release(tmp_path, "single", rows(), metrics)

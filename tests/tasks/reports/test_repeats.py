@@ -13,12 +13,11 @@ from answerkey.tasks.compare.examples import largest_changes
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
-from answerkey.tasks.releases.export import stored_source
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
-from tests.tasks.staging_help import Done, Row, jsonl, query, run
+from tests.tasks.staging_help import Done, Row, jsonl, query, run, stored
 
 RIGHT = {0: 3, 1: 3, 2: 2, 3: 1, 4: 0}
 """How many of three answers are right, by the question's number modulo 5."""
@@ -66,6 +65,7 @@ def test_one_repeat_is_a_release_without_repeats(tmp_path: Path) -> None:
     assert with_column.committed == made(tmp_path / "b", rows).committed
 
 
+@pytest.mark.slow
 def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path: Path) -> None:
     named = made(tmp_path / "a", answers("v1", ["a", 10, 9]))
     found = query(tmp_path / "a", "SELECT repeat, answer FROM answers WHERE sample_id = 'q03' ORDER BY repeat")
@@ -77,9 +77,10 @@ def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path: Path) -> N
     assert found == [(2, "no 1"), (3, "no 2")]
 
 
+@pytest.mark.slow
 def test_a_report_with_repeats_is_made_again_from_the_warehouse(tmp_path: Path) -> None:
     done = made(tmp_path, answers("v1"))
-    again = run(tmp_path, stored_source(Home(tmp_path), done.ids[0], tmp_path / "stored"), ["exact_match"])
+    again = run(tmp_path, stored(tmp_path, done.ids[0], tmp_path / "stored"), ["exact_match"])
     assert again.committed == done.committed
     assert again.ids == ["d/v1/v2"]
 
@@ -148,6 +149,7 @@ def test_clusters_are_clusters_of_questions(tmp_path: Path) -> None:
     assert found == [(5, 20)]
 
 
+@pytest.mark.slow
 def test_releases_with_other_numbers_of_answers_are_compared_by_question(tmp_path: Path) -> None:
     once = answers("old", [1])
     done = made(tmp_path, [*once, *answers("new")])
@@ -161,6 +163,7 @@ def test_releases_with_other_numbers_of_answers_are_compared_by_question(tmp_pat
     assert (worst.old_answer, worst.new_answer) == ("yes", "[1] yes\n[2] no 1\n[3] no 2")
 
 
+@pytest.mark.slow
 def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
     policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "policy")
     # The same answers, with the wrong ones left out, not given, or not readable: each question keeps its right ones.

@@ -10,7 +10,7 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports import scores
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import start_run
-from answerkey.tasks.reports.scores import CutScores, cut_scores, write_scores
+from answerkey.tasks.reports.scores import SplitScores, split_scores, write_scores
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
@@ -40,8 +40,8 @@ def done(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Ho
     return Home.parse(lake), run(Home.parse(lake), faq(tmp_path), METRICS, failing=["bleu"])
 
 
-def written(home: Home, done: Done) -> CutScores:
-    cut = cut_scores(home, done.committed, create(METRICS), home.scratch / "run")
+def written(home: Home, done: Done) -> SplitScores:
+    cut = split_scores(home, done.committed, create(METRICS), home.scratch / "run")
     assert cut is not None
     # In any order, and twice.
     for shard in (*reversed(cut.shards), *cut.shards):
@@ -127,9 +127,9 @@ def test_what_is_not_worth_it_is_not_cut(
 ) -> None:
     home, ran = done
     metrics = create(METRICS)
-    assert cut_scores(Home(tmp_path / "home"), ran.committed, metrics, tmp_path / "home" / "runs" / "run") is None
+    assert split_scores(Home(tmp_path / "home"), ran.committed, metrics, tmp_path / "home" / "runs" / "run") is None
     monkeypatch.setattr(scores, "LARGE", 10**6)
-    assert cut_scores(home, ran.committed, metrics, home.scratch / "run") is None
+    assert split_scores(home, ran.committed, metrics, home.scratch / "run") is None
     monkeypatch.setattr(scores, "LARGE", 1)
     monkeypatch.setattr(Lake, "adopts_from", None)
-    assert cut_scores(home, ran.committed, metrics, home.scratch / "run") is None
+    assert split_scores(home, ran.committed, metrics, home.scratch / "run") is None

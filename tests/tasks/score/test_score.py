@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.score.score import _pool, in_good_order, spawns, start_processes
+from answerkey.tasks.score.score import _pool, schedule_order, spawns, start_processes
 from answerkey.tasks.score.shard import Shard
 
 ASKED = dict(judge=JudgeOptions(judges=("openai/a",)))
@@ -24,25 +25,25 @@ def shard(metric: str, number: int, options: dict[str, Any] = ASKED) -> Shard:
 def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting() -> None:
     semantic = [shard("semantic_similarity", number) for number in range(3)]
     lexical = [shard("bleu", number) for number in range(3)]
-    assert in_good_order([*lexical, *semantic]) == [semantic[0], *lexical, *semantic[1:]]
-    assert in_good_order(lexical) == lexical
-    assert in_good_order([]) == []
+    assert schedule_order([*lexical, *semantic]) == [semantic[0], *lexical, *semantic[1:]]
+    assert schedule_order(lexical) == lexical
+    assert schedule_order([]) == []
 
 
 def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_done() -> None:
     judges = [shard("meaning_match", number) for number in range(5)]
     semantic = [shard("semantic_similarity", number) for number in range(3)]
     lexical = [shard("bleu", number) for number in range(4)]
-    found = in_good_order([*lexical, *semantic, *judges])
+    found = schedule_order([*lexical, *semantic, *judges])
     assert found[:6] == [semantic[0], judges[0], *lexical]
     assert found[6:] == [judges[1], semantic[1], judges[2], judges[3], semantic[2], judges[4]]
-    assert in_good_order([*lexical, *judges]) == [judges[0], *lexical, *judges[1:]]
+    assert schedule_order([*lexical, *judges]) == [judges[0], *lexical, *judges[1:]]
 
 
 def test_the_offline_judge_is_a_model() -> None:
     offline = [shard("meaning_match", number, {}) for number in range(2)]
     lexical = [shard("bleu", number) for number in range(2)]
-    assert in_good_order([*lexical, *offline]) == [offline[0], *lexical, offline[1]]
+    assert schedule_order([*lexical, *offline]) == [offline[0], *lexical, offline[1]]
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """On a machine of two processors; the processes that are started end with the test."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     yield
-    _pool().shutdown(cancel_futures=True)
+    _pool().shutdown(kill_workers=True)
     _pool.cache_clear()
 
 
@@ -77,12 +78,11 @@ def test_processes_are_started_before_there_is_anything_to_score() -> None:
 def test_without_processes_everything_is_scored_in_this_one(caplog: pytest.LogCaptureFixture) -> None:
     start_processes([shard("bleu", 0).metric], 40_001)
     for process in multiprocessing.active_children():
-        process.kill()
+        os.kill(process.pid or 0, signal.SIGKILL)
         process.join()
     assert not spawns([replace(shard("bleu", 0), n_rows=40_001)])
     assert [record.message for record in caplog.records] == [
-        "no other process could be started, so this one does everything; "
-        'a script must call this under `if __name__ == "__main__":`'
+        "no other process could be started, so this one does everything"
     ]
     # The next run tries again.
     assert spawns([replace(shard("bleu", 0), n_rows=40_001)])

@@ -16,7 +16,7 @@ import answerkey.tasks.score.score
 from answerkey.metrics_core import Sample, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.measurement import Measurement
-from answerkey.metrics_core.metrics.rouge_l import RougeL
+from answerkey.metrics_core.metrics.words import RougeL
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
@@ -138,7 +138,7 @@ def test_of_a_run_that_was_cancelled_there_is_no_part(tmp_path: Path) -> None:
 def _pool() -> Iterator[None]:
     """Worker processes that end with the test."""
     yield
-    answerkey.tasks.score.score._pool().shutdown(cancel_futures=True)
+    answerkey.tasks.score.score._pool().shutdown(kill_workers=True)
     answerkey.tasks.score.score._pool.cache_clear()
 
 

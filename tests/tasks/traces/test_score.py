@@ -120,6 +120,7 @@ def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path: Path) -> 
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(13,)]
 
 
+@pytest.mark.slow
 def test_a_trace_from_the_future_makes_no_other_late(tmp_path: Path) -> None:
     given = rule(tmp_path, late_days=3)
     log(tmp_path / "log.jsonl", [*(trace(n) for n in range(20)), trace(20, start_time="3000-01-01T00:00:00Z")])
@@ -130,6 +131,7 @@ def test_a_trace_from_the_future_makes_no_other_late(tmp_path: Path) -> None:
     assert found.watermark == "2026-11-02T00:49:00+00:00"
 
 
+@pytest.mark.slow
 def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(tmp_path: Path) -> None:
     given = rule(tmp_path, late_days=1, where="env = 'production'")
     # What is filtered is forgotten once it is old: it is no trace that came late.
@@ -146,6 +148,7 @@ def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(t
     assert prepared(tmp_path, given)[0].selection.notes == ()
 
 
+@pytest.mark.slow
 def test_a_rule_looks_back_as_far_as_it_says(tmp_path: Path) -> None:
     given = rule(tmp_path, late_days=1, where="env = 'production'", start="2026-11-02")
     log(
@@ -161,6 +164,7 @@ def test_a_rule_looks_back_as_far_as_it_says(tmp_path: Path) -> None:
     assert counts(run(tmp_path, given)) == {}
 
 
+@pytest.mark.slow
 def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(tmp_path: Path) -> None:
     given = rule(tmp_path)
     log(tmp_path / "log.jsonl", [*(trace(n) for n in range(0, 2880, 60)), trace(1, start_time=None), "no json"])
@@ -178,6 +182,7 @@ def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(tmp_path: Path) -> 
     assert query(tmp_path, "SELECT count(*), count(DISTINCT sample_key) FROM measurements") == [(48, 48)]
 
 
+@pytest.mark.slow
 def test_a_higher_rate_keeps_every_trace_of_the_lower_one(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(n) for n in range(1000)])
     low = run(tmp_path, rule(tmp_path, sampling=0.1))
@@ -249,6 +254,7 @@ def test_ground_truth_can_come_from_a_data_set(tmp_path: Path) -> None:
         run(tmp_path, rule(tmp_path, mapping={"answer": "output", "key": "meta.qid"}, dataset="fag"))
 
 
+@pytest.mark.slow
 def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(n) for n in range(4)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
@@ -283,6 +289,7 @@ def test_a_path_that_matches_no_trace_is_a_mistake_in_the_rule(tmp_path: Path) -
     )
 
 
+@pytest.mark.slow
 def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(0, ms=5), trace(1, ms="5"), trace(2, ms=[]), trace(3), trace(4, ms=7)])
     one, _, _ = prepared(tmp_path, rule(tmp_path, where="ms < 6"))
@@ -303,6 +310,7 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(n, env=("production", "staging", None)[n % 3]) for n in range(6_000)])
     taken = [
@@ -312,6 +320,7 @@ def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path: Path) -> None:
     assert taken == [4_000, 2_000]
 
 
+@pytest.mark.slow
 def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(n, ref=n if n % 5 else "a long text") for n in range(100)])
     wrong = rule(tmp_path, where=["env = 'production'", "length(ref::INT::VARCHAR) > 1"])
@@ -347,6 +356,7 @@ def test_a_rule_that_changed_says_what_it_does_not_look_at_again(tmp_path: Path)
     assert (backfill.selection.notes, backfill.selection.sampled) == ((), 10)
 
 
+@pytest.mark.slow
 def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(n) for n in range(20)])
     wrong = rule(tmp_path, mapping={**MAPPING, "answer": "outputs.text"})

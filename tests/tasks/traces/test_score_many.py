@@ -6,6 +6,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from answerkey.tasks.traces.select import Window
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
@@ -21,6 +23,7 @@ def taken(home: Path, name: str) -> set[str]:
     return {trace_id for (trace_id,) in found}
 
 
+@pytest.mark.slow
 def test_three_rules_over_many_traces(tmp_path: Path) -> None:
     environments = ["production"] * 9 + ["staging"]
     log(

@@ -70,6 +70,7 @@ def test_a_graded_field_has_the_interval_of_bounded_values(home: Path) -> None:
     assert (period.mean, period.low, period.high) == pytest.approx((1 / 3, ends.low, ends.high))
 
 
+@pytest.mark.slow
 def test_numbers_of_two_methods_are_distinguished(home: Path, tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
@@ -78,6 +79,7 @@ def test_numbers_of_two_methods_are_distinguished(home: Path, tmp_path: Path) ->
     assert [one.methods for one in over_time(Home(tmp_path), "r")[1]] == [1, 2]
 
 
+@pytest.mark.slow
 def test_numbers_of_two_methods_in_one_period_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
@@ -89,6 +91,7 @@ def test_numbers_of_two_methods_in_one_period_are_reported(tmp_path: Path, capsy
     assert "numbers of different methods are not comparable" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path, metric="token_overlap"))
@@ -208,6 +211,7 @@ def test_a_day_that_is_worse_than_those_before_it(tmp_path: Path, capsys: pytest
     )
 
 
+@pytest.mark.slow
 def test_days_that_were_scored_in_another_way_are_not_compared(tmp_path: Path) -> None:
     home = nights(tmp_path, [4, 4, 4, 4], traces=5)
     assert drift_over_time(home, "r", "contains.match", "day").finding is None

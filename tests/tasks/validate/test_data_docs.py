@@ -33,6 +33,7 @@ WHOLE: list[dict[str, Any]] = [
 """Of these the library observes texts of rows, or draws a table."""
 
 
+@pytest.mark.slow
 def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,14 +4,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.load.shard import cut, gather
 from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.validate.measures import MeasuredShard, gather_measures, measure_shard
+from answerkey.tasks.validate.measures import MeasuredShard, measure_shard, merge_measures
 from answerkey.tasks.validate.validate import _Measured, validate
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import session
@@ -40,7 +39,7 @@ def test_rows_that_shards_have_measured_are_validated_as_rows_that_were_not(tmp_
     # In any order, and twice.
     assert len(shards) > 3 and all(measure_shard(one) == one.part for one in (*reversed(shards), *shards))
     loaded = gather(made, home, folder)
-    measures = gather_measures(shards, home, folder)
+    measures = merge_measures(shards, home, folder)
     left = sorted(file.name for file in folder.iterdir())
     assert left == ["measures.parquet", "rejects.parquet", "staged.parquet"]
 
@@ -53,12 +52,10 @@ def test_rows_that_shards_have_measured_are_validated_as_rows_that_were_not(tmp_
 
 
 def test_numbers_of_more_rows_than_memory_can_sort_come_in_the_order_of_the_file(tmp_path: Path) -> None:
-    limits = {"memory_limit": "48MiB", "threads": 2, "temp_directory": str(tmp_path)}
+    limits = {"memory_limit": "40MiB", "threads": 1, "temp_directory": str(tmp_path)}
     numbers = ", ".join(f"hash(i + {k}) AS h{k}" for k in range(12))  # 96 bytes that nothing compresses
     with session(config=limits) as db:
         db.execute(f"CREATE TEMP TABLE frame AS SELECT i AS position, {numbers} FROM range(599999, -1, -1) AS r(i)")
-        with pytest.raises(duckdb.OutOfMemoryException):
-            db.execute("FROM frame ORDER BY position").to_arrow_table()
         rows = _Measured(db)
         for first in range(0, 600_000, 40_000):
             assert rows.next(40_000)["position"].to_pylist() == list(range(first, first + 40_000))

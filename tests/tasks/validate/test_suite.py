@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 IMPORTS = """
 import sys
 import pandas as pd
@@ -30,6 +32,7 @@ print(module.alt.Chart is altair.Chart, f"{scipy.stats.norm.cdf(0):.1f}")
 3 in 4 from 1 in 2 it is .75 ln 1.5 + .25 ln .5 = .1308. Both modules are those of everybody then."""
 
 
+@pytest.mark.slow
 def test_charts_and_distributions_are_imported_by_what_needs_them() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["at first", "True 0.0000", "False 0.1308", "True 0.5"]

@@ -185,6 +185,7 @@ def test_the_rules_of_one_row(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_blank_is_what_a_metric_takes_for_blank(tmp_path: Path) -> None:
     characters = [c for c in map(chr, (*range(0xD800), *range(0xE000, 0x110000))) if _spacelike(c)]
     found = run(tmp_path, rows(*({"references": [c]} for c in characters)))
@@ -438,6 +439,7 @@ def test_null_inside_a_word_is_distinguished_from_words_that_contain_it(tmp_path
     assert warned(tmp_path, "null_in_word", ({"references": [t]} for t in SOUND_WORDS)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "hits", "misses"),
     [
@@ -660,6 +662,9 @@ DIRT: list[tuple[dict[str, Any], str]] = [
     ({"answer": None}, "kept blank_answer"),
     ({"answer": "The finullce minister of Japan"}, "kept null_in_word"),
     ({"references": ["Moscow/Moskva"]}, "kept joined_references"),
+    ({"references": ["Moscow|Moskva"]}, "kept joined_references"),
+    ({"references": ["Moscow;Moskva"]}, "kept joined_references"),
+    ({"references": ["In Moscow; it is a city"]}, "kept"),
     ({"answer": "<think>Let me see.</think> Moscow"}, "kept think_block"),
     ({"answer": "It is Moscow[1][2]."}, "kept citation_mark"),
     ({"answer": "a\\\\nb"}, "kept doubled_backslash"),
@@ -681,9 +686,9 @@ DIRT: list[tuple[dict[str, Any], str]] = [
 
 
 def test_a_dirty_set_loses_nothing(tmp_path: Path) -> None:
-    refused = [{"row": 23, "rule": "unreadable", "reason": "not JSON", "raw": "{"}]
+    refused = [{"row": 26, "rule": "unreadable", "reason": "not JSON", "raw": "{"}]
     found = run(tmp_path, rows(*(fields for fields, _ in DIRT)), Contract(max_quarantined=0.5), refused)
-    fates = {number: fate for number, (_, fate) in enumerate(DIRT, start=1)} | {23: "unreadable"}
+    fates = {number: fate for number, (_, fate) in enumerate(DIRT, start=1)} | {26: "unreadable"}
     kept = [number for number, fate in fates.items() if fate.startswith("kept")]
     assert found.kept == kept
     assert found.validation.broken is None
@@ -791,6 +796,7 @@ def test_columns_with_the_same_numbers_break_each_its_own_bounds() -> None:
     assert [of_one.tolist() for of_one in found] == [[1], [1], [0], [1, 2], [1, 2]]
 
 
+@pytest.mark.slow
 def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path: Path) -> None:
     staged = stage(tmp_path / "staged.parquet", rows({}, {"label": "maybe"}, {"answer": None}))
     home = tmp_path / "home"

@@ -5,7 +5,12 @@ import re
 from hashlib import md5
 from pathlib import Path
 
-from answerkey.tasks.warehouse.content import PARTS, seal, seal_reports, wrongly_signed
+from answerkey.tasks.warehouse.content import (
+    PARTITIONS,
+    reports_with_other_checksums,
+    write_checksums,
+    write_report_checksums,
+)
 from answerkey.tasks.warehouse.home import Home
 
 REPORTS = """
@@ -28,18 +33,18 @@ def test_a_report_is_signed_from_its_own_parts_alone(tmp_path: Path) -> None:
     with home.warehouse.writing() as warehouse:
         warehouse.execute(REPORTS)
         warehouse.execute(ANSWERS)
-        seal(warehouse, {"answers": [f"d/r{i}/a" for i in range(40)]})
+        write_checksums(warehouse, {"answers": [f"d/r{i}/a" for i in range(40)]})
         warehouse.execute(f"PRAGMA enable_profiling = 'json'; PRAGMA profiling_output = '{profile}'")
-        seal_reports(warehouse, ["d/r5/v1", "d/r7/v1"])
+        write_report_checksums(warehouse, ["d/r5/v1", "d/r7/v1"])
         warehouse.execute("PRAGMA disable_profiling")
         signed = warehouse.execute("SELECT report_id, content_hash FROM reports WHERE content_hash IS NOT NULL")
         found = dict(signed.fetchall())
-        assert len(wrongly_signed(warehouse)) == 38
+        assert len(reports_with_other_checksums(warehouse)) == 38
         lines = warehouse.execute(
             "SELECT concat_ws(' ', table_name, n_rows, content_hash) FROM content_hashes "
             "WHERE part IN ('d/r5/v1', 'd/r5/a') ORDER BY table_name"
         ).fetchall()
-    assert sorted(found) == ["d/r5/v1", "d/r7/v1"] and PARTS["scores"] == "report_id"
+    assert sorted(found) == ["d/r5/v1", "d/r7/v1"] and PARTITIONS["scores"] == "report_id"
     assert [line.split()[0] for (line,) in lines] == ["answers", "reports"]
     assert found["d/r5/v1"] == md5("\n".join(line for (line,) in lines).encode()).hexdigest()
     # The last statement signed: no join compares every report with every hash, and each finds those of two reports.

@@ -212,7 +212,7 @@ def new_parts(home: Home, rounds: int) -> list[str]:
     """Parts of 50 rows each, which stay however often they are committed."""
     names = [f"parts/round-{number}.parquet" for number in range(rounds)]
     for number, name in enumerate(names):
-        with home.store.whole(name) as file:
+        with home.store.atomic_write(name) as file:
             duckdb.sql(
                 f"""SELECT 'round {number}, row ' || i AS sample_key, 's' AS signature, 'm' AS metric,
                     'scored' AS status, MAP {{'f': 1.0::DOUBLE}} AS "values", NULL::VARCHAR AS reason,

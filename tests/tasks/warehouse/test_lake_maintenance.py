@@ -11,8 +11,7 @@ import pytest
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, copy_files
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.ledger import Budget
-from answerkey.metrics_core.llm.ledger_place import open_ledger
+from answerkey.metrics_core.llm.ledger import Budget, open_ledger
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
@@ -47,6 +46,7 @@ def files(home: Home) -> set[str]:
     return {file.name for file in home.store.files("data") if "/datasets/" in file.name}
 
 
+@pytest.mark.slow
 def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake: str) -> None:
     home = Home.parse(lake)
     with pytest.raises(UserError, match="no warehouse here yet"):
@@ -73,12 +73,13 @@ def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake: str) -> None:
     assert home.warehouse.maintain() == Maintained()
 
 
+@pytest.mark.slow
 def test_parts_and_young_orphans_stay(lake: str) -> None:
     home = Home.parse(lake)
     add(home, "a")
     kept = ("parts/00/x.parquet", "pages/a.html", "data/main/datasets/of-a-writer-at-work.parquet")
     for name in kept:
-        with home.store.whole(name) as file:
+        with home.store.atomic_write(name) as file:
             file.write_bytes(b"x")
     home.warehouse.maintain()
     assert all(home.store.exists(name) for name in kept)
@@ -91,6 +92,7 @@ MEASURED = """
 """
 
 
+@pytest.mark.slow
 def test_adopted_parts_are_files_of_the_lake(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lake, "adopts_from", 1)
     rows = [{"id": f"{i}", "answer": f"It is {i * 7}, said {i}.", "reference": f"{i * 7}"} for i in range(40)]
@@ -147,16 +149,18 @@ class TestBackup:
     def bucket(self) -> S3FileSystem:
         return S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"], region="us-east-1")
 
+    @pytest.mark.slow
     def test_a_lake_comes_back(self, lake: str, restored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         home, place = Home.parse(lake), lake.removeprefix("s3://")
         for version in "ab":
             add(home, version)
-        with home.store.whole("pages/a.html") as page:
+        with home.store.atomic_write("pages/a.html") as page:
             page.write_text("a page")
         ledger = open_ledger(home.ledger)
         call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
+        assert ledger.claim("k")
         _, number = ledger.start(Budget("run"), call, 0.1)
-        ledger.finish(Budget("run"), number, "usable", 0.1, {"reply": "yes", "cost_usd": 0.01})
+        ledger.finish(number, "usable", {"reply": "yes", "cost_usd": 0.01})
         ledger.close()
         self.program("pg_dump", "--format=custom", f"--file={tmp_path / 'catalog'}", f"--dbname={catalog_of(home)}")
         # Written between the two: nothing of it comes back, and nothing of it is in the way.

@@ -163,6 +163,7 @@ def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: 
     timer.join()
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_of_a_transaction(home: Path) -> None:
     script = "with Home(home).warehouse.writing() as w:\n"
     script += "    w.execute('INSERT INTO runs SELECT i::VARCHAR, x, x, now(), NULL, $$running$$, NULL, {} "
@@ -252,6 +253,7 @@ def test_every_table_and_column_is_explained(home: Path) -> None:
         assert columns == [column for (column,) in found]
 
 
+@pytest.mark.slow
 def test_sessions_draw_no_progress_bar(tmp_path: Path) -> None:
     code = """
 import duckdb
@@ -322,6 +324,7 @@ print(len(seen), seen[0], seen[-1], kept.execute("SELECT count(*) FROM runs").fe
 """
 
 
+@pytest.mark.slow
 def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path: Path) -> None:
     home = Home(tmp_path)
     start_run(home, "0", "flow", "data", {})
@@ -337,6 +340,7 @@ def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path: Path
         assert connection.execute("SELECT count(*) FROM runs").fetchall() == [(11,)]
 
 
+@pytest.mark.slow
 def test_the_snapshot_has_what_a_killed_process_had_committed(home: Path) -> None:
     script = "with duckdb.connect(str(home / 'answerkey.duckdb')) as c:\n    c.execute(RUN, ['second'])\n    wait()"
     other = Other(script, home)
@@ -372,6 +376,7 @@ with home.warehouse.reading() as warehouse:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path: Path) -> None:
     if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
         pytest.skip("a disk can only be mounted as root")

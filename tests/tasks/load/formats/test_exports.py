@@ -52,6 +52,7 @@ def reports(loaded: dict[str, Loaded], tmp_path_factory: pytest.TempPathFactory)
     return {name: sorted(one for export, one in releases if export == name) for name in loaded}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("export", EXPORTS, ids=[export.name for export in EXPORTS])
 def test_an_export_becomes_a_report(export: Export, loaded: dict[str, Loaded], reports: dict[str, list[str]]) -> None:
     one = loaded[export.name]

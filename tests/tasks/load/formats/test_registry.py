@@ -161,3 +161,13 @@ def test_a_log_in_which_nothing_can_be_scored_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         load(Source(str(file)), tmp_path / "staged")
     assert str(error.value) == f"{file}: a log of OpenAI evals, in which is no answer beside what was expected"
+
+
+def test_an_answer_that_spells_an_object_stays_a_text_in_a_column_for_one_part(tmp_path: Path) -> None:
+    answers = ['{"a": 1}', '{"content": "Paris"}', '"Paris"', "[1, 2]", "1.10"]
+    with (tmp_path / "exp.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "inputs.question", "outputs.answer", "reference_outputs.answer"])
+        table.writerows([number, "Which?", answer, answer] for number, answer in enumerate(answers))
+    loaded = load(Source(str(tmp_path / "exp.csv"), release="r"), tmp_path / "work")
+    assert [(row["answer"], row["references"]) for row in rows_of(loaded.staged)] == [(one, [one]) for one in answers]

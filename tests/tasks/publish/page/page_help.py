@@ -6,20 +6,20 @@ from typing import Any
 
 from answerkey.metrics_core.comparison import FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
+from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     Answers,
     CheckSummary,
     Distribution,
-    Failure,
     FieldSummary,
     Page,
-    Refused,
     Release,
     Samples,
     Warning,
 )
-from answerkey.tasks.reports.report import Moment, Report, Score
+from answerkey.tasks.publish.table import Cell, Table
+from answerkey.tasks.reports.report import Report, ReportPoint, Score
 
 FIELDS = ("rouge_l.recall", "rouge_l.f1", "exact_match.match")
 SIGNATURES = {"rouge_l": "rouge_l|v1|refs:best", "exact_match": "exact_match|v1"}
@@ -74,7 +74,12 @@ def field_comparison(name: str = FIELDS[0], **changes: Any) -> FieldComparison:
 
 
 RULE = RuleOutcome("rouge_l.recall >= -0.02", "FAIL", "It lost 0.1.", -0.1, -0.15, -0.05, 10)
-VERDICT = ReleaseVerdict("old", "new", FIELDS[0], 0.02, Verdict("FAIL", "New loses more than the margin.", (RULE,)))
+VERDICT = ReleaseVerdict(
+    "old",
+    "new",
+    parse_policy({"primary": FIELDS[0], "margin": 0.02}, "x"),
+    Verdict("FAIL", "New loses more than the margin.", (RULE,)),
+)
 
 
 def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str, int], str] | None = None) -> Page:
@@ -94,13 +99,23 @@ def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str,
         warnings=(Warning(True, say("warning", 0), (say("line", 0), say("line", 1))), Warning(False, "a note")),
         comparisons=(),
         distributions=tuple(_distribution(name, one) for name in FIELDS for one in names),
-        failures=(Failure(names[-1], "rouge_l", "failed", say("failure", 0), 1),),
+        failures=Table(
+            "Why rows have no score",
+            ("metric", "release", "status", "rows", "reason"),
+            [("rouge_l", names[-1], "failed", "1", say("failure", 0))],
+            left=("release", "status", "reason"),
+        ),
         checks=(
             CheckSummary("length_drift", "warning", names[-1], False, 1, 1, say("check", 0)),
             CheckSummary("not_empty", "critical", None, True, 20, 0, "20 rows"),
         ),
         n_quarantined=1,
-        quarantine=(Refused("a.jsonl", 3, say("id", -1), names[-1], "encoding", say("reason", 0), say("raw", 0)),),
+        quarantine=Table(
+            "Quarantine",
+            ("row", "sample", "release", "rule", "problem", "original row"),
+            [("3", say("id", -1), names[-1], "encoding", say("reason", 0), Cell(say("raw", 0), kind="raw"))],
+            left=("sample", "release", "rule", "problem", "original row"),
+        ),
         agreements=(),
         corrected=(),
         history=tuple(_moment(one, turn, name) for turn, one in enumerate(names) for name in (FIELDS[0], FIELDS[2])),
@@ -133,21 +148,22 @@ def _answers(n: int, turn: int, name: str, say: Callable[[str, int], str]) -> An
         texts=tuple(say(f"answer of {name}", place) for place in range(n)),
         correct=tuple((place + turn) % 3 == 0 if place % 4 else None for place in range(n)),
         values={name: tuple(value(place) for place in range(n)) for name in FIELDS},
-        unscored={"rouge_l": {n - 1: ("failed", say("why", 0))}} if turn else {},
+        unscored={
+            **({"rouge_l": {n - 1: ("failed", say("why", 0))}} if turn else {}),
+            "exact_match": {1: ("failed", say("disputed: second opinion", 1))},
+        },
         reasons={"exact_match": {0: say("judge", 0)}},
         evidence={
             "rouge_l": {0: {"facts": [{**fact, "fact": say(fact["fact"] or "", 0)} for fact in FACTS]}},
-            "exact_match": {
-                1: {"second_opinion": say("second opinion", 1), "weights": {"no": 0.25, say("yes", 1): 0.7}}
-            },
+            "exact_match": {1: {"weights": {"no": 0.25, say("yes", 1): 0.7}}},
         },
         contexts={1: (say(f"passage of {name}", 1), say("further passage", 1))},
     )
 
 
-def _moment(one: str, turn: int, name: str) -> Moment:
+def _moment(one: str, turn: int, name: str) -> ReportPoint:
     made = f"2026-01-0{turn + 1} 00:00"
-    return Moment(f"set/{one}/v1", one, 1, made, "0123456789ab", "COMPLETE", name, 10, 10, 0.5, 0.4, 0.6, 1)
+    return ReportPoint(f"set/{one}/v1", one, 1, made, "0123456789ab", "COMPLETE", name, 10, 10, 0.5, 0.4, 0.6, 1)
 
 
 def _field(name: str) -> FieldSummary:

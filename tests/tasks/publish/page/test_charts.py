@@ -10,7 +10,7 @@ from markupsafe import Markup
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Distribution, Page
-from answerkey.tasks.reports.report import Moment
+from answerkey.tasks.reports.report import ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page, release
 
 HOSTILE = "</svg><script>alert(1)</script>\"' onload=x \u202e&"
@@ -114,7 +114,7 @@ def test_slices_have_a_colour_for_each_of_the_last_releases() -> None:
 def test_history_needs_two_reports_and_names_them_in_their_order() -> None:
     def moments(*means: float | None) -> Page:
         found = tuple(
-            Moment(f"set/r/v{n}", "r", n, "2026", "v", "COMPLETE", FIELDS[0], 9, 9, mean, mean, mean, n)
+            ReportPoint(f"set/r/v{n}", "r", n, "2026", "v", "COMPLETE", FIELDS[0], 9, 9, mean, mean, mean, n)
             for n, mean in enumerate(means, 1)
         )
         return replace(page(), history=found)

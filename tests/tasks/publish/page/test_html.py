@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import Verdict
+from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.publish.page.html import by_slice, for_script, name_of_test, one_sided, render, write
+from answerkey.tasks.publish.page.html import for_script, render, write
 from answerkey.tasks.publish.page.model import Corrected, LabelAgreement, Page, ValueWithEnds
 from tests.tasks.publish.page.page_help import FIELDS, VERDICT, field_comparison, page, score
 
@@ -153,7 +154,9 @@ def test_the_verdict_stands_first_with_its_rules(plain: str) -> None:
 
 
 def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
-    passed = ReleaseVerdict("old", "mid", FIELDS[0], 0.02, Verdict("PASS", "It may ship."))
+    passed = ReleaseVerdict(
+        "old", "mid", parse_policy({"primary": FIELDS[0], "margin": 0.02}, "x"), Verdict("PASS", "It may ship.")
+    )
     html = render(replace(page(), gates=(passed, VERDICT)))
     assert html.index("New loses more than the margin.") < html.index("It may ship.")
     assert html.count('<section class="verdict') == 1 and html.count('<details id="verdict-') == 1
@@ -163,7 +166,7 @@ def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
 def test_the_difference_that_people_would_find_stands_beside_the_raw_one() -> None:
     row = field_comparison(people=-0.04, people_low=-0.09, people_high=0.01, n_labelled=120)
     html = render(replace(page(), comparisons=(Comparison("old", "new", (row, field_comparison(FIELDS[1]))),)))
-    assert "in human labels</th>" in html and "estimated from the 120 with a label" in html
+    assert "in human labels</bdi></th>" in html and "estimated from the 120 with a label" in html
     assert "\u22120.040<small>\u22120.090 to +0.010</small>" in html
     assert "in human labels" not in render(
         replace(page(), comparisons=(Comparison("old", "new", (field_comparison(),)),))
@@ -180,8 +183,8 @@ def test_what_cannot_be_compared_has_a_reason_and_no_numbers(plain: str) -> None
     section = plain.partition('id="difference"')[2].partition("</section>")[0]
     first, second = section.split('<details class="comparison"')[1:]
     assert "the signatures differ" in first and "<table" not in first
-    assert '<td class="finding none">not compared<small><bdi dir="auto">only old has it</bdi></small></td>' in second
-    assert "<small>needs 900</small>" in second
+    assert '<td class="finding not-compared">not compared: only old has it</td>' in second
+    assert '<small class="words">~900 needed</small>' in second
     assert "3/1" in second and '<small class="words">only old 2 (2 failed)</small>' in second
     assert "longer answers" in second
 
@@ -193,7 +196,7 @@ def test_coverage_opens_only_where_something_failed(plain: str) -> None:
     assert "No row failed or was skipped" in section(plain) and "<details>" in section(plain)
     failed = replace(page().releases[1].report, scores=(score(FIELDS[0], 0.5, failed=4),))
     gaps = section(render(replace(page(), releases=(page().releases[0], replace(page().releases[1], report=failed)))))
-    assert "<details open>" in gaps and "6 / 10" in gaps and "0.300 to 0.700" in gaps and "60\u00a0%" in gaps
+    assert "<details open>" in gaps and "6/10" in gaps and "0.300 to 0.700" in gaps and "60\u00a0%" in gaps
 
 
 def test_agreement_with_people_and_the_means_that_they_would_give(plain: str) -> None:
@@ -246,23 +249,13 @@ def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path: Path) -> No
     assert [path.name for path in file.parent.iterdir()] == ["page.html"]
 
 
-def test_comparisons_of_slices_are_grouped_by_the_field_that_decides() -> None:
-    rows = tuple(field_comparison(name, slice=part) for name in FIELDS[:2] for part in ("all", "lang=en", "lang=ru"))
-    first, other = by_slice(Comparison("a", "b", rows), FIELDS[0])
-    assert (first[0], [row.slice for row in first[1]]) == ("rouge_l.recall by slice", ["lang=en", "lang=ru"])
-    assert (other[0], {row.name for row in other[1]}) == ("Other metrics by slice", {"rouge_l.f1"})
-    assert by_slice(Comparison("a", "b", rows[:1]), FIELDS[0]) == ()
-
-
-def test_rows_that_only_one_side_has_say_what_they_are_on_the_other() -> None:
-    row = field_comparison(n_only_old=1234, missing_new={"failed": 1200, "absent": 34}, n_only_new=1)
-    assert one_sided(row) == ("only old 1,234 (1,200 failed, 34 absent)", "only new 1")
-    assert one_sided(field_comparison()) == ()
-
-
-def test_tests_are_named_in_words() -> None:
-    assert [name_of_test(field_comparison(test=name)) for name in ("mcnemar", "sign-flip", "another", "")] == [
-        "McNemar, exact", "permutation", "another", "",
+def test_reports_of_one_command_share_it() -> None:
+    made = page(names=("a", "b", "c"))
+    other = replace(made.releases[2], command="answerkey evaluate other.jsonl")
+    html = render(replace(made, releases=(*made.releases[:2], other)))
+    shown = [" ".join(text.split()) for text in re.findall(r"<h3>(?:<bdi.*?)</h3>\s*<pre.*?</pre>", html, re.DOTALL)]
+    assert [re.sub("<.*?>", "", one) for one in shown] == [
+        "a, b answerkey evaluate a.jsonl", "c answerkey evaluate other.jsonl",
     ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ def test_the_verdict_is_on_the_first_screen_with_the_warnings(show: Open) -> Non
         assert box is not None and box["y"] + box["height"] < 900
 
 
+@pytest.mark.slow
 def test_arrows_move_between_rows_and_the_skip_link_passes_the_head(show: Open) -> None:
     opened = show(page(4))
     toggles = opened.page.locator(".toggle")
@@ -33,6 +34,7 @@ def test_arrows_move_between_rows_and_the_skip_link_passes_the_head(show: Open) 
     expect(opened.page.locator("main")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_sorting_keeps_the_focus(show: Open) -> None:
     opened = show(page(4))
     head = opened.page.get_by_role("button", name="Question")
@@ -41,6 +43,7 @@ def test_sorting_keeps_the_focus(show: Open) -> None:
     expect(opened.page.get_by_role("button", name="Question")).to_be_focused()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_the_page_is_as_wide_as_the_screen(show: Open, width: int, scheme: str) -> None:
@@ -52,6 +55,7 @@ def test_the_page_is_as_wide_as_the_screen(show: Open, width: int, scheme: str) 
     assert dark == (scheme == "dark")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("n", [2, 5])
 def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show: Open, n: int, width: int) -> None:
@@ -75,6 +79,7 @@ def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show: Open,
     assert opened.page.evaluate(cut) == []
 
 
+@pytest.mark.slow
 def test_text_can_be_read_in_the_light_and_in_the_dark(show: Open) -> None:
     """WCAG 2.2: contrast of at least 4.5 for text, in both schemes, for every colour that text has."""
     contrast = """names => { const probe = document.createElement('i'); document.body.append(probe);
@@ -92,6 +97,7 @@ def test_text_can_be_read_in_the_light_and_in_the_dark(show: Open) -> None:
         assert {pair: ratio for pair, ratio in found.items() if ratio < 4.5} == {}
 
 
+@pytest.mark.slow
 def test_print_opens_what_is_closed_and_leaves_out_what_is_pressed(show: Open, tmp_path: Path) -> None:
     opened = show(compared())
     opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -121,6 +127,7 @@ def test_everything_but_the_table_is_there_without_javascript(browser: Browser, 
     context.close()
 
 
+@pytest.mark.slow
 def test_a_phone_shows_a_line_for_each_metric(show: Open) -> None:
     made = compared()
     names = ("answer_correctness.token_overlap_recall", "ground_truth_similarity.similarity", "exact_match.match")
@@ -139,6 +146,7 @@ def test_a_phone_shows_a_line_for_each_metric(show: Open) -> None:
     assert region.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
+@pytest.mark.slow
 def test_a_phone_shows_a_line_for_each_release_where_there_are_many(show: Open) -> None:
     opened = show(page(4, names=("old", "GPT-3.5 (text-davinci-003)", "new")), 390)
     opened.page.get_by_role("link", name="Scores").click()

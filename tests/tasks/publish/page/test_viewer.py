@@ -39,6 +39,7 @@ def opened(browser: Browser, address: str, problems: list[str], width: int, sche
     return page
 
 
+@pytest.mark.slow
 def test_one_comes_from_the_overview_to_every_report_and_back(
     browser: Browser, address: str, problems: list[str]
 ) -> None:
@@ -53,6 +54,7 @@ def test_one_comes_from_the_overview_to_every_report_and_back(
     page.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
 def test_the_overview_has_no_barrier_and_is_as_wide_as_the_screen(
     browser: Browser, address: str, problems: list[str], width: int, scheme: str
@@ -64,6 +66,7 @@ def test_the_overview_has_no_barrier_and_is_as_wide_as_the_screen(
     page.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "dark"), (390, "light")])
 def test_a_report_has_no_barrier(show: Open, width: int, scheme: str) -> None:
     shown = show(compared(), width, color_scheme=scheme)

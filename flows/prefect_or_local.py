@@ -1,0 +1,317 @@
+"""Prefect's `flow` and `task`, and the same calls without Prefect where no server takes part.
+
+Flows and tasks are declared and called as in Prefect: `@flow`, `task(function, retries=2)`,
+`.submit(..., wait_for=[...])`, `.with_options(...)`, `as_completed(futures)`. On a server, and within a run of Prefect,
+they are Prefect's. Elsewhere the same functions are called in the same order, with the same retries and on as many
+threads, and nothing of Prefect is imported: its temporary server would take more processor time than scoring, and does
+not start on a busy machine.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+
+from pydantic import ConfigDict, validate_call
+
+from answerkey.flows.environment import raise_if_interrupted
+from answerkey.flows.forms import as_shown
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.loop import Stopped
+from answerkey.tasks.score.shard import Cancelled
+from answerkey.tasks.server import is_away, on_server, within_run
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State, TaskRun
+    from prefect.futures import PrefectFuture
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_THREADS = 2 + (os.cpu_count() or 1)
+"""Submitted tasks mostly wait for processes and models; two more than cores keep both busy."""
+# Values may be secrets that were typed into the wrong field.
+_STRICT = ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+
+class Future(Generic[R]):
+    """A task that was submitted without Prefect, with the methods of a Prefect future."""
+
+    def __init__(self, on_thread: concurrent.futures.Future[R]) -> None:
+        self.on_thread = on_thread
+
+    def result(self, timeout: float | None = None, raise_on_failure: bool = True) -> R | Exception:
+        """Wait for the return value; for the error instead of raising it where `raise_on_failure` is False."""
+        try:
+            return self.on_thread.result(timeout)
+        except Exception as error:
+            if raise_on_failure:
+                raise
+            return error
+
+
+class Task(Generic[P, R]):
+    """A function that is a Prefect task within a run of Prefect, and is otherwise called as it is.
+
+    Attributes:
+        fn: the function.
+        options: keyword arguments of `prefect.task`.
+    """
+
+    def __init__(self, fn: Callable[P, R], **options: Any) -> None:
+        functools.update_wrapper(self, fn)
+        self.fn, self.options = fn, options
+
+    def __call__(self, *args: Any, wait_for: Sequence[object] = (), **kwargs: Any) -> R:
+        """Run the task, and return what the function returns."""
+        raise_if_interrupted()
+        try:
+            if not within_run():
+                return self._with_retries(*args, **kwargs)
+            with _no_inherited_tags():
+                return cast(R, self._prefect_task(*args, wait_for=wait_for, **kwargs))
+        except Exception:
+            # DuckDB reports an interrupted statement as an error of its own.
+            raise_if_interrupted()
+            raise
+
+    def submit(self, *args: Any, wait_for: Sequence[object] = (), **kwargs: Any) -> Future[R] | PrefectFuture[R]:
+        """Run the task on a thread of the flow run. Without Prefect, `wait_for` is taken to be complete."""
+        raise_if_interrupted()
+        if within_run():
+            with _no_inherited_tags():
+                return cast("PrefectFuture[R]", self._prefect_task.submit(*args, wait_for=wait_for, **kwargs))
+        attempts = functools.partial(self._with_retries, *args, **kwargs)
+        return Future(_threads.get().pool.submit(copy_context().run, attempts))
+
+    def with_options(self, **options: Any) -> Task[P, R]:
+        """A copy with other options of `prefect.task`."""
+        return Task(self.fn, **{**self.options, **options})
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else Prefect's tasks can do, such as `map`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._prefect_task, name)
+
+    def _with_retries(self, *args: Any, **kwargs: Any) -> R:
+        for attempt in range(self.options.get("retries", 0)):
+            try:
+                return self.fn(*args, **kwargs)
+            except Exception as error:
+                if not _is_retried(error) or _threads.get().ended.wait(self.options["retry_delay_seconds"][attempt]):
+                    raise
+        return self.fn(*args, **kwargs)
+
+    @functools.cached_property
+    def _prefect_task(self) -> Any:
+        import prefect
+        from prefect.cache_policies import NO_CACHE
+
+        def condition(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+            return _is_retried(state.result(raise_on_failure=False))
+
+        # Finished parts and the warehouse are the cache, and they outlive the server.
+        options = {"task_run_name": self.options["name"], "cache_policy": NO_CACHE, "retry_condition_fn": condition}
+        return prefect.Task(self.fn, **{**options, **self.options})
+
+
+def task(fn: Callable[P, R], *, name: str, **options: Any) -> Task[P, R]:
+    """A task of a function, with options of `prefect.task`. Wrong input and a stopped run are not retried."""
+    return Task(fn, name=name, **options)
+
+
+def _is_retried(error: object) -> bool:
+    return not isinstance(error, UserError | Stopped | Cancelled)
+
+
+@contextmanager
+def _no_inherited_tags() -> Iterator[None]:
+    """Prefect asks the server for a concurrency limit of each tag, also of those that a task has from its flow run."""
+    from prefect.context import TagsContext
+
+    with TagsContext(current_tags=set()):
+        yield
+
+
+class Flow(Generic[P, R]):
+    """A function that is run as a Prefect flow on a server, and is otherwise called with its parameters validated.
+
+    Attributes:
+        fn: the function.
+        options: keyword arguments of `prefect.flow`.
+    """
+
+    def __init__(self, fn: Callable[P, R], **options: Any) -> None:
+        functools.update_wrapper(self, fn)
+        self.fn, self.options = fn, options
+        self._validated = validate_call(config=_STRICT)(fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the flow."""
+        if on_server():
+            return cast(R, self._prefect_flow(*args, **kwargs))
+        return self.locally(*args, **kwargs)
+
+    def locally(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the flow without Prefect."""
+        threads = _Threads()
+        before = _threads.set(threads)
+        try:
+            return self._validated(*args, **kwargs)
+        finally:
+            _threads.reset(before)
+            threads.end()
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else Prefect's flows can do, such as `with_options` and `serve`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._prefect_flow, name)
+
+    @functools.cached_property
+    def _prefect_flow(self) -> Any:
+        import prefect
+        from prefect.task_runners import ThreadPoolTaskRunner
+
+        local = self
+
+        class OnServer(prefect.Flow[P, R]):
+            def __call__(self, *args: Any, **kwargs: Any) -> Any:
+                return super().__call__(*args, **kwargs) if on_server() else local.locally(*args, **kwargs)
+
+        _log_to_server()
+        runner: Any = ThreadPoolTaskRunner(max_workers=_THREADS)
+        made = OnServer(self.fn, retries=0, persist_result=False, task_runner=runner, **self.options)
+        # Only deployments read it: calls and their validation look at the function.
+        made.__signature__ = as_shown(self.fn)  # type: ignore[attr-defined]
+        return made
+
+
+def flow(**options: Any) -> Callable[[Callable[P, R]], Flow[P, R]]:
+    """Declare a flow, with options of `prefect.flow`.
+
+    Where Prefect is imported already, as in its workers, the flow is one of Prefect's own.
+    """
+
+    def declare(fn: Callable[P, R]) -> Flow[P, R]:
+        local = Flow(fn, **options)
+        return cast("Flow[P, R]", local._prefect_flow) if "prefect" in sys.modules else local
+
+    return declare
+
+
+@functools.cache
+def _log_to_server() -> None:
+    """Show on the page of a run in the Prefect UI what runs log."""
+    from prefect.logging.handlers import APILogHandler
+
+    handler = APILogHandler()
+    handler.addFilter(lambda _record: within_run())
+    logging.getLogger("answerkey").addHandler(handler)
+
+
+class _Threads:
+    """The threads of a flow that runs without Prefect."""
+
+    def __init__(self) -> None:
+        self.pool = concurrent.futures.ThreadPoolExecutor(_THREADS)
+        self.ended = threading.Event()
+
+    def end(self) -> None:
+        """Start no task and no further attempt, and wait for the tasks that are running."""
+        self.ended.set()
+        self.pool.shutdown(cancel_futures=True)
+
+
+_threads: ContextVar[_Threads] = ContextVar("_threads")
+
+
+def outcome(future: Future[R] | PrefectFuture[R], otherwise: Callable[[], R] | None = None) -> R | Exception:
+    """Wait for what a submitted task returned, or for the error of its last attempt.
+
+    Args:
+        otherwise: does the task's work where the server that was to admit the task, by a concurrency limit, is gone.
+    """
+    try:
+        return future.result(raise_on_failure=False)
+    except Exception as error:
+        if otherwise is None or not _is_not_admitted(error):
+            return error
+    try:
+        return otherwise()
+    except Exception as error:
+        return error
+
+
+def _is_not_admitted(error: Exception) -> bool:
+    """Whether the server could not be asked for a place under a concurrency limit."""
+    from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+
+    return isinstance(error, ConcurrencySlotAcquisitionError) or is_away(error)
+
+
+def as_completed(futures: Iterable[Future[R] | PrefectFuture[R]]) -> Iterator[Any]:
+    """Yield futures as they complete."""
+    if within_run():
+        from prefect.futures import as_completed as completed
+
+        yield from completed(list(cast("Iterable[PrefectFuture[R]]", futures)))
+        return
+    by_thread = {future.on_thread: future for future in cast("Iterable[Future[R]]", futures)}
+    for done in concurrent.futures.as_completed(by_thread):
+        yield by_thread[done]
+
+
+def allow_failure(future: Future[R] | PrefectFuture[R]) -> object:
+    """For `wait_for`: a future that is waited for, however it ends."""
+    if not within_run():
+        return future
+    from prefect import allow_failure as allowed
+
+    return allowed(future)
+
+
+def cancel_submitted() -> None:
+    """Start no submitted task any more, and wait for those that are running."""
+    if not within_run():
+        if threads := _threads.get(None):
+            threads.end()
+        return
+    from prefect.context import FlowRunContext
+
+    if run := FlowRunContext.get():
+        # Only the runner of threads has it.
+        runner: Any = run.task_runner
+        runner.cancel_all()
+
+
+def completed(result: R, message: str, name: str = "Completed") -> R:
+    """What a flow returns: on a server a Completed state with a message and a name, which gives callers the result."""
+    if not message or not within_run():
+        return result
+    from prefect.states import Completed
+
+    return cast(R, Completed(name=name, message=message, data=result))
+
+
+@contextmanager
+def tagged() -> Iterator[None]:
+    """Give runs on a server the tag by which housekeeping recognises runs of this product."""
+    if not on_server():
+        yield
+        return
+    from prefect import tags
+
+    from answerkey.tasks.maintenance import TAG
+
+    with tags(TAG):
+        yield

@@ -1,0 +1,96 @@
+"""What calls cost: the most that one may cost, whether what a server says of it can be true, and the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from answerkey.metrics_core.llm.ledger import Budget, Permit
+from answerkey.metrics_core.llm.request import Reply
+
+REFUSAL = "refusal"
+"""In the ledger, the reason for the end of a reply in which the model declines in a field of its own."""
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+"""Two of them are a token at most, where they are no words. Any other byte may be one, as a digit between blanks is."""
+_TEMPLATE = 1_000
+"""Tokens that a server may add to what it is sent."""
+_BYTES_PER_TOKEN = 10
+"""Of a text as it is sent to models; seldom more than 5. With more, the server's count is too small to be true."""
+
+
+@dataclass(slots=True)
+class Bill:
+    """What one sample has cost, and the requests that its result rests on.
+
+    >>> Bill.total([Bill(calls=1, cost_usd=0.5), Bill(calls=2, cost_usd=None)])
+    Bill(calls=3, tokens_in=0, tokens_out=0, cost_usd=None, requests=[])
+    """
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0
+    requests: list[str] = field(default_factory=list)
+
+    def add(self, reply: Reply | None, cost: float | None) -> None:
+        """Add what came back, if anything did, and what it cost in dollars."""
+        if reply is not None:
+            self.tokens_in += reply.tokens_in or 0
+            self.tokens_out += reply.tokens_out or 0
+        self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
+
+    @classmethod
+    def total(cls, bills: Sequence[Bill]) -> Bill:
+        """The sum; its cost is unknown if one is."""
+        if len(bills) == 1:
+            return bills[0]
+        costs = [bill.cost_usd for bill in bills]
+        return cls(
+            sum(bill.calls for bill in bills),
+            sum(bill.tokens_in for bill in bills),
+            sum(bill.tokens_out for bill in bills),
+            None if None in costs else sum(cost for cost in costs if cost is not None),
+            [key for bill in bills for key in bill.requests],
+        )
+
+
+@lru_cache(maxsize=256)
+def most_tokens(text: str) -> int:
+    """Tokens that a text may be at most, by any tokenizer.
+
+    >>> most_tokens("word"), most_tokens("1 2"), most_tokens("ሰላም")
+    (2, 3, 9)
+    """
+    data = text.encode()
+    return (len(data) + len(data.translate(None, _LETTERS)) + 1) // 2
+
+
+def credible(reply: Reply, size: int) -> bool:
+    """Whether the server's count of tokens can be true, for messages of so many characters.
+
+    >>> credible(Reply("Yes.", "stop", 10, 2, "m", ""), 40), credible(Reply("Yes.", "stop", 1, 0, "m", ""), 40)
+    (True, False)
+    """
+    if not reply.tokens_in or reply.tokens_out is None:
+        return False
+    # Hardly a token is less than a byte; a template for chats adds some.
+    least_in, least_out = size // _BYTES_PER_TOKEN, len(reply.text) // _BYTES_PER_TOKEN
+    return least_in <= reply.tokens_in <= 4 * size + _TEMPLATE and reply.tokens_out >= max(least_out, bool(reply.text))
+
+
+def used_up(budget: Budget, permit: Permit) -> str:
+    """Which limit forbids a call, for people.
+
+    >>> used_up(Budget("run", max_calls=1_000), "max_calls")
+    'budget used up: 1,000 calls (max_calls)'
+    """
+    limits = {
+        "max_calls": budget.max_calls is not None and f"{budget.max_calls:,} calls (max_calls)",
+        "max_cost": budget.max_cost_usd is not None and f"${budget.max_cost_usd:g} (max_cost)",
+        "max_cost_total": budget.max_cost_total_usd is not None
+        and f"${budget.max_cost_total_usd:g} a month for all runs together (max_cost_total)",
+    }
+    # The ledger does not say which of them a call has waited for in vain.
+    named = [limits[permit]] if permit in limits else [limit for limit in limits.values() if limit]
+    return f"budget used up: {' or '.join(map(str, named))}"

@@ -1,0 +1,262 @@
+"""How many calls may be in flight to one model, and when a run stops asking it.
+
+`Limiter` is additive increase, multiplicative decrease (Chiu and Jain 1989): it begins with two calls, goes to its
+ceiling at the first reply, is cut by a refusal (429) or a time-out, and then grows by one call a round. A refusal also
+pauses all calls, for as long as its server asks. `Breaker` is a circuit breaker: while all calls fail, they are
+made one at a time until one succeeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from answerkey.metrics_core.llm.request import GARBLED, CallError, CallFailed, CallSkipped
+
+Load = Literal["ok", "limited", "late", "neutral"]
+"""What a call says about the load: it was answered, refused, not answered in time, or says nothing about it."""
+
+NO_LOG_PROBABILITIES = "no_log_probabilities"
+"""Code of calls to a server that sends none, though it was asked for them."""
+
+_FIRST_CALLS = 2
+_CUT, _CUT_LATE = 0.7, 0.5
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_ADVICE_S = 0.25, 60.0, 300.0
+
+_FAILURES_IN_A_ROW = 5
+_LONGEST_TRIAL_S = 5.0
+"""Between two calls while all calls fail."""
+_NEVER_REPLIED_S = 20.0
+"""A model that has not replied at all for so long is not there."""
+_ENOUGH_REFUSED = 10
+"""Questions that failed alike, without a success in between."""
+_ENOUGH_HOPELESS = 3
+"""Calls in a row that are refused for longer than a question may wait."""
+_LONGEST_REFUSED_S, _LONGEST_SILENCE_S = 300.0, 600.0
+_OF_ONE_QUESTION = ("http_403", "http_404", NO_LOG_PROBABILITIES)
+"""Codes that concern one question where others have had their replies."""
+
+
+class Limiter:
+    """The calls in flight to one model, first come, first served. Lives on one event loop.
+
+    Args:
+        ceiling: the most calls in flight.
+        patience: seconds after which a call times out, for a server that lets calls wait in place of refusing them. The
+            limit then grows only while replies come within a quarter of it. Infinite for a provider.
+
+    Attributes:
+        limit: the most calls that may be in flight now, 1 to `ceiling`.
+        in_flight: calls that have not ended.
+    """
+
+    def __init__(self, ceiling: int, patience: float = math.inf) -> None:
+        self._ceiling, self._patience = ceiling, patience
+        self.limit: float = min(_FIRST_CALLS, ceiling)
+        self.in_flight = 0
+        self._answered = self._was_cut = False
+        self._cut_at = self._paused_until = -math.inf
+        self._refusals = 0
+        self._waiting: deque[asyncio.Future[float]] = deque()
+        self._started: deque[asyncio.Future[float]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def acquire(self, *, started: bool = False) -> float:
+        """Wait for a slot, which has to be released. Returns when its call began, by the clock of the loop.
+
+        Args:
+            started: whether the question was asked before, so that its clock is running: it goes before the others.
+        """
+        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        (self._started if started else self._waiting).append(future)
+        self._admit()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self.release(future.result(), "neutral")
+            raise
+
+    def release(self, began: float, load: Load, retry_after: float | None = None) -> None:
+        """Give a slot back, and learn from its call; `retry_after` in seconds, as the server asks."""
+        now = asyncio.get_running_loop().time()
+        self.in_flight -= 1
+        if load == "ok":
+            self._grow(began, now)
+        elif load == "limited":
+            self._pause(began, now, retry_after)
+        elif load == "late" and began > self._cut_at:
+            self._cut(_CUT_LATE, now)
+        self._admit()
+
+    def _grow(self, began: float, now: float) -> None:
+        self._refusals = 0
+        seconds = max(now - began, 1e-9)
+        if not self._answered:
+            self._answered = True
+            # Even a server that takes one call after the other answers this many within half of its time.
+            self.limit = max(self.limit, min(self._ceiling, self._patience / 2 / seconds))
+        elif seconds <= self._patience / 4 and began > self._cut_at:
+            step = 1.0 / self.limit if self._was_cut else 1.0
+            self.limit = min(self._ceiling, self.limit + step)
+
+    def _pause(self, began: float, now: float, retry_after: float | None) -> None:
+        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self._refusals, 10))
+        if retry_after is not None and retry_after >= 0.0:
+            pause = min(retry_after, _LONGEST_ADVICE_S)
+        elif began <= self._cut_at:
+            return
+        self._paused_until = max(self._paused_until, now + pause)
+        # Calls from before the last cut say nothing about the limit after it.
+        if began > self._cut_at:
+            self._refusals += 1
+            self._cut(_CUT, now)
+
+    def _cut(self, share: float, now: float) -> None:
+        self.limit, self._was_cut = max(1.0, self.limit * share), True
+        self._cut_at = now
+
+    def _admit(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        while self.in_flight < int(self.limit) and (queue := self._started or self._waiting):
+            now = loop.time()
+            if now < self._paused_until:
+                self._alarm = loop.call_later(self._paused_until - now, self._admit)
+                return
+            future = queue.popleft()
+            if not future.done():
+                self.in_flight += 1
+                future.set_result(now)
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Whether a model answers at all, and when a run stops asking it.
+
+    Args:
+        noun: the word for a model in messages.
+        deadline_s: seconds that one question may take.
+
+    Attributes:
+        stopped: what each further question ends with: `CallFailed` if it would fail alike, `CallSkipped` if it can be
+            asked later; None: calls are made.
+    """
+
+    noun: str
+    deadline_s: float
+    stopped: CallFailed | CallSkipped | None = None
+    replied: bool = False
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _failing_since: float | None = None
+    _failures: int = 0
+    _hopeless: int = 0
+    _last_at: float = -math.inf
+    _questions: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """Whether all calls fail, so that they are made one at a time."""
+        troubled = self._questions.get("trouble", ())
+        # One question alone may have trouble of its own.
+        return self._failures >= _FAILURES_IN_A_ROW and (self.replied or len(troubled) > 2)
+
+    async def wait(self) -> bool:
+        """Wait for the turn of a call while all calls fail; returns whether it has to be given back, by `go_on`."""
+        while self.open:
+            await self._turn.acquire()
+            try:
+                if not self.open or self.stopped:
+                    self._turn.release()
+                    return False
+                pause = min(0.5 * 1.5 ** min(self._failures - _FAILURES_IN_A_ROW, 20), _LONGEST_TRIAL_S)
+                await asyncio.sleep(max(0.0, self._last_at + pause - asyncio.get_running_loop().time()))
+                return True
+            except BaseException:
+                self._turn.release()
+                raise
+        return False
+
+    def go_on(self) -> None:
+        """Give the turn to the next call."""
+        self._turn.release()
+
+    def success(self) -> None:
+        """A reply came."""
+        self.replied, self._failing_since = True, None
+        self._failures = self._hopeless = 0
+        self._questions.clear()
+
+    def failure(self, error: CallError, question: str, now: float) -> None:
+        """A call ended without a reply; `now` in seconds of the loop's clock."""
+        if now - self._last_at > 2 * self.deadline_s:
+            # Nobody asked meanwhile: that is no silence of the server.
+            self._failing_since = None
+        self._last_at = now
+        if error.code == "quota":
+            self._leave(f"the {self.noun}'s quota is used up, and its server does not say until when", error)
+        elif error.kind == "fatal" and not (error.code in _OF_ONE_QUESTION and self.replied):
+            # A model that replies has the right address and name: then it was a filter, and about this text.
+            why = "is of no use here" if error.code == NO_LOG_PROBABILITIES else "refuses every call"
+            self.stopped = CallFailed(error.code, f"not asked, since the {self.noun} {why}: {error.message}")
+        elif error.kind in ("trouble", "limited"):
+            self._questions.setdefault(error.kind, set()).add(question)
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            if error.kind == "trouble":
+                self._in_trouble(error, now - self._failing_since)
+            else:
+                # Not at the first: a call made before it may yet be answered.
+                self._hopeless += self.hopeless(error)
+                if self._hopeless >= _ENOUGH_HOPELESS:
+                    self._leave(f"the {self.noun}'s quota is used up{_until(error)}", error)
+                self.refused_for(error, now, min(self.deadline_s, _LONGEST_REFUSED_S))
+        elif error.code == GARBLED or (error.kind == "permanent" and error.code.startswith("http_4")):
+            # A refused parameter is not counted here: it is counted once nothing else is left to try.
+            self.useless(error.code, error.message, question)
+
+    def useless(self, code: str, message: str, question: str) -> None:
+        """A question got an answer that is of no use."""
+        questions = self._questions.setdefault(code, set())
+        questions.add(question)
+        if len(questions) >= _ENOUGH_REFUSED:
+            what = "answers with no completion" if code == GARBLED else "refuses every question"
+            self.stopped = CallFailed(code, f"not asked, since the {self.noun} {what}: {message}")
+
+    def _in_trouble(self, error: CallError, seconds: float) -> None:
+        """Count trouble that has lasted for so many seconds."""
+        self._failures += 1
+        if not self.replied and self.open and seconds >= min(_NEVER_REPLIED_S, self.deadline_s):
+            never = f"not asked, since the {self.noun} never replies: {error.message}"
+            self.stopped = CallFailed(error.code, never)
+        elif seconds >= min(2 * self.deadline_s, _LONGEST_SILENCE_S):
+            self._leave(f"the {self.noun} has not replied for {seconds:.0f} s", error)
+
+    def refused_for(self, error: CallError, now: float, seconds: float) -> None:
+        """Leave the model if every call was refused for so many seconds."""
+        # One question alone may be refused for what it is.
+        if self._failing_since is None or len(self._questions.get("limited", ())) < 2:
+            return
+        if now - self._failing_since >= seconds:
+            refused_s = now - self._failing_since
+            self._leave(f"the {self.noun} has refused every call for {refused_s:.0f} s{_until(error)}", error)
+
+    def hopeless(self, error: CallError) -> bool:
+        """Whether a refusal lasts longer than any question waits."""
+        return error.retry_after is not None and error.retry_after > self.deadline_s
+
+    def _leave(self, why: str, error: CallError) -> None:
+        if self.stopped is None:
+            later = f"{why}; the next run continues there: {error.message}"
+            self.stopped = CallSkipped(later, unavailable=True)
+
+
+def _until(error: CallError) -> str:
+    if error.retry_after is None:
+        return ""
+    return f", until {datetime.now(UTC) + timedelta(seconds=error.retry_after):%Y-%m-%d %H:%M} UTC by its server"

@@ -1,0 +1,832 @@
+"""One call to a model through litellm, its prices, and its errors by what to do next. Nothing is retried here.
+
+litellm is handed an HTTP client of ours, which refuses redirects, limits the size of a reply, and notes what came over
+the wire. The status that came over the wire decides what an error means; litellm's class of error only refines a 400.
+
+With `ANSWERKEY_OTEL=1` each call is an OpenTelemetry span with the attributes of the semantic conventions for
+generative AI (`gen_ai.*`), and without any text of a question or a reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import os
+import re
+import time
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urljoin, urlsplit
+from weakref import WeakKeyDictionary
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.log_probabilities import tokens_of
+from answerkey.metrics_core.llm.model import ModelRef, provider_address
+from answerkey.metrics_core.llm.request import (
+    ERROR_IN_REPLY,
+    GARBLED,
+    NO_CONNECTION,
+    CallError,
+    FailureKind,
+    Message,
+    Reply,
+    ReplyKind,
+)
+from answerkey.metrics_core.llm.untrusted import quoted
+from answerkey.metrics_core.text import storable
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+MOST_BYTES = 4 * 2**20
+"""Of one reply, as it comes and unpacked."""
+KEYLESS = "no-key-needed"
+_BOM = b"\xef\xbb\xbf"
+_SPANS = "ANSWERKEY_OTEL"
+
+_TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
+_FATAL = frozenset((401, 402, 403, 404))
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_NOT_CONNECTED = frozenset(("ConnectError", "ConnectTimeout", "ConnectionRefusedError"))
+_TIMED_OUT = frozenset(("TimeoutError", "ReadTimeout", "APITimeoutError"))
+_BROKEN = frozenset(("ReadError", "WriteError", "CloseError", "RemoteProtocolError", "OSError", *_NOT_CONNECTED))
+"""As httpx names them, whose classes are not imported for this."""
+_FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.output", re.IGNORECASE)
+_PARAMETERS = ("temperature", "seed", "logprobs", "reasoning_effort")
+_TOO_MANY_TOKENS = re.compile(
+    r"max_(?:completion_)?tokens\b.*?\b(?:at most|maximum|limit|less than|up to)\D*(\d+)", re.S
+)
+_FILTERED = re.compile(r"content_filter|content management policy|ResponsibleAIPolicyViolation", re.IGNORECASE)
+_TOO_LONG = re.compile(r"request too large|context_length_exceeded|maximum context length", re.IGNORECASE)
+_NO_ROOM = "could not finish the message because max_tokens or model output limit was reached"
+"""OpenAI's message where the thoughts left no room for one token; with more room it is a reply that was cut off."""
+_MOST_TOKENS = 10**9
+_THOUGHT = re.compile(r"<(?:think|thinking)>(.*?)</(?:think|thinking)>", re.DOTALL)
+"""At the beginning of a text, where some servers leave them; litellm takes them away as well."""
+_LEAST_KEY = 12
+"""Characters of a key that is looked for in replies: a shorter one may be a word."""
+_OWN_HANDLER = frozenset(
+    (
+        *("azure_ai", "bedrock_mantle", "cometapi", "deepseek", "edenai", "fal_ai", "fireworks_ai", "gigachat", "groq"),
+        *("heroku", "hosted_vllm", "minimax", "ragflow", "sap", "together_ai", "xai", "mistral", "databricks"),
+        *("datarobot", "openrouter", "huggingface", "vercel_ai_gateway", "snowflake", "lemonade", "ovhcloud"),
+    )
+)
+"""Providers with OpenAI's format that litellm does not call through OpenAI's own client library."""
+_NEEDED = {
+    "vertex_ai": ("google.auth", "google-auth"),
+    "vertex_ai_beta": ("google.auth", "google-auth"),
+    "vllm": ("vllm", "vllm"),
+    "bedrock": ("boto3", "boto3"),
+    "sagemaker": ("boto3", "boto3"),
+    "sagemaker_chat": ("boto3", "boto3"),
+    "petals": ("petals", "petals"),
+}
+"""The module that litellm imports for a provider, and the package that has it."""
+
+
+@cache
+def litellm() -> Any:
+    """The module, imported when it is first needed (seconds), without its logging and downloads."""
+    # Otherwise the import downloads prices, and the first call to Anthropic names of headers.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
+    import litellm as module
+
+    # Otherwise they log two lines per call wherever more than warnings are shown, and litellm warns each time that its
+    # queue of log entries moves to another event loop.
+    for name, level in (("LiteLLM", logging.ERROR), ("httpx", logging.WARNING), ("openai", logging.WARNING)):
+        logging.getLogger(name).setLevel(level)
+    module.telemetry = False
+    module.suppress_debug_info = True
+    return module
+
+
+@dataclass(slots=True)
+class _Wire:
+    """What came over the wire for one call."""
+
+    most_bytes: int = MOST_BYTES
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    problem: CallError | None = None
+
+    @property
+    def text(self) -> str:
+        return self.body.removeprefix(_BOM).decode("utf-8", "replace")
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The body as a JSON object; empty where it is none."""
+        try:
+            value = json.loads(self.text)
+        except (ValueError, RecursionError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+@dataclass(slots=True)
+class _Connections:
+    """The HTTP client of an event loop, and by model what litellm sends a call through."""
+
+    handler: Any
+    clients: dict[tuple[str, str, str | None], Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, **options: Any) -> _Connections:
+        litellm()
+        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+        return cls(AsyncHTTPHandler(event_hooks={"response": [_note]}, follow_redirects=False, **options))
+
+
+_wire: ContextVar[_Wire] = ContextVar("wire")
+_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
+
+
+def _connected() -> _Connections:
+    loop = asyncio.get_running_loop()
+    if loop not in _connections:
+        _connections[loop] = _Connections.open()
+    return _connections[loop]
+
+
+async def disconnect() -> None:
+    """Close the connections of this event loop."""
+    await _connections.pop(asyncio.get_running_loop()).handler.client.aclose()
+
+
+@asynccontextmanager
+async def _recorded(timeout_s: float, most_bytes: int = MOST_BYTES) -> AsyncIterator[_Wire]:
+    """What comes over the wire for the one call that is made in this context, which may take so many seconds."""
+    wire = _Wire(most_bytes)
+    token = _wire.set(wire)
+    try:
+        # litellm's time-out ends a silent server; this one also a server that sends a byte now and then.
+        async with asyncio.timeout(timeout_s):
+            yield wire
+    except TimeoutError as error:
+        raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
+    finally:
+        _wire.reset(token)
+
+
+async def _note(response: httpx.Response) -> None:
+    """Note the answer to a call, and read no more of it than is allowed."""
+    wire = _wire.get(None)
+    if wire is None:
+        return
+    wire.status, wire.headers, wire.body = response.status_code, response.headers.copy(), b""
+    if response.status_code in _REDIRECTS:
+        # Following it could turn a POST into a GET, or show the texts to a server that the user did not name.
+        wire.problem = _redirected(str(response.request.url), response.headers.get("location", ""))
+        raise wire.problem
+    if response.status_code == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
+        wire.problem = CallError("again", GARBLED, "this server only streams, which is not supported")
+        raise wire.problem
+    encoding = response.headers.pop("content-encoding", "")
+    # A public way to make a stream of an iterator, which httpx asks for.
+    response.stream = type(response)(200, content=_capped(response.stream, wire, encoding)).stream
+    response.headers.pop("content-length", None)
+
+
+def _redirected(url: str, location: str) -> CallError:
+    try:
+        target = urlsplit(urljoin(url, location))
+        address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{target.path}"
+    except ValueError:
+        return CallError("fatal", "redirect", "the server sends calls on to a malformed address")
+    return CallError("fatal", "redirect", f"the server sends calls on to {address}; name that address if you trust it")
+
+
+async def _capped(stream: Any, wire: _Wire, encoding: str) -> AsyncIterator[bytes]:
+    """The unpacked bytes of an answer, up to `MOST_BYTES`."""
+    data = bytearray()
+    try:
+        async for piece in stream:
+            data += piece
+            if len(data) > wire.most_bytes:
+                raise _too_long(wire.most_bytes)
+        wire.body = bytes(data) if encoding.lower() in ("", "identity") else _unpacked(bytes(data), wire.most_bytes)
+    except CallError as error:
+        wire.problem = error
+        raise
+    finally:
+        await stream.aclose()
+    # Some servers begin with a byte order mark, which is no part of JSON.
+    yield wire.body.removeprefix(_BOM)
+
+
+def _unpacked(packed: bytes, most_bytes: int) -> bytes:
+    """The content of gzip or zlib data, which may have several members."""
+    content = b""
+    try:
+        while packed:
+            unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            content += unpacker.decompress(packed, most_bytes + 1 - len(content))
+            if len(content) > most_bytes:
+                raise _too_long(most_bytes)
+            if not unpacker.eof:
+                raise CallError("again", GARBLED, "the server's answer is cut off within its packed data")
+            packed = unpacker.unused_data
+    except zlib.error as error:
+        raise CallError("again", GARBLED, f"the server's answer cannot be unpacked: {error}") from error
+    return content
+
+
+def _too_long(most_bytes: int) -> CallError:
+    return CallError("permanent", "too_large", f"the server's answer is longer than {most_bytes // 2**20} MiB")
+
+
+@cache
+def prepare(model: ModelRef) -> None:
+    """Import what litellm imports only with the first call to a model, which takes seconds. Nothing is sent."""
+    litellm()
+    import httpx
+    import opentelemetry.trace  # noqa: F401
+
+    async def first_call() -> None:
+        # A transport that answers by itself.
+        transport = httpx.MockTransport(lambda _request: httpx.Response(200, json={}))
+        _connections[asyncio.get_running_loop()] = _Connections.open(transport=transport)
+        with suppress(CallError):
+            await _completed(model, [{"role": "user", "content": "Hello"}], {"max_tokens": 1}, 60.0)
+        await disconnect()
+
+    asyncio.run(first_call())
+
+
+async def complete(
+    model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
+) -> Reply:
+    """Make one call.
+
+    Args:
+        settings: litellm's arguments (temperature, seed, max_tokens, response_format).
+        timeout_s: seconds.
+
+    Raises:
+        CallError: there is no reply, or it is unusable.
+    """
+    from opentelemetry.trace import StatusCode
+
+    with _span(model, settings) as span:
+        try:
+            reply = await _completed(model, messages, settings, timeout_s)
+        except CallError as error:
+            span.set_attribute("error.type", error.code)
+            # Without a description: the message of a server may quote what it was sent.
+            span.set_status(StatusCode.ERROR)
+            raise
+        replied = {
+            "gen_ai.response.model": reply.model or None,
+            "gen_ai.response.finish_reasons": [reply.finish_reason],
+            "gen_ai.usage.input_tokens": reply.tokens_in,
+            "gen_ai.usage.output_tokens": reply.tokens_out,
+        }
+        for name, value in replied.items():
+            if value is not None:
+                span.set_attribute(name, value)
+        return reply
+
+
+def _span(model: ModelRef, settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    """The span of a call that is made within; without the switch, OpenTelemetry's own span that records nothing."""
+    from opentelemetry import trace
+
+    if os.environ.get(_SPANS, "").lower() not in ("1", "true", "yes"):
+        return nullcontext(trace.INVALID_SPAN)
+    address, name = urlsplit(model.api_base), model.model.partition("/")[2]
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": model.provider,
+        "gen_ai.request.model": name,
+        "server.address": address.hostname,
+        "server.port": address.port,
+        **{f"gen_ai.request.{setting}": settings.get(setting) for setting in ("temperature", "seed", "max_tokens")},
+    }
+    # An exception would bring its message and those of its causes into the span, with texts and keys.
+    return trace.get_tracer("answerkey").start_as_current_span(
+        f"chat {name}", kind=trace.SpanKind.CLIENT, record_exception=False, set_status_on_exception=False,
+        attributes={key: value for key, value in attributes.items() if value is not None},
+    )  # fmt: skip
+
+
+async def _completed(
+    model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
+) -> Reply:
+    async with _recorded(timeout_s) as wire:
+        try:
+            response = await litellm().acompletion(
+                model=model.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
+                allowed_openai_params=["max_retries"], drop_params=True, client=client_of(model), **_key_of(model),
+                **settings, **{"no-log": True},
+            )  # fmt: skip
+        except Exception as error:
+            body = wire.json
+            if wire.status == 400 and _NO_ROOM in wire.text.lower():
+                return Reply("", "length", None, None, "", "")
+            # litellm cannot read every completion that is one.
+            if wire.status != 200 or wire.problem is not None or not _choice(body) or _error_within(body):
+                raise error_of(error, wire, model, timeout_s) from error
+            return _reply(body, body, model)
+    return _reply(response.model_dump(warnings=False), wire.json, model)
+
+
+async def by_sdk(
+    model: ModelRef, call: Callable[[Any], Awaitable[T]], timeout_s: float, most_bytes: int = MOST_BYTES
+) -> T:
+    """Make one call that is no completion with OpenAI's client library, to the address of a model.
+
+    Args:
+        call: gets the client.
+
+    Raises:
+        CallError: it failed.
+    """
+    async with _recorded(timeout_s, most_bytes) as wire:
+        try:
+            return await call(_sdk_client(model).with_options(timeout=timeout_s))
+        except Exception as error:
+            raise error_of(error, wire, model, timeout_s) from error
+
+
+def body_of(model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a call in OpenAI's format, with the parameters as litellm spells them for the model."""
+    name, provider = _split(model.model)
+    taken = litellm().utils.get_optional_params(model=name, custom_llm_provider=provider, drop_params=True, **settings)
+    return {"model": name, "messages": list(messages), **taken.pop("extra_body", {}), **taken}
+
+
+def reply_in(status: int, body: object, model: ModelRef) -> Reply:
+    """The reply in an answer in OpenAI's format that came in a batch.
+
+    Raises:
+        CallError: as `complete`.
+    """
+    wire = _Wire(status=status, body=json.dumps(body).encode())
+    if status != 200 or not _choice(wire.json) or _error_within(wire.json):
+        raise error_of(Exception(), wire, model, 0.0)
+    return _reply(wire.json, wire.json, model)
+
+
+def _key_of(model: ModelRef) -> dict[str, str]:
+    """The address and the key of a call, as litellm takes them."""
+    arguments = {"api_base": model.api_base} if model.api_base else {}
+    if model.api_key:
+        arguments["api_key"] = model.api_key
+    elif model.api_base and not (model.api_base == provider_address(model.model) and _has_key(model.model)):
+        # The provider's key in the environment is not meant for another address; and a server of the user's own often
+        # needs no key, which the client libraries do not accept.
+        arguments["api_key"] = KEYLESS
+    return arguments
+
+
+def client_of(model: ModelRef) -> Any:
+    """What litellm is to send a call through; None: litellm makes a client of its own."""
+    connections, slot = _connected(), (model.model, model.api_base, model.api_key)
+    if slot not in connections.clients:
+        _, provider = _split(model.model)
+        of_openai = provider in ("openai", "azure", "custom_openai", *litellm().openai_compatible_providers)
+        own = not of_openai or provider in _OWN_HANDLER or _by_responses(model.model)
+        connections.clients[slot] = connections.handler if own else _sdk_client(model)
+    return connections.clients[slot]
+
+
+def _sdk_client(model: ModelRef) -> Any:
+    """A client of OpenAI's library that sends through our HTTP client; None: litellm makes its own."""
+    import openai
+
+    name, provider = _split(model.model)
+    address, key = model.api_base, _key_of(model).get("api_key")
+    own: dict[str, Any] = {"http_client": _connected().handler.client, "max_retries": 0}
+    if provider == "azure":
+        address = address or os.environ.get("AZURE_API_BASE", "")
+        key = key or os.environ.get("AZURE_API_KEY") or os.environ.get("AZURE_OPENAI_API_KEY")
+        if not (address and key):
+            return None
+        version = os.environ.get("AZURE_API_VERSION") or litellm().AZURE_DEFAULT_API_VERSION
+        if "/openai/v1" not in address and version not in ("v1", "preview", "latest"):
+            return openai.AsyncAzureOpenAI(azure_endpoint=address, api_key=key, api_version=version, **own)
+        address = address if "/openai/v1" in address else f"{address.rstrip('/')}/openai/v1"
+    else:
+        *_, known_key, known_address = litellm().get_llm_provider(
+            model=f"{provider}/{name}", api_base=address or None, api_key=key
+        )
+        key = key or known_key or os.environ.get("OPENAI_API_KEY")
+        address = address or known_address or os.environ.get("OPENAI_BASE_URL", "")
+    return openai.AsyncOpenAI(api_key=key or KEYLESS, base_url=address or None, **own)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first choice in the body of an answer; empty: it has none."""
+    choices = body.get("choices")
+    return _mapping(choices[0]) if isinstance(choices, list) and choices else {}
+
+
+def _error_within(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The error that a body with status 200 holds, also within its first choice; empty: there is none."""
+    for error in (body.get("error"), _choice(body).get("error")):
+        if isinstance(error, str) and error:
+            return {"message": error}
+        if isinstance(error, dict) and (error.get("message") or error.get("code") is not None):
+            return error
+    return {}
+
+
+def _reply(answer: Mapping[str, Any], body: Mapping[str, Any], model: ModelRef) -> Reply:
+    """The reply in an answer in OpenAI's format.
+
+    Args:
+        answer: as litellm reads it; `body`: as it came over the wire.
+    """
+    choice = _choice(answer)
+    message = _mapping(choice.get("message"))
+    if not message.get("content") and (error := _error_within(body)):
+        raise _of_error_within(error, {}, model)
+    if not choice:
+        raise CallError("again", GARBLED, "the server's answer has no choices")
+    kind, content = _content(message)
+    # litellm estimates the tokens that are missing, and rounds what is no whole number.
+    usage = _mapping((body if isinstance(body.get("choices"), list) else answer).get("usage"))
+    # A server may repeat the key that it was sent, and a reply is kept.
+    keys = [secret for secret in secrets_of(model) if len(secret) >= _LEAST_KEY]
+    parts = (content, choice.get("finish_reason") or "stop", answer.get("model"), answer.get("system_fingerprint"))
+    text, finish_reason, name, fingerprint = (storable(_blanked(str(part or ""), keys)) for part in parts)
+    # There is no prompt without a token: litellm gives 0 where the server gave nothing.
+    tokens_in = _token_count(usage.get("prompt_tokens")) or None
+    return Reply(
+        text=text,
+        finish_reason=finish_reason,
+        tokens_in=tokens_in,
+        tokens_out=_token_count(usage.get("completion_tokens")) if tokens_in else None,
+        model=name,
+        fingerprint=fingerprint,
+        cached_tokens=_token_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        kind=kind,
+        tokens=tokens_of(choice.get("logprobs")),
+    )
+
+
+def _content(message: Mapping[str, Any]) -> tuple[ReplyKind, object]:
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    others = _mapping(message.get("provider_specific_fields"))
+    if isinstance(content, str) and (thought := _THOUGHT.match(content)):
+        thoughts, content = thought[1], content[thought.end() :]
+    else:
+        thoughts = message.get("reasoning_content") or message.get("reasoning") or others.get("reasoning")
+    if str(content or "").strip():
+        # Another end of thoughts after the thoughts: what it ends is ambiguous, so nothing is taken away.
+        unclear = thoughts and "</think>" in str(content)
+        return "text", f"<think>{thoughts}</think>{content}" if unclear else content
+    if refusal := message.get("refusal") or others.get("refusal"):
+        return "refusal", refusal
+    if call := message.get("tool_calls") or message.get("function_call"):
+        return "tool_call", json.dumps(call, default=str, sort_keys=True)
+    return ("thoughts", thoughts) if thoughts else ("text", content)
+
+
+def _token_count(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+def error_of(error: BaseException, wire: _Wire, model: ModelRef, timeout_s: float) -> CallError:
+    """An error of a call, by what to do next. No message has a key in it."""
+    if wire.problem is not None:
+        problem = wire.problem
+        return CallError(problem.kind, problem.code, without_secrets(problem.message, model))
+    message = without_secrets(str(error), model)
+    if wire.status is None:
+        return _without_answer(error, message, timeout_s)
+    if not 200 <= wire.status < 300:
+        return by_status(wire.status, wire.headers, wire.text, model, timeout_s, error)
+    if _caused_by(error, _BROKEN) and not wire.body:
+        return CallError("trouble", "disconnected", message)
+    if within := _error_within(wire.json):
+        return _of_error_within(within, wire.headers, model)
+    problem_is = "has no choices" if wire.json else "is no JSON object"
+    return CallError("again", GARBLED, f"the server's answer {problem_is}: {quoted(without_secrets(wire.text, model))}")
+
+
+def _without_answer(error: BaseException, message: str, timeout_s: float) -> CallError:
+    if getattr(error, "status_code", None) == 408 or _caused_by(error, _TIMED_OUT):
+        return CallError("trouble", "timeout", f"no reply within {timeout_s:g} s")
+    if _caused_by(error, _NOT_CONNECTED):
+        return CallError("trouble", NO_CONNECTION, message)
+    if _caused_by(error, _BROKEN):
+        return CallError("trouble", "disconnected", message)
+    # litellm raised before it sent anything.
+    return CallError("permanent", "client", f"{type(error).__name__}: {message}")
+
+
+def _of_error_within(error: Mapping[str, Any], headers: Mapping[str, str], model: ModelRef) -> CallError:
+    """An error that came with status 200: it may have to be paid, unless its own status is a refusal."""
+    code = error.get("code")
+    if isinstance(code, int | str) and re.fullmatch("[45][0-9][0-9]", str(code)):
+        refusal = by_status(int(code), headers, json.dumps({"error": error}), model, 0.0, None)
+        if refusal.kind != "trouble":
+            return refusal
+        return CallError("trouble", ERROR_IN_REPLY, refusal.message, refusal.retry_after)
+    message = quoted(without_secrets(str(error.get("message") or error), model))
+    return CallError("again", GARBLED, f"the server's answer is an error with status 200: {message}")
+
+
+def _caused_by(error: BaseException | None, names: Iterable[str]) -> bool:
+    """Whether one of these classes is somewhere down the chain of causes."""
+    while error is not None:
+        if any(kind.__name__ in names for kind in type(error).__mro__):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def by_status(
+    status: int, headers: Mapping[str, Any], text: str, model: ModelRef, timeout_s: float, error: BaseException | None
+) -> CallError:
+    """What an answer with an error means, by the status that came over the wire.
+
+    Args:
+        error: litellm's, whose class refines a 400; None: there is none.
+    """
+    code, wait, message = f"http_{status}", seconds_to_wait(headers), _message_of(text, model)
+    if status in (400, 422):
+        return _of_request(code, text, message, type(error).__name__)
+    if status == 408:
+        return CallError("trouble", "timeout", f"no reply within {timeout_s:g} s")
+    if status == 429 and "insufficient_quota" in text:
+        return CallError("fatal", "quota", message)
+    if status in (413, 429) and _TOO_LONG.search(text):
+        return CallError("permanent", "too_long", message)
+    # Some servers say with a 503 what others say with a 429.
+    if status == 429 or (status in _TRANSIENT and wait is not None):
+        return CallError("limited", code, message, wait)
+    kind: FailureKind = "trouble" if status in _TRANSIENT else "fatal" if status in _FATAL else "permanent"
+    return CallError(kind, code, message)
+
+
+def _of_request(code: str, text: str, message: str, litellm_class: str) -> CallError:
+    """What a server says of the request with status 400 or 422."""
+    if "json_validate_failed" in text:
+        return CallError("again", code, message)
+    if litellm_class == "ContextWindowExceededError" or _TOO_LONG.search(text):
+        return CallError("permanent", "too_long", message)
+    if litellm_class == "ContentPolicyViolationError" or _FILTERED.search(text):
+        return CallError("permanent", "content_filter", message)
+    about_format = bool(_FORMAT_WORDS.search(text))
+    if "max_completion_tokens" in text and re.search(r"\bmax_tokens\b", text) and "instead" in text:
+        return CallError("refused", code, message, parameter="max_tokens", about_format=about_format)
+    if most := _TOO_MANY_TOKENS.search(text):
+        return CallError("refused", code, message, most_tokens=int(most[1]))
+    parameter = next((name for name in _PARAMETERS if re.search(rf"\b(?:top_)?{name}\b", text)), None)
+    return CallError("refused", code, message, None, parameter, about_format)
+
+
+def _message_of(text: str, model: ModelRef) -> str:
+    """The server's own message in an answer, or the whole answer, for people."""
+    body = _Wire(body=text.encode()).json
+    error = _mapping(body.get("error", body))
+    if isinstance(error.get("message"), str) and error["message"]:
+        names = [f"({error[name]})" for name in ("code", "type") if error.get(name)][:1]
+        return without_secrets(" ".join((error["message"], *names)), model)
+    return without_secrets(text, model)
+
+
+def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
+    """Seconds that a server asks to wait, by the headers of its answer; None where it does not.
+
+    >>> seconds_to_wait({"retry-after": "2"}), seconds_to_wait({"retry-after": "soon"})
+    (2.0, None)
+    """
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        text = str(headers.get(name) or "")
+        try:
+            seconds = float(text) * unit
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(text).timestamp() - time.time()
+            except (ValueError, OverflowError):
+                continue
+        if math.isfinite(seconds):
+            return max(seconds, 0.0)
+    return None
+
+
+def retry_after(error: Exception) -> float | None:
+    """Seconds that a server asks to wait, in the error that litellm made of its answer; None where it does not.
+
+    >>> retry_after(ValueError("no headers")) is None
+    True
+    """
+    # litellm keeps the server's headers here, and gives `error.response` empty ones.
+    return seconds_to_wait(getattr(error, "litellm_response_headers", None) or {})
+
+
+def without_secrets(text: str, model: ModelRef) -> str:
+    """An error on one line and without any key or password that it may quote."""
+    text = _blanked(text, secrets_of(model))
+    # Providers quote keys in part: sk-ab***yz.
+    text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
+    # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
+    text = re.sub(r"(\w://)[^\s/@]+@", r"\1***@", text)
+    text = re.sub(r"(\w://[^\s?'\"]+\?)[^\s'\"]+", r"\1***", text)
+    return " ".join(storable(text).split())[:500]
+
+
+def _blanked(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        # As it stands, and as addresses have it, in which letters of either case may follow a percent sign.
+        text = re.sub(re.escape(quote(secret, safe="")), "***", text.replace(secret, "***"), flags=re.IGNORECASE)
+    return text
+
+
+def secrets_of(model: ModelRef) -> list[str]:
+    """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
+    names = [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+    # A word in the environment may stand in any message; what was given as the key is one, however short.
+    secrets = [value for name in names if len(value := os.environ[name]) >= 8]
+    return sorted([*secrets, *filter(None, [model.api_key])], key=len, reverse=True)
+
+
+Prices = tuple[float, float, float]
+"""Dollars per token: of what is asked, of what is asked and was in the provider's cache, and of what is replied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What litellm knows about a model.
+
+    Attributes:
+        price: None: it is not known. `batch_price`: in a batch; as on its own where the provider names none.
+        parameters: those of a call that the model accepts; litellm leaves the others out.
+    """
+
+    price: Prices | None
+    batch_price: Prices | None
+    parameters: frozenset[str]
+
+    @property
+    def takes_format(self) -> bool:
+        """Whether the format of a reply can be asked for."""
+        return "response_format" in self.parameters
+
+
+def prices_of(model: ModelRef, *, in_batch: bool = False) -> Prices | None:
+    """What a model costs: by the user's own words, or else by litellm's tables; None: it is not known.
+
+    >>> prices_of(ModelRef("openai/my-own", price=(1e-6, 2e-6)))
+    (1e-06, 1e-06, 2e-06)
+    """
+    if model.price is not None:
+        return model.price[0], model.price[0], model.price[1]
+    known = abilities(model.model)
+    return known.batch_price if in_batch else known.price
+
+
+@cache
+def abilities(model: str, noun: str = "model") -> Abilities:
+    """Look a model up in litellm's own tables, without any call.
+
+    Raises:
+        UserError: litellm knows no such provider.
+    """
+    library = litellm()
+    try:
+        name, provider = _split(model)
+    except library.BadRequestError as error:
+        raise UserError(
+            f"{noun} {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
+        ) from error
+    parameters = library.get_supported_openai_params(model=name, custom_llm_provider=provider) or []
+    listed = library.model_cost.get(model) or library.model_cost.get(name) or _info(model)
+
+    def prices(kind: str = "") -> Prices | None:
+        asked, replied = listed.get(f"input_cost_per_token{kind}"), listed.get(f"output_cost_per_token{kind}")
+        cached = listed.get(f"cache_read_input_token_cost{kind}")
+        if asked is None or replied is None:
+            return None
+        return float(asked), float(asked if cached is None else cached), float(replied)
+
+    return Abilities(prices(), prices("_batches") or prices(), frozenset(parameters))
+
+
+def _info(model: str) -> Mapping[str, Any]:
+    """What litellm's own look-up knows of a model that its table has under another name."""
+    try:
+        info: Mapping[str, Any] = litellm().get_model_info(model)
+    except Exception:
+        return {}
+    # It gives 0 for what it does not know.
+    return info if info.get("input_cost_per_token") and info.get("output_cost_per_token") else {}
+
+
+@cache
+def _split(model: str) -> tuple[str, str]:
+    name, provider, _, _ = litellm().get_llm_provider(model)
+    return name, provider
+
+
+@cache
+def provider_of(model: str) -> str:
+    """The provider of a model, as litellm names it; empty where it knows none."""
+    try:
+        return _split(model)[1]
+    except Exception:
+        return ""
+
+
+@cache
+def sampling_of(model: str) -> frozenset[str]:
+    """Which of temperature and seed reach a model, by litellm's tables; both where litellm does not know.
+
+    >>> sorted(sampling_of("openai/gpt-4o-mini")), sorted(sampling_of("openai/gpt-5"))
+    (['seed', 'temperature'], ['seed'])
+    """
+    settings = {"temperature": 0.0, "seed": 0}
+    try:
+        name, provider = _split(model)
+        taken = litellm().utils.get_optional_params(
+            model=name, custom_llm_provider=provider, drop_params=True, **settings
+        )
+    except Exception:
+        return frozenset(settings)
+    # Some providers call it random_seed, or have it one level down.
+    sent = json.dumps(taken, default=str)
+    return frozenset(name for name in settings if name in sent)
+
+
+def check(models: Iterable[ModelRef], limits: CallLimits, noun: str) -> None:
+    """Check what can be known before the first call. Nothing is sent.
+
+    Raises:
+        UserError: litellm does not know the provider, or lacks a module for it; the key is not set; or the cost is to
+            be limited and the price is not known.
+    """
+    for model in models:
+        abilities(model.model, noun)
+        if package := _missing_package(model.model):
+            raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
+        if variables := missing_key(model):
+            own = f"ANSWERKEY_{noun.upper()}_KEY"
+            raise UserError(f"{noun} {model.label}: no key; set {variables} or {own}, or name the address of a server")
+        if prices_of(model) is None and not (limits.max_cost_usd is None and limits.max_cost_total_usd is None):
+            raise UserError(
+                f"{noun} {model.label}: its price is not known, so its cost cannot be limited; name the price (price), "
+                "or limit the calls instead (max_calls)"
+            )
+
+
+@cache
+def _by_responses(model: str) -> bool:
+    """Whether litellm calls a model through OpenAI's Responses API."""
+    name, provider = _split(model)
+    if name.startswith("responses/"):
+        return True
+    listed = litellm().model_cost.get(model) or litellm().model_cost.get(name) or {}
+    return provider in ("openai", "azure") and listed.get("mode") == "responses"
+
+
+def _missing_package(model: str) -> str:
+    """The package that litellm needs to call a model and that is not installed; empty: none."""
+    if _by_responses(model):
+        module, package = "mcp", "'answerkey[responses]'"
+    else:
+        module, package = _NEEDED.get(provider_of(model), ("", ""))
+    try:
+        return package if module and find_spec(module) is None else ""
+    except ModuleNotFoundError:
+        return package
+
+
+def missing_key(model: ModelRef) -> str | None:
+    """The environment variable that the provider needs and that is not set; None if the model can be asked."""
+    if model.api_key or model.api_base or _has_key(model.model):
+        return None
+    return " or ".join(litellm().validate_environment(model.model)["missing_keys"])
+
+
+def count_tokens(model: ModelRef, text: str) -> int:
+    """How many tokens a text is, by the tokenizer that litellm has for the model, or a general one."""
+    return len(litellm().encode(model=model.model, text=text))
+
+
+def _has_key(model: str) -> bool:
+    return bool(litellm().validate_environment(model)["keys_in_environment"])

@@ -1,0 +1,98 @@
+"""ROUGE (Lin 2004) by rouge-score, for numbers that can be compared with those of papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
+from answerkey.metrics_core.metric import Field, option
+from answerkey.metrics_core.metrics.words import LexicalMetric, References
+from answerkey.metrics_core.text import TOKENIZER_ID, words
+
+Tokenizer = Literal["rouge_score", "words"]
+
+TYPES = {"rouge1": "rouge1", "rouge2": "rouge2", "rougel": "rougeL", "rougelsum": "rougeLsum"}
+"""The names in rouge-score by field."""
+
+_MOST_CELLS = 25_000_000
+"""Words of an answer times words of a reference. At this size, the table of rouge-score takes seconds and 200 MB."""
+
+
+@dataclass(frozen=True)
+class Rouge(LexicalMetric):
+    """F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum by rouge-score, each from the reference that is best for it.
+
+    Args:
+        tokenizer: `rouge_score` is that of rouge-score, which reads only a-z and 0-9. `words` is that of the other
+            metrics, for every script.
+        stemmer: whether rouge-score's tokenizer applies the Porter stemmer, which is for English.
+
+    Raises:
+        ValueError: `stemmer` with the tokenizer `words`.
+
+    >>> from answerkey.metrics_core import Sample
+    >>> Rouge().measure([Sample("1", "the cat sat", ["the cat sat down"])])[0].values["rouge2"]
+    0.8
+    """
+
+    name = "rouge"
+    summary = "rouge-score's ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, to be set beside papers"
+    fields = (
+        Field("rouge1", "F1 of words"),
+        Field("rouge2", "F1 of pairs of words"),
+        Field("rougel", "F1 of the longest common subsequence"),
+        Field("rougelsum", "F1 of the longest common subsequences of lines"),
+    )
+    headline = "rougel"
+    method = "refs:max"
+
+    tokenizer: Tokenizer = option(
+        "rouge_score",
+        title="ROUGE tokenizer",
+        description="How ROUGE cuts texts. rouge_score: its own way, a-z and 0-9 alone. words: as the other metrics.",
+    )
+    stemmer: bool = option(
+        False, title="ROUGE stemmer", description="ROUGE compares the stems of English words (Porter)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stemmer and self.tokenizer == "words":
+            raise ValueError("stemmer is for the tokenizer rouge_score; leave it out, or choose that tokenizer")
+
+    @property
+    def signature(self) -> str:
+        """Names the tokenizer and the stemmer."""
+        tokens = TOKENIZER_ID if self.tokenizer == "words" else f"rouge_score{'+porter' if self.stemmer else ''}"
+        return f"{self.name}|v{self.version}|tok:{tokens}|{self.method}|blank:{self.blank_answer}"
+
+    def compare(self, answer: str, references: References) -> Outcome:
+        """Compute the four fields; undefined if no reference has a word, or the texts are too long for rouge-score."""
+        scorer, tokenize = _scorer(self.tokenizer, self.stemmer)
+        lengths = [len(tokenize(text)) for _, text in references]
+        if not any(lengths):
+            return Undefined(
+                f"no reference has a word that the tokenizer {self.tokenizer} reads; "
+                + ("exact_match compares such texts" if self.tokenizer == "words" else "tokenizer words reads others")
+            )
+        if (cells := len(tokenize(answer)) * max(lengths)) > _MOST_CELLS:
+            return Undefined(f"too long for rouge-score: {cells:,} pairs of words; rouge_l takes texts of any length")
+        scores = scorer.score_multi([text for _, text in references], answer)
+        return Scored({field: float(scores[name].fmeasure) for field, name in TYPES.items()})
+
+
+@cache
+def _scorer(tokenizer: Tokenizer, stemmer: bool) -> tuple[Any, Any]:
+    """A scorer of rouge-score, and its function that splits a text into words."""
+    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    chosen = _Words() if tokenizer == "words" else DefaultTokenizer(use_stemmer=stemmer)
+    return RougeScorer(list(TYPES.values()), tokenizer=chosen), chosen.tokenize
+
+
+class _Words:
+    def tokenize(self, text: str) -> list[str]:
+        return list(words(text))

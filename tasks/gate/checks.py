@@ -1,0 +1,156 @@
+"""What may speak against the numbers of two reports: picked labels, judges that do not tell answers apart, answers that
+name the reference among others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from answerkey.metrics_core.gate.evidence import Veto
+from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.statistics.clustered import Mask, mean, mean_interval
+from answerkey.metrics_core.statistics.intervals import Estimate, independent_difference
+from answerkey.metrics_core.statistics.paired import difference_interval
+from answerkey.tasks.compare.paired_samples import SCORED, PairedSamples
+from answerkey.tasks.compare.warnings import LENGTH_RATIO
+from answerkey.tasks.reports.headline import LABELLED, headlines
+from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, labels
+from answerkey.tasks.warehouse.sql import statements
+
+_SQL = statements(__name__)
+_SURE = 0.995
+"""The level at which labelled and unlabelled samples must differ: two tests, and few false alarms."""
+_MANY, _LONG, _NEARLY_ALL = 100, 200, 0.99
+"""Answers, their median length in characters, and the share of them with one value, from which on a judge is named."""
+_SEPARATORS = r"(?i),|;|/|\n|\b(?:or|and|but|others?|some)\b"
+"""What stands between the candidates that an answer names."""
+_GREW = 0.01
+"""The share of the samples, more than the other way round, from which on growth is named."""
+
+
+def labels_selected(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
+    """Whether samples with labels are like those without, as far as their scores can tell."""
+    by_labels = [rule.field for rule in policy.rules if rule.kind == "people" or rule.field.startswith(f"{LABEL}.")]
+    if not by_labels or any(LABELLED not in _names(report) for report in (samples.old, samples.new)):
+        return
+    found = samples.scores(LABEL, LABEL_FIELD.name)
+    both = samples.in_old & samples.in_new & ~samples.changed
+    labelled = both & (found.old_status == SCORED) & (found.new_status == SCORED)
+    n, total = int(labelled.sum()), int(both.sum())
+    if not 0 < n < total:
+        return
+    counted = f"{n:,} of {total:,} samples have labels in both releases"
+    if policy.labels == "chosen":
+        yield f"{counted}, and these were chosen: what their labels say holds for these samples."
+    else:
+        drawn = "as the policy says they were" if policy.labels == "random" else "which the policy does not say"
+        yield f"{counted}; what their labels say of all samples holds if they were drawn at random, {drawn}."
+    predictor = next((name for name in headlines([samples.old, samples.new]) if not name.startswith(f"{LABEL}.")), "")
+    if predictor and (difference := _differs(samples, predictor, both, labelled)):
+        if policy.labels == "random" or (policy.labels is None and n < MOST_LABELLED * total):
+            yield from (
+                Veto(name, f"{counted}, and these are not like the others: {difference}")
+                for name in dict.fromkeys(by_labels)
+            )
+        else:
+            yield f"The samples with labels are not like the others: {difference}."
+
+
+def _differs(samples: PairedSamples, name: str, both: Mask, labelled: Mask) -> str:
+    """How the samples with labels differ from the others by a score; empty where that is not significant."""
+    metric, _, field = name.partition(".")
+    scores = samples.scores(metric, field)
+    low, high = samples.new.range(metric, field)
+    there = both & (scores.old_status == SCORED) & (scores.new_status == SCORED)
+    parts = [there & labelled, there & ~labelled]
+    if any(part.sum() < 2 for part in parts):
+        return ""
+    changes, span = scores.new - scores.old, high - low
+    for values, ends in ((changes, (-span, span)), (scores.new, (low, high))):
+        estimates = [
+            Estimate(
+                mean(values[part]),
+                mean_interval(values[part], samples.codes(part), low=ends[0], high=ends[1], level=_SURE),
+            )
+            for part in parts
+        ]
+        interval = independent_difference(estimates[0], estimates[1])
+        if interval and not interval.low <= 0 <= interval.high:
+            with_labels, without = (
+                f"from {mean(scores.old[part]):.3f} to {mean(scores.new[part]):.3f}" for part in parts
+            )
+            return f"{name} went {with_labels} on the samples with labels, and {without} on the others"
+    return ""
+
+
+def same_value(samples: PairedSamples, policy: Policy) -> Iterator[str]:
+    """Judges that give nearly all of many long answers the same value: whether they tell them apart is not known."""
+    names = labels((samples.old, samples.new))
+    for name in policy.fields:
+        metric, _, field = name.partition(".")
+        if _kind(samples.new, metric) != "judge" or any(name not in _names(r) for r in (samples.old, samples.new)):
+            continue
+        scores = samples.scores(metric, field)
+        sides = (
+            (samples.old, scores.old, scores.old_status, samples.old_length),
+            (samples.new, scores.new, scores.new_status, samples.new_length),
+        )
+        for report, values, status, lengths in sides:
+            if text := _same(values[status == SCORED], lengths[status == SCORED]):
+                yield f"{name} is {text} of {names[report.report_id]}; the judge may not tell such answers apart."
+
+
+def _same(values: Floats, lengths: Floats) -> str:
+    if len(values) < _MANY or not (length := float(np.nanmedian(lengths))) >= _LONG:
+        return ""
+    distinct, counts = np.unique(values, return_counts=True)
+    most = int(counts.argmax())
+    if counts[most] < _NEARLY_ALL * len(values):
+        return ""
+    return f"{distinct[most]:g} on {counts[most]:,} of {len(values):,} answers of {length:,.0f} characters (median)"
+
+
+def named_among_others(samples: PairedSamples, policy: Policy) -> Iterator[str]:
+    """Where a field of the text decides: answers that grew, and may name the reference among others."""
+    metric = policy.primary.field.partition(".")[0]
+    if metric == LABEL or policy.primary.kind != "difference" or _kind(samples.new, metric) == "judge":
+        return
+    about = {
+        f"{side}_{name}": value
+        for side, report in (("old", samples.old), ("new", samples.new))
+        for name, value in (
+            ("dataset", report.dataset),
+            ("release", report.release),
+            ("answers", report.answers_version),
+        )
+    }
+    with samples.home.warehouse.reading() as warehouse:
+        [(n, *counts)] = warehouse.execute(
+            _SQL["growth"], {**about, "separators": _SEPARATORS, "ratio": LENGTH_RATIO}
+        ).fetchall()
+    texts = []
+    for (more, fewer), what in (
+        (counts[:2], f"are {LENGTH_RATIO:g} times as long as before or longer"),
+        (counts[2:], "name more candidates"),
+    ):
+        changes = np.repeat([1.0, -1.0, 0.0], [more, fewer, n - more - fewer])
+        interval = difference_interval(changes, None, binary=True) if n > 1 else None
+        if interval and interval.low > 0 and more - fewer >= _GREW * n:
+            texts.append(f"{more:,} {what} ({fewer:,} the other way round)")
+    if texts:
+        new = labels((samples.old, samples.new))[samples.new.report_id]
+        yield (
+            f"{new}: of {n:,} answers, {' and '.join(texts)}; {policy.primary.field} also counts an answer that names "
+            "the reference among others or denies it."
+        )
+
+
+def _names(report: Report) -> set[str]:
+    return {score.name for score in report.overall}
+
+
+def _kind(report: Report, metric: str) -> str:
+    note = report.metric(metric)
+    return note.kind if note else ""

@@ -1,0 +1,124 @@
+"""A table for people. The terminal, the page, Markdown and Prefect's artifacts each write the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from answerkey.tasks.publish.escape import visible
+from answerkey.tasks.publish.text import NONE, ends, literal, number
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in a cell.
+
+    Attributes:
+        text: the number or the words.
+        more: what follows on the same line, for instance an interval in brackets.
+        below: what the page has below the text instead of `more`, in smaller print.
+        kind: a finding of a comparison or the outcome of a rule, which has its own colour; or `code` or `raw`, for
+            the page.
+    """
+
+    text: str
+    more: str = ""
+    below: tuple[str, ...] = ()
+    kind: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.more}".rstrip()
+
+
+def estimate(
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    show: Callable[[float | None], str] = number,
+) -> Cell:
+    """A number with both ends of its interval.
+
+    >>> str(estimate(0.671, 0.5537, 0.772))
+    '0.671 [0.554, 0.772]'
+    """
+    if value is None or low is None or high is None:
+        return Cell(show(value))
+    return Cell(show(value), f"[{show(low)}, {show(high)}]", (ends(low, high, show),))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with the names of its columns and a row for each thing that it is about.
+
+    Attributes:
+        left: the columns of text besides the first; all others are numbers, to the right.
+        wrapped: the columns of long text, with the least width in characters that a terminal gives them.
+        groups: what each row belongs to: a rule parts the groups, unless each has one row.
+        under: columns whose cells the page has below those of another column.
+        each: every column but the first is about a thing of its own, such as a release: where the screen is too
+            narrow, each has its own line.
+        notes: sentences below the table.
+    """
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell | str]]
+    left: Collection[str] = ()
+    wrapped: Mapping[str, int] = field(default_factory=dict)
+    groups: Sequence[object] = ()
+    under: Mapping[str, str] = field(default_factory=dict)
+    each: bool = False
+    notes: Sequence[str] = ()
+
+    @property
+    def parted(self) -> Sequence[bool]:
+        """For each row, whether a rule parts it from the row before it."""
+        groups = self.groups if len(set(self.groups)) < len(self.groups) else [""] * len(self.rows)
+        return [place > 0 and groups[place - 1] != group for place, group in enumerate(groups)]
+
+    def without(self, *names: str) -> Table:
+        """The table without the columns `names`."""
+        kept = [place for place, name in enumerate(self.head) if name not in names]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return replace(self, head=[self.head[place] for place in kept], rows=rows)
+
+    def without_empty(self, *names: str) -> Table:
+        """The table without those of the columns `names` that have nothing but dashes."""
+        columns = dict(zip(self.head, zip(*self.rows, strict=True), strict=True)) if self.rows else {}
+        return self.without(*(name for name in names if {str(cell) for cell in columns.get(name, ())} <= {NONE}))
+
+    def first(self, most: int) -> Table:
+        """The table with at most so many rows."""
+        return replace(self, rows=self.rows[:most], groups=self.groups[:most])
+
+    def folded(self) -> Table:
+        """The table as the page has it: each cell a `Cell`, and the columns `under` others below the cells of those."""
+        places = {self.head.index(name): other for name, other in self.under.items() if {name, other} <= {*self.head}}
+        rows = []
+        for row in self.rows:
+            cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+            for place, other in places.items():
+                if (text := str(cells[place])) != NONE:
+                    above = self.head.index(other)
+                    below = (*cells[above].below, f"{text} {self.head[place]}")
+                    cells[above] = replace(cells[above], below=below)
+            rows.append(cells)
+        return replace(self, rows=rows).without(*(self.head[place] for place in places))
+
+    def records(self) -> list[dict[str, str]]:
+        """The rows as an artifact of Prefect has them: text by the name of the column."""
+        return [dict(zip(self.head, map(str, row), strict=True)) for row in self.rows]
+
+    def markdown(self) -> str:
+        """The table and its notes as Markdown; text from data is shown literally."""
+        rows = (self.head, *self.rows)
+        head, *lines = (f"| {' | '.join(map(_markdown, row))} |" for row in rows)
+        return "\n".join(
+            [head, f"|{' --- |' * len(self.head)}", *lines, *(f"\n{literal(note)}" for note in self.notes)]
+        )
+
+
+def _markdown(cell: Cell | str) -> str:
+    # What follows a number is ours.
+    text, more = (cell.text, cell.more) if isinstance(cell, Cell) else (cell, "")
+    return f"{literal(visible(text))} {more}".rstrip()

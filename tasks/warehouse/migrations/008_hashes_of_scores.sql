@@ -1,1 +1,0 @@
--- The id of a report is no longer in the hashes of its rows of `scores`. No table changes; every migration hashes all rows.

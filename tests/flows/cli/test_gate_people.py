@@ -1,0 +1,280 @@
+"""What a verdict rests on, at the command line: human labels, a judge that they correct, or a judge alone."""
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from answerkey.tasks.verify import verify
+from answerkey.tasks.warehouse.home import Home
+from tests.flows.conftest import Cli
+from tests.tasks.comparing_help import answer, release
+from tests.tasks.comparing_help import releases as evaluated
+from tests.tasks.gating_help import Made, Scores, warehouse
+from tests.tasks.staging_help import query
+
+Column = npt.NDArray[np.float64]
+MATCH, LABEL = "meaning_match.match", "label.correct"
+OFFLINE = {"meaning_match": "meaning_match|v1|judge:offline@1"}
+EXIT = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "INCOMPLETE": 4}
+PLAIN = f"{{primary: {MATCH}, margin: 0.02}}"
+RANDOM = f"{{primary: {MATCH}, margin: 0.02, labels: random}}"
+
+
+def drawn(n: int, of: int, seed: int = 1) -> npt.NDArray[np.bool_]:
+    return np.isin(np.arange(of), np.random.default_rng(seed).choice(of, n, replace=False))
+
+
+def column(values: Column, there: npt.NDArray[np.bool_] | None = None) -> Scores:
+    return {f"q{i:04}": float(value) if there is None or there[i] else None for i, value in enumerate(values.tolist())}
+
+
+def releases(
+    home: Path, truth: tuple[Column, Column], judge: tuple[Column, Column], labelled: npt.NDArray[np.bool_] | None
+) -> None:
+    """Two releases with a judge's scores and, for the samples `labelled`, the labels of people; None: no labels."""
+    made = []
+    for name, right, score in zip(("old", "new"), truth, judge, strict=True):
+        labels = {} if labelled is None else {LABEL: column(right, labelled)}
+        made.append(Made(name, {MATCH: column(score)} | labels, signatures=OFFLINE))
+    warehouse(home, made)
+
+
+def decided(cli: Cli, home: Path, *options: str, policy: str = PLAIN) -> dict[str, Any]:
+    done = cli("gate", "old", "new", "--policy", policy, "--json", *options, "--home", str(home))
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == EXIT[found["outcome"]]
+    return found
+
+
+RIGHT, FOREIGN = "The capital is Paris", "Столица этой страны город Париж"
+OTHER = {RIGHT: "Paris is the capital", FOREIGN: "Париж столица этой страны"}
+SAME = "meaning_match.match went from 1.000 to 1.000 (+0.000, 95 % interval -0.010 to +0.010, 400 samples)"
+UNDECIDED = f"Whether new may ship cannot be said: {MATCH} (+0.000) decides nothing, because"
+CASES: dict[str, tuple[int, str, str, str, str, str]] = {
+    "people": (
+        400, RIGHT, PLAIN, "FAIL", "people",
+        "new must not ship in place of old: human labels went from 1.000 to 0.900 (-0.100, 95 % interval -0.134 to "
+        "-0.071, 400 samples, all with labels in both releases; meaning_match.match says +0.000); it lost more than "
+        "the 0.02 that is tolerated.",
+    ),
+    "people and judge": (
+        150, RIGHT, RANDOM, "FAIL", "people and judge", "new must not ship in place of old: human labels differ by -0.",
+    ),
+    "judge in depth": (
+        0, RIGHT, PLAIN, "PASS", "judge",
+        "By the judge alone, not checked against people: new may ship in place of old, every rule holds: "
+        f"{SAME}; a loss of 0.02 or more is ruled out.",
+    ),
+    "judge out of depth": (
+        0, FOREIGN, PLAIN, "INCOMPLETE", "judge",
+        f"{UNDECIDED} the judge flags 400 of 400 verdicts on old and 400 of 400 on new as outside its training data "
+        "(400 written in letters that it was not trained on)",
+    ),
+    "contradiction": (
+        150, RIGHT, PLAIN, "INCOMPLETE", "judge",
+        f"{UNDECIDED} people contradict it: in the labels of 150 samples the difference is -0.",
+    ),
+}  # fmt: skip
+"""Labelled samples, the text of the old answers, policy, outcome, basis, sentence. People find 40 new ones wrong."""
+FIRST = {
+    "people": "new is worse than old: label.correct went from 1.000 to 0.900",
+    "people and judge": "By human labels of 150 samples, which correct meaning_match.match, new is worse than old: −0.",
+    "judge in depth": "By the judge alone: No difference between new and old is shown: meaning_match.match went from",
+    "judge out of depth": "By the judge alone: No difference",
+    "contradiction": "By human labels, new is worse than old: −0.100 (95\xa0% interval −0.1",
+}
+"""What the page says first."""
+MORE_CASES = {"people and judge", "contradiction", "judge out of depth"}
+
+
+def pair(home: Path, labelled: int, text: str) -> None:
+    known = drawn(labelled, 400)
+    rows = {
+        name: [
+            answer(i, OTHER[text] if i < wrong else text, i >= wrong if known[i] else None)
+            | {"references": ["Париж" if text == FOREIGN else "Paris"]}
+            for i in range(400)
+        ]
+        for name, wrong in (("old", 0), ("new", 40))
+    }
+    evaluated(home, rows, ("meaning_match",))
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=pytest.mark.slow) if name in MORE_CASES else name for name in CASES]
+)
+def test_a_verdict_names_its_basis_everywhere(bare_cli: Cli, tmp_path: Path, case: str) -> None:
+    labelled, text, policy, outcome, basis, sentence = CASES[case]
+    pair(tmp_path, labelled, text)
+    files = {kind: tmp_path / f"gate.{kind}" for kind in ("markdown", "html", "junit", "json")}
+    options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
+    shown = bare_cli("gate", "old", "new", "--policy", policy, *options, "--home", str(tmp_path))
+    found = json.loads(files["json"].read_text(encoding="utf-8"))
+    assert shown.returncode == EXIT[outcome]
+    assert (found["outcome"], found["basis"], found["sentence"][: len(sentence)]) == (outcome, basis, sentence)
+    suite = ElementTree.parse(files["junit"]).getroot()[0]
+    assert {one.get("name"): one.get("value") for one in suite.iter("property")}["basis"] == basis
+    words = {"judge": "the judge alone", "people": "human labels"}.get(basis, "human labels, which correct the judge")
+    assert f"- Basis: {words}\n" in files["markdown"].read_text(encoding="utf-8")
+    assert f"Basis: <strong>{words}</strong>" in files["html"].read_text(encoding="utf-8")
+    [first] = re.findall(r'<p class="sentence">(.*?)</p>', files["html"].read_text(encoding="utf-8"))
+    assert re.sub("<.*?>", "", html.unescape(first)).startswith(FIRST[case])
+    rows = query(tmp_path, "SELECT outcome, basis, policy->>'labels', len(notes) FROM verdicts")
+    assert rows == [(outcome, basis, "random" if policy == RANDOM else None, len(found["notes"]))]
+    assert f"\nbasis: {words}\n" in shown.stdout
+    assert verify(Home(tmp_path)).findings == ()
+    turning = [note for note in found["notes"] if note.startswith("This verdict would turn")]
+    assert len(turning) == (case == "judge in depth")
+    assert all("public pairs of releases with labels its bias differed by 0.0" in note for note in turning)
+    depth = next(rule for rule in found["rules"] if rule["rule"] == f"in depth {MATCH} >= 0.5")
+    assert (depth["value"], depth["outcome"]) == ((0, "INCOMPLETE") if text == FOREIGN else (1, "PASS"))
+
+
+def test_a_judge_out_of_its_depth_fails_nothing_either(bare_cli: Cli, tmp_path: Path) -> None:
+    scores = np.repeat([1.0, 0.0], [350, 150])
+    depth = {"out_of_depth": {"meaning_match": {"of": 500, "why": {"longer than it was trained on": 260}}}}
+    made = [
+        Made(name, {MATCH: column(values)}, signatures=OFFLINE, judge=judge)
+        for name, values, judge in (("old", np.ones(500), {}), ("new", scores, depth))
+    ]
+    warehouse(tmp_path, made)
+    assert decided(bare_cli, tmp_path)["outcome"] == "INCOMPLETE"
+    # Half of the verdicts may be flagged, and a policy may say otherwise.
+    policy = f"{{primary: {MATCH}, margin: 0.02, rules: [in depth {MATCH} >= 0.4]}}"
+    found = decided(bare_cli, tmp_path, policy=policy)
+    assert found["outcome"] == "FAIL"
+    assert (
+        " The judge flags 0 of 500 verdicts on old and 260 of 500 on new as outside its training data."
+        in (found["sentence"])
+    )
+    assert found["notes"][0].startswith("This verdict would turn if the judge were 0.")
+
+
+def lenient_releases(home: Path, labels: int, seed: int = 0) -> None:
+    """A new release that is 5 points worse, and a judge whose leniency with it hides the loss; random labels."""
+    rng = np.random.default_rng(seed)
+    old = (rng.random(1000) < 0.8).astype(float)
+    new = np.where(rng.random(1000) < np.where(old == 1, 0.09 / 0.8, 0.04 / 0.2), 1 - old, old)
+    judge = [
+        np.where(right == 1, rng.random(1000) < 0.97, rng.random(1000) < fooled).astype(float)
+        for right, fooled in ((old, 0.15), (new, 0.40))
+    ]
+    releases(home, (old, new), (judge[0], judge[1]), drawn(labels, 1000) if labels else None)
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_lenient_with_the_new_release_is_not_believed(bare_cli: Cli, tmp_path: Path) -> None:
+    for labels, policy, outcome in ((0, PLAIN, "PASS"), (400, PLAIN, "INCOMPLETE"), (400, RANDOM, "INCONCLUSIVE")):
+        home = tmp_path / f"{labels}{outcome}"
+        lenient_releases(home, labels)
+        assert decided(bare_cli, home, policy=policy)["outcome"] == outcome
+    # A policy may ask for room: the judge's bias was allowed to differ by this much.
+    careful = f"{{primary: {MATCH}, margin: 0.02, judge_bias: 0.05}}"
+    found = decided(bare_cli, tmp_path / "0PASS", policy=careful)
+    assert found["outcome"] == "INCONCLUSIVE"
+    assert "a loss of 0.02 or more is ruled out, but not by the 0.05 more that the policy wants" in found["sentence"]
+
+
+@pytest.mark.slow
+def test_the_self_test_says_what_a_wrong_judge_does(bare_cli: Cli, tmp_path: Path) -> None:
+    for labels in (0, 400):
+        lenient_releases(tmp_path / str(labels), labels)
+    test = ["gate", "old", "new", "--primary", MATCH, "--margin", "0.02", "--self-test", "--home"]
+    assert "wrong PASS because the judge is wrong: unknown" in bare_cli(*test, str(tmp_path / "0")).stdout
+    found = json.loads(bare_cli(*test, str(tmp_path / "400"), "--json").stdout)
+    [judge] = [trial for trial in found["trials"] if trial["name"] == "judge"]
+    assert found["hidden"] > 0.05
+    assert judge["passed"][0] > 0.5
+
+
+@pytest.mark.slow
+def test_labels_that_were_picked_are_found_out(bare_cli: Cli, tmp_path: Path) -> None:
+    old = np.repeat([1.0, 0.0], [480, 120])
+    new = old.copy()
+    new[:30] = 0
+    picked = drawn(190, 600) & (old == new)
+    releases(tmp_path, (old, new), (old, new), picked)
+    policy = f"{{primary: {LABEL}, margin: 0.04}}"
+    n = int(picked.sum())
+    for extra, outcome in (("", "INCOMPLETE"), (", labels: random", "INCOMPLETE"), (", labels: chosen", "PASS")):
+        found = decided(bare_cli, tmp_path, policy=policy.replace("}", f"{extra}}}"))
+        assert found["outcome"] == outcome, extra
+        assert any(note.startswith(f"{n} of 600 samples have labels in both releases") for note in found["notes"])
+        unlike = (
+            f"{MATCH} went from {old[picked].mean():.3f} to {new[picked].mean():.3f} on the samples with labels, and"
+        )
+        assert unlike in " ".join([found["sentence"], *found["notes"]])
+    # Of a random part nothing of the kind is said.
+    releases(tmp_path / "drawn", (old, new), (old, new), drawn(190, 600))
+    assert "are not like the others" not in json.dumps(decided(bare_cli, tmp_path / "drawn", policy=policy))
+
+
+def test_a_key_that_stands_in_a_policy_twice_is_refused(bare_cli: Cli, tmp_path: Path) -> None:
+    policy = tmp_path / "gate.yaml"
+    policy.write_text(f"primary: {MATCH}\nmargin: 0.02\nmargin: 0.5\n", encoding="utf-8")
+    done = bare_cli("gate", "old", "new", "--policy", str(policy), "--home", str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"answerkey: {policy}")
+    assert "margin" in done.stderr
+
+
+@pytest.mark.slow
+def test_answers_that_name_the_reference_among_others_are_named(bare_cli: Cli, tmp_path: Path) -> None:
+    rows = {
+        name: [answer(i, "yes, no or maybe" if i < grown else "yes") for i in range(400)]
+        for name, grown in (("old", 0), ("new", 20))
+    }
+    evaluated(tmp_path, rows, ("contains",))
+    found = decided(bare_cli, tmp_path, policy="{primary: contains.match, margin: 0.02}")
+    assert (found["outcome"], found["basis"]) == ("PASS", "text")
+    assert found["notes"] == [
+        "new: of 400 answers, 20 are 1.5 times as long as before or longer (0 the other way round) and 20 name more "
+        "candidates (0 the other way round); contains.match also counts an answer that names the reference among "
+        "others or denies it."
+    ]
+
+
+@pytest.mark.slow
+def test_planned_looks_have_a_level_and_an_end(bare_cli: Cli, tmp_path: Path) -> None:
+    release(tmp_path, "old", [answer(i, "yes") for i in range(200)])
+    levels = []
+    for night, outcome in ((1, "PASS"), (2, "PASS"), (3, "INCOMPLETE")):
+        release(tmp_path, "new", [answer(i, "no" if i < night else "yes") for i in range(200)])
+        found = decided(bare_cli, tmp_path, policy="{primary: exact_match.match, margin: 0.2, looks: 2}")
+        assert (found["look"], found["outcome"]) == (night, outcome)
+        levels.append(found["level"])
+    assert levels[0] > levels[1] > 0.95
+    assert "the policy plans 2 looks, and this is look 3" in found["sentence"]
+
+
+def test_the_headline_of_a_comparison_names_what_people_found(bare_cli: Cli, tmp_path: Path) -> None:
+    right = np.ones(1000)
+    worse = right.copy()
+    worse[:100] = 0
+    releases(tmp_path, (right, worse), (right, right), drawn(300, 1000))
+    lines = bare_cli("compare", "old", "new", "--home", str(tmp_path)).stdout.splitlines()
+    headline = " ".join(line.strip() for line in lines)
+    assert "By human labels, faq/new/v1 is worse than faq/old/v1: -0." in headline
+    assert "No difference between faq/new/v1 and faq/old/v1 is shown: meaning_match.match" in headline
+
+
+def test_the_end_of_an_interval_shows_on_which_side_of_0_it_lies(bare_cli: Cli, tmp_path: Path) -> None:
+    right, worse = np.ones(4000), np.ones(4000)
+    worse[:7] = 0
+    releases(tmp_path, (right, worse), (right, right), drawn(4000, 4000))
+    shown = " ".join(bare_cli("compare", "old", "new", "--primary", MATCH, "--home", str(tmp_path)).stdout.split())
+    people = "By human labels, faq/new/v1 is worse than faq/old/v1: -0.002 (95 % interval -0.004 to -0.0004, 4,000 s"
+    assert people in shown
+    policy = f"{{primary: {MATCH}, margin: 0}}"
+    assert (
+        ", 95 % interval -0.004 to -0.0004, 4,000 samples, all with"
+        in decided(bare_cli, tmp_path, policy=policy)["sentence"]
+    )

@@ -1,0 +1,85 @@
+"""The command of a report does again what its parameters say."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from answerkey.flows.command_line import command_line
+from answerkey.flows.parameters import Limits
+from answerkey.tasks.load.remote import without_secrets
+
+PARAMETERS = {
+    "data": {
+        "answers": "/data/my answers.jsonl", "references": "", "dataset": "faq", "release": "",
+        "columns": ["id=meta.id", "label=it's right"], "reference_columns": [], "slices": ["lang", "kind"],
+    },
+    "scoring": {
+        "metrics": ["rouge_l", "bleu"], "profile": "default", "blank_answer": "zero", "models": [],
+        "aggregation": "mean", "threshold": 0.0, "only_failed": True,
+    },
+    "judging": {"judges": [], "jury": "majority", "repeats": 1},
+    "limits": {"max_quarantined": 0.2, "missing_tolerance": 0.05, "min_coverage": 0.95},
+}  # fmt: skip
+
+
+def words_of(parameters: Mapping[str, Any]) -> list[str]:
+    """The command as a shell takes it apart; a backslash joins its lines."""
+    return shlex.split(command_line(parameters).replace("\\\n", " "))
+
+
+def test_every_parameter_that_was_set_is_an_option() -> None:
+    assert words_of(PARAMETERS) == [
+        "answerkey", "evaluate", "/data/my answers.jsonl", "--dataset", "faq", "--map",
+        "id=meta.id,label=it's right", "--slice", "lang,kind", "--metrics", "rouge_l,bleu",
+        "--profile", "default", "--blank-answer", "zero", "--aggregation", "mean", "--only-failed",
+        "--max-quarantined", "0.2", "--missing-tolerance", "0.05", "--min-coverage", "0.95",
+    ]  # fmt: skip
+
+
+def test_a_zero_is_written_where_the_default_is_another_number() -> None:
+    words = words_of({"data": {"answers": "a"}, "scoring": {"metrics": ["bleu"], "threshold": 0.0, "tolerance": 0.0}})
+    assert words == ["answerkey", "evaluate", "a", "--metrics", "bleu", "--tolerance", "0.0"]
+
+
+def test_a_limit_of_zero_is_written_and_gives_the_same_limits_again() -> None:
+    limits = Limits(max_quarantined=0, missing_tolerance=0, min_coverage=0)
+    words = words_of({"data": {"answers": "a"}, "limits": limits.model_dump()})
+    assert words[3:] == [
+        "--max-quarantined", "0.0", "--missing-tolerance", "0.0", "--length-drift", "1.5", "--min-coverage", "0.0",
+    ]  # fmt: skip
+
+
+def test_the_baseline_and_the_policy_come_last() -> None:
+    policy = "primary: label.correct\nmargin: 0.02\n"
+    words = words_of({**PARAMETERS, "baseline": "gpt 4", "policy": policy})
+    assert words[-5:] == ["0.95", "--baseline", "gpt 4", "--policy", policy]
+
+
+def test_judges_are_named_with_their_votes_and_budget() -> None:
+    judging = {"judges": ["a/b", "c/d"], "key_from": "env:KEY", "jury": "mean", "repeats": 2, "max_cost_usd": 1.5}
+    words = words_of({**PARAMETERS, "judging": judging})
+    assert words[words.index("--judge") :][:10] == [
+        "--judge", "a/b,c/d", "--judge-key-from", "env:KEY", "--jury", "mean", "--repeats", "2", "--max-cost", "1.5",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("parameters", [{}, {"data": {}}, {"data": None}])
+def test_a_run_without_parameters_has_no_command(parameters: dict[str, object]) -> None:
+    assert command_line(parameters) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:word@host/a.csv", "https://…@host/a.csv"),
+        ("https://me:word@rest@host/a.csv", "https://…@host/a.csv"),
+        ("postgresql://me:word@host/db", "postgresql://…@host/db"),
+        ("https://host/a.csv?sig=abc&se=1", "https://host/a.csv?…"),
+        ("/data/a@b?.csv", "/data/a@b?.csv"),
+        ("s3://b/a?k=1: not there; 'gs://b/c?d'?", "s3://b/a?…: not there; 'gs://b/c?…'?"),
+    ],
+)
+def test_passwords_and_tokens_of_addresses_are_left_out(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown

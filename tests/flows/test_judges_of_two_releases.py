@@ -1,0 +1,236 @@
+"""Two releases before judges that are not the same for both, or decide nothing: the gate must not pass on it."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.flows.conftest import Cli
+from tests.judge_server import Body, JudgeServer, data_of
+from tests.tasks.staging_help import jsonl, query
+
+N = 100
+FIELD = "meaning_match.match"
+POLICY = f"{{primary: {FIELD}, margin: 0.03}}"
+
+
+def verdict(*, match: bool) -> str:
+    said = {"verdict": "match", "reference": 1} if match else {"verdict": "mismatch", "reference": None}
+    return json.dumps({"reason": "So it reads.", "rule": "factual_equivalence", **said})
+
+
+def strict(body: Body) -> str:
+    """A probe is judged by its reference, any other answer is right where it says so."""
+    data = data_of(body)
+    return verdict(match=right_on_probes(data) if "Which city" not in data["question"] else "right" in data["answer"])
+
+
+def right_on_probes(data: Body) -> bool:
+    from answerkey.metrics_core.judges.probes import known_answers
+
+    return any(
+        probe.least == 1.0
+        for probe in known_answers("meaning_match")
+        if (probe.sample.answer, probe.sample.question) == (data["answer"], data["question"])
+    )
+
+
+def lenient(body: Body) -> str:
+    """The same, but takes whatever sounds sure for right."""
+    return verdict(match=True) if "surely" in data_of(body)["answer"] else strict(body)
+
+
+def rows(release: str, *, right: int, sure: int = 0, n: int = N) -> list[dict[str, object]]:
+    """Of `n` answers the first `right` ones are right, and the next `sure` ones are wrong and sound sure."""
+    kinds = ["right"] * right + ["surely"] * sure + ["wrong"] * (n - right - sure)
+    return [
+        {"id": f"q{i:03}", "release": release, "question": f"Which city is {i}?", "references": [f"City {i}"]}
+        | {"answer": f"It is {kind} {i}."}
+        for i, kind in enumerate(kinds)
+    ]
+
+
+class Outage:
+    """Whether a server refuses every call."""
+
+    def __init__(self) -> None:
+        self.now = False
+
+    def __call__(self, _number: int, _body: Body) -> str | None:
+        return "unauthorized" if self.now else None
+
+
+@pytest.fixture
+def judges() -> Iterator[tuple[JudgeServer, JudgeServer, Outage]]:
+    outage = Outage()
+    with JudgeServer(strict, faults=outage) as named, JudgeServer(lenient) as fallback:
+        yield named, fallback, outage
+
+
+def words(result: subprocess.CompletedProcess[str]) -> str:
+    return " ".join((result.stdout + result.stderr).split())
+
+
+@pytest.mark.slow
+def test_an_outage_of_the_judge_between_two_releases_is_no_pass(
+    bare_cli: Cli, judges: tuple[JudgeServer, JudgeServer, Outage], tmp_path: Path
+) -> None:
+    named, fallback, outage = judges
+    home = ("--home", tmp_path / "home")
+    judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}", "--judge-concurrency", "4")
+    common = ("--dataset", "d", "--metrics", "meaning_match", *judge, *home)
+    old = bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=75)), *common)
+    assert old.returncode == 0, old.stderr
+    # A third of the right answers are made wrong, which the fallback does not see.
+    outage.now = True
+    new = bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", rows("fb", right=50, sure=25)), *common)
+    assert new.returncode == 0, new.stderr
+    counted = "meaning_match: 25 of 100 answers were judged by the fallback openai/b@"
+    assert counted in words(new)
+    assert query(tmp_path / "home", "SELECT status, message IS NULL FROM reports ORDER BY version, release") == [
+        ("COMPLETE", True), ("COMPLETE", False),
+    ]  # fmt: skip
+
+    compared = bare_cli("compare", "fa", "fb", *home)
+    assert "meaning_match is not compared: judged by other judges: fallbacks judged 25 of 100 answers of" in words(
+        compared
+    )
+    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    assert (gated.returncode, "INCOMPLETE" in gated.stdout) == (4, True), gated.stdout
+    assert "fallbacks judged 25 of 100 answers of fb; ask the named judges again with answerkey rerun d/fb/v1" in words(
+        gated
+    )
+
+    # While the judge is away, a rerun asks nobody in vain and keeps what the fallback said.
+    before = fallback.n_requests
+    again = bare_cli("rerun", "fb", "--only-failed", *home)
+    assert (counted in words(again), fallback.n_requests) == (True, before)
+    # Once it is back, its verdicts replace those of the fallback, and the loss shows.
+    outage.now = False
+    asked = named.n_requests
+    again = bare_cli("rerun", "fb", "--only-failed", *home)
+    assert again.returncode == 0 and "judged by the fallback" not in words(again), words(again)
+    assert 25 <= named.n_requests - asked <= 25 + 12 + 3
+    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    assert (gated.returncode, gated.stdout.startswith("FAIL")) == (1, True), gated.stdout
+
+
+@pytest.mark.slow
+def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(
+    bare_cli: Cli, judges: tuple[JudgeServer, JudgeServer, Outage], tmp_path: Path
+) -> None:
+    named, fallback, outage = judges
+    home = ("--home", tmp_path / "home")
+    judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}")
+    common = ("--dataset", "d", "--metrics", "meaning_match", "--probes", "never", *judge, *home)
+    bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=225, n=300)), *common)
+    # The new release has 30 other answers, and the named judge is away for 9 of them.
+    new = rows("fb", right=225, n=300)
+    for row in new[:30]:
+        row["answer"] = f"{row['answer']} Yes."
+    bare_cli("evaluate", jsonl(tmp_path / "some.jsonl", new[9:]), *common, "--release", "other")
+    outage.now = True
+    bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", new), *common)
+    gate = ("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    assert "fallbacks judged 9 of 300" in words(bare_cli(*gate))
+    # The fallback alone judges all, and agrees: it moves 9 of 300 verdicts by hardly anything.
+    alone = bare_cli("rerun", "fb", "--judge", f"openai/b@{fallback.url}", *home)
+    assert alone.returncode == 0, alone.stderr
+    bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", new), *common)
+    gated = bare_cli(*gate)
+    assert (gated.returncode, gated.stdout.startswith("PASS")) == (0, True), gated.stdout
+    assert (
+        "9 of 300 answers were judged by the fallback"
+        in query(tmp_path / "home", "SELECT message FROM reports WHERE release = 'fb' ORDER BY version DESC LIMIT 1")[
+            0
+        ][0]
+    )
+
+
+def preferring(body: Body) -> str:
+    return json.dumps({"reason": "The first.", "verdict": "first"})
+
+
+@pytest.mark.slow
+def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli: Cli, tmp_path: Path) -> None:
+    home = ("--home", tmp_path / "home")
+    file = jsonl(tmp_path / "both.jsonl", [*rows("old", right=N), *rows("new", right=0)])
+    policy = "{primary: preference.preferred, margin: 0.02}"
+    with JudgeServer(preferring) as server:
+        asked = ("evaluate", file, "--metrics", "preference", "--judge", f"openai/m@{server.url}", "--baseline", "old")
+        probed = bare_cli(*asked, "--policy", policy, *home)
+        # Eight probes in both orders, and not one row.
+        assert (probed.returncode, server.n_requests) == (4, 16), words(probed)
+        assert "gave no verdict on 8 of 8 probes; the first: order_decided: the answer shown first" in words(probed)
+        trusted = bare_cli(*asked, "--policy", policy, "--probes", "never", *home)
+        assert server.n_requests == 16 + 2 * N
+    assert (trusted.returncode, "INCOMPLETE" in trusted.stdout) == (4, True), words(trusted)
+    assert "the order of the two answers decided 100 of the 100 pairs that were judged" in words(trusted)
+    assert "100 of 100 not scored: 100 order_decided (over all of them, the mean is 0.000 to 1.000)" in words(trusted)
+    gated = bare_cli("gate", "old", "new", "--primary", "preference.preferred", "--margin", "0.02", *home)
+    assert (gated.returncode, "INCOMPLETE" in gated.stdout) == (4, True), words(gated)
+    # However little a policy asks to be covered.
+    lax = "{primary: preference.preferred, margin: 0.4, rules: [coverage >= 0.5]}"
+    gated = bare_cli("gate", "old", "new", "--policy", lax, *home)
+    assert gated.returncode == 4, words(gated)
+
+
+@pytest.mark.slow
+def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_nothing(
+    bare_cli: Cli, tmp_path: Path
+) -> None:
+    """The new release is better on all questions; the order decides some pairs."""
+    policy = "{primary: preference.preferred, margin: 0.02, rules: [coverage >= 0.7]}"
+    for swayed, outcome in ((10, "PASS"), (25, "INCOMPLETE")):
+
+        def brain(body: Body, swayed: int = swayed) -> str:
+            data = data_of(body)
+            first = int(data["question"].split()[-1][:-1]) < swayed or "right" in data["first"]
+            return json.dumps({"reason": "So it reads.", "verdict": "first" if first else "second"})
+
+        home = ("--home", tmp_path / f"home{swayed}")
+        file = jsonl(tmp_path / "both.jsonl", [*rows("old", right=0), *rows("new", right=N)])
+        with JudgeServer(brain) as server:
+            result = bare_cli(
+                "evaluate", file, "--metrics", "preference", "--judge", f"openai/m@{server.url}", "--baseline", "old",
+                "--probes", "never", "--policy", policy, *home,
+            )  # fmt: skip
+        assert outcome in result.stdout.split(), words(result)
+        # 90 pairs are won, and the other 10 are lost at worst.
+        text = words(result)
+        assert ("went from 0.500 to 0.900" in text) == (outcome == "PASS"), text
+        assert ("one verdict in both orders on only 75 of 100 pairs" in text) == (outcome == "INCOMPLETE"), text
+
+
+def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli: Cli, tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "a.jsonl", rows("r", right=50, sure=25))
+    with JudgeServer(strict) as one, JudgeServer(lenient) as other:
+        result = bare_cli(
+            "evaluate", file, "--metrics", "meaning_match", "--judge",
+            f"openai/a@{one.url},openai/b@{other.url}", "--probes", "never", "--home", tmp_path / "home",
+        )  # fmt: skip
+    text = words(result)
+    assert "2 votes on each answer can be a tie, which is no score; ask for an odd number of votes" in text
+    assert "25 of 100 not scored: 25 tie (over all of them, the mean is 0.500 to 0.750)" in text
+    assert "PARTIAL" in text
+
+
+@pytest.mark.slow
+def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli: Cli, tmp_path: Path) -> None:
+    def long(release: str, right: int) -> list[dict[str, object]]:
+        return [{**row, "answer": f"{row['answer']} {'So it goes. ' * 20}"} for row in rows(release, right=right)]
+
+    file = jsonl(
+        tmp_path / "a.jsonl", [*long("old", N), *long("new", N - 2), *rows("short", right=N), *long("mixed", 80)]
+    )
+    home = ("--home", tmp_path / "home")
+    with JudgeServer(strict) as server:
+        result = bare_cli("evaluate", file, "--metrics", "meaning_match", "--judge", f"openai/a@{server.url}", *home)
+    assert result.returncode == 0, result.stderr
+    text = words(result)
+    for n in (100, 98):
+        assert f"the judge gave 1.000 to {n} of the 100 answers of 200 characters or more" in text
+    assert text.count("the judge gave 1.000") == 2
+    assert "new: meaning_match: the judge gave 1.000 to 98" in words(bare_cli("compare", "old", "new", *home))

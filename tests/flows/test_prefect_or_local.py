@@ -1,0 +1,375 @@
+"""The same flow on a Prefect server and without one: its steps in the same order, tried as often, beside each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import prefect
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.context import TaskRunContext
+from prefect.flow_engine import run_flow
+from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.states import AwaitingRetry, Running
+
+from answerkey.flows import prefect_or_local
+from answerkey.flows.environment import started_here
+from answerkey.flows.prefect_or_local import as_completed, flow, outcome, tagged, task
+from answerkey.flows.runs import crash_unfinished_subflows, run_id, started_before
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.loop import Stopped
+from answerkey.tasks.server import on_server, within_run
+from answerkey.tasks.warehouse.home import Home
+from tests.flows.deployed_help import Deployed
+
+WAIT_S = 100.0
+OF_THE_RUN = ("run_id", "created_at", "started_at", "finished_at", "manifest", "content_hash", "parameters", "seconds")
+"""Columns that differ between any two runs."""
+
+
+def rows(home: Path) -> dict[str, list[str]]:
+    """What a run has written, as text."""
+    found = {}
+    with Home(home).warehouse.reading() as warehouse:
+        for table in ("runs", "samples", "answers", "validations", "measurements", "reports", "scores", "comparisons"):
+            columns = [name for name, *_ in warehouse.execute(f"DESCRIBE {table}").fetchall() if name not in OF_THE_RUN]
+            chosen = ", ".join(f'"{name}"' for name in columns)
+            found[table] = sorted(map(repr, warehouse.execute(f"SELECT {chosen} FROM {table}").fetchall()))
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_writes_the_same_rows_and_says_the_same(
+    bare_cli: Callable[..., subprocess.CompletedProcess[str]], server: str, answers: Path, tmp_path: Path
+) -> None:
+    said: dict[str, list[str]] = {}
+    for name, address in (("with", server), ("without", "")):
+        home = tmp_path / name
+        done = bare_cli(
+            "evaluate", answers, "--metrics", "exact_match,contains,rouge_l", "--baseline", "old", "--home", home,
+            PREFECT_API_URL=address,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("data docs:")]
+        said[name] = [line.replace(str(home), "HOME") for line in (*done.stdout.splitlines(), *lines)]
+    assert said["without"] == said["with"]
+    assert rows(tmp_path / "without") == rows(tmp_path / "with")
+
+
+@pytest.fixture(params=[pytest.param("with a server", marks=pytest.mark.slow), "without"])
+def on_prefect(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether there is a server."""
+    if request.param == "without":
+        yield False
+        return
+    with temporary_settings({PREFECT_API_URL: request.getfixturevalue("server")}):
+        yield True
+        # What is still to be sent would wait for the server when it is gone.
+        APILogWorker.drain_all()
+
+
+def a_flow(function: Callable[[], list[object]]) -> Callable[[], list[object]]:
+    return flow(name="a-flow", flow_run_name="one of a test")(function)
+
+
+@pytest.mark.parametrize(
+    ("errors", "attempts"),
+    [
+        ([OSError("a"), OSError("b")], 3),
+        ([OSError("a"), OSError("b"), OSError("c")], 3),
+        ([UserError("a")], 1),
+        ([OSError("a"), Stopped()], 2),
+    ],
+)
+def test_a_step_is_tried_as_often(on_prefect: bool, errors: list[Exception], attempts: int) -> None:
+    tried = []
+
+    def work(name: str) -> str:
+        assert within_run() == on_prefect
+        tried.append(name)
+        if len(tried) <= len(errors):
+            raise errors[len(tried) - 1]
+        return f"{name} is done"
+
+    step = task(work, name="work", task_run_name="work on {name}", retries=2, retry_delay_seconds=[0.01, 0.01])
+
+    @a_flow
+    def run() -> list[object]:
+        return [outcome(step.submit("one"))]
+
+    [end] = run()
+    assert tried == ["one"] * attempts
+    assert end == "one is done" if attempts > len(errors) else end is errors[attempts - 1]
+
+
+def test_what_is_not_retried_fails_at_once_and_its_error_ends_the_flow(on_prefect: bool) -> None:
+    tried = []
+
+    def work() -> None:
+        tried.append(1)
+        raise OSError("broken")
+
+    step = task(work, name="work")
+
+    @a_flow
+    def run() -> list[object]:
+        step()
+        return []
+
+    with pytest.raises(OSError, match="broken"):
+        run()
+    assert tried == [1]
+
+
+def test_steps_come_in_their_order_and_those_submitted_as_they_end(on_prefect: bool) -> None:
+    second_began, order = threading.Event(), []
+
+    def work(name: str) -> str:
+        order.append(name)
+        if name == "second":
+            second_began.set()
+        elif name == "first":
+            # Only beside another thread does this end.
+            assert second_began.wait(WAIT_S)
+        return name
+
+    step = task(work, name="work", task_run_name="work on {name}")
+
+    @a_flow
+    def run() -> list[object]:
+        found: list[object] = [step("before")]
+        submitted = [step.submit("first"), step.with_options(tags=["tagged"]).submit("second")]
+        found += sorted(str(outcome(future)) for future in as_completed(submitted))
+        return [*found, step("after"), run_id()]
+
+    *found, run_of = run()
+    assert found == ["before", "first", "second", "after"]
+    assert (order[0], order[-1], len(order)) == ("before", "after", 4)
+    if on_prefect:
+        with get_client(sync_client=True) as client:
+            assert client.read_flow_run(str(run_of)).name == "one of a test"
+    assert not on_prefect or on_server()
+
+
+def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(prefect_or_local, "_THREADS", 1)
+    failed, began = threading.Event(), []
+
+    def work(name: str) -> None:
+        began.append(name)
+        failed.set()
+        raise OSError("broken")
+
+    step = task(work, name="work", retries=1, retry_delay_seconds=[10 * WAIT_S])
+
+    @a_flow
+    def run() -> list[object]:
+        submitted = [step.submit(name) for name in ("first", "second")]
+        assert failed.wait(WAIT_S)
+        if submitted:
+            raise KeyboardInterrupt
+        return []
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert began == ["first"]
+
+
+def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server: str) -> None:
+    step = task(within_run, name="work")
+
+    @a_flow
+    def run() -> list[object]:
+        return [run_id(), step(), outcome(step.submit())]
+
+    @prefect.flow
+    def own() -> list[object]:
+        return run()
+
+    with temporary_settings({PREFECT_API_URL: server}):
+        part, *on_prefect = own()
+        with get_client(sync_client=True) as client:
+            found = client.read_flow_run(uuid.UUID(str(part)))
+        APILogWorker.drain_all()
+    assert on_prefect == [True, True]
+    assert found.parent_task_run_id
+    assert found.state_name == "Completed"
+
+
+def test_a_step_comes_after_one_that_gives_its_results_one_by_one(server: str) -> None:
+    def parts() -> Iterator[tuple[str, str]]:
+        for name in ("first", "second"):
+            yield name, f"part of {name}"
+
+    give, gather = task(parts, name="give"), task(lambda: "gathered", name="gather")
+
+    @a_flow
+    def run() -> list[object]:
+        found = [part for _, part in give()]
+        return [*found, gather(wait_for=found), run_id()]
+
+    with temporary_settings({PREFECT_API_URL: server}):
+        *found, run_of = run()
+        APILogWorker.drain_all()
+    assert found == ["part of first", "part of second", "gathered"]
+    assert ("give", "gather") in Deployed(server, "").edges(str(run_of), last="gather")
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_left_unfinished_within_it_is_not_taken_up_for_something_else(server: str) -> None:
+    todo, done = ["first"], []
+
+    @flow(name="part", flow_run_name="{name} of a test")
+    def part(name: str) -> str:
+        done.append((name, run_id(), started_before()))
+        return name
+
+    @flow(name="whole")
+    def whole() -> list[str]:
+        crash_unfinished_subflows()
+        return [part(name) for name in todo]
+
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        given: Any = whole
+        run = client.create_flow_run(given)
+        assert run_flow(given, flow_run=run) == ["first"]
+        [(_, lost, _)] = done
+        # As a kill leaves them, and as Retry in the UI starts the run again.
+        client.set_flow_run_state(uuid.UUID(lost), Running(), force=True)
+        client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
+        todo[:] = ["second", "third"]
+        assert run_flow(given, flow_run=client.read_flow_run(run.id)) == ["second", "third"]
+        assert client.read_flow_run(uuid.UUID(lost)).state_name == "Crashed"
+        APILogWorker.drain_all()
+    assert [(name, again) for name, _, again in done] == [("first", False), ("second", False), ("third", False)]
+    assert len({of_part for _, of_part, _ in done}) == 3
+
+
+@pytest.mark.slow
+def test_a_step_asks_the_server_only_about_its_own_tags_and_goes_on_without_an_answer(server: str) -> None:
+    def tags() -> list[str] | None:
+        task_run = TaskRunContext.get()
+        return sorted(task_run.task_run.tags) if task_run else None
+
+    step = task(tags, name="work")
+    gone = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+
+    @a_flow
+    def run() -> list[object]:
+        found: list[object] = [step(), outcome(step.submit()), outcome(step.with_options(tags=["limited"]).submit())]
+        with temporary_settings(gone):
+            # No task of the server's any more.
+            return [*found, outcome(step.with_options(tags=["limited-by-a-server-that-is-gone"]).submit(), step.fn)]
+
+    with temporary_settings({PREFECT_API_URL: server}), tagged():
+        assert run() == [[], [], ["limited"], None]
+        APILogWorker.drain_all()
+
+
+def test_parameters_are_validated_and_none_is_repeated(on_prefect: bool) -> None:
+    @flow(name="a-flow", flow_run_name="one of a test")
+    def double(number: int) -> int:
+        return 2 * number
+
+    given: object = "21"
+    assert double(given) == 42  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="unable to parse") as error:
+        double(number="sk-secret")  # type: ignore[arg-type]
+    assert on_prefect or "sk-secret" not in str(error.value)
+
+
+def test_a_ctrl_c_that_something_else_catches_ends_the_run_at_its_next_step() -> None:
+    done: list[str] = []
+    step = task(done.append, name="note")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with started_here():
+            step("first")
+            with suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(60)
+            with pytest.raises(KeyboardInterrupt) as raised:
+                step("second")
+        assert (done, raised.value.args) == (["first"], (signal.SIGINT,))
+        # Another run in this process was not told.
+        with started_here():
+            step("third")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done == ["first", "third"]
+
+
+def test_a_ctrl_c_within_a_callback_is_not_shown_as_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    done: list[str] = []
+    step = task(done.append, name="note")
+
+    def interrupt(_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(WAIT_S)
+
+    class Module:
+        """An object that something is to be done after."""
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with started_here():
+            module = Module()
+            after = weakref.ref(module, interrupt)
+            del module
+            assert after() is None
+            with pytest.raises(KeyboardInterrupt):
+                step("after it")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (done, capfd.readouterr().err) == ([], "")
+
+
+def test_a_ctrl_c_within_a_statement_of_duckdb_is_one(on_prefect: bool) -> None:
+    """Of DuckDB it is an error like any other; a run would wait for its judges, and end with a traceback."""
+    began, ended = threading.Event(), []
+
+    def work() -> None:
+        assert within_run() == on_prefect
+        began.set()
+        with duckdb.connect(config={"threads": 1}) as connection:
+            connection.execute("SELECT sum(range) FROM range(1_000_000_000_000)")
+
+    step = task(work, name="work")
+
+    @a_flow
+    def run() -> list[object]:
+        try:
+            step()
+        except BaseException as error:
+            ended.append(type(error))
+            raise
+        return []
+
+    def interrupt() -> None:
+        assert began.wait(WAIT_S)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=interrupt).start()
+    try:
+        with pytest.raises(KeyboardInterrupt), started_here():
+            run()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended == [KeyboardInterrupt]
