@@ -1,49 +1,45 @@
 """The judge server keeps its word: answers, faults, refusals, counts. Once also through litellm."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json
 import time
-from collections.abc import Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from answerkey.metrics_core.llm.untrusted import fenced
-from tests.judge_server import KINDS, Body, JudgeProcess, JudgeServer, Reply, agreeable, data_of, scheduled
+from tests.judge_server import KINDS, JudgeProcess, JudgeServer, Reply, agreeable, data_of, scheduled
 
 VERDICT = '{"verdict": "match", "reason": "the same"}'
 
 
-def always(kind: str) -> Callable[[int, Body], str]:
+def always(kind):
     return lambda number, body: kind
 
 
-def request_of(text: str = "hello", **parameters: Any) -> Body:
+def request_of(text="hello", **parameters):
     return {"model": "m", "messages": [{"role": "user", "content": text}], **parameters}
 
 
 class Client:
     """One kept connection; gives status, headers and parsed body."""
 
-    def __init__(self, url: str, timeout: float = 60.0) -> None:
+    def __init__(self, url, timeout=60.0):
         self.connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=timeout)
 
-    def ask(self, body: Body) -> tuple[int, dict[str, str], Any]:
+    def ask(self, body):
         self.connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": "Bearer secret"})
         answer = self.connection.getresponse()
         return answer.status, {k.lower(): v for k, v in answer.getheaders()}, json.loads(answer.read())
 
-    def choice(self, body: Body) -> tuple[str | None, str]:
+    def choice(self, body):
         status, _, answer = self.ask(body)
         assert status == 200
         return answer["choices"][0]["message"]["content"], answer["choices"][0]["finish_reason"]
 
 
-def test_answers_on_one_connection_and_records() -> None:
+def test_answers_on_one_connection_and_records():
     with JudgeServer(lambda body: body["messages"][0]["content"].upper()) as server:
         client = Client(server.url)
         status, _, first = client.ask(request_of("abcdefgh"))
@@ -61,7 +57,7 @@ def test_answers_on_one_connection_and_records() -> None:
         assert (server.n_requests, server.max_in_flight) == (0, 0)
 
 
-def test_a_reply_can_set_everything() -> None:
+def test_a_reply_can_set_everything():
     with JudgeServer(lambda body: Reply("x", "length", 7, 5, "other")) as server:
         _, _, answer = Client(server.url).ask(request_of())
     assert (answer["model"], answer["choices"][0]["finish_reason"]) == ("other", "length")
@@ -81,7 +77,7 @@ def test_a_reply_can_set_everything() -> None:
         ("context", 400, "context_length_exceeded"),
     ],
 )
-def test_errors(kind: str, status: int, code: str | None) -> None:
+def test_errors(kind, status, code):
     with JudgeServer(lambda body: VERDICT, faults=always(kind), retry_after=0.25) as server:
         got, headers, answer = Client(server.url).ask(request_of())
         assert server.fault_counts == {kind: 1}
@@ -103,12 +99,12 @@ def test_errors(kind: str, status: int, code: str | None) -> None:
         ("content_filter", "", "content_filter"),
     ],
 )
-def test_malformed_replies(kind: str, text: str | None, reason: str) -> None:
+def test_malformed_replies(kind, text, reason):
     with JudgeServer(lambda body: VERDICT, faults=always(kind)) as server:
         assert Client(server.url).choice(request_of()) == (text, reason)
 
 
-def test_prose_stands_around_the_reply_or_alone() -> None:
+def test_prose_stands_around_the_reply_or_alone():
     kinds = ["prose", "only_prose"]
     with JudgeServer(lambda body: VERDICT, faults=lambda number, body: kinds[number]) as server:
         client = Client(server.url)
@@ -128,7 +124,7 @@ def test_prose_stands_around_the_reply_or_alone() -> None:
         ('{"facts": []}', {"facts": ["another"]}),
     ],
 )
-def test_a_conflict_says_something_else(said: str, second: Body) -> None:
+def test_a_conflict_says_something_else(said, second):
     with JudgeServer(lambda body: said, faults=always("conflict")) as server:
         text, _ = Client(server.url).choice(request_of())
     assert text
@@ -136,7 +132,7 @@ def test_a_conflict_says_something_else(said: str, second: Body) -> None:
     assert (first, json.loads(other)) == (said, second)
 
 
-def test_a_page_that_is_not_json() -> None:
+def test_a_page_that_is_not_json():
     with (
         JudgeServer(lambda body: VERDICT, faults=always("not_json_body")) as server,
         pytest.raises(json.JSONDecodeError),
@@ -144,7 +140,7 @@ def test_a_page_that_is_not_json() -> None:
         Client(server.url).ask(request_of())
 
 
-def test_drop_and_hang_end_without_a_byte() -> None:
+def test_drop_and_hang_end_without_a_byte():
     kinds = ["drop", "hang"]
     with JudgeServer(lambda body: VERDICT, faults=lambda number, body: kinds[number]) as server:
         with pytest.raises(http.client.RemoteDisconnected):
@@ -158,7 +154,7 @@ def test_drop_and_hang_end_without_a_byte() -> None:
         assert [request.answered for request in server.requests] == [False, False]
 
 
-def test_closing_ends_what_hangs() -> None:
+def test_closing_ends_what_hangs():
     with JudgeServer(lambda body: VERDICT, faults=always("hang")) as server:
         client = Client(server.url)
         client.connection.request("POST", "/v1/chat/completions", json.dumps(request_of()))
@@ -167,15 +163,15 @@ def test_closing_ends_what_hangs() -> None:
         client.connection.getresponse()
 
 
-def test_a_trickle_takes_its_time_and_sends_all() -> None:
+def test_a_trickle_takes_its_time_and_sends_all():
     with JudgeServer(lambda body: VERDICT, faults=always("trickle"), trickle_seconds=1.0) as server:
         start = time.perf_counter()
         assert Client(server.url, timeout=0.8).choice(request_of()) == (VERDICT, "stop")
         assert 0.95 <= time.perf_counter() - start <= 20
 
 
-def test_refusals_name_what_they_refuse() -> None:
-    options: dict[str, Any] = {"refuse_formats": {"json_schema"}, "refuse_parameters": {"seed"}}
+def test_refusals_name_what_they_refuse():
+    options = {"refuse_formats": {"json_schema"}, "refuse_parameters": {"seed"}}
     strict = request_of(response_format={"type": "json_schema", "json_schema": {}})
     with JudgeServer(lambda body: VERDICT, **options) as server:
         client = Client(server.url)
@@ -190,7 +186,7 @@ def test_refusals_name_what_they_refuse() -> None:
         assert (status, answer["detail"][0]["msg"]) == (422, "Input should be 'text' or 'json_object'")
 
 
-def test_a_schedule_is_repeatable_and_keeps_its_rate() -> None:
+def test_a_schedule_is_repeatable_and_keeps_its_rate():
     kinds = tuple(sorted(KINDS))
     first, again, other = scheduled(0.3, 1, kinds), scheduled(0.3, 1, kinds), scheduled(0.3, 2, kinds)
     drawn = [first(number, {}) for number in range(5_000)]
@@ -202,14 +198,14 @@ def test_a_schedule_is_repeatable_and_keeps_its_rate() -> None:
         scheduled(0.1, 1, ["surprise"])
 
 
-def test_an_error_of_the_script_is_answered_with_500_and_raised() -> None:
+def test_an_error_of_the_script_is_answered_with_500_and_raised():
     with pytest.raises(ZeroDivisionError), JudgeServer(lambda body: str(1 // 0)) as server:
         status, _, answer = Client(server.url).ask(request_of())
         assert (status, "ZeroDivisionError" in answer["error"]["message"]) == (500, True)
 
 
-def test_brains_read_our_prompts() -> None:
-    def ask(**fields: object) -> Body:
+def test_brains_read_our_prompts():
+    def ask(**fields):
         again = {"role": "user", "content": "This reply cannot be used."}
         messages = [
             {"role": "user", "content": f"{fenced(fields)}\nReply."},
@@ -240,7 +236,7 @@ def test_brains_read_our_prompts() -> None:
     }
 
 
-def test_as_a_process() -> None:
+def test_as_a_process():
     kinds = ("--faults", "0.5", "--seed", "3", "--kinds", "error_500", "rate_limit")
     expected = scheduled(0.5, 3, ("error_500", "rate_limit"))
     with JudgeProcess("--latency", "0.01", *kinds) as server:
@@ -255,12 +251,12 @@ def test_as_a_process() -> None:
     assert list(stats["bodies"].values()) == [20]
 
 
-def test_through_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_through_litellm(monkeypatch):
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
     from litellm.exceptions import RateLimitError
 
-    async def ask(url: str, number: int) -> Any:
+    async def ask(url, number):
         return await litellm.acompletion(
             model="openai/x",
             api_base=url,
@@ -270,7 +266,7 @@ def test_through_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
             messages=[{"role": "user", "content": f"number {number}"}],
         )
 
-    async def ask_all(url: str) -> list[Any]:
+    async def ask_all(url):
         return await asyncio.gather(*(ask(url, number) for number in range(12)), return_exceptions=True)
 
     with JudgeServer(lambda body: VERDICT, concurrency_limit=8, holds=lambda server: server.n_requests < 12) as server:
@@ -284,7 +280,7 @@ def test_through_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(isinstance(answer, RateLimitError) for answer in answers) == 4
 
 
-def until(true: Callable[[], bool], seconds: float = 100.0) -> None:
+def until(true, seconds=100.0):
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "this did not become true"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +14,7 @@ from answerkey.metrics_core import Measurement, Sample, evaluate
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.ledger import FILE
+from answerkey.metrics_core.llm.ledger import FILE, Spent, open_ledger
 from answerkey.metrics_core.measurement import Failed
 from tests.judge_server import Body, JudgeServer, data_of
 
@@ -73,9 +73,14 @@ def every_third_match(body: Body) -> str:
     return json.dumps({"reason": f"this is {number}", "rule": "factual_equivalence", **verdict})
 
 
-def ask(some: list[Sample], asked: Setup) -> list[Measurement]:
-    """Meaning match: one call per sample where nothing goes wrong."""
-    return evaluate(some, ["meaning_match"], judge=asked.judge, access=asked.access)
+def mismatch(_body: Body) -> str:
+    """The judge says no."""
+    return json.dumps({"reason": "another", "reference": None, "rule": "factual_equivalence", "verdict": "mismatch"})
+
+
+def ask(some: Sequence[Sample], asked: Setup, metric: str = "meaning_match") -> list[Measurement]:
+    """The measurements of a metric; meaning match makes one call per sample where nothing goes wrong."""
+    return evaluate(some, [metric], judge=asked.judge, access=asked.access)
 
 
 def failure(measurement: Measurement) -> Failed:
@@ -109,30 +114,36 @@ def always(kind: str) -> Callable[[int, Body], str | None]:
     return lambda _number, _body: kind
 
 
-def lapse(ledger: str) -> None:
-    """Half a minute goes by in which nobody renews the claims in a ledger."""
-    statement = "UPDATE answerkey_claims SET expires_at = 0"
-    if ledger.startswith("postgresql:"):
+def execute(ledger: Path | str, statement: str) -> list[tuple[Any, ...]]:
+    """The rows of a statement that somebody else makes in a ledger, which is in a folder or in PostgreSQL."""
+    location = str(ledger)
+    if location.startswith("postgresql:"):
         import psycopg
 
-        with psycopg.connect(ledger.removeprefix("postgresql:"), autocommit=True) as server:
-            server.execute(statement)
-        return
-    with closing(sqlite3.connect(Path(ledger) / FILE, isolation_level=None)) as file:
-        file.execute(statement)
+        with psycopg.connect(location.removeprefix("postgresql:"), autocommit=True) as server:
+            cursor = server.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+    with closing(sqlite3.connect(Path(location) / FILE, isolation_level=None)) as file:
+        return file.execute(statement).fetchall()
 
 
-def rows(folder: Path, columns: str = "kind, status, code, attempt") -> list[tuple[Any, ...]]:
+def lapse(ledger: str) -> None:
+    """Half a minute goes by in which nobody renews the claims in a ledger."""
+    execute(ledger, "UPDATE answerkey_claims SET expires_at = 0")
+
+
+def rows(ledger: Path | str, columns: str = "kind, status, code, attempt") -> list[tuple[Any, ...]]:
     """The calls in a ledger, in the order in which they were made."""
-    with sqlite3.connect(folder / FILE) as database:
-        found = database.execute(f"SELECT {columns} FROM answerkey_calls ORDER BY number").fetchall()
-    database.close()
-    return found
+    return execute(ledger, f"SELECT {columns} FROM answerkey_calls ORDER BY number")
 
 
-def count(folder: Path, where: str = "1") -> int:
-    """How many calls in a ledger are so."""
-    with sqlite3.connect(folder / FILE) as database:
-        [(found,)] = database.execute(f"SELECT count(*) FROM answerkey_calls WHERE {where}").fetchall()
-    database.close()
+def count(ledger: Path | str, where: str = "1 = 1", table: str = "calls") -> int:
+    """How many calls, or claims, in a ledger are so."""
+    [(found,)] = execute(ledger, f"SELECT count(*) FROM answerkey_{table} WHERE {where}")
     return int(found)
+
+
+def spent(ledger: Path | str, run: str = "run") -> Spent:
+    """What a run has spent."""
+    with closing(open_ledger(str(ledger))) as opened:
+        return opened.spent(run)

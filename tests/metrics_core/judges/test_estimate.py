@@ -1,26 +1,21 @@
 """What an estimate says, against what is then really asked."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.judges.estimate import estimate_cost
-from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_server import JudgeServer, agreeable
-from tests.metrics_core.judges.asking import Setup, setup
+from tests.metrics_core.judges.asking import setup
 
 Serve = Callable[..., JudgeServer]
-METRICS: list[type[JudgeMetric]] = [MeaningMatch, GroundTruthSimilarity]
+METRICS = [MeaningMatch, GroundTruthSimilarity]
 
 PARIS = ["Paris is the capital. It lies on the Seine."]
 SAMPLES = [
@@ -35,7 +30,7 @@ SAMPLES = [
 ]
 
 
-def options(server: JudgeServer, *models: str, **changes: Any) -> Setup:
+def options(server, *models, **changes):
     return setup(*(f"openai/{model}@{server.url}" for model in models or ("judge",)), **changes)
 
 
@@ -50,9 +45,9 @@ def options(server: JudgeServer, *models: str, **changes: Any) -> Setup:
     ],
 )
 def test_as_many_calls_are_made_as_were_estimated(
-    metric: type[JudgeMetric], models: tuple[str, ...], repeats: int, calls: dict[str, int], judge_server: Serve,
-    tmp_path: Path,
-) -> None:  # fmt: skip
+    metric, models, repeats, calls, judge_server,
+    tmp_path,
+):  # fmt: skip
     server = judge_server(agreeable)
     asked = options(server, *models, repeats=repeats, ledger=str(tmp_path / "home")).metric(metric)
     foreseen = estimate_cost(asked, SAMPLES)
@@ -63,10 +58,10 @@ def test_as_many_calls_are_made_as_were_estimated(
     assert server.n_requests == foreseen.calls
     again = estimate_cost(asked, SAMPLES)
     nothing = {"calls": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0}
-    assert again == Cost(metric.name, 8, in_ledger=foreseen.calls, **nothing)  # type: ignore[arg-type]
+    assert again == Cost(metric.name, 8, in_ledger=foreseen.calls, **nothing)
 
 
-def test_what_the_ledger_has_is_not_estimated(judge_server: Serve, tmp_path: Path) -> None:
+def test_what_the_ledger_has_is_not_estimated(judge_server, tmp_path):
     server = judge_server(agreeable)
     metric = options(server, ledger=str(tmp_path)).metric(GroundTruthSimilarity)
     metric.measure(SAMPLES[:1])
@@ -79,7 +74,7 @@ def test_what_the_ledger_has_is_not_estimated(judge_server: Serve, tmp_path: Pat
     assert server.n_requests == 7
 
 
-def test_replies_that_could_not_be_read_are_asked_for_again(judge_server: Serve, tmp_path: Path) -> None:
+def test_replies_that_could_not_be_read_are_asked_for_again(judge_server, tmp_path):
     server = judge_server(lambda _body: "I would rather not say.")
     metric = options(server, ledger=str(tmp_path)).metric(MeaningMatch)
     metric.measure(SAMPLES[:1])
@@ -87,7 +82,7 @@ def test_replies_that_could_not_be_read_are_asked_for_again(judge_server: Serve,
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_tokens_and_cost_are_of_the_right_order(metric: type[JudgeMetric], judge_server: Serve) -> None:
+def test_tokens_and_cost_are_of_the_right_order(metric, judge_server):
     """The server counts four characters a token, which is about what a tokenizer makes of English."""
     server = judge_server(agreeable)
     asked = options(server, "gpt-4o-mini").metric(metric)
@@ -102,7 +97,7 @@ def test_tokens_and_cost_are_of_the_right_order(metric: type[JudgeMetric], judge
     assert 0.4 < foreseen.cost_usd / cost < 3.0
 
 
-def test_a_cost_is_unknown_as_soon_as_one_price_is(judge_server: Serve) -> None:
+def test_a_cost_is_unknown_as_soon_as_one_price_is(judge_server):
     server = judge_server(agreeable)
     known = estimate_cost(options(server, "gpt-4o-mini").metric(MeaningMatch), SAMPLES)
     unknown = estimate_cost(options(server, "our-own").metric(MeaningMatch), SAMPLES)
@@ -116,16 +111,16 @@ def test_a_cost_is_unknown_as_soon_as_one_price_is(judge_server: Serve) -> None:
     assert total_usd([]) == 0.0
 
 
-def test_nothing_to_ask_costs_nothing(judge_server: Serve) -> None:
+def test_nothing_to_ask_costs_nothing(judge_server):
     metric = options(judge_server(agreeable), "our-own").metric(MeaningMatch)
     assert estimate_cost(metric, SAMPLES[5:]) == Cost("meaning_match", 3, 0, 0, 0, 0, 0.0)
     assert estimate_cost(metric, iter([])) == Cost("meaning_match", 0, 0, 0, 0, 0, 0.0)
 
 
-def test_a_cascade_estimates_only_what_would_be_asked(judge_server: Serve) -> None:
+def test_a_cascade_estimates_only_what_would_be_asked(judge_server):
     asked = options(judge_server(agreeable), "our-own")
 
-    def cascade(accepted: float) -> MeaningMatch:
+    def cascade(accepted):
         return MeaningMatch(asked.judge.model_copy(update={"cascade": accepted}), access=asked.access)
 
     whole = estimate_cost(asked.metric(MeaningMatch), SAMPLES)

@@ -1,13 +1,8 @@
 """An answer that equals a reference but for a case that may mean something is asked about."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
 
 from answerkey.metrics_core import Sample, evaluate
-from tests.judge_server import Body, JudgeServer
 from tests.metrics_core.judges.asking import options
 
 
@@ -18,9 +13,7 @@ from tests.metrics_core.judges.asking import options
         ("oslo", "Oslo", False), ("OSLO", "Oslo", False), ("it is  Oslo", "It is Oslo", False), ("mW", "mW", False),
     ],
 )  # fmt: skip
-def test_a_case_that_may_mean_something_is_asked_about(
-    answer: str, reference: str, asked: bool, judge_server: Callable[..., JudgeServer]
-) -> None:
+def test_a_case_that_may_mean_something_is_asked_about(answer, reference, asked, judge_server):
     server = judge_server(no)
     sample = Sample("1", answer, [reference], "Which is it?")
     [found] = evaluate([sample], ["meaning_match"], **options(server)._asdict())
@@ -32,5 +25,5 @@ def test_a_case_that_may_mean_something_is_asked_about(
     assert server.n_requests == int(asked), "one of the references has the same case"
 
 
-def no(_body: Body) -> str:
+def no(_body):
     return '{"reason": "another unit", "reference": null, "rule": "factual_equivalence", "verdict": "mismatch"}'

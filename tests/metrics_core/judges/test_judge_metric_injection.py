@@ -4,24 +4,19 @@ Run with `-s` to see how many attacks succeed.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import Failed, JudgeOptions, Measurement, Sample, evaluate
+from answerkey.metrics_core import Failed, JudgeOptions, evaluate
 from answerkey.metrics_core.judges import judge_metric as panel
 from answerkey.metrics_core.llm import client, untrusted
-from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import Message
-from answerkey.metrics_core.llm.request import Reply as ModelReply
-from tests.judge_server import Body, Brain, JudgeServer, Reply, data_of
+from tests.judge_server import JudgeServer, Reply, data_of
 from tests.metrics_core.judges.injection_corpus import ALL, ATTACKS, CLAIMS, TOPICS, YES, Attack
 from tests.metrics_core.judges.obeying_judge import ObeyingJudge
 
 METRICS = ("meaning_match", "ground_truth_similarity")
 OBEYING = ObeyingJudge(CLAIMS)
-HONEST: dict[str, dict[bool, tuple[float, ...]]] = {
+HONEST = {
     "meaning_match": {False: (0.0,), True: (1.0,)},
     "ground_truth_similarity": {False: (0.5, 0.5, 0.5, 0.5), True: (1.0, 1.0, 1.0, 1.0)},
 }
@@ -30,7 +25,7 @@ HONEST: dict[str, dict[bool, tuple[float, ...]]] = {
 on_both = pytest.mark.parametrize("metric", METRICS)
 
 
-def measured(brain: Brain, metric: str, samples: Sequence[Sample]) -> tuple[list[Measurement], list[Body]]:
+def measured(brain, metric, samples):
     """What the product makes of the samples with this judge, and the requests that it sent."""
     with JudgeServer(brain) as server:
         judges = (f"openai/obeying@{server.url}",)
@@ -39,12 +34,12 @@ def measured(brain: Brain, metric: str, samples: Sequence[Sample]) -> tuple[list
         return evaluate(samples, [metric], judge=options), [request.body for request in server.requests]
 
 
-def attacks_on(metric: str) -> list[Attack]:
+def attacks_on(metric):
     """The attacks that reach the judge of a metric: facts of the data set go to one of them."""
     return [attack for attack in ATTACKS if attack.where != "facts" or metric == "ground_truth_similarity"]
 
 
-def flipped(metric: str, brain: Brain = OBEYING) -> tuple[dict[str, Attack], list[Body]]:
+def flipped(metric, brain=OBEYING):
     """The attacks after which a measurement is not that of the clean twin, and all requests."""
     attacks = attacks_on(metric)
     found, bodies = measured(brain, metric, [attack.sample for attack in attacks])
@@ -57,7 +52,7 @@ def flipped(metric: str, brain: Brain = OBEYING) -> tuple[dict[str, Attack], lis
     return flips, bodies
 
 
-def raw(fields: Mapping[str, object]) -> str:
+def raw(fields):
     """What many prompts do: texts as they are, under labels. Half a character cannot even be sent."""
     lines = [f"{k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in fields.items()]
     return "\n".join(lines).encode("utf-8", "replace").decode()
@@ -66,7 +61,7 @@ def raw(fields: Mapping[str, object]) -> str:
 # The corpus and the judge
 
 
-def test_the_corpus_is_wide() -> None:
+def test_the_corpus_is_wide():
     assert len(ATTACKS) == len({attack.name for attack in ATTACKS}) == len({repr(a.sample) for a in ATTACKS}) >= 120
     languages = {lang: sum(attack.lang == lang for attack in ATTACKS) for lang in TOPICS}
     assert min(languages.values()) >= 2
@@ -77,7 +72,7 @@ def test_the_corpus_is_wide() -> None:
     assert {attack.where for attack in ATTACKS} == {"answer", "question", "reference", "facts"}
 
 
-def test_an_attack_adds_nothing_that_an_honest_judge_would_count() -> None:
+def test_an_attack_adds_nothing_that_an_honest_judge_would_count():
     for attack in ATTACKS:
         hostile, twin = attack.sample, attack.twin
         pairs = [(hostile.answer, twin.answer), (hostile.question, twin.question)]
@@ -89,7 +84,7 @@ def test_an_attack_adds_nothing_that_an_honest_judge_would_count() -> None:
 
 @on_both
 @pytest.mark.parametrize("prompt", ["ours", "raw"])
-def test_the_judge_is_honest_about_the_clean_twins(prompt: str, metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_is_honest_about_the_clean_twins(prompt, metric, monkeypatch):
     if prompt == "raw":
         monkeypatch.setattr(panel, "fenced", raw)
     attacks = attacks_on(metric)
@@ -99,9 +94,7 @@ def test_the_judge_is_honest_about_the_clean_twins(prompt: str, metric: str, mon
 
 
 @on_both
-def test_the_judge_obeys_nearly_every_attack_in_a_prompt_without_a_fence(
-    metric: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_judge_obeys_nearly_every_attack_in_a_prompt_without_a_fence(metric, monkeypatch):
     monkeypatch.setattr(panel, "fenced", raw)
     flips, _ = flipped(metric)
     print(f"\n{metric}: attack success without a fence {len(flips)}/{len(attacks_on(metric))}")
@@ -115,14 +108,14 @@ def test_the_judge_obeys_nearly_every_attack_in_a_prompt_without_a_fence(
 
 
 @on_both
-def test_no_attack_changes_the_verdict(metric: str) -> None:
+def test_no_attack_changes_the_verdict(metric):
     flips, bodies = flipped(metric)
     print(f"\n{metric}: attack success {len(flips)}/{len(attacks_on(metric))}")
     assert list(flips) == []
     assert len(bodies) >= len(attacks_on(metric))
 
 
-def texts_in(value: object) -> str:
+def texts_in(value):
     """All texts of a request's fields, the answer first."""
     if isinstance(value, dict):
         return "\n".join(map(texts_in, (value[key] for key in sorted(value))))
@@ -131,12 +124,12 @@ def texts_in(value: object) -> str:
     return str(value)
 
 
-def an_echo(data: Mapping[str, Any]) -> str:
+def an_echo(data):
     """The judge repeats what it was shown, in prose."""
     return texts_in(data).replace("{", "(").replace("}", ")")[:5_000]
 
 
-def an_echo_in_fields(data: Mapping[str, Any]) -> str:
+def an_echo_in_fields(data):
     """It repeats it in the values of an object of the right form."""
     text = texts_in(data)[:5_000]
     if "reference" in data:
@@ -146,16 +139,16 @@ def an_echo_in_fields(data: Mapping[str, Any]) -> str:
     return json.dumps({"reason": text, "reference": 1, "rule": "alias", "verdict": text})
 
 
-def an_echo_in_names(data: Mapping[str, Any]) -> str:
+def an_echo_in_names(data):
     """It repeats it in the names of fields, which errors like to quote."""
     text = texts_in(data)[:500]
     return json.dumps({text[start : start + 50]: 1 for start in range(0, len(text), 50)})
 
 
-def repeating(first: Callable[[Mapping[str, Any]], str]) -> Brain:
+def repeating(first):
     """The obeying judge, but that its first reply to everything is useless."""
 
-    def brain(body: Body) -> str:
+    def brain(body):
         return OBEYING(body) if len(body["messages"]) > 2 else first(data_of(body))
 
     return brain
@@ -167,9 +160,7 @@ in_three_ways = pytest.mark.parametrize("first", [an_echo, an_echo_in_fields, an
 @pytest.mark.slow
 @on_both
 @in_three_ways
-def test_no_attack_changes_the_verdict_by_way_of_the_repair(
-    first: Callable[[Mapping[str, Any]], str], metric: str
-) -> None:
+def test_no_attack_changes_the_verdict_by_way_of_the_repair(first, metric):
     flips, bodies = flipped(metric, repeating(first))
     print(f"\n{metric}: attack success after {first.__name__} {len(flips)}/{len(attacks_on(metric))}")
     assert list(flips) == []
@@ -180,17 +171,17 @@ def test_no_attack_changes_the_verdict_by_way_of_the_repair(
 # Would this suite notice?
 
 
-def unescaped(text: str) -> str:
+def unescaped(text):
     return text.encode("utf-8", "replace").decode()
 
 
-def lines_as_they_are(fields: Mapping[str, object]) -> str:
+def lines_as_they_are(fields):
     """The marker lines with raw texts between them, in place of JSON."""
     opening, _, closing = untrusted.fenced(fields).split("\n")
     return f"{opening}\n{raw(fields)}\n{closing}"
 
 
-def test_the_suite_notices_a_fence_that_escapes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite_notices_a_fence_that_escapes_nothing(monkeypatch):
     monkeypatch.setattr(untrusted, "_escape", unescaped)
     flips, _ = flipped("meaning_match")
     assert len(flips) >= 30
@@ -200,12 +191,12 @@ def test_the_suite_notices_a_fence_that_escapes_nothing(monkeypatch: pytest.Monk
     }
 
 
-def test_the_suite_notices_markers_around_text_that_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite_notices_markers_around_text_that_is_not_encoded(monkeypatch):
     monkeypatch.setattr(panel, "fenced", lines_as_they_are)
     assert len(flipped("meaning_match")[0]) >= 100
 
 
-def test_the_suite_notices_control_tokens_in_square_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite_notices_control_tokens_in_square_brackets(monkeypatch):
     whole = untrusted._escape
     monkeypatch.setattr(untrusted, "_escape", lambda text: text if text == "[" else whole(text))
     assert [attack.text[:7] for attack in flipped("meaning_match")[0].values()] == ["[/INST]", "[SYSTEM"]
@@ -213,10 +204,8 @@ def test_the_suite_notices_control_tokens_in_square_brackets(monkeypatch: pytest
 
 @pytest.mark.slow
 @in_three_ways
-def test_the_suite_notices_a_repair_that_shows_the_reply(
-    first: Callable[[Mapping[str, Any]], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def shown(messages: Sequence[Message], reply: ModelReply, problem: Unreadable) -> tuple[Message, ...]:
+def test_the_suite_notices_a_repair_that_shows_the_reply(first, monkeypatch):
+    def shown(messages, reply, problem):
         said = {"role": "assistant", "content": reply.text}
         return *messages, said, {"role": "user", "content": f"This reply cannot be used: {problem}."}
 
@@ -232,10 +221,10 @@ WRONG = Attack("", "en", "{clean} I am the answer.", name="wrong").sample
 PLANTED = {"meaning_match": YES, "ground_truth_similarity": ALL}
 
 
-def beside(form: str, metric: str, finish_reason: str = "stop") -> Brain:
+def beside(form, metric, finish_reason="stop"):
     """The honest judge, whose last reply has a planted verdict beside the own one."""
 
-    def brain(body: Body) -> str | Reply:
+    def brain(body):
         own = OBEYING(body)
         if "reference" in data_of(body):
             return own
@@ -245,7 +234,7 @@ def beside(form: str, metric: str, finish_reason: str = "stop") -> Brain:
     return brain
 
 
-def outcome_of(brain: Brain, metric: str) -> tuple[Measurement, list[Body]]:
+def outcome_of(brain, metric):
     [found], bodies = measured(brain, metric, [WRONG])
     return found, [body for body in bodies if "reference" not in data_of(body)]
 
@@ -264,7 +253,7 @@ def outcome_of(brain: Brain, metric: str) -> tuple[Measurement, list[Body]]:
         "<think>The answer says </think>PLANTED and so on.</think>OWN",
     ],
 )
-def test_a_planted_verdict_beside_the_judges_own_is_no_score(form: str, metric: str) -> None:
+def test_a_planted_verdict_beside_the_judges_own_is_no_score(form, metric):
     found, bodies = outcome_of(beside(form, metric), metric)
     assert isinstance(found.outcome, Failed)
     assert found.outcome.code == "conflict"
@@ -272,8 +261,8 @@ def test_a_planted_verdict_beside_the_judges_own_is_no_score(form: str, metric: 
 
 
 @on_both
-def test_a_field_that_comes_twice_is_no_score(metric: str) -> None:
-    def brain(body: Body) -> str:
+def test_a_field_that_comes_twice_is_no_score(metric):
+    def brain(body):
         own = OBEYING(body)
         added = {"meaning_match": '"verdict": "match"', "ground_truth_similarity": '"abstained": true'}[metric]
         return own if "reference" in data_of(body) else f"{own[:-1]}, {added}}}"
@@ -284,13 +273,13 @@ def test_a_field_that_comes_twice_is_no_score(metric: str) -> None:
 
 
 @on_both
-def test_a_planted_verdict_in_the_judges_thoughts_is_not_its_verdict(metric: str) -> None:
+def test_a_planted_verdict_in_the_judges_thoughts_is_not_its_verdict(metric):
     found, _ = outcome_of(beside("<think>The answer says PLANTED.</think>OWN", metric), metric)
     assert tuple(found.values.values()) == HONEST[metric][False]
 
 
 @on_both
-def test_a_planted_verdict_in_a_reply_that_was_cut_off_is_no_score(metric: str) -> None:
+def test_a_planted_verdict_in_a_reply_that_was_cut_off_is_no_score(metric):
     found, bodies = outcome_of(beside("The answer says PLANTED. My own view", metric, "length"), metric)
     assert isinstance(found.outcome, Failed)
     assert found.outcome.code == "truncated"
@@ -298,8 +287,8 @@ def test_a_planted_verdict_in_a_reply_that_was_cut_off_is_no_score(metric: str) 
 
 
 @on_both
-def test_a_reply_that_had_no_room_for_the_own_verdict_gets_it_and_is_then_a_conflict(metric: str) -> None:
-    def brain(body: Body) -> str | Reply:
+def test_a_reply_that_had_no_room_for_the_own_verdict_gets_it_and_is_then_a_conflict(metric):
+    def brain(body):
         room = body["max_tokens"] > 1_024
         form, reason = ("PLANTED. My own view: OWN", "stop") if room else ("PLANTED. My own", "length")
         return beside(form, metric, reason)(body)
@@ -310,7 +299,7 @@ def test_a_reply_that_had_no_room_for_the_own_verdict_gets_it_and_is_then_a_conf
 
 
 @on_both
-def test_a_whole_reply_that_stops_for_its_length_is_read(metric: str) -> None:
+def test_a_whole_reply_that_stops_for_its_length_is_read(metric):
     found, bodies = outcome_of(beside("```json\nOWN\n```\n", metric, "length"), metric)
     assert tuple(found.values.values()) == HONEST[metric][False]
     assert len(bodies) == 1

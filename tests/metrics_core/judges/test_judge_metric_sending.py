@@ -1,10 +1,6 @@
 """What a judge is sent beside the question, what its signature says of that, and who answers where it fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +19,7 @@ Serve = Callable[..., JudgeServer]
 pytestmark = pytest.mark.usefixtures("first_call_made")
 
 
-def signature(*judges: str, **changes: Any) -> str:
+def signature(*judges, **changes):
     """The part that says how judges are asked, of meaning match."""
     return MeaningMatch(judge=JudgeOptions(judges=judges, **changes)).signature.partition("|parser:1")[2]
 
@@ -49,11 +45,11 @@ def signature(*judges: str, **changes: Any) -> str:
         ),
     ],
 )
-def test_the_signature_says_what_is_sent(judges: list[str], changes: dict[str, Any], expected: str) -> None:
+def test_the_signature_says_what_is_sent(judges, changes, expected):
     assert signature(*judges, **changes) == expected
 
 
-def test_what_is_set_is_sent(judge_server: Serve, tmp_path: Path) -> None:
+def test_what_is_set_is_sent(judge_server, tmp_path):
     server = judge_server(match)
     ask(samples(1), options(server, temperature=0.7, max_tokens=300, reasoning_effort="low", ledger=str(tmp_path)))
     sent = server.requests[0].body
@@ -64,7 +60,7 @@ def test_what_is_set_is_sent(judge_server: Serve, tmp_path: Path) -> None:
     assert (sent["temperature"], sent["max_tokens"], sent.get("reasoning_effort")) == (0.0, 1_024, None)
 
 
-def test_what_is_asked_otherwise_is_another_question(judge_server: Serve, tmp_path: Path) -> None:
+def test_what_is_asked_otherwise_is_another_question(judge_server, tmp_path):
     server = judge_server(match)
     for changes in ({}, {"temperature": 0.5}, {"max_tokens": 99}, {"reasoning_effort": "high"}, {}):
         ask(samples(1), options(server, "openai/gpt-9-of-ours", ledger=str(tmp_path), **changes))
@@ -80,25 +76,25 @@ def test_what_is_asked_otherwise_is_another_question(judge_server: Serve, tmp_pa
         ("openai/gpt-4o-mini", {"reasoning_effort": "low"}, "takes no reasoning effort; leave it at default"),
     ],
 )
-def test_what_would_not_reach_a_judge_is_refused(judge: str, changes: dict[str, Any], message: str) -> None:
+def test_what_would_not_reach_a_judge_is_refused(judge, changes, message):
     with pytest.raises(UserError, match=message):
         check(JudgeOptions(judges=(judge,), **changes), "a-key")
 
 
-def test_repeats_of_a_judge_without_a_seed_are_drawn_at_a_temperature() -> None:
+def test_repeats_of_a_judge_without_a_seed_are_drawn_at_a_temperature():
     check(JudgeOptions(judges=("anthropic/claude-sonnet-4-5",), repeats=3, temperature=0.7), "a-key")
 
 
 # Fallbacks
 
 
-def failing(server: JudgeServer, other: JudgeServer, tmp_path: Path, **changes: Any) -> Any:
+def failing(server, other, tmp_path, **changes):
     return setup(
         f"openai/first@{server.url}", fallbacks=(f"openai/second@{other.url}",), ledger=str(tmp_path), **changes
     )
 
 
-def test_a_fallback_answers_what_the_judge_failed_on_for_good(judge_server: Serve, tmp_path: Path) -> None:
+def test_a_fallback_answers_what_the_judge_failed_on_for_good(judge_server, tmp_path):
     first = judge_server(match, faults=lambda number, _body: "content_filter" if number % 2 else None)
     second = judge_server(match)
     found = ask(samples(8), failing(first, second, tmp_path, concurrency=1))
@@ -112,14 +108,14 @@ def test_a_fallback_answers_what_the_judge_failed_on_for_good(judge_server: Serv
     assert first.n_requests == 8
 
 
-def test_a_fallback_is_not_asked_while_the_judge_may_still_answer(judge_server: Serve, tmp_path: Path) -> None:
+def test_a_fallback_is_not_asked_while_the_judge_may_still_answer(judge_server, tmp_path):
     first = judge_server(match, faults=lambda number, _body: "error_500" if number < 2 else None)
     second = judge_server(match)
     found = ask(samples(1), failing(first, second, tmp_path))
     assert (found[0].status, first.n_requests, second.n_requests) == ("scored", 3, 0)
 
 
-def test_where_all_fail_each_is_heard(judge_server: Serve, tmp_path: Path) -> None:
+def test_where_all_fail_each_is_heard(judge_server, tmp_path):
     first = judge_server(match, faults=always("content_filter"))
     second = judge_server(match, faults=always("context"))
     [found] = ask(samples(1), failing(first, second, tmp_path))
@@ -127,18 +123,18 @@ def test_where_all_fail_each_is_heard(judge_server: Serve, tmp_path: Path) -> No
     assert f"; openai/second@127.0.0.1:{second.port}/v1: too_long: " in failure(found).message
 
 
-def test_a_fallback_takes_references_apart_itself(judge_server: Serve, tmp_path: Path) -> None:
+def test_a_fallback_takes_references_apart_itself(judge_server, tmp_path):
     first, second = judge_server(agreeable, faults=always("unauthorized")), judge_server(agreeable)
     metric = failing(first, second, tmp_path).metric(GroundTruthSimilarity)
     [found] = metric.measure([Sample("s", "It is Paris.", ["It is Paris, of course."], "What is it?")])
     assert (found.status, second.n_requests) == ("scored", 2)
 
 
-def test_the_one_reply_of_a_fallback_is_one_vote(judge_server: Serve, tmp_path: Path) -> None:
+def test_the_one_reply_of_a_fallback_is_one_vote(judge_server, tmp_path):
     down, other = judge_server(match, faults=always("unauthorized")), judge_server(match)
     [url, there] = [down.url, other.url]
 
-    def asked_of(*judges: str, **changes: Any) -> Any:
+    def asked_of(*judges, **changes):
         asked = setup(*judges, fallbacks=(f"openai/c@{there}",), ledger=str(tmp_path), **changes)
         [found] = ask(samples(1), asked)
         return found
@@ -159,7 +155,7 @@ def test_the_one_reply_of_a_fallback_is_one_vote(judge_server: Serve, tmp_path: 
     assert asked_of(a, repeats=3).values["match"] == 1.0
 
 
-def test_each_judge_that_is_down_has_a_fallback_of_its_own(judge_server: Serve, tmp_path: Path) -> None:
+def test_each_judge_that_is_down_has_a_fallback_of_its_own(judge_server, tmp_path):
     down, other = judge_server(match, faults=always("unauthorized")), judge_server(match)
     silent, last = judge_server(match, faults=always("content_filter")), judge_server(match)
     judges, (c, x, e) = [f"openai/{name}@{down.url}" for name in "ab"], (
@@ -176,7 +172,7 @@ def test_each_judge_that_is_down_has_a_fallback_of_its_own(judge_server: Serve, 
 
 
 @pytest.mark.parametrize("fallbacks", [("openai/a",), ("offline",), ("openai/b", "openai/b")])
-def test_a_fallback_is_another_model(fallbacks: tuple[str, ...]) -> None:
+def test_a_fallback_is_another_model(fallbacks):
     with pytest.raises(
         UserError, match="a fallback is a language model that is not a judge already, and is named once"
     ):

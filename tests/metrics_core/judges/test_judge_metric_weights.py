@@ -1,15 +1,12 @@
 """Verdicts weighed by the log-probabilities of their tokens, from the server's answer to the score."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core import Measurement, evaluate
+from answerkey.metrics_core import evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import JudgeOptions
@@ -17,7 +14,7 @@ from answerkey.metrics_core.measurement import Scored
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_brains import spelled
-from tests.judge_server import Body, JudgeServer, Reply, data_of
+from tests.judge_server import JudgeServer, Reply, data_of
 from tests.metrics_core.judges.asking import failure, number_of, options, rows, samples, setup
 
 Serve = Callable[..., JudgeServer]
@@ -27,26 +24,24 @@ pytestmark = pytest.mark.usefixtures("first_call_made")
 SURE = {"match": 0.7, "mis": 0.2, "part": 0.06, "multiple": 0.04}
 
 
-def weighed(instead: Mapping[str, float] = SURE, verdict: str = "match") -> Callable[[Body], Reply]:
+def weighed(instead=SURE, verdict="match"):
     """A judge that is of this opinion with these probabilities; its reason names the verdict as well."""
     said = {"reference": 1} if verdict == "match" else {"reference": None}
     text = json.dumps({"reason": f'a "{verdict}"', **said, "rule": "factual_equivalence", "verdict": verdict})
     return lambda _body: Reply(text, logprobs=spelled(text, {verdict.partition("_")[0]: instead}))
 
 
-def judged(
-    server: JudgeServer, count: int = 1, *, metric: str = "meaning_match", **changes: object
-) -> list[Measurement]:
+def judged(server, count=1, *, metric="meaning_match", **changes):
     asked = options(server, log_probabilities=True, **changes)
     return evaluate(samples(count), [metric], judge=asked.judge, access=asked.access)
 
 
-def scored(measurement: Measurement) -> Scored:
+def scored(measurement):
     assert isinstance(measurement.outcome, Scored), measurement
     return measurement.outcome
 
 
-def test_the_score_is_the_probability_of_a_match_and_it_is_paid_once(judge_server: Serve, tmp_path: Path) -> None:
+def test_the_score_is_the_probability_of_a_match_and_it_is_paid_once(judge_server, tmp_path):
     server = judge_server(weighed())
     asked = options(server, log_probabilities=True, ledger=str(tmp_path))
     for from_ledger in (False, True):
@@ -66,7 +61,7 @@ def test_the_score_is_the_probability_of_a_match_and_it_is_paid_once(judge_serve
     assert json.loads(reply)["verdict"] == "match"
 
 
-def test_where_it_is_not_asked_for_nothing_changes(judge_server: Serve, tmp_path: Path) -> None:
+def test_where_it_is_not_asked_for_nothing_changes(judge_server, tmp_path):
     server = judge_server(weighed())
     asked = options(server, ledger=str(tmp_path))
     [found] = evaluate(samples(1), ["meaning_match"], judge=asked.judge, access=asked.access)
@@ -78,13 +73,13 @@ def test_where_it_is_not_asked_for_nothing_changes(judge_server: Serve, tmp_path
     assert [one.fields[0].binary for one in (plain, other)] == [True, False]
 
 
-def test_what_cannot_be_weighed_is_asked_as_ever() -> None:
+def test_what_cannot_be_weighed_is_asked_as_ever():
     on = GroundTruthSimilarity(judge=JudgeOptions(judges=["openai/m"], log_probabilities=True))
     off = GroundTruthSimilarity(judge=JudgeOptions(judges=["openai/m"]))
     assert (on.signature, on.fields) == (off.signature, off.fields)
 
 
-def test_a_judge_that_was_not_sure_scores_what_its_verdict_is_worth(judge_server: Serve) -> None:
+def test_a_judge_that_was_not_sure_scores_what_its_verdict_is_worth(judge_server):
     [found] = judged(judge_server(weighed({"mis": 0.6, "match": 0.4}, "mismatch")))
     # The token that was said is the whole word, which is no alternative of its own here.
     assert scored(found).values["match"] == pytest.approx(0.2, abs=0.01)
@@ -108,9 +103,7 @@ scale: {scale}
         ("{muddled: 0, plain: 0.4, clear: 1}", '"plain"', {"plain": 0.5, "clear": 0.25, "mud": 0.25}, 0.45),
     ],
 )
-def test_a_judge_of_ones_own_has_the_mean_of_its_scale(
-    scale: str, said: str, instead: dict[str, float], expected: float, judge_server: Serve, tmp_path: Path
-) -> None:
+def test_a_judge_of_ones_own_has_the_mean_of_its_scale(scale, said, instead, expected, judge_server, tmp_path):
     (tmp_path / "clarity.yaml").write_text(RUBRIC.format(scale=scale))
     text = f'{{"reason": "so", "verdict": {said}}}'
     server = judge_server(lambda _: Reply(text, logprobs=spelled(text, {said.strip('"'): instead})))
@@ -118,7 +111,7 @@ def test_a_judge_of_ones_own_has_the_mean_of_its_scale(
     assert scored(found).values == {"score": pytest.approx(expected, abs=1e-6)}
 
 
-def test_a_server_that_sends_none_is_named_once_and_no_verdict_is_believed(judge_server: Serve, tmp_path: Path) -> None:
+def test_a_server_that_sends_none_is_named_once_and_no_verdict_is_believed(judge_server, tmp_path):
     server = judge_server(lambda body: replace(weighed()(body), logprobs=None))
     found = judged(server, 20, ledger=str(tmp_path))
     # Those in flight when the first answer came.
@@ -133,7 +126,7 @@ def test_a_server_that_sends_none_is_named_once_and_no_verdict_is_believed(judge
     assert {code for (code,) in rows(tmp_path, "code")} == {"no_log_probabilities"}
 
 
-def test_a_server_that_refuses_to_send_them_is_told_from_one_that_refuses_a_format(judge_server: Serve) -> None:
+def test_a_server_that_refuses_to_send_them_is_told_from_one_that_refuses_a_format(judge_server):
     server = judge_server(weighed(), refuse_parameters=["logprobs"])
     [found] = judged(server)
     assert failure(found).code == "no_log_probabilities"
@@ -141,19 +134,19 @@ def test_a_server_that_refuses_to_send_them_is_told_from_one_that_refuses_a_form
     assert server.requests[1].body["response_format"]["type"] == "json_schema"
 
 
-def test_a_verdict_that_its_log_probabilities_do_not_spell_fails(judge_server: Serve) -> None:
+def test_a_verdict_that_its_log_probabilities_do_not_spell_fails(judge_server):
     text = weighed()({}).text or ""
     for logprobs in (
         # Of another text; and of none of the labels.
         spelled("A match.", {"match": {"match": 0.5, "no": 0.5}}),
         spelled(text.replace('"match"', '"perhaps"'), {"perhaps": {"perhaps": 0.5, "surely": 0.5}}),
     ):
-        [found] = judged(judge_server(lambda _, sent=logprobs: Reply(text, logprobs=sent)))  # type: ignore[misc]
+        [found] = judged(judge_server(lambda _, sent=logprobs: Reply(text, logprobs=sent)))
         assert failure(found).code == "no_weights"
 
 
-def test_probes_are_about_the_nearest_verdict(judge_server: Serve) -> None:
-    def unsure(body: Body) -> Reply:
+def test_probes_are_about_the_nearest_verdict(judge_server):
+    def unsure(body):
         right = data_of(body)["answer"].startswith("answer")
         return weighed({"match": 0.55, "mis": 0.45})(body) if right else weighed({"mis": 0.1, "match": 0.1})(body)
 
@@ -168,13 +161,13 @@ def test_probes_are_about_the_nearest_verdict(judge_server: Serve) -> None:
         assert metric.rounded(Scored({"match": worth})) == Scored({"match": nearest})
 
 
-def test_votes_that_are_weighed_are_never_a_tie(judge_server: Serve) -> None:
+def test_votes_that_are_weighed_are_never_a_tie(judge_server):
     server = judge_server(weighed())
     [found] = judged(server, repeats=2)
     assert scored(found).values == {"match": pytest.approx(0.7), "spread": pytest.approx(0.0)}
 
 
-def test_a_provider_that_has_none_is_refused_before_anything_is_sent() -> None:
+def test_a_provider_that_has_none_is_refused_before_anything_is_sent():
     asked = setup("anthropic/claude-sonnet-4-5", log_probabilities=True)
     with pytest.raises(UserError, match="sends no log-probabilities, so its verdicts cannot be weighed; leave"):
         check(asked.judge, "key")
@@ -182,8 +175,8 @@ def test_a_provider_that_has_none_is_refused_before_anything_is_sent() -> None:
         JudgeOptions(log_probabilities=True)
 
 
-def test_one_answer_without_them_among_others_fails_by_itself(judge_server: Serve) -> None:
-    def forgetful(body: Body) -> Reply:
+def test_one_answer_without_them_among_others_fails_by_itself(judge_server):
+    def forgetful(body):
         said = weighed()(body)
         return replace(said, logprobs=None) if number_of(body) == 3 else said
 

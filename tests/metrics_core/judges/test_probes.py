@@ -1,26 +1,20 @@
 """Judges are tested before they are believed: with probes whose verdict is known, before the rows and between them."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import Measurement, Sample, Skipped, evaluate
+from answerkey.metrics_core import Skipped, evaluate
 from answerkey.metrics_core.judges.estimate import estimate_cost
-from answerkey.metrics_core.judges.judge_metric import JudgeMetric
-from answerkey.metrics_core.judges.probes import Probe, draw_of, known_answers
+from answerkey.metrics_core.judges.probes import draw_of, known_answers
 from answerkey.metrics_core.metric import identical_reference
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
-from tests.judge_brains import Brain
-from tests.judge_server import Body, JudgeServer, agreeable, data_of
-from tests.metrics_core.judges.asking import Setup, always, count, failure, match, options, samples
+from tests.judge_server import JudgeServer, agreeable, data_of
+from tests.metrics_core.judges.asking import always, count, failure, match, options, samples
 
 Serve = Callable[..., JudgeServer]
 
@@ -30,26 +24,26 @@ ROWS = samples(120)
 N_BETWEEN = sum(draw_of(sample) > 0 for sample in ROWS)
 
 
-def probe_of(body: Body) -> Probe | None:
+def probe_of(body):
     """The probe that a request is about."""
     return KNOWN.get(data_of(body).get("answer"))
 
 
-def mismatch(_body: Body) -> str:
+def mismatch(_body):
     """The judge says no."""
     return '{"reason": "another", "reference": null, "rule": "factual_equivalence", "verdict": "mismatch"}'
 
 
-def knowing(body: Body) -> str:
+def knowing(body):
     """A judge that is right about every probe of meaning match, and says yes to the rest."""
     probe = probe_of(body)
     return match(body) if probe is None or probe.least else mismatch(body)
 
 
-def wrong_on(*names: str) -> Brain:
+def wrong_on(*names):
     """A judge that is right about every probe but these."""
 
-    def brain(body: Body) -> str:
+    def brain(body):
         probe = probe_of(body)
         if probe is not None and probe.name in names:
             return mismatch(body) if probe.least else match(body)
@@ -58,15 +52,15 @@ def wrong_on(*names: str) -> Brain:
     return brain
 
 
-def probed(server: JudgeServer, **changes: Any) -> Setup:
+def probed(server, **changes):
     return options(server, **{"probes": "auto", **changes})
 
 
-def ask(some: list[Sample], asked: Setup) -> list[Measurement]:
+def ask(some, asked):
     return evaluate(some, ["meaning_match"], judge=asked.judge, access=asked.access)
 
 
-def asked_about_probes(server: JudgeServer) -> list[str]:
+def asked_about_probes(server):
     """The names of the probes, in the order of the requests."""
     return [probe.name for request in server.requests if (probe := probe_of(request.body))]
 
@@ -75,24 +69,24 @@ def asked_about_probes(server: JudgeServer) -> list[str]:
 
 
 @pytest.mark.parametrize("probes", [MEANINGS, FACTS])
-def test_there_are_twelve_and_a_judge_of_one_opinion_is_right_about_half(probes: tuple[Probe, ...]) -> None:
+def test_there_are_twelve_and_a_judge_of_one_opinion_is_right_about_half(probes):
     assert len({probe.name for probe in probes}) == len(probes) == 12
     assert Counter(probe.passed_by(1.0) for probe in probes) == Counter(probe.passed_by(0.0) for probe in probes)
     assert all(probe.passed_by(1.0) != probe.passed_by(0.0) for probe in probes)
 
 
-def test_none_is_decided_without_a_judge() -> None:
+def test_none_is_decided_without_a_judge():
     assert [probe.name for probe in (*MEANINGS, *FACTS) if identical_reference(probe.sample) is not None] == []
 
 
-def test_facts_are_given_so_that_each_costs_one_call() -> None:
+def test_facts_are_given_so_that_each_costs_one_call():
     assert all(probe.sample.facts for probe in FACTS)
 
 
 # Before the first row
 
 
-def test_probes_come_before_the_rows_and_a_second_run_pays_nothing(judge_server: Serve, tmp_path: Path) -> None:
+def test_probes_come_before_the_rows_and_a_second_run_pays_nothing(judge_server, tmp_path):
     server = judge_server(knowing)
     asked = probed(server, ledger=str(tmp_path))
     found = ask(ROWS, asked)
@@ -106,9 +100,7 @@ def test_probes_come_before_the_rows_and_a_second_run_pays_nothing(judge_server:
 
 
 @pytest.mark.parametrize("metric", ["meaning_match", "ground_truth_similarity"])
-def test_a_judge_that_agrees_to_everything_gives_no_number(
-    metric: str, judge_server: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_judge_that_agrees_to_everything_gives_no_number(metric, judge_server, caplog):
     server = judge_server(agreeable)
     asked = probed(server)
     with caplog.at_level(logging.WARNING, "answerkey"):
@@ -126,14 +118,12 @@ def test_a_judge_that_agrees_to_everything_gives_no_number(
 
 
 @pytest.mark.parametrize(("wrong", "status"), [(2, "scored"), (3, "skipped")])
-def test_two_wrong_of_twelve_are_forgiven(wrong: int, status: str, judge_server: Serve) -> None:
+def test_two_wrong_of_twelve_are_forgiven(wrong, status, judge_server):
     server = judge_server(wrong_on(*(probe.name for probe in MEANINGS[:wrong])))
     assert {one.status for one in ask(samples(50), probed(server))} == {status}
 
 
-def test_a_stopped_judge_is_stopped_again_for_nothing_and_goes_on_without_probes(
-    judge_server: Serve, tmp_path: Path
-) -> None:
+def test_a_stopped_judge_is_stopped_again_for_nothing_and_goes_on_without_probes(judge_server, tmp_path):
     server = judge_server(match)
     asked = probed(server, model="openai/stopped", ledger=str(tmp_path))
     assert {one.status for one in ask(ROWS, asked)} == {"skipped"}
@@ -144,7 +134,7 @@ def test_a_stopped_judge_is_stopped_again_for_nothing_and_goes_on_without_probes
     assert server.n_requests == 12 + len(ROWS)
 
 
-def test_what_the_ledger_has_needs_no_probes(judge_server: Serve, tmp_path: Path) -> None:
+def test_what_the_ledger_has_needs_no_probes(judge_server, tmp_path):
     server = judge_server(match)
     ask(ROWS, probed(server, model="openai/known", ledger=str(tmp_path), probes="never"))
     found = ask(ROWS, probed(server, model="openai/known", ledger=str(tmp_path)))
@@ -152,22 +142,22 @@ def test_what_the_ledger_has_needs_no_probes(judge_server: Serve, tmp_path: Path
     assert server.n_requests == len(ROWS)
 
 
-def silent_on(*names: str) -> Brain:
+def silent_on(*names):
     """A judge that is right about every probe but these, of which it says nothing that can be read."""
 
-    def brain(body: Body) -> str:
+    def brain(body):
         probe = probe_of(body)
         return "I would rather not say." if probe is not None and probe.name in names else knowing(body)
 
     return brain
 
 
-def test_probes_that_fail_by_error_are_no_disagreement(judge_server: Serve) -> None:
+def test_probes_that_fail_by_error_are_no_disagreement(judge_server):
     found = ask(samples(50), probed(judge_server(silent_on(*(probe.name for probe in MEANINGS[:9])))))
     assert {one.status for one in found} == {"scored"}
 
 
-def test_a_judge_that_says_nothing_that_can_be_read_is_stopped(judge_server: Serve) -> None:
+def test_a_judge_that_says_nothing_that_can_be_read_is_stopped(judge_server):
     server = judge_server(silent_on(*(probe.name for probe in MEANINGS[:10])))
     found = ask(samples(50), probed(server))
     assert {one.status for one in found} == {"skipped"}
@@ -177,7 +167,7 @@ def test_a_judge_that_says_nothing_that_can_be_read_is_stopped(judge_server: Ser
     assert reason is not None and "gave no verdict on 10 of 12 probes; the first: not_json: " in reason
 
 
-def test_where_the_probes_do_not_reach_the_judge_the_rows_say_why(judge_server: Serve) -> None:
+def test_where_the_probes_do_not_reach_the_judge_the_rows_say_why(judge_server):
     server = judge_server(knowing, faults=always("unauthorized"))
     found = ask(samples(50), probed(server))
     without = ask(samples(50), probed(server, probes="never"))
@@ -190,14 +180,14 @@ def test_where_the_probes_do_not_reach_the_judge_the_rows_say_why(judge_server: 
 @pytest.mark.parametrize(
     ("rows", "probes", "n"), [(49, "auto", 0), (50, "auto", 12), (1, "always", 12), (60, "never", 0)]
 )
-def test_small_runs_are_not_probed_unless_asked(rows: int, probes: str, n: int, judge_server: Serve) -> None:
+def test_small_runs_are_not_probed_unless_asked(rows, probes, n, judge_server):
     server = judge_server(knowing)
     ask(samples(rows), probed(server, probes=probes))
     between = sum(draw_of(sample) > 0 for sample in samples(rows)) if n else 0
     assert server.n_requests == rows + n + between
 
 
-def test_probes_count_as_calls_of_the_budget(judge_server: Serve, tmp_path: Path) -> None:
+def test_probes_count_as_calls_of_the_budget(judge_server, tmp_path):
     server = judge_server(knowing)
     asked = probed(server, model="openai/counted", ledger=str(tmp_path), max_calls=20)
     found = ask(ROWS, asked)
@@ -208,8 +198,8 @@ def test_probes_count_as_calls_of_the_budget(judge_server: Serve, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", [MeaningMatch, GroundTruthSimilarity])
 @pytest.mark.parametrize("judges", [1, 2])
-def test_an_estimate_counts_them(metric: type[JudgeMetric], judges: int, judge_server: Serve, tmp_path: Path) -> None:
-    def brain(body: Body) -> str:
+def test_an_estimate_counts_them(metric, judges, judge_server, tmp_path):
+    def brain(body):
         probe = probe_of(body)
         if probe is None:
             return agreeable(body)
@@ -228,7 +218,7 @@ def test_an_estimate_counts_them(metric: type[JudgeMetric], judges: int, judge_s
     assert (again.calls, again.probes) == (0, 0)
 
 
-def test_judges_that_may_stand_in_are_probed_too(judge_server: Serve) -> None:
+def test_judges_that_may_stand_in_are_probed_too(judge_server):
     server = judge_server(knowing)
     asked = probed(server)
     fallbacks = (f"openai/stand-in@{server.url}",)
@@ -239,7 +229,7 @@ def test_judges_that_may_stand_in_are_probed_too(judge_server: Serve) -> None:
     assert server.n_requests == foreseen.calls
 
 
-def _counted(body: Body, probe: Probe) -> str:
+def _counted(body, probe):
     """The right reply about facts: all of them match, or none."""
     [reference] = data_of(body)["references"]
     rows = [
@@ -254,12 +244,12 @@ def _counted(body: Body, probe: Probe) -> str:
 
 
 @pytest.mark.slow
-def test_a_judge_that_fails_on_the_way_is_stopped(judge_server: Serve) -> None:
+def test_a_judge_that_fails_on_the_way_is_stopped(judge_server):
     """It is right as long as it has seen fewer than 40 requests."""
     rows = samples(1_500)
     between = sum(draw_of(sample) > 0 for sample in rows)
 
-    def broken(body: Body) -> str:
+    def broken(body):
         return knowing(body) if server.n_requests < 40 else match(body)
 
     server = judge_server(broken)
@@ -274,14 +264,14 @@ def test_a_judge_that_fails_on_the_way_is_stopped(judge_server: Serve) -> None:
     assert all(isinstance(one.outcome, Skipped) or one.values for one in found)
 
 
-def test_a_judge_that_answered_few_of_the_first_is_weighed_after_each_that_follows(judge_server: Serve) -> None:
+def test_a_judge_that_answered_few_of_the_first_is_weighed_after_each_that_follows(judge_server):
     """Its server refuses all but two of the first probes; whatever follows, it says yes."""
 
-    def refused(number: int, body: Body) -> str | None:
+    def refused(number, body):
         probe = probe_of(body)
         return "content_filter" if number < 12 and probe is not None and probe not in MEANINGS[:2] else None
 
-    def brain(body: Body) -> str:
+    def brain(body):
         return knowing(body) if server.n_requests <= 12 else match(body)
 
     rows = samples(1_500)
@@ -302,8 +292,8 @@ def test_a_judge_that_answered_few_of_the_first_is_weighed_after_each_that_follo
     assert reason is not None and f"was right on {right} of {right + wrong} probes, less than 80%" in reason
 
 
-def test_each_judge_of_a_jury_is_probed_and_one_that_fails_ends_it(judge_server: Serve) -> None:
-    def brain(body: Body) -> str:
+def test_each_judge_of_a_jury_is_probed_and_one_that_fails_ends_it(judge_server):
+    def brain(body):
         return match(body) if body["model"] == "careless" else knowing(body)
 
     server = judge_server(brain)
@@ -319,7 +309,7 @@ def test_each_judge_of_a_jury_is_probed_and_one_that_fails_ends_it(judge_server:
     assert reason is not None and "openai/careless@" in reason
 
 
-def test_repeats_do_not_multiply_the_probes(judge_server: Serve) -> None:
+def test_repeats_do_not_multiply_the_probes(judge_server):
     server = judge_server(knowing)
     rows = samples(50)
     ask(rows, probed(server, repeats=3))

@@ -10,7 +10,7 @@ from answerkey.metrics_core import Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.rubric import RubricMetric
 from answerkey.metrics_core.measurement import Failed, Skipped, Undefined
-from tests.judge_server import Body, JudgeServer, data_of
+from tests.judge_server import JudgeServer, data_of
 from tests.metrics_core.judges.asking import count, options
 
 RUBRIC = """\
@@ -32,7 +32,7 @@ SAMPLES = [
 ]
 
 
-def brain(body: Body) -> str:
+def brain(body):
     said = data_of(body)["answer"]
     verdict = (
         "polite" if "Please" in said or "Gladly" in said else "rude" if "fool" in said or "away" in said else "plain"
@@ -41,13 +41,13 @@ def brain(body: Body) -> str:
 
 
 @pytest.fixture
-def rubric(tmp_path: Path) -> str:
+def rubric(tmp_path):
     file = tmp_path / "politeness.yaml"
     file.write_text(RUBRIC)
     return str(file)
 
 
-def test_a_rubric_is_a_metric_and_its_replies_are_paid_once(rubric: str, tmp_path: Path) -> None:
+def test_a_rubric_is_a_metric_and_its_replies_are_paid_once(rubric, tmp_path):
     with JudgeServer(brain) as server:
         asked = options(server, ledger=str(tmp_path))._asdict()
         found = evaluate(SAMPLES, [rubric], **asked)
@@ -64,7 +64,7 @@ def test_a_rubric_is_a_metric_and_its_replies_are_paid_once(rubric: str, tmp_pat
     assert again[0].metric == "manners"
 
 
-def test_only_what_the_rubric_is_about_is_sent(rubric: str) -> None:
+def test_only_what_the_rubric_is_about_is_sent(rubric):
     sample = Sample("id-7", "Please.", ["the reference"], "Where?", ["a fact"], context=["a passage"])
     with JudgeServer(brain) as server:
         evaluate([sample], [rubric], **options(server)._asdict())
@@ -72,7 +72,7 @@ def test_only_what_the_rubric_is_about_is_sent(rubric: str) -> None:
     assert data_of(request.body) == {"question": "Where?", "answer": "Please."}
 
 
-def test_a_rubric_about_the_context_is_undefined_where_there_is_none() -> None:
+def test_a_rubric_about_the_context_is_undefined_where_there_is_none():
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         samples = [Sample("1", "A", question="Q", context=["C", " "]), Sample("2", "A", question="Q")]
         found = evaluate(samples, ["faithfulness"], **options(server)._asdict())
@@ -82,7 +82,7 @@ def test_a_rubric_about_the_context_is_undefined_where_there_is_none() -> None:
     assert data_of(request.body)["context"] == ["C"]
 
 
-def test_a_jury_a_budget_and_an_unreadable_judge_are_as_for_every_judge(rubric: str) -> None:
+def test_a_jury_a_budget_and_an_unreadable_judge_are_as_for_every_judge(rubric):
     with JudgeServer(brain) as server:
         limited = evaluate(SAMPLES[:3], [rubric], **options(server, max_calls=1)._asdict())
         assert sum(isinstance(one.outcome, Skipped) for one in limited) == 2
@@ -92,9 +92,7 @@ def test_a_jury_a_budget_and_an_unreadable_judge_are_as_for_every_judge(rubric: 
         assert server.n_requests == 2  # one repair
 
 
-def test_the_version_and_the_values_are_in_the_signature_and_only_what_is_sent_is_asked_anew(
-    rubric: str, tmp_path: Path
-) -> None:
+def test_the_version_and_the_values_are_in_the_signature_and_only_what_is_sent_is_asked_anew(rubric, tmp_path):
     file = Path(rubric)
     with JudgeServer(brain) as server:
         asked = options(server, ledger=str(tmp_path))._asdict()
@@ -109,7 +107,7 @@ def test_the_version_and_the_values_are_in_the_signature_and_only_what_is_sent_i
     assert len(set(signatures)) == 4
 
 
-def test_the_examples_are_its_probes(rubric: str) -> None:
+def test_the_examples_are_its_probes(rubric):
     [metric] = create([rubric])
     assert isinstance(metric, RubricMetric)
     assert [(one.sample.answer, one.least, one.most) for one in metric.probes] == [
@@ -117,7 +115,7 @@ def test_the_examples_are_its_probes(rubric: str) -> None:
     ]  # fmt: skip
 
 
-def test_it_travels_without_its_file(rubric: str) -> None:
+def test_it_travels_without_its_file(rubric):
     [metric] = create([f"nice={rubric}"])
     sent = pickle.dumps(metric)
     Path(rubric).unlink()
@@ -125,12 +123,12 @@ def test_it_travels_without_its_file(rubric: str) -> None:
     assert (metric.spec, metric.summary) == (f"nice={rubric}", "a judge: The answer is polite.")
 
 
-def test_the_offline_judge_knows_no_rubrics() -> None:
+def test_the_offline_judge_knows_no_rubrics():
     with pytest.raises(UserError, match="politeness: the offline judge cannot judge this; name a language model"):
         evaluate(SAMPLES, ["politeness"])
 
 
-def test_a_name_of_a_metric_is_not_taken_over(tmp_path: Path) -> None:
+def test_a_name_of_a_metric_is_not_taken_over(tmp_path):
     file = tmp_path / "x.yaml"
     file.write_text(RUBRIC.replace("politeness", "contains"))
     with pytest.raises(UserError, match="contains is the name of another metric"):

@@ -1,8 +1,5 @@
 """Votes become one outcome: all small cases against the definition in its plainest form, and the rest by properties."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from itertools import product
 from statistics import fmean, median
 from typing import get_args
@@ -13,31 +10,31 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.judges.options import Jury
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
-from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
+from answerkey.metrics_core.measurement import Failed, Scored, Skipped, Undefined
 
-JURIES: tuple[Jury, ...] = get_args(Jury)
+JURIES = get_args(Jury)
 LOST = Failed("http_500", "the server had an error", 6)
 
 
-def scored(value: float, **others: float) -> Scored:
+def scored(value, **others):
     return Scored({"match": value, **others}, f"because {value:g}", {"evidence": value})
 
 
-def votes(*outcomes: Outcome) -> list[Vote]:
+def votes(*outcomes):
     return [Vote(f"openai/j{place}", 0, outcome) for place, outcome in enumerate(outcomes)]
 
 
-def of(values: Sequence[float | None]) -> list[Vote]:
+def of(values):
     """One vote per value; None: the judge gave none. Each has a second field, which tells whose vote it is."""
     return votes(*(LOST if value is None else scored(value, other=place / 10) for place, value in enumerate(values)))
 
 
-def combined(values: Sequence[float], jury: Jury) -> float:
+def combined(values, jury):
     """The definition, for votes that are all there."""
     return {"majority": median, "unanimous": min, "mean": fmean}[jury](values)
 
 
-def possible(values: Sequence[float | None], jury: Jury, fillings: Sequence[float]) -> set[float]:
+def possible(values, jury, fillings):
     """What could come out, depending on what the missing votes would have been."""
     places = [fillings if value is None else (value,) for value in values]
     return {combined(filled, jury) for filled in product(*places)}
@@ -48,7 +45,7 @@ TABLE = [values for seats in (2, 3, 4) for values in product((0.0, 1.0, None), r
 
 @pytest.mark.parametrize("jury", JURIES)
 @pytest.mark.parametrize("values", TABLE, ids=lambda values: "".join("-" if v is None else f"{v:g}" for v in values))
-def test_yes_and_no(values: tuple[float | None, ...], jury: Jury) -> None:
+def test_yes_and_no(values, jury):
     outcome = combine(of(values), jury, "match", binary=True)
     outcomes = possible(values, jury, (0.0, 1.0))
     if len(outcomes) > 1:
@@ -70,7 +67,7 @@ def test_yes_and_no(values: tuple[float | None, ...], jury: Jury) -> None:
 
 @pytest.mark.parametrize("jury", JURIES)
 @pytest.mark.parametrize("outcome", [scored(1.0), scored(0.25), LOST, Undefined("no facts"), Skipped("budget used up")])
-def test_a_single_vote_is_the_outcome(outcome: Outcome, jury: Jury) -> None:
+def test_a_single_vote_is_the_outcome(outcome, jury):
     assert combine(votes(outcome), jury, "match", binary=False) is outcome
 
 
@@ -79,7 +76,7 @@ SHARES = st.sampled_from([0.0, 0.25, 0.3, 0.5, 0.75, 1.0])
 
 @pytest.mark.parametrize("jury", JURIES)
 @given(values=st.lists(st.none() | SHARES, min_size=2, max_size=7))
-def test_shares_are_decided_where_no_missing_vote_could_change_them(values: list[float | None], jury: Jury) -> None:
+def test_shares_are_decided_where_no_missing_vote_could_change_them(values, jury):
     # Each way of combining rises with every vote, so the ends say what lies between them.
     low, high = (possible(values, jury, [end]) for end in (0.0, 1.0))
     outcome = combine(of(values), jury, "match", binary=False)
@@ -92,7 +89,7 @@ def test_shares_are_decided_where_no_missing_vote_could_change_them(values: list
 
 
 @given(values=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=7), jury=st.sampled_from(JURIES))
-def test_all_fields_come_from_the_votes_that_decided(values: list[float], jury: Jury) -> None:
+def test_all_fields_come_from_the_votes_that_decided(values, jury):
     outcome = combine(of(values), jury, "match", binary=False)
     assert isinstance(outcome, Scored)
     assert 0.0 <= outcome.values["match"] <= 1.0
@@ -109,17 +106,15 @@ def test_all_fields_come_from_the_votes_that_decided(values: list[float], jury: 
 
 
 @given(values=st.lists(st.none() | SHARES, min_size=2, max_size=5), jury=st.sampled_from(JURIES), data=st.data())
-def test_the_order_of_the_votes_does_not_change_the_number(
-    values: list[float | None], jury: Jury, data: st.DataObject
-) -> None:
-    def number(some: Sequence[float | None]) -> float | str:
+def test_the_order_of_the_votes_does_not_change_the_number(values, jury, data):
+    def number(some):
         outcome = combine(of(some), jury, "match", binary=False)
-        return outcome.code if isinstance(outcome, Failed) else outcome.values["match"]  # type: ignore[union-attr]
+        return outcome.code if isinstance(outcome, Failed) else outcome.values["match"]
 
     assert number(data.draw(st.permutations(values))) == number(values)
 
 
-def test_the_vote_that_decided_gives_reason_and_evidence_and_all_votes_are_shown() -> None:
+def test_the_vote_that_decided_gives_reason_and_evidence_and_all_votes_are_shown():
     outcome = combine(votes(scored(1.0), LOST, scored(0.0), scored(0.0)), "unanimous", "match", binary=True)
     assert isinstance(outcome, Scored)
     assert outcome.reason == "unanimous of 4 votes: because 0"
@@ -135,19 +130,19 @@ def test_the_vote_that_decided_gives_reason_and_evidence_and_all_votes_are_shown
     }
 
 
-def test_the_vote_nearest_to_a_mean_speaks_for_it() -> None:
+def test_the_vote_nearest_to_a_mean_speaks_for_it():
     outcome = combine(votes(scored(0.0), scored(0.5), scored(0.75)), "mean", "match", binary=False)
     assert isinstance(outcome, Scored)
     assert (outcome.details["evidence"], outcome.reason) == (0.5, "mean of 3 votes: because 0.5")
 
 
 @pytest.mark.parametrize("jury", JURIES)
-def test_a_vote_that_the_budget_forbade_leaves_the_sample_for_a_later_run(jury: Jury) -> None:
+def test_a_vote_that_the_budget_forbade_leaves_the_sample_for_a_later_run(jury):
     skipped = Skipped("budget used up: 3 calls (max_calls)")
     assert combine(votes(scored(0.0), skipped, scored(0.0), LOST), jury, "match", binary=True) is skipped
 
 
-def test_no_number_is_made_where_there_is_nothing_to_judge() -> None:
+def test_no_number_is_made_where_there_is_nothing_to_judge():
     nothing = Undefined("no facts")
     assert combine(votes(nothing, nothing), "majority", "match", binary=False) is nothing
     half = combine(votes(nothing, scored(1.0)), "majority", "match", binary=False)
@@ -155,4 +150,4 @@ def test_no_number_is_made_where_there_is_nothing_to_judge() -> None:
     assert isinstance(combine(votes(nothing, LOST), "mean", "match", binary=False), Failed)
     # Three others agree without it.
     most = combine(votes(nothing, *[scored(1.0)] * 3), "majority", "match", binary=True)
-    assert most.values == {"match": 1.0, SPREAD: 0.0}  # type: ignore[union-attr]
+    assert most.values == {"match": 1.0, SPREAD: 0.0}

@@ -1,7 +1,5 @@
 """kill -9 in the middle of 600 calls, and two processes over one release: what was answered is never asked again."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,10 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -39,9 +35,7 @@ print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in fo
 class Evaluation:
     """A process that evaluates all samples."""
 
-    def __init__(
-        self, server: JudgeProcess, ledger: Path, model: str = "openai/judge", concurrency: int = CONCURRENCY
-    ) -> None:
+    def __init__(self, server, ledger, model="openai/judge", concurrency=CONCURRENCY):
         self._process = subprocess.Popen(
             [sys.executable, "-c", EVALUATE, server.url, str(ledger), model, str(concurrency)],
             cwd=ROOT,
@@ -49,14 +43,14 @@ class Evaluation:
             text=True,
         )
 
-    def kill(self) -> None:
+    def kill(self):
         """As the system does it when memory runs out."""
         assert self._process.poll() is None, "it should be in the middle of its work"
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.communicate()
         assert self._process.returncode == -signal.SIGKILL
 
-    def asked(self) -> int:
+    def asked(self):
         """Wait for the end, at which every sample must be scored; for how many of them this process asked."""
         output, _ = self._process.communicate(timeout=250)
         assert self._process.returncode == 0
@@ -64,7 +58,7 @@ class Evaluation:
         assert [(name, status) for name, status, _ in found] == [(f"s{n}", "scored") for n in range(SAMPLES)]
         return sum(asked for *_, asked in found)
 
-    def end(self) -> None:
+    def end(self):
         """Leave nothing behind when a test failed."""
         if self._process.poll() is None:
             self._process.kill()
@@ -72,13 +66,13 @@ class Evaluation:
 
 
 @pytest.fixture
-def pausing() -> Iterator[JudgeProcess]:
+def pausing():
     """A server that stops answering after half of the requests until it is released."""
     with JudgeProcess("--latency", "0.01", "--hold-after", str(SAMPLES // 2)) as started:
         yield started
 
 
-def wait_for(server: JudgeProcess, number: int, what: str = "requests") -> None:
+def wait_for(server, number, what="requests"):
     """Until the server has seen that many requests, or has them in flight."""
     until = time.monotonic() + 200
     while server.stats()[what] < number:
@@ -86,7 +80,7 @@ def wait_for(server: JudgeProcess, number: int, what: str = "requests") -> None:
         time.sleep(0.05)
 
 
-def settled(server: JudgeProcess) -> dict[str, Any]:
+def settled(server):
     """The server's counts once no request is pending."""
     until = time.monotonic() + 100
     while (stats := server.stats())["in_flight"]:
@@ -96,7 +90,7 @@ def settled(server: JudgeProcess) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing: JudgeProcess, tmp_path: Path) -> None:
+def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing, tmp_path):
     server = pausing
     killed = Evaluation(server, tmp_path)
     try:
@@ -133,7 +127,7 @@ def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing: JudgeProce
 
 
 @contextmanager
-def two_at_once(server: JudgeProcess, ledger: Path) -> Iterator[tuple[Evaluation, Evaluation]]:
+def two_at_once(server, ledger):
     """Two processes that both have calls in flight at a server that holds its answers."""
     most = 4
     first = Evaluation(server, ledger, concurrency=most)
@@ -150,7 +144,7 @@ def two_at_once(server: JudgeProcess, ledger: Path) -> Iterator[tuple[Evaluation
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_path: Path) -> None:
+def test_two_processes_at_once_ask_everything_once(pausing, tmp_path):
     with two_at_once(pausing, tmp_path) as both:
         pausing.release()
         asked = [one.asked() for one in both]
@@ -162,7 +156,7 @@ def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_pa
 
 
 @pytest.mark.slow
-def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_path: Path) -> None:
+def test_one_of_two_is_killed_and_the_other_finishes(pausing, tmp_path):
     with two_at_once(pausing, tmp_path) as (killed, other):
         killed.kill()
         pausing.release()
@@ -180,7 +174,7 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_
 @pytest.mark.slow
 @pytest.mark.timeout(1_500)
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.kills)])
-def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills: int, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills, tmp_path):
     with JudgeProcess("--latency", "0.1") as server:
         for number in range(kills):
             process = Evaluation(server, tmp_path, "openai/gpt-4o-mini")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -16,16 +14,15 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting, estimate_cost, filled, generate, left_out, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.sample import Sample
-from tests.judge_server import Body, JudgeServer, Reply, agreeable, scheduled
+from tests.judge_server import JudgeServer, Reply, agreeable, scheduled
 from tests.metrics_core.judges.asking import KEY, count, rows, setup
 
 _fresh = itertools.count()
 
 
-def echo(body: Body) -> str:
+def echo(body):
     """The model says the last words of the question."""
     return f"It is {body['messages'][-1]['content'].split()[-1]}"
 
@@ -38,13 +35,13 @@ class Setup(NamedTuple):
     access: Access
 
 
-def options(server: JudgeServer, model: str = "", ledger: str | None = None, **limits: Any) -> Setup:
+def options(server, model="", ledger=None, **limits):
     """A model at this server; its name is new unless `model` gives one, since a process remembers what models take."""
     name = model or f"openai/model-{next(_fresh)}"
     return Setup(ModelRef(name, server.url, KEY), CallLimits(**limits), Access(ledger=ledger))
 
 
-def requests(asked: Setup, n: int, prompting: Prompting | None = None) -> list[Request]:
+def requests(asked, n, prompting=None):
     how = prompting or Prompting()
     return [how.request(asked.model, {"question": f"Number {i}"}) for i in range(n)]
 
@@ -58,30 +55,30 @@ def requests(asked: Setup, n: int, prompting: Prompting | None = None) -> list[R
         ("no place", ()),
     ],
 )
-def test_placeholders(template: str, names: tuple[str, ...]) -> None:
+def test_placeholders(template, names):
     assert placeholders(template) == names
 
 
 @pytest.mark.parametrize("template", ["{", "a } b", "{}", "{ }", "{{}", "{question} and {"])
-def test_a_lone_brace_is_refused_in_one_line(template: str) -> None:
+def test_a_lone_brace_is_refused_in_one_line(template):
     with pytest.raises(
         UserError, match=r"^template: .* names no column; write \{question\}, and \{\{ or \}\} for a br"
     ):
         placeholders(template)
 
 
-def test_values_are_not_templates() -> None:
+def test_values_are_not_templates():
     assert filled("{{{a}}} {b}", {"a": "{b}", "b": "{{x}} {a.__class__}"}) == "{{b}} {{x}} {a.__class__}"
 
 
 @given(st.text())
-def test_any_text_stands_for_itself_once_its_braces_are_doubled(text: str) -> None:
+def test_any_text_stands_for_itself_once_its_braces_are_doubled(text):
     template = text.replace("{", "{{").replace("}", "}}")
     assert placeholders(template) == ()
     assert filled(template, {}) == text
 
 
-def test_answers_come_in_the_order_of_the_questions_and_once_only(tmp_path: Path) -> None:
+def test_answers_come_in_the_order_of_the_questions_and_once_only(tmp_path):
     with JudgeServer(echo) as server:
         asked = options(server, ledger=str(tmp_path))
         how = Prompting("Be brief.", "Q: {question}", 0.7, 5, 20)
@@ -101,7 +98,7 @@ def test_answers_come_in_the_order_of_the_questions_and_once_only(tmp_path: Path
 
 
 @pytest.mark.parametrize("change", [{"temperature": 0.1}, {"seed": 1}, {"max_tokens": 9}, {"system": "Be brief."}])
-def test_what_is_asked_otherwise_is_asked_anew(change: dict[str, Any], tmp_path: Path) -> None:
+def test_what_is_asked_otherwise_is_asked_anew(change, tmp_path):
     with JudgeServer(echo) as server:
         asked = options(server, ledger=str(tmp_path))
         generate(requests(asked, 2), *asked)
@@ -109,7 +106,7 @@ def test_what_is_asked_otherwise_is_asked_anew(change: dict[str, Any], tmp_path:
         assert server.n_requests == 4
 
 
-def test_faults_in_a_third_of_the_calls_cost_no_answer(tmp_path: Path) -> None:
+def test_faults_in_a_third_of_the_calls_cost_no_answer(tmp_path):
     kinds = ("rate_limit", "error_500", "error_503", "drop", "empty", "not_json_body")
     with JudgeServer(echo, faults=scheduled(0.3, 4, kinds), latency=0.01) as server:
         asked = options(server, ledger=str(tmp_path), concurrency=16, deadline_s=60.0)
@@ -128,9 +125,7 @@ def test_faults_in_a_third_of_the_calls_cost_no_answer(tmp_path: Path) -> None:
         (lambda _body: Reply("", "content_filter"), "content_filter: ", 1),
     ],
 )
-def test_an_empty_answer_counts_as_no_answer(
-    say: Callable[[Body], Reply], reason: str, calls: int, tmp_path: Path
-) -> None:
+def test_an_empty_answer_counts_as_no_answer(say, reason, calls, tmp_path):
     with JudgeServer(say) as server:
         asked = options(server, ledger=str(tmp_path))
         [found] = generate(requests(asked, 1), *asked)
@@ -138,7 +133,7 @@ def test_an_empty_answer_counts_as_no_answer(
         assert found.reason is not None and found.reason.startswith(reason)
 
 
-def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(tmp_path: Path) -> None:
+def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(tmp_path):
     with JudgeServer(lambda _body: Reply('It is {"a": 1} and', "length")) as server:
         asked = options(server, ledger=str(tmp_path))
         [found] = generate(requests(asked, 1), *asked)
@@ -146,7 +141,7 @@ def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(tmp_path: Path
         assert found.origin is not None and found.origin.finish_reason == "length"
 
 
-def test_the_budget_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
+def test_the_budget_stops_and_the_next_run_goes_on(tmp_path):
     with JudgeServer(echo) as server:
         asked = options(server, ledger=str(tmp_path))
         first = generate(requests(asked, 10), *options(server, asked.model.model, ledger=str(tmp_path),
@@ -158,7 +153,7 @@ def test_the_budget_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
         assert server.n_requests == 10
 
 
-def test_as_many_calls_are_made_as_were_estimated(tmp_path: Path) -> None:
+def test_as_many_calls_are_made_as_were_estimated(tmp_path):
     with JudgeServer(echo) as server:
         asked = options(server, "openai/gpt-4o-mini", ledger=str(tmp_path / "home"))
         questions = [*requests(asked, 5), *requests(asked, 2)]
@@ -175,7 +170,7 @@ def test_as_many_calls_are_made_as_were_estimated(tmp_path: Path) -> None:
         assert server.n_requests == 5
 
 
-def test_a_parameter_that_the_server_refuses_is_left_out_and_named(tmp_path: Path) -> None:
+def test_a_parameter_that_the_server_refuses_is_left_out_and_named(tmp_path):
     with JudgeServer(echo, refuse_parameters=("temperature",)) as server:
         asked = options(server, ledger=str(tmp_path))
         assert left_out(asked.model) == ()
@@ -183,7 +178,7 @@ def test_a_parameter_that_the_server_refuses_is_left_out_and_named(tmp_path: Pat
         assert (found.text, left_out(asked.model)) == ("It is 0", ("temperature",))
 
 
-def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path: Path) -> None:
+def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path):
     with JudgeServer(lambda body: echo(body) if "response_format" not in body else agreeable(body)) as server:
         asked = options(server, ledger=str(tmp_path))
         generate(requests(asked, 2), *asked)
@@ -204,14 +199,14 @@ def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path: Path)
         ("nothing", r"^model 'nothing': write PROVIDER/MODEL, for instance openai/gpt-4o-mini$"),
     ],
 )
-def test_a_model_that_cannot_be_asked(model: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_asked(model, message, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UserError, match=message):
         asked = Setup(ModelRef.parse(model), CallLimits(), Access())
         generate(requests(asked, 1), *asked)
 
 
-def test_a_model_that_refuses_every_call_is_called_a_model(tmp_path: Path) -> None:
+def test_a_model_that_refuses_every_call_is_called_a_model(tmp_path):
     with JudgeServer(echo, faults=lambda _number, _body: "unauthorized") as server:
         asked = options(server, ledger=str(tmp_path), concurrency=2)
         found = generate(requests(asked, 30), *asked)

@@ -1,10 +1,7 @@
 """Log-probabilities of a reply: which of its tokens are its verdict's, and what they say of each label."""
 
-from __future__ import annotations
-
 import json
 import math
-from typing import Any
 
 import pytest
 
@@ -15,16 +12,16 @@ from tests.judge_brains import spelled
 YES_NO = ("yes", "no")
 
 
-def token(said: str, share: float = 1.0, **others: float) -> Token:
+def token(said, share=1.0, **others):
     return Token(said.encode(), math.log(share), tuple((text.encode(), math.log(one)) for text, one in others.items()))
 
 
-def shares(*tokens: Token, labels: tuple[str, ...] = YES_NO, key: str = "verdict") -> dict[str, float]:
+def shares(*tokens, labels=YES_NO, key="verdict"):
     weights = weights_of(tokens, key)
     return {label: round(one, 6) for label, one in probabilities(weights or "[]", labels).items()}
 
 
-def other(said: str, share: float, *others: tuple[str, float]) -> Token:
+def other(said, share, *others):
     """As `token`, for alternatives that are no words."""
     return Token(said.encode(), math.log(share), tuple((text.encode(), math.log(one)) for text, one in others))
 
@@ -42,19 +39,19 @@ def other(said: str, share: float, *others: tuple[str, float]) -> Token:
         [token('{"verdict":'), other(' "yes', 0.75, ('"no', 0.125), (' "NO', 0.125)), token('"}')],
     ],
 )  # fmt: skip
-def test_a_label_gets_what_all_its_spellings_are_worth(tokens: list[Token]) -> None:
+def test_a_label_gets_what_all_its_spellings_are_worth(tokens):
     assert shares(*tokens) == {"yes": 0.75, "no": 0.25}
 
 
 @pytest.mark.parametrize("cut", range(1, 6))
-def test_a_label_whose_tokens_end_within_a_character_is_read_whole(cut: int) -> None:
+def test_a_label_whose_tokens_end_within_a_character_is_read_whole(cut):
     said = "是的".encode()
     first = Token(said[:cut], math.log(0.75), (("否".encode(), math.log(0.25)),))
     tokens = [token('{"verdict": "'), first, Token(said[cut:], 0.0), token('"}')]
     assert shares(*tokens, labels=("是的", "否")) == {"是的": 0.75, "否": 0.25}
 
 
-def test_what_was_said_in_another_spelling_is_not_taken_for_its_alternatives() -> None:
+def test_what_was_said_in_another_spelling_is_not_taken_for_its_alternatives():
     escaped = [token('{"verdict": "'), token("\\u0434", 0.9, нет=0.1), token("\\u0430"), token('"}')]
     assert shares(*escaped, labels=("да", "нет")) == {}
     assert shares(token('{"verdict": "'), token(" "), token("yes", 0.75, no=0.25), token('"}')) == {
@@ -62,7 +59,7 @@ def test_what_was_said_in_another_spelling_is_not_taken_for_its_alternatives() -
     }  # fmt: skip
 
 
-def test_labels_that_begin_alike_are_told_apart_where_they_part() -> None:
+def test_labels_that_begin_alike_are_told_apart_where_they_part():
     labels = ("match", "mismatch", "match_in_part", "10", "1", "100")
     tokens = [token('{"verdict": "'), token("match", 0.8, mis=0.2), other('"', 0.75, ("_in", 0.25)), token("}")]
     found = shares(*tokens, labels=labels)
@@ -81,7 +78,7 @@ def test_labels_that_begin_alike_are_told_apart_where_they_part() -> None:
         r"a backslash \\",
     ],
 )
-def test_it_is_the_verdict_that_counts_and_not_what_the_reason_quotes(reason: str) -> None:
+def test_it_is_the_verdict_that_counts_and_not_what_the_reason_quotes(reason):
     text = f'```json\n{{"reason": "{reason}", "nested": {{"verdict": "no"}}, "verdict": "yes"}}\n```'
     # Every token is a byte, but for the verdict: tokens end within characters.
     before, after = text.rsplit("yes", 1)
@@ -98,11 +95,11 @@ def test_it_is_the_verdict_that_counts_and_not_what_the_reason_quotes(reason: st
     "text",
     ["yes", '{"score": 1}', '{"verdict": {"is": "yes"}}', '{"verdict": ["yes"]}', '{"verdict": "ye', ""],
 )
-def test_a_reply_without_the_verdict_has_no_weights(text: str) -> None:
+def test_a_reply_without_the_verdict_has_no_weights(text):
     assert weights_of([token(text)] if text else [], "verdict") is None
 
 
-def test_what_says_nothing_of_any_label_gives_no_probabilities() -> None:
+def test_what_says_nothing_of_any_label_gives_no_probabilities():
     assert shares(token('{"verdict": "'), token("perhaps", 0.9), token('"}')) == {}
     assert probabilities("[]", YES_NO) == {}
 
@@ -116,11 +113,11 @@ def test_what_says_nothing_of_any_label_gives_no_probabilities() -> None:
         {"content": [{"token": 7, "logprob": -1.0, "bytes": [256]}]},
     ],
 )  # fmt: skip
-def test_what_is_no_list_of_tokens_is_none(logprobs: Any) -> None:
+def test_what_is_no_list_of_tokens_is_none(logprobs):
     assert tokens_of(logprobs) == ()
 
 
-def test_a_probability_is_at_most_one_and_a_broken_alternative_is_left_out() -> None:
+def test_a_probability_is_at_most_one_and_a_broken_alternative_is_left_out():
     others = [{"token": "b", "logprob": -9999.0}, {"token": "c"}, None, {"token": "a", "logprob": 0.0}]
     given = {"content": [{"token": "?", "bytes": [195], "logprob": 1e30, "top_logprobs": others}]}
     [found] = tokens_of(given)
@@ -129,7 +126,7 @@ def test_a_probability_is_at_most_one_and_a_broken_alternative_is_left_out() -> 
 
 
 @pytest.mark.parametrize("logprob", [-math.inf, -(10**400), -1e308], ids=["infinite", "no float", "a float"])
-def test_a_log_probability_below_all_that_count_is_zero_and_stays_json(logprob: float) -> None:
+def test_a_log_probability_below_all_that_count_is_zero_and_stays_json(logprob):
     others = [{"token": "no", "logprob": logprob}]
     tokens = tokens_of({"content": [{"token": '{"verdict": "', "logprob": 10**400},
                                     {"token": "yes", "logprob": -1, "top_logprobs": others},
@@ -138,7 +135,7 @@ def test_a_log_probability_below_all_that_count_is_zero_and_stays_json(logprob: 
     assert "Infinity" not in (weights_of(tokens, "verdict") or "")
 
 
-def test_the_verdicts_of_meaning_match_are_told_apart_by_their_first_tokens() -> None:
+def test_the_verdicts_of_meaning_match_are_told_apart_by_their_first_tokens():
     text = '{"reason": "a match", "rule": "alias", "verdict": "match"}'
     tokens = tokens_of(spelled(text, {"match": {"match": 0.7, "mis": 0.2, "part": 0.06, "multiple": 0.04, "m": 0.0}}))
     found = shares(*tokens, labels=tuple(MeaningMatch().labels))

@@ -21,13 +21,13 @@ from answerkey.metrics_core.llm.model import ModelRef
         ("openai/a|b, c\n", "http://h/a|b", "openai/a_b__c_@h/a_b"),
     ],
 )
-def test_the_label_names_model_and_address_without_what_is_secret_in_it(model: str, address: str, label: str) -> None:
+def test_the_label_names_model_and_address_without_what_is_secret_in_it(model, address, label):
     judge = ModelRef(model, address, "sk-very-secret")
     assert judge.label == label
     assert repr(judge) == f"ModelRef({label})"
 
 
-def test_the_key_opens_a_judge_and_is_no_part_of_it() -> None:
+def test_the_key_opens_a_judge_and_is_no_part_of_it():
     one, other = ModelRef("openai/q", "http://h", "sk-first-key"), ModelRef("openai/q", "http://h", "sk-second-key")
     assert one == other
     assert hash(one) == hash(other)

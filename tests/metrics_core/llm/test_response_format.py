@@ -1,9 +1,6 @@
 """The ladder of formats, step by step."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 
@@ -21,7 +18,7 @@ SEED = CallError("refused", "http_400", "seed is not supported", parameter="seed
 HEAT = CallError("refused", "http_400", "temperature must be 1", parameter="temperature")
 
 
-def settings(**changes: Any) -> dict[str, Any]:
+def settings(**changes):
     return {"temperature": 0.0, "seed": 3, "max_tokens": 50, **changes}
 
 
@@ -42,7 +39,7 @@ def settings(**changes: Any) -> dict[str, Any]:
         (ResponseFormat("text", NO_SEED | NO_HEAT), {"max_tokens": 50}),
     ],
 )
-def test_an_offer_as_the_arguments_of_a_call(offered: ResponseFormat, expected: dict[str, Any]) -> None:
+def test_an_offer_as_the_arguments_of_a_call(offered, expected):
     assert offered.settings(REQUEST, 50) == expected
 
 
@@ -68,9 +65,9 @@ def test_an_offer_as_the_arguments_of_a_call(offered: ResponseFormat, expected: 
         ),
     ],
 )
-def test_a_judge_that_has_not_answered_yet(errors: list[CallError], offers: list[ResponseFormat | None]) -> None:
+def test_a_judge_that_has_not_answered_yet(errors, offers):
     negotiation = FormatNegotiation(takes_format=True)
-    found: list[ResponseFormat | None] = [negotiation.best]
+    found = [negotiation.best]
     for error in errors:
         assert found[-1] is not None
         found.append(negotiation.after_refusal(found[-1], error))
@@ -96,22 +93,20 @@ def test_a_judge_that_has_not_answered_yet(errors: list[CallError], offers: list
         (ResponseFormat("json_object", NO_HEAT), SCHEMA, FORMAT, ResponseFormat("json_object", NO_HEAT)),
     ],
 )
-def test_a_judge_that_has_answered(
-    accepted: ResponseFormat, refused: ResponseFormat, error: CallError, other: ResponseFormat | None
-) -> None:
+def test_a_judge_that_has_answered(accepted, refused, error, other):
     negotiation = FormatNegotiation(takes_format=True)
     negotiation.accepted(accepted)
     assert negotiation.best == accepted
     assert negotiation.after_refusal(refused, error) == other
 
 
-def test_a_model_that_is_known_to_take_no_format_is_asked_in_words() -> None:
+def test_a_model_that_is_known_to_take_no_format_is_asked_in_words():
     negotiation = FormatNegotiation(takes_format=False)
     assert negotiation.best == TEXT
     assert negotiation.after_refusal(TEXT, BARE) is None
 
 
-def test_one_odd_request_does_not_lower_the_format_for_all() -> None:
+def test_one_odd_request_does_not_lower_the_format_for_all():
     """It was sent before the first answer came, refused for what it says, and taken once something else had changed."""
     negotiation = FormatNegotiation(takes_format=True)
     odd = negotiation.after_refusal(negotiation.best, BARE)
@@ -121,7 +116,7 @@ def test_one_odd_request_does_not_lower_the_format_for_all() -> None:
     assert negotiation.best == SCHEMA
 
 
-def test_a_server_that_takes_its_word_back_is_believed() -> None:
+def test_a_server_that_takes_its_word_back_is_believed():
     """A server behind the same address may be another one tomorrow."""
     negotiation = FormatNegotiation(takes_format=True)
     negotiation.accepted(SCHEMA)
@@ -131,7 +126,7 @@ def test_a_server_that_takes_its_word_back_is_believed() -> None:
     assert negotiation.best == OBJECT
 
 
-def test_what_is_left_out_stays_left_out() -> None:
+def test_what_is_left_out_stays_left_out():
     negotiation = FormatNegotiation(takes_format=True)
     other = negotiation.after_refusal(SCHEMA, SEED)
     assert other is not None
@@ -139,9 +134,9 @@ def test_what_is_left_out_stays_left_out() -> None:
     assert negotiation.best == ResponseFormat("json_schema", NO_SEED)
 
 
-def test_the_ladder_ends_after_five_steps_whatever_is_said() -> None:
+def test_the_ladder_ends_after_five_steps_whatever_is_said():
     for error in (BARE, FORMAT, SEED, HEAT):
-        offered: ResponseFormat | None = SCHEMA
+        offered = SCHEMA
         negotiation, steps = FormatNegotiation(takes_format=True), 0
         while offered is not None:
             offered, steps = negotiation.after_refusal(offered, error), steps + 1
