@@ -25,12 +25,6 @@ MODEL = "openai/gpt-4o-mini"
 POLL_S = 0.02
 
 
-@pytest.fixture(params=["folder", "postgres"])
-def place(request, tmp_path):
-    """A place that processes can share."""
-    return f"postgresql:{request.getfixturevalue('postgres')}" if request.param == "postgres" else str(tmp_path)
-
-
 def judge(server, ledger, **changes):
     options = {"run": "run", "batch": True, "batch_poll_s": POLL_S, **changes}
     return setup(f"{MODEL}@{server.url}", ledger=str(ledger), **options)
@@ -119,55 +113,54 @@ def test_a_line_beyond_the_quota_is_skipped_in_the_words_of_the_provider(tmp_pat
     assert "You exceeded your quota." in why_skipped(found[1])
 
 
-GARBAGE = {
-    "a list": lambda row: [row],
-    "a word": lambda _row: "done",
-    "another name": lambda row: {**row, "custom_id": "1"},
-    "no name": lambda row: {**row, "custom_id": None},
-}
+def second_row(change):
+    """Something else is shown of the second result."""
+    return {"show_row": lambda number, row: change(row) if number == 1 else row}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("garbage", GARBAGE)
-def test_results_that_belong_to_no_line_are_failures_that_count_as_paid(garbage, tmp_path):
-    with BatchServer(every_third_match, show_row=lambda n, row: GARBAGE[garbage](row) if n == 1 else row) as server:
-        found = ask(samples(3), judge(server, tmp_path))
-        assert (server.worked_on, server.direct) == (3, [])
-    assert statuses(found) == ["scored", "failed", "scored"]
-    assert failure(found[1]).message == "the results of its batch cannot be read; it counts as paid"
-    [cost] = [cost for code, cost in rows(tmp_path, "code, cost_usd") if code == "garbled"]
-    assert cost > 0.0
+def lines(change):
+    """Other lines are shown of the results."""
+    return {"show_results": lambda shown: b"".join(map(change, shown.splitlines(keepends=True)))}
 
 
-def twice(shown):
-    return b"".join(line + line for line in shown.splitlines(keepends=True))
-
-
-def contradicted(shown):
-    """Other results follow the true ones."""
-    return shown + shown.replace(b"this is 1", b"it is not 1")
-
-
-RESULTS = {
-    "a byte order mark": (lambda shown: b"\xef\xbb\xbf" + shown, ""),
-    "each line twice": (twice, ""),
-    "two that contradict each other": (contradicted, "its batch has several results for it, which contradict"),
-    "a line is missing": (
-        lambda shown: b"".join(line for line in shown.splitlines(keepends=True) if b"this is 1" not in line),
-        "it is missing from the results of its batch, which was completed; it counts as paid",
+GARBLED, ALONE = "the results of its batch cannot be read; it counts as paid", 1
+ODD_STATE = {"request_counts": ["many"], "errors": "none", "metadata": ["a"], "created_at": "0001-01-01"}
+ODD = {
+    # How the server differs, why the second row fails, and how many calls are made alone. The last are in trouble once.
+    "a list": (second_row(lambda row: [row]), GARBLED, 0),
+    "a word": (second_row(lambda _row: "done"), GARBLED, 0),
+    "another name": (second_row(lambda row: {**row, "custom_id": "1"}), GARBLED, 0),
+    "no name": (second_row(lambda row: {**row, "custom_id": None}), GARBLED, 0),
+    "a list for a response": (second_row(lambda row: {**row, "response": []}), "", ALONE),
+    "a word for a response": (second_row(lambda row: {**row, "response": "done"}), "", ALONE),
+    "an odd status": (second_row(lambda row: {**row, "response": {"status_code": 10**9, "type": []}}), "", ALONE),
+    "a byte order mark": ({"show_results": lambda shown: b"\xef\xbb\xbf" + shown}, "", 0),
+    "each line twice": (lines(lambda line: line + line), "", 0),
+    "two that contradict each other": (
+        lines(lambda line: line + line.replace(b"this is 1", b"it is not 1")),
+        "its batch has several results for it, which contradict",
+        0,
     ),
+    "a line is missing": (
+        lines(lambda line: b"" if b"this is 1" in line else line),
+        "it is missing from the results of its batch, which was completed; it counts as paid",
+        0,
+    ),
+    "an odd state": ({"show_state": lambda shown: {**shown, **ODD_STATE}}, "", 0),
+    **{
+        f"trouble: {kind}": ({"fails": {kind: 1}}, "", 0) for kind in ("upload", "create", "created", "look", "results")
+    },
 }
 
 
-@pytest.mark.parametrize("kind", RESULTS)
+@pytest.mark.parametrize("kind", ODD)
 def test_each_line_gets_its_own_result_or_fails_and_counts_as_paid(kind, tmp_path):
-    show, message = RESULTS[kind]
-    with BatchServer(every_third_match, show_results=show) as server:
+    changes, message, n_alone = ODD[kind]
+    with BatchServer(every_third_match, **changes) as server:
         found = ask(samples(3), judge(server, tmp_path))
-        assert (server.worked_on, server.direct, len(server.batches)) == (3, [], 1)
+        assert (server.worked_on, len(server.direct), len(server.batches)) == (3, n_alone, 1)
     assert statuses(found) == ["scored", "failed" if message else "scored", "scored"]
-    values = [one.values["match"] for one in found if one.status == "scored"]
-    assert values == ([1.0, 0.0] if message else [1.0, 0.0, 0.0])
+    assert [one.values.get("match") for one in found] == [1.0, None if message else 0.0, 0.0]
     if message:
         assert message in failure(found[1]).message
         [cost] = [cost for code, cost in rows(tmp_path, "code, cost_usd") if code == "garbled"]
@@ -182,23 +175,6 @@ def test_a_batch_of_which_nothing_can_be_known_counts_as_paid(tmp_path):
     assert statuses(found) == ["failed"] * 2
     assert "it counts as paid" in failure(found[0]).message
     assert [(code, cost > 0.0) for code, cost in rows(tmp_path, "code, cost_usd")] == [("batch_gone", True)] * 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("result", [[], "done", {"status_code": "ok", "type": 7}, {"status_code": 10**9, "type": []}])
-def test_a_line_with_a_garbled_result_is_asked_alone(result, tmp_path):
-    with BatchServer(
-        every_third_match, show_row=lambda n, row: {**row, "response": result} if n == 1 else row
-    ) as server:
-        assert statuses(ask(samples(3), judge(server, tmp_path))) == ["scored"] * 3
-        assert (server.worked_on, len(server.direct)) == (3, 1)
-
-
-def test_a_state_of_a_batch_that_is_garbled_stops_nothing(tmp_path):
-    changes = {"request_counts": ["many"], "errors": "none", "metadata": ["a"], "created_at": "0001-01-01"}
-    with BatchServer(every_third_match, show_state=lambda shown: {**shown, **changes}) as server:
-        assert statuses(ask(samples(2), judge(server, tmp_path))) == ["scored"] * 2
-    assert (server.worked_on, server.direct) == (2, [])
 
 
 def test_an_unreadable_line_is_sent_back_for_repair_alone(tmp_path):
@@ -225,13 +201,6 @@ def test_a_server_without_batches_is_asked_nothing(tmp_path):
         [found] = ask(samples(1), judge(server, tmp_path))
     assert "the batch could not be sent" in why_skipped(found)
     assert (server.direct, rows(tmp_path, "cost_usd")) == ([], [(0.0,)])
-
-
-@pytest.mark.parametrize("kind", ["upload", "create", "created", "look", "results"])
-def test_a_provider_in_trouble_is_asked_again_and_makes_one_batch(kind, tmp_path):
-    with BatchServer(every_third_match, fails={kind: 1}) as server:
-        assert statuses(ask(samples(3), judge(server, tmp_path))) == ["scored"] * 3
-    assert (len(server.batches), server.worked_on, server.direct) == (1, 3, [])
 
 
 # A run that ends before its batch.
