@@ -23,8 +23,7 @@ def no_addresses(monkeypatch):
 
 
 def judge(text, api_key=None, **changes):
-    [(model, repeat)] = JudgeOptions(judges=(text,), **changes).jurors(api_key)
-    assert repeat == 0
+    [model] = JudgeOptions(judges=(text,), **changes).models(api_key)
     return model
 
 
@@ -102,17 +101,12 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
     assert SECRET not in str(caught.value)
 
 
-def test_every_judge_votes_in_every_repeat():
-    named = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2)
-    assert [(one.model, one.api_key, repeat) for one, repeat in named.jurors(SECRET)] == [
-        (f"openai/{name}", SECRET, repeat) for name in "ab" for repeat in (0, 1)
-    ]
+def test_without_a_judge_it_is_the_offline_one_and_there_are_no_models():
+    named = JudgeOptions(judges=("openai/a", "openai/b"))
     assert (named.offline, named.labels) == (False, ("openai/a", "openai/b"))
-
-
-def test_without_a_judge_it_is_the_offline_one_and_there_are_no_jurors():
+    assert [(one.model, one.api_key) for one in named.models(SECRET)] == [("openai/a", SECRET), ("openai/b", SECRET)]
     assert JudgeOptions(judges=("offline",)) == OFFLINE_JUDGE
-    assert (OFFLINE_JUDGE.offline, OFFLINE_JUDGE.labels, OFFLINE_JUDGE.jurors()) == (True, ("offline",), ())
+    assert (OFFLINE_JUDGE.offline, OFFLINE_JUDGE.labels, OFFLINE_JUDGE.models()) == (True, ("offline",), ())
 
 
 @pytest.mark.parametrize(
@@ -162,7 +156,7 @@ def test_a_judge_cannot_vote_twice_under_two_spellings(one, other, base):
     for named in ({"judges": (one, other)}, {"judges": (one,), "fallbacks": (other,)}):
         options = JudgeOptions(**named, api_base=base)
         with pytest.raises(UserError, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one judge"):
-            options.jurors()
+            options.models()
 
 
 @pytest.mark.parametrize("value", [0, None])
@@ -183,7 +177,7 @@ def test_the_key_is_not_shown_makes_no_difference_and_travels_to_worker_processe
     ours = MeaningMatch(JudgeOptions(judges=("openai/q",), max_calls=3), access=Access(SECRET))
     copy = pickle.loads(pickle.dumps(ours))
     assert (copy, copy.access.api_key, copy.judge.max_calls) == (ours, SECRET, 3)
-    assert SECRET not in f"{ours} {copy!r} {ours.access} {[ours.access]} {ours.judge.jurors(SECRET)} {ours.signature}"
+    assert SECRET not in f"{ours} {copy!r} {ours.access} {[ours.access]} {ours.judge.models(SECRET)} {ours.signature}"
     assert ours.access == Access("sk-another") == Access()
     assert hash(ours.access) == hash(Access())
     assert ours == replace(ours, access=Access("sk-another", run="other"))

@@ -277,7 +277,7 @@ def test_equal_samples_fail_together(judge_server):
 
 def asked(judge, *questions):
     """What becomes of one request for each of some readers, or of something else that is awaited, and what it cost."""
-    bill, [(who, _)] = Bill(), judge.judge.jurors(judge.access.api_key)
+    bill, [who] = Bill(), judge.judge.models(judge.access.api_key)
     request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
 
     async def work():
@@ -320,7 +320,7 @@ def test_a_caller_that_waited_for_a_broken_reader_asks_itself(judge_server):
 def test_a_question_beside_one_that_fails_at_once_is_waited_for_and_kept(judge_server, tmp_path):
     server = judge_server(lambda _body: "a reply", latency=0.3)
     judge = options(server, ledger=str(tmp_path))
-    [(who, _)] = judge.judge.jurors(judge.access.api_key)
+    [who] = judge.judge.models(judge.access.api_key)
 
     async def refused():
         raise CallFailed("too_long", "more than the model takes")

@@ -210,7 +210,7 @@ def test_golden_replies_that_a_repair_mends(index: int, shared: Path, judge_serv
 def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, ReplyScore]:
     """The reply of a server as `read_scores` reads it, by way of the client."""
     options = JudgeOptions(judges=(f"openai/m@{server.url}",))
-    [(judge, _)] = options.jurors()
+    [judge] = options.models()
 
     async def ask() -> dict[str, ReplyScore]:
         async with runtime.connect(NO_ACCESS, options.limits, "judge", lambda: check(options)) as client:
