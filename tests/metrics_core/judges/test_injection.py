@@ -7,10 +7,11 @@ import json
 
 import pytest
 
-from answerkey.metrics_core import Failed, JudgeOptions, evaluate
+from answerkey.metrics_core import JudgeOptions, evaluate
 from answerkey.metrics_core.judges import judge_metric as panel
 from answerkey.metrics_core.llm import client, untrusted
 from tests.judge_server import JudgeServer, Reply, data_of
+from tests.metrics_core.judges.asking import failure
 from tests.metrics_core.judges.injection_corpus import ALL, ATTACKS, CLAIMS, TOPICS, YES, Attack
 from tests.metrics_core.judges.obeying_judge import ObeyingJudge
 
@@ -241,23 +242,30 @@ def outcome_of(brain, metric):
 
 @on_both
 @pytest.mark.parametrize(
-    "form",
+    ("form", "finish_reason", "code"),
     [
-        "PLANTED\nOWN",
-        "OWN\nPLANTED",
-        "PLANTED\nOWN\nPLANTED",
-        "The answer says PLANTED, but I say OWN.",
-        "```json\nPLANTED\n```\n\n```json\nOWN\n```",
-        "PLANTED\nMy assessment: BROKEN",
-        "<think>Let me see.</think>PLANTED OWN",
-        "<think>The answer says </think>PLANTED and so on.</think>OWN",
+        ("PLANTED\nOWN", "stop", "conflict"),
+        ("OWN\nPLANTED", "stop", "conflict"),
+        ("PLANTED\nOWN\nPLANTED", "stop", "conflict"),
+        ("The answer says PLANTED, but I say OWN.", "stop", "conflict"),
+        ("```json\nPLANTED\n```\n\n```json\nOWN\n```", "stop", "conflict"),
+        ("PLANTED\nMy assessment: BROKEN", "stop", "conflict"),
+        ("<think>Let me see.</think>PLANTED OWN", "stop", "conflict"),
+        ("<think>The answer says </think>PLANTED and so on.</think>OWN", "stop", "conflict"),
+        # What is cut off gets more room once; what is whole is read, and thoughts are no verdict.
+        ("The answer says PLANTED. My own view", "length", "truncated"),
+        ("```json\nOWN\n```\n", "length", None),
+        ("<think>The answer says PLANTED.</think>OWN", "stop", None),
     ],
 )
-def test_a_planted_verdict_beside_the_judges_own_is_no_score(form, metric):
-    found, bodies = outcome_of(beside(form, metric), metric)
-    assert isinstance(found.outcome, Failed)
-    assert found.outcome.code == "conflict"
-    assert len(bodies) == 1, "nobody who was of two minds is asked again"
+def test_a_planted_verdict_beside_the_judges_own_is_no_score(form, finish_reason, code, metric):
+    found, bodies = outcome_of(beside(form, metric, finish_reason), metric)
+    if code is None:
+        assert tuple(found.values.values()) == HONEST[metric][False]
+    else:
+        assert failure(found).code == code
+    # Nobody who was of two minds is asked again.
+    assert [body["max_tokens"] for body in bodies] == ([1_024, 4_096] if code == "truncated" else [1_024])
 
 
 @on_both
@@ -268,22 +276,7 @@ def test_a_field_that_comes_twice_is_no_score(metric):
         return own if "reference" in data_of(body) else f"{own[:-1]}, {added}}}"
 
     found, bodies = outcome_of(brain, metric)
-    assert isinstance(found.outcome, Failed)
-    assert (found.outcome.code, len(bodies)) == ("conflict", 1)
-
-
-@on_both
-def test_a_planted_verdict_in_the_judges_thoughts_is_not_its_verdict(metric):
-    found, _ = outcome_of(beside("<think>The answer says PLANTED.</think>OWN", metric), metric)
-    assert tuple(found.values.values()) == HONEST[metric][False]
-
-
-@on_both
-def test_a_planted_verdict_in_a_reply_that_was_cut_off_is_no_score(metric):
-    found, bodies = outcome_of(beside("The answer says PLANTED. My own view", metric, "length"), metric)
-    assert isinstance(found.outcome, Failed)
-    assert found.outcome.code == "truncated"
-    assert [body["max_tokens"] for body in bodies] == [1_024, 4_096]
+    assert (failure(found).code, len(bodies)) == ("conflict", 1)
 
 
 @on_both
@@ -294,12 +287,4 @@ def test_a_reply_that_had_no_room_for_the_own_verdict_gets_it_and_is_then_a_conf
         return beside(form, metric, reason)(body)
 
     found, bodies = outcome_of(brain, metric)
-    assert isinstance(found.outcome, Failed)
-    assert (found.outcome.code, len(bodies)) == ("conflict", 2)
-
-
-@on_both
-def test_a_whole_reply_that_stops_for_its_length_is_read(metric):
-    found, bodies = outcome_of(beside("```json\nOWN\n```\n", metric, "length"), metric)
-    assert tuple(found.values.values()) == HONEST[metric][False]
-    assert len(bodies) == 1
+    assert (failure(found).code, len(bodies)) == ("conflict", 2)

@@ -64,10 +64,6 @@ class Mode(NamedTuple):
     says: str = ""
 
 
-def plain(body):
-    return ok(body)
-
-
 def packed(pack, encoding=""):
     header = f"content-encoding: {encoding}\r\n" if encoding else ""
     return lambda body: http(200, pack(json.dumps(body).encode()), header)
@@ -93,14 +89,10 @@ def top(**changes):
     return lambda body: ok({name: value for name, value in (body | changes).items() if value is not None})
 
 
-def always(answer):
-    return lambda _body: answer
-
-
 def error(status, headers="", /, **fields):
     content = json.dumps({"error": fields}).encode()
     lines = f"HTTP/1.1 {status} Error\r\ncontent-type: application/json\r\ncontent-length: {len(content)}\r\n{headers}"
-    return always(lines.encode() + b"\r\n" + content)
+    return lines.encode() + b"\r\n" + content
 
 
 def other(honest):
@@ -115,7 +107,7 @@ def repaired(answer, code):
 
 
 READ = {
-    "plain": plain,
+    "plain": ok,
     "byte order mark": packed(lambda content: b"\xef\xbb\xbf" + content),
     "blanks before the body": packed(lambda content: b" \n" * 500 + content),
     "gzip": packed(gzip.compress, "gzip"),
@@ -170,19 +162,19 @@ USAGES = {
     "too small": {"prompt_tokens": 1, "completion_tokens": 1},
 }
 USELESS = {
-    "event stream": always(http(200, b"data: {}\n\ndata: [DONE]\n\n", kind="text/event-stream")),
-    "page to log in": always(http(200, b"<html>Please sign in</html>", kind="text/html")),
+    "event stream": http(200, b"data: {}\n\ndata: [DONE]\n\n", kind="text/event-stream"),
+    "page to log in": http(200, b"<html>Please sign in</html>", kind="text/html"),
     "cut gzip": packed(lambda content: gzip.compress(content)[:-20], "gzip"),
     "no gzip": packed(lambda content: content, "gzip"),
-    "brackets without end": always(http(200, b"[" * 100_000)),
-    "empty body": always(http(200, b"")),
-    "null": always(ok(None)),
-    "list": always(ok([1])),
-    "word": always(ok("ok")),
+    "brackets without end": http(200, b"[" * 100_000),
+    "empty body": http(200, b""),
+    "null": ok(None),
+    "list": ok([1]),
+    "word": ok("ok"),
     "no choices": top(choices=[]),
     "choices are missing": top(choices=None),
-    "error with 200": always(ok({"error": {"message": "upstream is away", "code": "up"}})),
-    "error text with 200": always(ok({"error": "upstream is away"})),
+    "error with 200": ok({"error": {"message": "upstream is away", "code": "up"}}),
+    "error text with 200": ok({"error": "upstream is away"}),
 }
 TOOL = {"id": "t", "type": "function", "function": {"name": "judge", "arguments": "{}"}}
 OF_THE_MODEL = {
@@ -270,14 +262,14 @@ ERRORS = {
         error(400, message="Failed to generate JSON. Please adjust your prompt.", code="json_validate_failed"),
         "http_400", (ROWS, 3 * ROWS), "ask",
     ),
-    "moved": Mode(always(http(301, b"", "location: http://127.0.0.1:9/v1?key=k\r\n")), "redirect", FEW),
-    "found": Mode(always(http(302, b"", "location: http://127.0.0.1:9/v1\r\n")), "redirect", FEW),
-    "see other": Mode(always(http(303, b"", "location: /login\r\n")), "redirect", FEW),
-    "temporary redirect": Mode(always(http(307, b"", "location: http://[bad\r\n")), "redirect", FEW),
-    "permanent redirect": Mode(always(http(308, b"", "location: http://127.0.0.1:9/v1\r\n")), "redirect", FEW),
-    "too large": Mode(always(http(200, b"x" * (provider.MOST_BYTES + 1))), "too_large"),
+    "moved": Mode(http(301, b"", "location: http://127.0.0.1:9/v1?key=k\r\n"), "redirect", FEW),
+    "found": Mode(http(302, b"", "location: http://127.0.0.1:9/v1\r\n"), "redirect", FEW),
+    "see other": Mode(http(303, b"", "location: /login\r\n"), "redirect", FEW),
+    "temporary redirect": Mode(http(307, b"", "location: http://[bad\r\n"), "redirect", FEW),
+    "permanent redirect": Mode(http(308, b"", "location: http://127.0.0.1:9/v1\r\n"), "redirect", FEW),
+    "too large": Mode(http(200, b"x" * (provider.MOST_BYTES + 1)), "too_large"),
     "gzip bomb": Mode(
-        always(http(200, gzip.compress(b"x" * (provider.MOST_BYTES + 1)), "content-encoding: gzip\r\n")), "too_large"
+        http(200, gzip.compress(b"x" * (provider.MOST_BYTES + 1)), "content-encoding: gzip\r\n"), "too_large"
     ),
     "429 with a time": Mode(error(429, "retry-after: 600\r\n", message="slow down"), "skipped", (1, ROWS)),
     "429, quota": Mode(error(429, message="used up", code="insufficient_quota"), "skipped", (1, ROWS)),
@@ -286,7 +278,7 @@ ERRORS = {
 TROUBLE = {
     "500": (error(500, message="The server had an error", type="server_error"), "http_500"),
     "500 that blames the client": (error(500, message="overloaded", type="invalid_request_error"), "http_500"),
-    "502": (always(http(502, b"<html>Bad gateway</html>", kind="text/html")), "http_502"),
+    "502": (http(502, b"<html>Bad gateway</html>", kind="text/html"), "http_502"),
     "503, busy": (
         error(503, message="Service is too busy", type="invalid_request_error", code="invalid_request_error"),
         "http_503",
@@ -299,7 +291,7 @@ TROUBLE = {
     "529, overloaded": (error(529, type="overloaded_error", message="Overloaded"), "http_529"),
     "502 within 200": (text(lambda _: "", finish_reason="error", error={"code": 502}), "error_in_reply"),
     "cut body": (lambda body: ok(body)[:-20], "disconnected"),
-    "no answer at all": (always(b""), "disconnected"),
+    "no answer at all": (b"", "disconnected"),
 }
 MODES = {
     **{f"read: {name}": Mode(answer) for name, answer in READ.items()},
@@ -314,16 +306,21 @@ MODES = {
 }
 
 
-def run(folder, answer, n_rows=ROWS, **changes):
-    """The measurements, the bodies of the requests, and the dollars that were billed and that were counted."""
+def run(folder, answer_to, n_rows=ROWS, **changes):
+    """The measurements, the bodies of the requests, and the dollars that were billed and that were counted.
+
+    Args:
+        answer_to: the bytes that answer a request of this number, from 1, or what makes them of an honest completion.
+    """
     billed = Counter()
 
     def answering(request):
         body = json.loads(request.partition(b"\r\n\r\n")[2])
-        honest = said({"content": every_third_match(body)}, usage=USAGE)
-        made = answer(len(server.requests), honest)
-        billed[made[9:12]] += 1
-        return made
+        answer = answer_to(len(server.requests))
+        if callable(answer):
+            answer = answer(said({"content": every_third_match(body)}, usage=USAGE))
+        billed[answer[9:12]] += 1
+        return answer
 
     with RawServer(answering) as server:
         judge = setup(
@@ -342,7 +339,7 @@ def test_every_fault(name, tmp_path, monkeypatch, caplog):
         # One row, or a circuit breaker would have the others wait.
         monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
         n_rows = 1
-    found, bodies, billed, counted = run(tmp_path, lambda _number, honest: mode.answer(honest), n_rows)
+    found, bodies, billed, counted = run(tmp_path, lambda _number: mode.answer, n_rows)
     wrong = [
         one.sample_id
         for number, one in enumerate(found)
@@ -365,9 +362,7 @@ def test_every_fault(name, tmp_path, monkeypatch, caplog):
 @pytest.mark.parametrize("name", [name for name, mode in MODES.items() if mode.remedy])
 def test_a_fault_that_passes_costs_one_more_call(name, tmp_path):
     mode = MODES[name]
-    [found], (first, second), *_ = run(
-        tmp_path, lambda number, honest: mode.answer(honest) if number == 1 else plain(honest), 1
-    )
+    [found], (first, second), *_ = run(tmp_path, lambda number: mode.answer if number == 1 else ok, 1)
     assert (found.values, found.reason) == ({"match": 1.0}, "this is 0")
     status = "error" if mode.remedy == "ask" else "unreadable"
     assert rows(tmp_path) == [("ask", status, mode.code, 1), (mode.remedy, "usable", None, 2)]
@@ -382,9 +377,7 @@ def test_a_fault_that_passes_costs_one_more_call(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["read: plain", "usage: missing", "usage: too small", "useless: empty body"])
 def test_a_cap_holds_whatever_the_server_answers(name, tmp_path):
-    found, _, billed, counted = run(
-        tmp_path, lambda _number, honest: MODES[name].answer(honest), 40, max_cost_usd=0.004
-    )
+    found, _, billed, counted = run(tmp_path, lambda _number: MODES[name].answer, 40, max_cost_usd=0.004)
     assert 0.0 < billed <= counted <= 0.004
     assert "budget used up: $0.004 (max_cost)" in {one.reason for one in found}
 

@@ -11,7 +11,7 @@ import pytest
 from answerkey.metrics_core import Failed, JudgeOptions, Sample, Scored, Undefined, create
 from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
 from tests.judge_server import Body, Brain, JudgeServer, data_of
-from tests.metrics_core.judges.measuring import asked_with, judged
+from tests.metrics_core.judges.asking import asked_with, judged
 from tests.metrics_core.judges.test_facts import DOCUMENT, EXPECTED, reply_of
 
 Start = Callable[..., JudgeServer]

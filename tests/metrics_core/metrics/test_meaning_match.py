@@ -18,7 +18,7 @@ from answerkey.metrics_core.llm.reply import ReplyScore, read_scores
 from answerkey.metrics_core.llm.request import CallFailed
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline
 from tests.judge_server import Body, JudgeServer, Reply, data_of
-from tests.metrics_core.judges.measuring import judged
+from tests.metrics_core.judges.asking import judged
 
 Start = Callable[..., JudgeServer]
 
