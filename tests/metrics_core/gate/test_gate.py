@@ -1,41 +1,39 @@
 """The gate on made-up evidence: outcomes, precedence, sentences, and its error rates by simulation."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 
 from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, PairedScores
-from answerkey.metrics_core.gate.gate import Verdict, apply_policy, rounded
-from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.gate.gate import apply_policy, rounded
+from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 
 FIELD = "label.correct"
 
 
-def policy(margin: float = 0.02, *rules: str) -> Policy:
+def policy(margin=0.02, *rules):
     return parse_policy({"primary": FIELD, "margin": margin, "rules": list(rules)}, "x")
 
 
-def column(both: int, fixed: int, broken: int, neither: int) -> PairedScores:
+def column(both, fixed, broken, neither):
     old = np.repeat([1.0, 0.0, 1.0, 0.0], [both, fixed, broken, neither])
     new = np.repeat([1.0, 1.0, 0.0, 0.0], [both, fixed, broken, neither])
     return PairedScores(old, new, binary=True)
 
 
-def evidence(*columns: PairedScores | Missing, slices: Sequence[str] = ("all",), **changes: Any) -> Evidence:
+def evidence(*columns, slices=("all",), **changes):
     full = (Coverage("old", 100, 100), Coverage("new", 100, 100))
     found = Evidence("old", "new", dict(zip([(FIELD, s) for s in slices], columns, strict=True)), {FIELD: full})
     return dataclasses.replace(found, **changes)
 
 
-def said(found: Verdict) -> list[str]:
+def said(found):
     return [found.outcome, *(rule.outcome for rule in found.rules)]
 
 
-def test_as_good_on_enough_samples_passes() -> None:
+def test_as_good_on_enough_samples_passes():
     found = apply_policy(policy(), evidence(column(9000, 100, 100, 800)))
     assert said(found) == ["PASS", "PASS", "PASS"]
     assert found.sentence == (
@@ -47,7 +45,7 @@ def test_as_good_on_enough_samples_passes() -> None:
     assert rule.low == pytest.approx(-0.0028, abs=2e-4)
 
 
-def test_the_level_reaches_every_interval_and_every_sentence() -> None:
+def test_the_level_reaches_every_interval_and_every_sentence():
     rules = policy(0.02, f"level {FIELD} >= 0.5")
     usual, wider = (apply_policy(rules, evidence(column(9000, 100, 100, 800)), level) for level in (0.95, 1 - 0.05 / 6))
     assert (wider.level, [rule.level for rule in wider.rules]) == (1 - 0.05 / 6, [1 - 0.05 / 6] * 2 + [None])
@@ -63,7 +61,7 @@ def test_the_level_reaches_every_interval_and_every_sentence() -> None:
     ]  # fmt: skip
 
 
-def test_a_real_loss_fails() -> None:
+def test_a_real_loss_fails():
     found = apply_policy(policy(), evidence(column(500, 10, 100, 390)))
     assert said(found) == ["FAIL", "FAIL", "PASS"]
     assert found.sentence.startswith(
@@ -72,7 +70,7 @@ def test_a_real_loss_fails() -> None:
     assert found.sentence.endswith("; it lost more than the 0.02 that is tolerated.")
 
 
-def test_too_few_samples_are_inconclusive_and_say_how_many_would_do() -> None:
+def test_too_few_samples_are_inconclusive_and_say_how_many_would_do():
     found = apply_policy(policy(), evidence(column(400, 30, 30, 40)))
     assert said(found) == ["INCONCLUSIVE", "INCONCLUSIVE", "PASS"]
     # The interval is 1.96 * sqrt(60) / 500 = .0304 either way; (.0304 / .02 * (1.96 + .84) / 1.96) ^ 2 * 500.
@@ -84,7 +82,7 @@ def test_too_few_samples_are_inconclusive_and_say_how_many_would_do() -> None:
     )
 
 
-def test_two_identical_releases_over_few_samples_are_inconclusive() -> None:
+def test_two_identical_releases_over_few_samples_are_inconclusive():
     assert apply_policy(policy(), evidence(column(15, 0, 0, 5))).outcome == "INCONCLUSIVE"
     assert apply_policy(policy(), evidence(column(1500, 0, 0, 500))).outcome == "PASS"
     # At a margin of 0 the new release must be better, and no number of samples shows that of equal ones.
@@ -93,14 +91,14 @@ def test_two_identical_releases_over_few_samples_are_inconclusive() -> None:
     assert found.sentence.endswith("a gain is not shown, and more samples like these would not show it.")
 
 
-def test_one_sample_has_no_interval_and_decides_nothing() -> None:
+def test_one_sample_has_no_interval_and_decides_nothing():
     found = apply_policy(policy(), evidence(column(1, 0, 0, 0)))
     assert found.outcome == "INCONCLUSIVE"
     assert "(+0.000, no interval, 1 sample)" in found.sentence
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.02, 1.0])
-def test_a_metric_that_is_missing_never_passes(margin: float) -> None:
+def test_a_metric_that_is_missing_never_passes(margin):
     found = apply_policy(policy(margin), evidence(Missing("new has no such field"), coverage={}))
     assert said(found) == ["INCOMPLETE"] * 3
     assert found.sentence == ("Whether new may ship cannot be said: label.correct: new has no such field.")
@@ -113,7 +111,7 @@ UNCOVERED = "decides nothing, because only 949 of 1,000 samples of new (51 faile
 
 
 @pytest.mark.parametrize("numbers", [(9000, 100, 100, 800), (500, 10, 100, 390)])
-def test_a_field_that_is_not_covered_decides_nothing(numbers: tuple[int, int, int, int]) -> None:
+def test_a_field_that_is_not_covered_decides_nothing(numbers):
     thin = (Coverage("old", 1000, 1000), Coverage("new", 1000, 949, {"failed": 51}))
     found = apply_policy(policy(), evidence(column(*numbers), coverage={FIELD: thin}))
     assert said(found) == ["INCOMPLETE"] * 3
@@ -124,7 +122,7 @@ def test_a_field_that_is_not_covered_decides_nothing(numbers: tuple[int, int, in
     assert apply_policy(policy(), evidence(column(9000, 100, 100, 800), coverage={FIELD: just})).outcome == "PASS"
 
 
-def test_a_failure_on_sound_evidence_outweighs_what_is_missing() -> None:
+def test_a_failure_on_sound_evidence_outweighs_what_is_missing():
     both = policy(0.02, "gone.field >= 0")
     found = apply_policy(both, evidence(column(500, 10, 100, 390)))
     assert said(found) == ["FAIL", "FAIL", "INCOMPLETE", "INCOMPLETE"]
@@ -132,7 +130,7 @@ def test_a_failure_on_sound_evidence_outweighs_what_is_missing() -> None:
     assert said(found) == ["INCOMPLETE", "INCONCLUSIVE", "INCOMPLETE", "INCOMPLETE"]
 
 
-def test_a_slice_has_a_rule_of_its_own() -> None:
+def test_a_slice_has_a_rule_of_its_own():
     columns = column(9000, 100, 100, 800), column(50, 0, 40, 10)
     found = apply_policy(policy(0.02, f"{FIELD}[lang=ru] >= -0.05"), evidence(*columns, slices=("all", "lang=ru")))
     assert said(found) == ["FAIL", "PASS", "FAIL", "PASS"]
@@ -140,24 +138,24 @@ def test_a_slice_has_a_rule_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("floor", "outcome"), [(0.8, "PASS"), (0.9, "INCONCLUSIVE"), (0.95, "FAIL")])
-def test_a_level_goes_by_the_lower_end_of_the_new_release(floor: float, outcome: str) -> None:
+def test_a_level_goes_by_the_lower_end_of_the_new_release(floor, outcome):
     found = apply_policy(policy(0.5, f"level {FIELD} >= {floor}"), evidence(column(880, 20, 0, 100)))
     assert (found.rules[1].outcome, found.rules[1].value) == (outcome, 0.9)
     # Clopper and Pearson's interval of 900 of 1,000.
     assert (found.rules[1].low, found.rules[1].high) == pytest.approx((0.8797, 0.9179), abs=1e-4)
 
 
-def judged(*kappa: Calibrated | Missing) -> Verdict:
+def judged(*kappa):
     return apply_policy(
         policy(0.02, f"kappa {FIELD} >= 0.6"), evidence(column(9000, 100, 100, 800), calibrations={FIELD: kappa})
     )
 
 
-def kappa(value: float, low: float, high: float) -> Calibrated:
+def kappa(value, low, high):
     return Calibrated("a", Estimate(value, Interval(low, high, "delta-log-t")), 300, "of people.csv")
 
 
-def test_a_judge_is_as_good_as_on_the_release_where_it_is_worst() -> None:
+def test_a_judge_is_as_good_as_on_the_release_where_it_is_worst():
     good, poor, open_ = kappa(0.7, 0.61, 0.79), kappa(0.4, 0.3, 0.5), kappa(0.65, 0.55, 0.75)
     found = judged(good, kappa(0.8, 0.7, 0.9))
     assert said(found) == ["PASS"] * 4
@@ -170,7 +168,7 @@ def test_a_judge_is_as_good_as_on_the_release_where_it_is_worst() -> None:
     assert "not on new" in missing.rules[1].sentence
 
 
-def test_a_calibration_that_is_demanded_must_be_there_and_good_enough() -> None:
+def test_a_calibration_that_is_demanded_must_be_there_and_good_enough():
     assert said(judged(kappa(0.7, 0.61, 0.79))) == ["PASS"] * 4
     # Too few labels to decide, and agreement that is certainly too low.
     assert said(judged(kappa(0.65, 0.55, 0.75)))[:3] == ["INCONCLUSIVE"] * 3
@@ -183,7 +181,7 @@ def test_a_calibration_that_is_demanded_must_be_there_and_good_enough() -> None:
     assert judged(kappa(0.65, 0.55, 0.75)).rules[1].needed == pytest.approx(300 * (0.1 / 0.05 * 1.4294) ** 2, rel=0.01)
 
 
-def test_clusters_widen_the_interval() -> None:
+def test_clusters_widen_the_interval():
     whole = column(800, 30, 100, 70)
     clusters = np.arange(1000) // 25
     assert apply_policy(policy(), evidence(whole)).outcome == "FAIL"
@@ -192,7 +190,7 @@ def test_clusters_widen_the_interval() -> None:
     assert apply_policy(policy(), evidence(whole)) == apply_policy(policy(), evidence(whole, clusters=np.arange(1000)))
 
 
-def test_too_few_clusters_are_inconclusive_whatever_the_answers() -> None:
+def test_too_few_clusters_are_inconclusive_whatever_the_answers():
     same, rules = column(1600, 0, 0, 0), policy(0.02, f"level {FIELD} >= 0.9")
     few = apply_policy(rules, evidence(same, clusters=np.arange(1600) // 80))
     assert said(few) == ["INCONCLUSIVE"] * 3 + ["PASS"]
@@ -209,7 +207,7 @@ def test_too_few_clusters_are_inconclusive_whatever_the_answers() -> None:
 
 
 @pytest.mark.slow
-def test_more_rules_raise_no_more_false_alarms() -> None:
+def test_more_rules_raise_no_more_false_alarms():
     """Five slices of releases that are equally good: one in 40 alarms, as with one rule, not one in 8."""
     names = [f"s={i}" for i in range(5)]
     rules = policy(1.0, *(f"{FIELD}[{name}] >= 0" for name in names))
@@ -223,7 +221,7 @@ def test_more_rules_raise_no_more_false_alarms() -> None:
     assert uncorrected >= 40
 
 
-def test_holm_lets_the_second_rule_fail_more_easily() -> None:
+def test_holm_lets_the_second_rule_fail_more_easily():
     # z of 30 broken and 14 fixed is 2.41: below 2.5 (one of four), above 1.96 (the last one).
     clear, close = column(100, 0, 100, 100), column(500, 14, 30, 456)
     rules = policy(0.0, *(f"{FIELD}[s={i}] >= 0" for i in range(3)))

@@ -1,9 +1,6 @@
 """Corpus BLEU from the statistics that metric `bleu` leaves in its details."""
 
 import json
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,21 +15,21 @@ from answerkey.metrics_core.text import normalise
 TEXTS = st.lists(st.sampled_from([*"abcde", "-5", "3.14", "не", "A,", "d."]), min_size=1, max_size=9).map(" ".join)
 
 
-def summed(samples: Iterable[Sample]) -> np.ndarray:
+def summed(samples):
     """The statistics of `samples`, as the report adds them up."""
     return np.sum([measurement.details["stats"] for measurement in evaluate(samples, ["bleu"])], axis=0)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.slow
-def test_the_21_systems_of_the_e2e_challenge(shared: Path) -> None:
+def test_the_21_systems_of_the_e2e_challenge(shared):
     folder = shared / "data" / "e2e_nlg"
     references = {row["id"]: row["references"] for row in read(folder / "e2e_references.jsonl")}
     published = json.loads((folder / "e2e_bleu_rouge.json").read_text(encoding="utf-8"))["systems"]
-    systems: dict[str, list[Sample]] = {}
+    systems = {}
     for row in read(folder / "e2e_outputs.jsonl"):
         sample = Sample(row["id"], row["answer"], references[row["meta"]["question_id"]])
         systems.setdefault(row["model"], []).append(sample)
@@ -44,7 +41,7 @@ def test_the_21_systems_of_the_e2e_challenge(shared: Path) -> None:
 
 @pytest.mark.slow
 @given(st.data(), st.integers(1, 3))
-def test_corpus_bleu_is_sacrebleus(data: st.DataObject, n_references: int) -> None:
+def test_corpus_bleu_is_sacrebleus(data, n_references):
     rows = data.draw(st.lists(st.tuples(TEXTS, *[TEXTS] * n_references), min_size=1, max_size=8))
     streams = [list(column) for column in zip(*rows, strict=True)]
     oracle = BLEU(lowercase=True).corpus_score(streams[0], streams[1:])
@@ -54,19 +51,19 @@ def test_corpus_bleu_is_sacrebleus(data: st.DataObject, n_references: int) -> No
 
 
 @given(st.lists(st.tuples(TEXTS | st.just(""), TEXTS), min_size=2, max_size=6))
-def test_missing_answers_count_in_the_brevity_penalty(rows: list[tuple[str, str]]) -> None:
+def test_missing_answers_count_in_the_brevity_penalty(rows):
     assume(any(answer for answer, _ in rows))
     oracle = BLEU(lowercase=True).corpus_score([answer for answer, _ in rows], [[text for _, text in rows]])
     stats = summed(Sample(str(i), answer or None, [text]) for i, (answer, text) in enumerate(rows))
     assert corpus_bleu(stats) == pytest.approx(min(1.0, oracle.score / 100), rel=0, abs=1e-12)
 
 
-def test_a_release_that_says_nothing_scores_zero() -> None:
+def test_a_release_that_says_nothing_scores_zero():
     assert corpus_bleu(summed([Sample("1", None, ["a b"]), Sample("2", "", ["c"])])) == 0
     # Without a single run of four words the plain definition has nothing to multiply.
     assert corpus_bleu(summed([Sample("1", "a b c", ["a b c"])])) == 0
 
 
-def test_sentences_are_lower_cased_and_normalised_first() -> None:
+def test_sentences_are_lower_cased_and_normalised_first():
     assert normalise("A “B” c D.") == 'a "b" c d.'
     assert corpus_bleu(summed([Sample("1", "A “B” c D.", ['a "b" C d.'])])) == 1

@@ -2,15 +2,13 @@
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from answerkey.metrics_core import Failed, JudgeOptions, Sample, Scored, Undefined, create
+from answerkey.metrics_core import JudgeOptions, Sample, Scored, Undefined, create
 from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
-from tests.judge_server import Body, Brain, JudgeServer, data_of
+from tests.judge_server import JudgeServer, data_of
 from tests.metrics_core.judges.measuring import asked_with, judged
 from tests.metrics_core.judges.test_facts import DOCUMENT, EXPECTED, reply_of
 
@@ -45,11 +43,11 @@ TEXTS = {
 NUMBERS = ("n_reference", "n_answer", "n_matched", "similarity", "fact_recall", "fact_precision")
 
 
-def facts_reply(facts: Sequence[str]) -> str:
+def facts_reply(facts):
     return json.dumps({"facts": list(facts)})
 
 
-def examiner(body: Body) -> str:
+def examiner(body):
     """Finds the document's example by its question, and by its reference or its answer."""
     data = data_of(body)
     for name, (question, reference, answer) in TEXTS.items():
@@ -62,7 +60,7 @@ def examiner(body: Body) -> str:
     raise AssertionError(f"no example of the document: {data}")
 
 
-def spelled(body: Body) -> str:
+def spelled(body):
     """An honest judge of texts like "a, b": each part is a fact, equal facts are equivalent, "not b" denies "b"."""
     data = data_of(body)
     if "reference" in data:
@@ -80,12 +78,12 @@ def spelled(body: Body) -> str:
     return reply_of(said, links, abstained=not said)
 
 
-def parts(text: str) -> list[str]:
+def parts(text):
     """The facts of a text; one that begins with a question mark has none."""
     return [] if text.startswith("?") else text.removeprefix("So: ").split(", ")
 
 
-def by_model(**brains: Brain) -> Brain:
+def by_model(**brains):
     """A brain for several judges."""
     return lambda body: brains[body["model"]](body)
 
@@ -93,7 +91,7 @@ def by_model(**brains: Brain) -> Brain:
 # The document
 
 
-def test_the_documents_examples(judge_server: Start) -> None:
+def test_the_documents_examples(judge_server):
     server = judge_server(examiner)
     samples = [Sample(name, answer, [right], question) for name, (question, right, answer) in TEXTS.items()]
     for one in judged(server, "ground_truth_similarity", *samples):
@@ -110,16 +108,16 @@ def test_the_documents_examples(judge_server: Start) -> None:
     assert len(asked_with(server, "answer")) == len(TEXTS)
 
 
-def test_the_documents_examples_are_the_golden_ones(shared: Path) -> None:
+def test_the_documents_examples_are_the_golden_ones(shared):
     golden = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))
-    before: list[str] = []
+    before = []
     for case in [*golden["ground_truth_similarity"], *golden["reference_fact_recall"]]:
         texts = [case["question"], case["reference"], case["response"]]
         before = [old if new == "(same)" else new for new, old in itertools.zip_longest(texts, before)]
         assert list(TEXTS[case["id"]]) == before
 
 
-def test_the_reasons_and_rows_of_an_example(judge_server: Start) -> None:
+def test_the_reasons_and_rows_of_an_example(judge_server):
     question, reference, answer = TEXTS["fr-3"]
     [found] = judged(judge_server(examiner), "ground_truth_similarity", Sample("fr-3", answer, [reference], question))
     assert found.values == {"similarity": 0.5, "fact_precision": 0.5, "fact_recall": 0.5, "fact_f1": 0.5}
@@ -144,7 +142,7 @@ def test_the_reasons_and_rows_of_an_example(judge_server: Start) -> None:
     ]
 
 
-def test_the_golden_arithmetic(shared: Path, judge_server: Start) -> None:
+def test_the_golden_arithmetic(shared, judge_server):
     cases = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))["arithmetic"]
     assert len(cases) == 10
     samples = []
@@ -173,7 +171,7 @@ def test_the_golden_arithmetic(shared: Path, judge_server: Start) -> None:
 # What is asked
 
 
-def test_both_requests(judge_server: Start) -> None:
+def test_both_requests(judge_server):
     server = judge_server(spelled)
     judged(server, "ground_truth_similarity", Sample("1", "b, c", ["a, b", " ", "c"], "Which?"))
     decompositions, [match] = asked_with(server, "reference"), asked_with(server, "answer")
@@ -195,7 +193,7 @@ def test_both_requests(judge_server: Start) -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_reference_is_taken_apart_once_for_all_releases(at_once: bool, judge_server: Start, tmp_path: Path) -> None:
+def test_a_reference_is_taken_apart_once_for_all_releases(at_once, judge_server, tmp_path):
     server = judge_server(spelled, latency=0.02)
     releases = [
         [Sample(f"{release} {n}", f"a{n}, {release}", [f"a{n}, b"], f"q{n}") for n in range(5)]
@@ -217,13 +215,13 @@ def test_a_reference_is_taken_apart_once_for_all_releases(at_once: bool, judge_s
     assert [one.outcome for one in again] == [one.outcome for one in found[5:]]
 
 
-def test_the_same_reference_to_another_question_is_another_text(judge_server: Start) -> None:
+def test_the_same_reference_to_another_question_is_another_text(judge_server):
     server = judge_server(spelled)
     judged(server, "ground_truth_similarity", Sample("1", "b", ["a"], "q1"), Sample("2", "b", ["a"], "q2"))
     assert [data_of(body)["question"] for body in asked_with(server, "reference")] == ["q1", "q2"]
 
 
-def test_facts_of_the_data_set_are_used_as_they_are(judge_server: Start) -> None:
+def test_facts_of_the_data_set_are_used_as_they_are(judge_server):
     server = judge_server(spelled)
     samples = [
         Sample("with", "a, c", ["whatever it says"], "q", ["a", "b", " ", "B", "c"]),
@@ -238,7 +236,7 @@ def test_facts_of_the_data_set_are_used_as_they_are(judge_server: Start) -> None
     assert [data_of(body)["reference"] for body in asked_with(server, "reference")] == ["a, b"]
 
 
-def test_no_judge_is_asked_where_nothing_needs_asking(judge_server: Start) -> None:
+def test_no_judge_is_asked_where_nothing_needs_asking(judge_server):
     server = judge_server(lambda _: "nobody asks")
     samples = [
         Sample("blank", "\n", ["x"], "q"),
@@ -260,7 +258,7 @@ def test_no_judge_is_asked_where_nothing_needs_asking(judge_server: Start) -> No
 # References and abstentions
 
 
-def test_the_best_reference_gives_all_numbers_whatever_the_order(judge_server: Start) -> None:
+def test_the_best_reference_gives_all_numbers_whatever_the_order(judge_server):
     server = judge_server(spelled)
     texts = ["x, y, z", "", "a, b, c, d", "a, b, z", "? nothing"]
     worth = {"x, y, z": 0.0, "a, b, c, d": 0.5, "a, b, z": pytest.approx(2 / 3), "? nothing": 0.0}
@@ -275,7 +273,7 @@ def test_the_best_reference_gives_all_numbers_whatever_the_order(judge_server: S
     assert len(asked_with(server, "reference")) == 4
 
 
-def test_of_equally_similar_references_no_order_makes_another_number(judge_server: Start) -> None:
+def test_of_equally_similar_references_no_order_makes_another_number(judge_server):
     server = judge_server(spelled)
     # One fact of two, and one of one: both are half of the larger number.
     for order in itertools.permutations(["a, x", "a"]):
@@ -286,7 +284,7 @@ def test_of_equally_similar_references_no_order_makes_another_number(judge_serve
         assert order[found.details["reference"]] == "a"
 
 
-def test_rows_keep_their_order(judge_server: Start) -> None:
+def test_rows_keep_their_order(judge_server):
     server = judge_server(spelled)
     samples = [Sample(f"{n}", f"a, x{n}" if n % 2 else f"x{n}", ["a, b"], "q") for n in range(12)]
     found = judged(server, "ground_truth_similarity", *samples)
@@ -296,7 +294,7 @@ def test_rows_keep_their_order(judge_server: Start) -> None:
     assert [(one.sample_id, one.outcome) for one in back[::-1]] == [(one.sample_id, one.outcome) for one in found]
 
 
-def test_an_abstention_is_worth_nothing_and_says_so(judge_server: Start) -> None:
+def test_an_abstention_is_worth_nothing_and_says_so(judge_server):
     [found] = judged(judge_server(spelled), "ground_truth_similarity", Sample("1", "? I do not know.", ["a, b"], "q"))
     assert set(found.values.values()) == {0.0}
     assert found.reason == "the answer abstains"
@@ -304,7 +302,7 @@ def test_an_abstention_is_worth_nothing_and_says_so(judge_server: Start) -> None
     assert [row["status"] for row in found.details["facts"]] == ["missing", "missing"]
 
 
-def test_facts_where_the_reference_has_none_are_extra(judge_server: Start) -> None:
+def test_facts_where_the_reference_has_none_are_extra(judge_server):
     [found] = judged(judge_server(spelled), "ground_truth_similarity", Sample("1", "a", ["? no idea"], "q"))
     assert set(found.values.values()) == {0.0}
     assert found.details["facts"] == [{"side": "answer", "id": "a1", "fact": "a", "status": "extra", "with": None}]
@@ -312,19 +310,19 @@ def test_facts_where_the_reference_has_none_are_extra(judge_server: Start) -> No
 
 # What the judge must not do
 
-ROW: dict[str, list[str]] = {"equivalent": [], "contradicted_by": []}
-GOOD: dict[str, Any] = {
+ROW = {"equivalent": [], "contradicted_by": []}
+GOOD = {
     "answer_facts": [{"id": "a1", "fact": "a"}, {"id": "a2", "fact": "c"}],
     "reference_facts": [{"id": "r1.1", **ROW, "equivalent": ["a1"]}, {"id": "r1.2", **ROW}],
     "abstained": False,
 }
 
 
-def but(**changes: object) -> str:
+def but(**changes):
     return json.dumps({**GOOD, **changes})
 
 
-def with_row(place: int, **changes: object) -> str:
+def with_row(place, **changes):
     rows = [dict(row) for row in GOOD["reference_facts"]]
     rows[place] |= changes
     return but(reference_facts=rows)
@@ -370,10 +368,10 @@ MISDEEDS = {
 }
 
 
-def misled(reply: str, always: bool) -> Brain:
+def misled(reply, always):
     """The honest judge of "a, c" against "a, b", but that it replies like this when it compares."""
 
-    def brain(body: Body) -> str:
+    def brain(body):
         again = len(body["messages"]) > 2
         return spelled(body) if "reference" in data_of(body) or (again and not always) else reply
 
@@ -382,7 +380,7 @@ def misled(reply: str, always: bool) -> Brain:
 
 @pytest.mark.parametrize("name", MISDEEDS)
 @pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
-def test_bookkeeping_that_does_not_add_up_is_repaired_once(name: str, always: bool, judge_server: Start) -> None:
+def test_bookkeeping_that_does_not_add_up_is_repaired_once(name, always, judge_server):
     reply, code, message = MISDEEDS[name]
     server = judge_server(misled(reply, always))
     [found] = judged(server, "ground_truth_similarity", Sample("1", "a, c", ["a, b"], "q"))
@@ -390,19 +388,17 @@ def test_bookkeeping_that_does_not_add_up_is_repaired_once(name: str, always: bo
     assert second[:2] == first
     assert second[3]["content"].startswith(f"This reply cannot be used: {message}")
     if always:
-        assert isinstance(found.outcome, Failed)
         assert (found.outcome.code, found.outcome.attempts) == (code, 3), "one decomposition, two comparisons"
         assert found.outcome.message.startswith(message)
     else:
         assert found.values["similarity"] == 0.5
 
 
-def test_facts_that_cannot_be_read_fail_every_answer_to_them(judge_server: Start) -> None:
+def test_facts_that_cannot_be_read_fail_every_answer_to_them(judge_server):
     server = judge_server(lambda body: '{"facts": "a"}' if "reference" in data_of(body) else spelled(body))
     samples = [Sample("1", "b", ["a"], "q"), Sample("2", "c", ["a"], "q"), Sample("3", "c", [], "q", ["d"])]
     first, second, third = judged(server, "ground_truth_similarity", *samples)
     for one in (first, second):
-        assert isinstance(one.outcome, Failed)
         assert (one.outcome.code, one.outcome.message) == ("unreadable", "facts must be a list of texts")
     assert third.values["similarity"] == 0.0
     assert len(asked_with(server, "answer")) == 1
@@ -411,10 +407,10 @@ def test_facts_that_cannot_be_read_fail_every_answer_to_them(judge_server: Start
 # Juries and repeats
 
 
-def blind(*unseen: str) -> Brain:
+def blind(*unseen):
     """A judge that takes these facts of an answer for others."""
 
-    def brain(body: Body) -> str:
+    def brain(body):
         reply = json.loads(spelled(body))
         for row in reply.get("reference_facts", []):
             names = {fact["id"]: fact["fact"] for fact in reply["answer_facts"]}
@@ -424,7 +420,7 @@ def blind(*unseen: str) -> Brain:
     return brain
 
 
-def wild(_body: Body) -> str:
+def wild(_body):
     return "Half of it, I think."
 
 
@@ -445,9 +441,7 @@ FULL, HALF, NONE = spelled, blind("a", "b"), blind("a", "b", "c", "d")  # 0.5, 0
         ("mean", [FULL, HALF], 0.375, 0.75, 0.25),
     ],
 )
-def test_juries(
-    jury: str, judges: list[Brain], similarity: float, precision: float, spread: float, judge_server: Start
-) -> None:
+def test_juries(jury, judges, similarity, precision, spread, judge_server):
     models = dict(zip("xyz", judges, strict=False))
     server = judge_server(by_model(**models))
     [found] = judged(server, "ground_truth_similarity", SAMPLE, models=tuple(models), jury=jury)
@@ -466,24 +460,22 @@ def test_juries(
     ("jury", "judges"),
     [("majority", [FULL, NONE, wild]), ("unanimous", [FULL, HALF, wild]), ("mean", [FULL, FULL, wild])],
 )
-def test_votes_that_are_missing_where_they_matter(jury: str, judges: list[Brain], judge_server: Start) -> None:
+def test_votes_that_are_missing_where_they_matter(jury, judges, judge_server):
     server = judge_server(by_model(**dict(zip("xyz", judges, strict=True))))
     [found] = judged(server, "ground_truth_similarity", SAMPLE, models=("x", "y", "z"), jury=jury)
-    assert isinstance(found.outcome, Failed)
     assert found.outcome.code == "missing_votes"
     assert found.outcome.message.startswith(f"1 of 3 votes are missing; openai/z@127.0.0.1:{server.port}/v1: not_json:")
 
 
-def test_where_the_first_judge_cannot_take_apart_there_is_no_vote(judge_server: Start) -> None:
+def test_where_the_first_judge_cannot_take_apart_there_is_no_vote(judge_server):
     server = judge_server(by_model(x=wild, y=spelled, z=spelled))
     [found] = judged(server, "ground_truth_similarity", SAMPLE, models=("x", "y", "z"))
-    assert isinstance(found.outcome, Failed)
     assert found.outcome.code == "missing_votes"
     assert found.outcome.message.startswith("3 of 3 votes are missing;")
     assert asked_with(server, "answer") == []
 
 
-def test_repeats_compare_anew_and_take_apart_once(judge_server: Start) -> None:
+def test_repeats_compare_anew_and_take_apart_once(judge_server):
     server = judge_server(lambda body: (HALF if body["seed"] == 1 else FULL)(body))
     [found] = judged(server, "ground_truth_similarity", SAMPLE, repeats=3)
     assert (found.values["similarity"], found.values["spread"]) == (0.5, 0.25)
@@ -506,7 +498,7 @@ def test_repeats_compare_anew_and_take_apart_once(judge_server: Start) -> None:
         ({"judges": ("openai/n", "openai/m"), "jury": "mean"}, "openai/n,openai/m", "|jury:mean|repeats:1"),
     ],
 )
-def test_signatures(options: Mapping[str, Any], judge: str, jury: str) -> None:
+def test_signatures(options, judge, jury):
     [metric] = create(["ground_truth_similarity"], dict(judge=JudgeOptions(**options)))
     prompts = f"{DECOMPOSE.version},{MATCH.version}"
     expected = f"ground_truth_similarity|v1|judge:{judge}|prompt:{prompts}|parser:1|t:0|seed:0{jury}|blank:zero"

@@ -3,8 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
@@ -17,7 +16,7 @@ from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.reply import ReplyScore, read_scores
 from answerkey.metrics_core.llm.request import CallFailed
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline
-from tests.judge_server import Body, JudgeServer, Reply, data_of
+from tests.judge_server import JudgeServer, Reply, data_of
 from tests.metrics_core.judges.measuring import judged
 
 Start = Callable[..., JudgeServer]
@@ -37,18 +36,18 @@ PARSER += ["not_object", "no_score_fields", "empty_reply", "scored"]
 BERN = Sample("1", "It is Bern.", ["Bern"], "What is the capital of Switzerland?")
 
 
-def golden(shared: Path, part: str) -> list[dict[str, Any]]:
-    cases: list[dict[str, Any]] = json.loads((shared / "golden" / "meaning_match.json").read_text("utf-8"))[part]
+def golden(shared, part):
+    cases = json.loads((shared / "golden" / "meaning_match.json").read_text("utf-8"))[part]
     return cases
 
 
-def says(verdict: str, rule: str = "factual_equivalence", reference: object = None, **more: object) -> str:
+def says(verdict, rule="factual_equivalence", reference=None, **more):
     """A judge's reply."""
     reply = {"reason": f"Because of {rule}.", "reference": reference, "rule": rule, "verdict": verdict, **more}
     return json.dumps(reply)
 
 
-def by_model(**replies: str) -> Callable[[Body], str]:
+def by_model(**replies):
     """A brain for several judges: each model always gives the same verdict."""
     return lambda body: replies[body["model"]]
 
@@ -56,7 +55,7 @@ def by_model(**replies: str) -> Callable[[Body], str]:
 # The document
 
 
-def examiner(body: Body) -> str:
+def examiner(body):
     """Finds the example by its question, reference and answer."""
     data = data_of(body)
     known = {(question, reference, answer): (verdict, rule) for question, reference, answer, verdict, rule in DOCUMENT}
@@ -65,7 +64,7 @@ def examiner(body: Body) -> str:
     return says(verdict, rule, reference["number"] if verdict == "match" else None)
 
 
-def test_the_documents_examples(judge_server: Start) -> None:
+def test_the_documents_examples(judge_server):
     server = judge_server(examiner)
     samples = [Sample(str(n), answer, [right], question) for n, (question, right, answer, *_) in enumerate(DOCUMENT)]
     found = judged(server, "meaning_match", *samples)
@@ -79,14 +78,14 @@ def test_the_documents_examples(judge_server: Start) -> None:
     assert server.n_requests == len(DOCUMENT)
 
 
-def test_the_documents_examples_are_the_golden_ones(shared: Path) -> None:
+def test_the_documents_examples_are_the_golden_ones(shared):
     cases = golden(shared, "judgement")
     assert [(c["input"], c["ground_truth"], c["output"], c["score"]) for c in cases] == [
         (question, right, answer, verdict == "match") for question, right, answer, verdict, _ in DOCUMENT
     ]
 
 
-def test_the_whole_request(judge_server: Start) -> None:
+def test_the_whole_request(judge_server):
     server = judge_server(lambda _: says("match", "alias", 2))
     sample = Sample("1", "The UN.", ["UNO", " ", "United Nations"], "Who met?", facts=["not sent"])
     [found] = judged(server, "meaning_match", sample)
@@ -107,7 +106,7 @@ def test_the_whole_request(judge_server: Start) -> None:
     assert found.details["reference"] == 2, "the index among all references, the blank one included"
 
 
-def test_answers_known_to_be_wrong_are_asked_about_with_a_prompt_of_their_own(judge_server: Start) -> None:
+def test_answers_known_to_be_wrong_are_asked_about_with_a_prompt_of_their_own(judge_server):
     server = judge_server(lambda _: says("mismatch"))
     asked = "Which is denser?"
     sample = Sample("1", "Vapor.", ["Air."], asked, incorrect_references=["Water vapor.", " ", "Both."])
@@ -126,7 +125,7 @@ def test_answers_known_to_be_wrong_are_asked_about_with_a_prompt_of_their_own(ju
     assert PROMPT_WITH_WRONG.version == "c265dd"
 
 
-def test_the_offline_judge_names_the_wrong_answer_that_the_answer_says() -> None:
+def test_the_offline_judge_names_the_wrong_answer_that_the_answer_says():
     about = ("Which is denser, water vapor or air?", ["Air is denser than water vapor."])
     samples = [
         Sample(str(i), answer, about[1], about[0], incorrect_references=["", "Water vapor is denser than air."])
@@ -151,10 +150,10 @@ def test_the_offline_judge_names_the_wrong_answer_that_the_answer_says() -> None
         ("refusal", "factual_equivalence hedging"),
     ],
 )
-def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict: str, rules: str) -> None:
+def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict, rules):
     every = get_args(Guideline)
 
-    def brain(body: Body) -> str:
+    def brain(body):
         return says(verdict, data_of(body)["answer"], 1)
 
     with JudgeServer(brain) as server:
@@ -171,14 +170,14 @@ def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict: str, 
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     """The client retries an empty reply at once: six calls in all."""
     monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
 
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("index", range(len(PARSER)))
-def test_golden_parser(index: int, shared: Path, judge_server: Start) -> None:
+def test_golden_parser(index, shared, judge_server):
     case, expected = golden(shared, "parser")[index], PARSER[index]
     if expected is None:
         assert len(case["declared"]) == 2
@@ -193,26 +192,25 @@ def test_golden_parser(index: int, shared: Path, judge_server: Start) -> None:
         assert found.reason == case.get("reason", "r")
         assert server.n_requests == 1
     else:
-        assert isinstance(found.outcome, Failed)
         assert found.outcome.code == expected
         # One repair; an empty reply cannot be repaired.
         assert server.n_requests == found.outcome.attempts == (3 if expected == "empty_reply" else 2)
 
 
 @pytest.mark.parametrize("index", [n for n, code in enumerate(PARSER) if code not in ("scored", None, "empty_reply")])
-def test_golden_replies_that_a_repair_mends(index: int, shared: Path, judge_server: Start) -> None:
+def test_golden_replies_that_a_repair_mends(index, shared, judge_server):
     reply = golden(shared, "parser")[index]["reply"]
     server = judge_server(lambda body: says("match", reference=1) if len(body["messages"]) > 2 else reply)
     [found] = judged(server, "meaning_match", BERN)
     assert (found.values, server.n_requests) == ({"match": 1.0}, 2)
 
 
-def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, ReplyScore]:
+def read_over_http(server, declared):
     """The reply of a server as `read_scores` reads it, by way of the client."""
     options = JudgeOptions(judges=(f"openai/m@{server.url}",))
     [(judge, _)] = options.jurors()
 
-    async def ask() -> dict[str, ReplyScore]:
+    async def ask():
         async with runtime.connect(NO_ACCESS, options.limits, "judge", lambda: check(options)) as client:
             asked = request(PROMPT, {"answer": "a"}, judge, 0, options)
             return await client.ask(judge, asked, lambda reply: read_scores(reply, declared), Bill())
@@ -222,7 +220,7 @@ def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, ReplyS
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("index", range(len(PARSER)))
-def test_golden_parser_with_the_declared_names(index: int, shared: Path, judge_server: Start) -> None:
+def test_golden_parser_with_the_declared_names(index, shared, judge_server):
     case = golden(shared, "parser")[index]
     server = judge_server(lambda _: case["reply"])
     status = case.get("status")
@@ -238,7 +236,7 @@ def test_golden_parser_with_the_declared_names(index: int, shared: Path, judge_s
     assert server.n_requests == 1
 
 
-def test_three_declared_scores_of_one_reply(judge_server: Start) -> None:
+def test_three_declared_scores_of_one_reply(judge_server):
     reply = '{"tone": {"score": 5}, "Length": {"score": 4.0, "reason": ["a", "b"]}, "SAFE": {"score": false}}'
     scores = read_over_http(judge_server(lambda _: reply), ["Tone", "Length", "Safe"])
     assert scores == {
@@ -249,14 +247,13 @@ def test_three_declared_scores_of_one_reply(judge_server: Start) -> None:
 
 
 @pytest.mark.parametrize("index", range(6))
-def test_golden_extraction(index: int, shared: Path, judge_server: Start) -> None:
+def test_golden_extraction(index, shared, judge_server):
     case = golden(shared, "extraction")[index]
     server = judge_server(lambda _: case["reply"])
     [found] = judged(server, "meaning_match", BERN)
     if case["ok"]:
         assert (found.values, found.reason, server.n_requests) == ({"match": 1.0}, "a", 1)
         return
-    assert isinstance(found.outcome, Failed)
     expected = ("not_json", 2) if "NaN" in case["reply"] else ("conflict", 1)
     assert (found.outcome.code, server.n_requests) == expected, "a conflict is never repaired"
 
@@ -272,7 +269,7 @@ def test_golden_extraction(index: int, shared: Path, judge_server: Start) -> Non
         says("match", "alias", 1) + "\nOnce more: " + json.dumps(json.loads(says("match", "alias", 1)), sort_keys=True),
     ],
 )
-def test_a_verdict_in_other_clothes(reply: str, judge_server: Start) -> None:
+def test_a_verdict_in_other_clothes(reply, judge_server):
     server = judge_server(lambda _: reply)
     [found] = judged(server, "meaning_match", BERN)
     assert (found.values, found.details["rule"], server.n_requests) == ({"match": 1.0}, "alias", 1)
@@ -286,7 +283,7 @@ RULES = "rule must be one of factual_equivalence, alias, formatting, extra_conte
     ("reply", "code", "message"),
     [
         (says("correct"), "unreadable", ONE_OF),
-        (says(["match"]), "unreadable", ONE_OF),  # type: ignore[arg-type]
+        (says(["match"]), "unreadable", ONE_OF),
         (says("match", "same_fact", 1), "unreadable", RULES),
         ('{"reason": "r", "verdict": "mismatch"}', "unreadable", RULES),
         (says("mismatch", score=True), "inconsistent", "score and the verdict mismatch say different things"),
@@ -297,9 +294,7 @@ RULES = "rule must be one of factual_equivalence, alias, formatting, extra_conte
         ('{"score": null}', "null", "the score must be true or false"),
     ],
 )
-def test_what_fails_after_one_repair_that_shows_the_error(
-    reply: str, code: str, message: str, judge_server: Start
-) -> None:
+def test_what_fails_after_one_repair_that_shows_the_error(reply, code, message, judge_server):
     server = judge_server(lambda _: reply)
     [found] = judged(server, "meaning_match", BERN)
     assert found.outcome == Failed(code, message, 2)
@@ -317,28 +312,28 @@ def test_what_fails_after_one_repair_that_shows_the_error(
 
 
 @pytest.mark.parametrize("number", [2, 2.0])
-def test_a_number_is_a_number_with_or_without_a_point(number: float, judge_server: Start) -> None:
+def test_a_number_is_a_number_with_or_without_a_point(number, judge_server):
     server = judge_server(lambda _body: says("match", reference=number))
     [found] = judged(server, "meaning_match", Sample("1", "a", ["b", "c", "d"], "q"))
     assert (found.details["reference"], server.n_requests) == (1, 1)
 
 
 @pytest.mark.parametrize("number", [0, 4, True, 1.5, "1", None, [1]])
-def test_a_match_with_a_reference_that_was_not_sent_is_no_verdict(number: object, judge_server: Start) -> None:
+def test_a_match_with_a_reference_that_was_not_sent_is_no_verdict(number, judge_server):
     server = judge_server(lambda _: says("match", "alias", number))
     [found] = judged(server, "meaning_match", Sample("1", "a", ["b", "c", "d"], "q"))
     message = "reference must be the number of the reference that matched, 1 to 3"
     assert found.outcome == Failed("inconsistent", message, 2)
 
 
-def finds_it(body: Body) -> str:
+def finds_it(body):
     """An honest judge: an answer that holds a reference matches it."""
     data = data_of(body)
     matching = [one["number"] for one in data["references"] if one["text"] in data["answer"]]
     return says("match", reference=matching[0]) if matching else says("mismatch")
 
 
-def test_neither_the_order_of_references_nor_that_of_rows_changes_a_value(judge_server: Start) -> None:
+def test_neither_the_order_of_references_nor_that_of_rows_changes_a_value(judge_server):
     server = judge_server(finds_it)
     answers = {"in Bern": 1.0, "in Basel": 0.0, "in Genf": 1.0}
     texts = ["Bern", "", "Genf", "Bonn"]
@@ -353,7 +348,7 @@ def test_neither_the_order_of_references_nor_that_of_rows_changes_a_value(judge_
                 assert index is None or order[index] in one.sample_id
 
 
-def test_no_judge_is_asked_where_nothing_needs_asking(judge_server: Start) -> None:
+def test_no_judge_is_asked_where_nothing_needs_asking(judge_server):
     server = judge_server(lambda _: "nobody asks")
     samples = [
         Sample("blank", " \u200b", ["x"], "q"),
@@ -400,14 +395,13 @@ YES, NO, NONSENSE = says("match", "alias", 1), says("mismatch"), "I would rather
         ("majority", [NONSENSE, NONSENSE], "missing_votes"),
     ],
 )
-def test_juries(jury: str, votes: list[str], expected: tuple[float, float] | str, judge_server: Start) -> None:
+def test_juries(jury, votes, expected, judge_server):
     models = tuple("abc"[: len(votes)])
     server = judge_server(by_model(**dict(zip(models, votes, strict=True))))
     [found] = judged(server, "meaning_match", BERN, models=models, jury=jury)
     n_nonsense = votes.count(NONSENSE)
     assert server.n_requests == len(votes) + n_nonsense
     if isinstance(expected, str):
-        assert isinstance(found.outcome, Failed)
         message = {
             "tie": "1 of 2 votes are yes",
             "missing_votes": f"{n_nonsense} of {len(votes)} votes are missing; openai/",
@@ -424,7 +418,7 @@ def test_juries(jury: str, votes: list[str], expected: tuple[float, float] | str
     assert [row["reason"].startswith("not_json: ") for row in rows] == [vote == NONSENSE for vote in votes]
 
 
-def test_repeats_are_other_requests_with_other_seeds_and_show_their_spread(judge_server: Start) -> None:
+def test_repeats_are_other_requests_with_other_seeds_and_show_their_spread(judge_server):
     server = judge_server(lambda body: NO if body["seed"] == 1 else YES)
     [found] = judged(server, "meaning_match", BERN, repeats=3)
     assert found.values == {"match": 1.0, "spread": 1.0}
@@ -433,7 +427,7 @@ def test_repeats_are_other_requests_with_other_seeds_and_show_their_spread(judge
     assert len(set(found.requests)) == 3
 
 
-def test_a_reply_that_was_paid_for_is_not_asked_for_again(judge_server: Start, tmp_path: Path) -> None:
+def test_a_reply_that_was_paid_for_is_not_asked_for_again(judge_server, tmp_path):
     server = judge_server(finds_it)
     samples = [BERN, Sample("2", "It is Bonn.", ["Bern"], BERN.question)]
     first = judged(server, "meaning_match", *samples, ledger=str(tmp_path))
@@ -448,7 +442,7 @@ def test_a_reply_that_was_paid_for_is_not_asked_for_again(judge_server: Start, t
     assert (server.n_requests, more.from_ledger, len(more.requests)) == (3, False, 2)
 
 
-def test_samples_that_ask_the_same_are_asked_once(judge_server: Start) -> None:
+def test_samples_that_ask_the_same_are_asked_once(judge_server):
     server = judge_server(finds_it, latency=0.05)
     samples = [Sample(str(n), BERN.answer, BERN.references, BERN.question) for n in range(20)]
     found = judged(server, "meaning_match", *samples)
@@ -456,7 +450,7 @@ def test_samples_that_ask_the_same_are_asked_once(judge_server: Start) -> None:
     assert (server.n_requests, sum(one.usage.tokens_in > 0 for one in found)) == (1, 1)
 
 
-def test_usage_is_what_all_calls_of_a_sample_took(judge_server: Start) -> None:
+def test_usage_is_what_all_calls_of_a_sample_took(judge_server):
     replies = {2: Reply("?", prompt_tokens=100, completion_tokens=5), 4: Reply(YES, "stop", 130, 20)}
     server = judge_server(lambda body: replies[len(body["messages"])])
     [found] = judged(server, "meaning_match", BERN)
@@ -481,14 +475,14 @@ def test_usage_is_what_all_calls_of_a_sample_took(judge_server: Start) -> None:
         ),
     ],
 )
-def test_signatures(options: JudgeOptions, signature: str) -> None:
+def test_signatures(options, signature):
     [metric] = create(["meaning_match"], dict(judge=options))
     assert metric.signature == f"meaning_match|v1|judge:{signature.replace(':P', f':{PROMPT.version}')}"
     [other] = create(["meaning_match"], dict(judge=options, blank_answer="undefined"))
     assert other.signature == metric.signature.replace("blank:zero", "blank:undefined")
 
 
-def test_what_changes_no_number_is_in_no_signature() -> None:
+def test_what_changes_no_number_is_in_no_signature():
     plain = dict(judge=JudgeOptions(judges=("openai/m",)))
     limited = JudgeOptions(judges=("openai/m",), concurrency=3, timeout_s=1, deadline_s=2, max_calls=1)
     other = dict(judge=limited, access=Access("sk-1", run="r"))

@@ -26,7 +26,7 @@ VOCABULARY = [
 
 
 @st.composite
-def prose(draw: st.DrawFn) -> tuple[str, list[str]]:
+def prose(draw):
     """An answer and references of a few words in common, in several scripts."""
     vocabulary = st.sampled_from(draw(st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=8)))
     text = st.builds(
@@ -36,7 +36,7 @@ def prose(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 
 @st.composite
-def soup(draw: st.DrawFn) -> tuple[str, list[str]]:
+def soup(draw):
     """Mostly punctuation, with a reference near the answer now and then."""
     piece = st.sampled_from([*"ab1 .,-&;'\"<>$%/", "&amp;", "&quot;", "&lt;", "<skipped>", "1.5", ".5", "a-b"])
     text = st.lists(piece | PRINTABLE, max_size=16).map("".join)
@@ -45,14 +45,14 @@ def soup(draw: st.DrawFn) -> tuple[str, list[str]]:
     return answer, references
 
 
-def value(metric: str, answer: str, references: list[str]) -> dict[str, float]:
+def value(metric, answer, references):
     """The values of one metric, for a sample that has some."""
     [measurement] = evaluate([Sample("1", answer, references)], [metric])
     assert measurement.status == "scored", measurement.reason
     return dict(measurement.values)
 
 
-def usable(references: list[str]) -> list[str]:
+def usable(references):
     found = [reference for reference in references if normalise(reference)]
     assume(found)
     return found
@@ -61,11 +61,11 @@ def usable(references: list[str]) -> list[str]:
 class OurTokenizer(Tokenizer):
     """Our words for rouge-score."""
 
-    def tokenize(self, text: str) -> list[str]:
+    def tokenize(self, text):
         return list(words(text))
 
 
-def rouge_scores(answer: str, references: list[str], tokenizer: Tokenizer) -> dict[str, float]:
+def rouge_scores(answer, references, tokenizer):
     scorer = RougeScorer(["rougeL"], tokenizer=tokenizer)
     scores = [scorer.score(reference, answer)["rougeL"] for reference in references]
     best = max(scores, key=lambda score: (score.fmeasure, score.recall, score.precision))
@@ -74,7 +74,7 @@ def rouge_scores(answer: str, references: list[str], tokenizer: Tokenizer) -> di
 
 @many
 @given(prose() | soup())
-def test_rouge_l_is_rouge_scores_on_our_words(case: tuple[str, list[str]]) -> None:
+def test_rouge_l_is_rouge_scores_on_our_words(case):
     answer, references = case[0], usable(case[1])
     # A text without a word has no subsequence; that it equals itself is our addition.
     assume(words(answer))
@@ -85,7 +85,7 @@ def test_rouge_l_is_rouge_scores_on_our_words(case: tuple[str, list[str]]) -> No
 
 @many
 @given(*[st.text("abc019 ", min_size=1, max_size=30).filter(str.strip)] * 2)
-def test_rouge_l_is_rouge_scores_own_on_lower_case_ascii(answer: str, reference: str) -> None:
+def test_rouge_l_is_rouge_scores_own_on_lower_case_ascii(answer, reference):
     assert list(words(answer)) == DefaultTokenizer(use_stemmer=False).tokenize(answer)
     assert value("rouge_l", answer, [reference]) == pytest.approx(
         rouge_scores(answer, [reference], DefaultTokenizer(use_stemmer=False)), **exactly
@@ -93,7 +93,7 @@ def test_rouge_l_is_rouge_scores_own_on_lower_case_ascii(answer: str, reference:
 
 
 @pytest.mark.parametrize("alphabet", [2, 30, 2000])
-def test_rouge_l_of_long_texts(alphabet: int) -> None:
+def test_rouge_l_of_long_texts(alphabet):
     rng = random.Random(alphabet)
     vocabulary = [f"w{i}" for i in range(alphabet)]
     for size in (63, 64, 65, 400):
@@ -103,7 +103,7 @@ def test_rouge_l_of_long_texts(alphabet: int) -> None:
         )
 
 
-def overlap(answer: str, reference: str) -> tuple[float, float, float]:
+def overlap(answer, reference):
     """F1, recall and precision of two bags of words, by the book."""
     given_, expected = Counter(words(answer)), Counter(words(reference))
     common = sum((given_ & expected).values())
@@ -114,7 +114,7 @@ def overlap(answer: str, reference: str) -> tuple[float, float, float]:
 
 @many
 @given(prose() | soup())
-def test_token_overlap_is_the_overlap_of_bags_of_words(case: tuple[str, list[str]]) -> None:
+def test_token_overlap_is_the_overlap_of_bags_of_words(case):
     answer, references = case[0], usable(case[1])
     assume(words(answer))
     f1, recall, precision = max(overlap(answer, reference) for reference in references)
@@ -129,7 +129,7 @@ def test_token_overlap_is_the_overlap_of_bags_of_words(case: tuple[str, list[str
 @example(("a", ["a b c d e", "a a"]))
 @example(("&amp; &quot;a&quot;", ['& "a"']))
 @example(("<skipped>", ["<skipped> a"]))
-def test_bleu_is_sacrebleus_on_ascii(case: tuple[str, list[str]]) -> None:
+def test_bleu_is_sacrebleus_on_ascii(case):
     answer, references = case[0], usable(case[1])
     assume(normalise(answer))
     oracle = BLEU(lowercase=True, effective_order=True).sentence_score(answer, references).score / 100
@@ -140,7 +140,7 @@ def test_bleu_is_sacrebleus_on_ascii(case: tuple[str, list[str]]) -> None:
 
 @many
 @given(prose())
-def test_bleu_is_sacrebleus_on_our_tokens_in_every_script(case: tuple[str, list[str]]) -> None:
+def test_bleu_is_sacrebleus_on_our_tokens_in_every_script(case):
     answer, references = case[0], usable(case[1])
     assume(normalise(answer))
     cut, *split_references = (bleu_tokens(normalise(text)) for text in (answer, *references))
@@ -158,20 +158,20 @@ def test_bleu_is_sacrebleus_on_our_tokens_in_every_script(case: tuple[str, list[
         ("it's 1,000.5-6", "it's 1,000.5 - 6"),
     ],
 )
-def test_what_bleu_counts(text: str, tokens: str) -> None:
+def test_what_bleu_counts(text, tokens):
     assert bleu_tokens(normalise(text)) == tokens
 
 
 @settings(max_examples=1500)
 @given(st.lists(st.sampled_from([*"ab19.,-&;'\" <>$%/é", "&amp;", "&lt", "<skipped>", "-\n"]) | PRINTABLE).map("".join))
-def test_the_short_way_to_13a_tokens_ends_where_sacrebleus_does(text: str) -> None:
+def test_the_short_way_to_13a_tokens_ends_where_sacrebleus_does(text):
     normalised = normalise(text)
     assert bleu_tokens(normalised).split() == Tokenizer13a()(normalised).split()
 
 
 @many
 @given(prose() | soup())
-def test_chrf_is_sacrebleus(case: tuple[str, list[str]]) -> None:
+def test_chrf_is_sacrebleus(case):
     answer, references = case[0], usable(case[1])
     assume(normalise(answer))
     normalised, *normalised_references = map(normalise, [answer, *references])
@@ -186,7 +186,7 @@ def test_chrf_is_sacrebleus(case: tuple[str, list[str]]) -> None:
 
 
 @pytest.mark.parametrize("alphabet", ["ab ", "abcdef gh", "aж日é "])
-def test_chrf_of_many_long_and_repetitive_references_is_sacrebleus_to_the_last_bit(alphabet: str) -> None:
+def test_chrf_of_many_long_and_repetitive_references_is_sacrebleus_to_the_last_bit(alphabet):
     rng = random.Random(alphabet)
     for size in (5, 60, 700):
         texts = [normalise("".join(rng.choices(alphabet, k=size))) for _ in range(6)]

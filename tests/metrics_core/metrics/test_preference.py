@@ -8,9 +8,9 @@ from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.probes import known_answers
-from answerkey.metrics_core.measurement import Failed, Measurement
+from answerkey.metrics_core.measurement import Failed
 from answerkey.metrics_core.metrics.preference import Preference
-from tests.judge_server import Body, Brain, JudgeServer, data_of
+from tests.judge_server import JudgeServer, data_of
 from tests.metrics_core.judges.asking import options
 
 RIVALS = {"1": "It is Lyon.", "2": "It is Paris.", "3": "Paris", "4": "", "5": "It is Rome."}
@@ -25,22 +25,22 @@ SAMPLES = [
 ]
 
 
-def say(verdict: str) -> str:
+def say(verdict):
     return json.dumps({"reason": f"I say {verdict}.", "verdict": verdict})
 
 
-def fair(body: Body) -> str:
+def fair(body):
     """Whoever says Paris."""
     right = ["Paris" in data_of(body)[side] for side in ("first", "second")]
     return say("tie" if right[0] == right[1] else "first" if right[0] else "second")
 
 
-def judged(server: JudgeServer, samples: list[Sample] = SAMPLES, **changes: object) -> list[Measurement]:
+def judged(server, samples=SAMPLES, **changes):
     asked = options(server, **changes)
     return Preference(judge=asked.judge, access=asked.access, baseline_answers=RIVALS, against="abc").measure(samples)
 
 
-def test_both_orders_are_asked_and_only_where_there_is_something_to_choose() -> None:
+def test_both_orders_are_asked_and_only_where_there_is_something_to_choose():
     with JudgeServer(fair) as server:
         found = judged(server)
         pairs = [(data_of(one.body)["first"], data_of(one.body)["second"]) for one in server.requests]
@@ -56,12 +56,12 @@ def test_both_orders_are_asked_and_only_where_there_is_something_to_choose() -> 
     assert "|against:abc|blank:zero" in found[0].signature
 
 
-def test_a_judge_that_prefers_the_worse_answers_is_stopped_and_so_is_one_that_the_order_sways() -> None:
+def test_a_judge_that_prefers_the_worse_answers_is_stopped_and_so_is_one_that_the_order_sways():
     pairs = known_answers("preference").items()
     better = {probe.sample.question: probe.sample.answer if probe.most == 1 else other for probe, other in pairs}
 
-    def brain(right: str, wrong: str) -> Brain:
-        def choose(body: Body) -> str:
+    def brain(right, wrong):
+        def choose(body):
             data = data_of(body)
             return say(right if better.get(data["question"], "It is Paris.") == data["first"] else wrong)
 
@@ -84,7 +84,7 @@ def test_a_judge_that_prefers_the_worse_answers_is_stopped_and_so_is_one_that_th
         assert f"gave no verdict on {len(pairs)} of {len(pairs)} probes; the first: order_decided" in str(one.outcome)
 
 
-def test_what_is_set_is_sent() -> None:
+def test_what_is_set_is_sent():
     with JudgeServer(fair) as server:
         judged(server, SAMPLES[:1], temperature=0.7, max_tokens=300, reasoning_effort="low")
         judged(server, SAMPLES[:1])
@@ -101,14 +101,14 @@ def test_what_is_set_is_sent() -> None:
         ({"It is Paris.": "tie", "It is Lyon.": "second"}, "a tie in one order only"),
     ],
 )
-def test_a_pair_that_the_order_decides_has_no_number(verdicts: dict[str, str], why: str) -> None:
+def test_a_pair_that_the_order_decides_has_no_number(verdicts, why):
     with JudgeServer(lambda body: say(verdicts[data_of(body)["first"]])) as server:
         [found] = judged(server, SAMPLES[:1])
     assert found.outcome == Failed("order_decided", why, 2)
 
 
-def test_a_judge_that_cannot_be_read_in_one_order_fails() -> None:
-    def half(body: Body) -> str:
+def test_a_judge_that_cannot_be_read_in_one_order_fails():
+    def half(body):
         return say("first") if data_of(body)["first"] == "It is Paris." else "Whichever."
 
     with JudgeServer(half) as server:
@@ -116,14 +116,14 @@ def test_a_judge_that_cannot_be_read_in_one_order_fails() -> None:
     assert isinstance(found.outcome, Failed)
 
 
-def test_repeats_have_a_spread() -> None:
+def test_repeats_have_a_spread():
     with JudgeServer(fair) as server:
         found = judged(server, SAMPLES[:3], repeats=3)
     assert [found[place].values["spread"] for place in (0, 2)] == [0.0, 0.0]
     assert [one.values["preferred"] for one in found] == [1.0, 0.0, 0.5]
 
 
-def test_it_goes_by_its_name_and_needs_a_language_model() -> None:
+def test_it_goes_by_its_name_and_needs_a_language_model():
     [metric] = create(["better=preference"])
     assert (metric.name, metric.target, metric.headline) == ("better", "preference", "preferred")
     with pytest.raises(UserError, match="preference: the offline judge cannot judge this"):

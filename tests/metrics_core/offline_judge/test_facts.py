@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,11 +66,11 @@ RUSSIAN = [
 
 
 @pytest.mark.parametrize(("text", "question", "facts"), [*CASES, *RUSSIAN])
-def test_a_text_taken_apart(text: str, question: str | None, facts: list[str]) -> None:
+def test_a_text_taken_apart(text, question, facts):
     assert [fact.text for fact in facts_of(text, question)] == facts
 
 
-def test_items_know_that_they_are_items() -> None:
+def test_items_know_that_they_are_items():
     assert [fact.item for fact in facts_of("Amy likes apples and plums. She is nine.")] == [
         "Amy likes apples",
         "plums",
@@ -90,30 +89,30 @@ def test_items_know_that_they_are_items() -> None:
         (None, 0),
     ],
 )
-def test_the_parts_of_a_question(question: str | None, parts: int) -> None:
+def test_the_parts_of_a_question(question, parts):
     assert len(parts_of(question)) == parts
 
 
-def test_questions_that_ask_for_several_things() -> None:
+def test_questions_that_ask_for_several_things():
     assert asks_several("Which two rivers?")
     assert asks_several("Перечислите делители числа 10.")
     assert not asks_several("Who wrote it?")
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=60), st.none() | st.text(max_size=20))
-def test_any_text_can_be_taken_apart_and_no_fact_is_blank(text: str, question: str | None) -> None:
+def test_any_text_can_be_taken_apart_and_no_fact_is_blank(text, question):
     facts = facts_of(text, question)
     assert all(fact.text.strip() for fact in facts)
     assert len({fact.text for fact in facts}) == len(facts)
 
 
 @pytest.mark.parametrize("piece", ["it is, ", "a and b, ", "1) a ", "((((", '"', ", who ", "and ", "A. ", "- a\n"])
-def test_hostile_texts_take_no_longer_than_others(piece: str) -> None:
+def test_hostile_texts_take_no_longer_than_others(piece):
     # Only the beginning of a long text is read, and nothing is looked at twice for every other thing.
     assert len(facts_of(piece * 5_000)) <= 2_000
 
 
-def test_as_many_facts_as_physicians_find(shared: Path) -> None:
+def test_as_many_facts_as_physicians_find(shared):
     """K-QA: answers of physicians, taken apart by physicians. They leave out what does not matter; we cannot."""
     file = shared / "data/kqa_facts/kqa_gold_facts.jsonl"
     if not file.exists():
@@ -127,8 +126,8 @@ def test_as_many_facts_as_physicians_find(shared: Path) -> None:
     assert np.abs(ours - people).mean() < 3.3
 
 
-def test_four_times_as_long_an_enumeration_takes_no_sixteen_times_as_long() -> None:
-    def seconds(n: int) -> float:
+def test_four_times_as_long_an_enumeration_takes_no_sixteen_times_as_long():
+    def seconds(n):
         """The least of three runs, in CPU time."""
         took = []
         for _ in range(3):

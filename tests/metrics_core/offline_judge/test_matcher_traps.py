@@ -21,13 +21,13 @@ FLOORS = {
 """By class: the right verdicts that the matcher had when its model was made, and the traps. More is no defect."""
 
 
-def test_the_share_right_of_each_class() -> None:
+def test_the_share_right_of_each_class():
     samples = [
         Sample(str(i), trap["answer"], trap["references"], trap["question"],
                incorrect_references=trap["incorrect_references"])
         for i, trap in enumerate(TRAPS)
     ]  # fmt: skip
-    right: dict[str, list[bool]] = defaultdict(list)
+    right = defaultdict(list)
     for trap, found in zip(TRAPS, evaluate(samples, ["meaning_match"]), strict=True):
         right[trap["class"]].append((found.values["match"] == 1) is trap["match"])
     assert len(TRAPS) >= 120
@@ -36,7 +36,7 @@ def test_the_share_right_of_each_class() -> None:
     assert worse == {}
 
 
-def test_which_answers_are_judged_together_changes_nothing() -> None:
+def test_which_answers_are_judged_together_changes_nothing():
     """The last digits of an embedding depend on the texts of its batch; verdicts do not."""
     pairs = [
         Pair(trap["question"], trap["answer"], tuple(trap["references"]), tuple(trap["incorrect_references"]))

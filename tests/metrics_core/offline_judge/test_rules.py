@@ -78,24 +78,23 @@ DECIDED = [
 ]
 
 
-def rule_of(question: str, answer: str, reference: str) -> str | None:
+def rule_of(question, answer, reference):
     finding = decide(Case.of(read(question), read(answer), read(reference)))
     return finding.rule if finding else None
 
 
 @pytest.mark.parametrize(("rule", "question", "answer", "reference"), DECIDED)
-def test_a_rule_decides(rule: str, question: str, answer: str, reference: str) -> None:
+def test_a_rule_decides(rule, question, answer, reference):
     assert rule_of(question, answer, reference) == rule
 
 
-def test_every_rule_is_tried_above() -> None:
+def test_every_rule_is_tried_above():
     assert {rule for rule, *_ in DECIDED} == set(get_args(RuleId))
 
 
 @pytest.mark.parametrize(("rule", "question", "answer", "reference"), DECIDED)
-def test_the_verdict_of_a_rule_goes_with_its_kind(rule: str, question: str, answer: str, reference: str) -> None:
+def test_the_verdict_of_a_rule_goes_with_its_kind(rule, question, answer, reference):
     finding = decide(Case.of(read(question), read(answer), read(reference)))
-    assert finding is not None
     assert (finding.verdict == "match") is (rule in FOR_A_MATCH)
     assert not AGAINST_ANSWER & FOR_A_MATCH
 
@@ -127,7 +126,7 @@ def test_the_verdict_of_a_rule_goes_with_its_kind(rule: str, question: str, answ
         ("What fell?", "As an AI I cannot say for sure. However, the Berlin Wall fell in November.", "Rome"),
     ],
 )
-def test_what_no_rule_decides(question: str, answer: str, reference: str) -> None:
+def test_what_no_rule_decides(question, answer, reference):
     assert rule_of(question, answer, reference) is None
 
 
@@ -141,7 +140,7 @@ def test_what_no_rule_decides(question: str, answer: str, reference: str) -> Non
         ("²0s", "90s", "other_date"),
     ],
 )
-def test_marks_and_endless_numbers(answer: str, reference: str, rule: str | None) -> None:
+def test_marks_and_endless_numbers(answer, reference, rule):
     assert rule_of("Which?", answer, reference) == rule
 
 
@@ -155,7 +154,7 @@ ODD_TEXTS = st.builds(str.join, st.sampled_from([" ", "", "; "]), st.lists(ODD, 
 
 @given(ODD_TEXTS, ODD_TEXTS, ODD_TEXTS)
 @settings(max_examples=300)
-def test_no_text_is_too_odd(question: str, answer: str, reference: str) -> None:
+def test_no_text_is_too_odd(question, answer, reference):
     case = Case.of(read(question), read(answer), read(reference))
     values = word_features(case, focus(case.answer, case.reference, case.question), {})
     assert all(math.isfinite(value) for value in values.values())

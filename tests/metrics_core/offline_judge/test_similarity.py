@@ -1,15 +1,10 @@
 """Ground truth similarity by the offline judge: the examples of the document and of its successor, and our own."""
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.metrics_core import Sample, create
-from answerkey.metrics_core.measurement import Measurement
-from answerkey.metrics_core.metric import Metric
 
 FRANCE = "What is the capital of France, and what is the primary language spoken there?"
 BOTH = "The capital of France is Paris, and the primary spoken language is French."
@@ -67,19 +62,17 @@ OWN = [
 
 
 @pytest.fixture(scope="module")
-def metric() -> Metric:
+def metric():
     [made] = create(["ground_truth_similarity"])
     return made
 
 
-def measured(
-    metric: Metric, question: str | None, references: str | list[str], answer: str, **more: Any
-) -> Measurement:
+def measured(metric, question, references, answer, **more):
     [found] = metric.measure([Sample("1", answer, references, question, **more)])
     return found
 
 
-def expected(n_reference: int, n_answer: int, matched: int) -> Mapping[str, float]:
+def expected(n_reference, n_answer, matched):
     """The arithmetic of the document's table."""
     return {
         "similarity": matched / max(n_reference, n_answer),
@@ -90,7 +83,7 @@ def expected(n_reference: int, n_answer: int, matched: int) -> Mapping[str, floa
 
 
 @pytest.mark.parametrize(("question", "reference", "answer", "counts"), [*DOCUMENT, *OWN])
-def test_examples(metric: Metric, question: str, reference: str, answer: str, counts: tuple[int, int, int]) -> None:
+def test_examples(metric, question, reference, answer, counts):
     found = measured(metric, question, reference, answer)
     details = found.details
     assert (details["n_reference"], details["n_answer"], details["n_matched"]) == counts, details["facts"]
@@ -98,7 +91,7 @@ def test_examples(metric: Metric, question: str, reference: str, answer: str, co
     assert details["abstained"] == (counts[1] == 0)
 
 
-def test_a_wrong_value_in_the_same_slot_is_a_contradiction_and_another_item_is_none(metric: Metric) -> None:
+def test_a_wrong_value_in_the_same_slot_is_a_contradiction_and_another_item_is_none(metric):
     french = measured(metric, FRANCE, BOTH, DOCUMENT[2][2])
     assert french.reason == "1 of 2 facts match, 1 contradicted"
     assert [(row["id"], row["status"], row["with"]) for row in french.details["facts"]] == [
@@ -111,7 +104,7 @@ def test_a_wrong_value_in_the_same_slot_is_a_contradiction_and_another_item_is_n
     assert measured(metric, ARCHIE, *DOCUMENT[6][1:3]).reason == "0 of 1 facts match"
 
 
-def test_facts_that_the_sample_brings_are_used_as_they_are(metric: Metric) -> None:
+def test_facts_that_the_sample_brings_are_used_as_they_are(metric):
     facts = ["Amy likes apples.", "Amy likes apples and pears.", " "]
     found = measured(metric, AMY, "whatever", "Amy likes apples.", facts=facts)
     assert found.details["reference"] is None
@@ -125,12 +118,12 @@ def test_facts_that_the_sample_brings_are_used_as_they_are(metric: Metric) -> No
     assert none.values["similarity"] == 1.0
 
 
-def test_the_best_reference_counts_and_all_similarities_are_kept(metric: Metric) -> None:
+def test_the_best_reference_counts_and_all_similarities_are_kept(metric):
     found = measured(metric, AMY, ["pears", "", "apples and pears"], "Amy likes apples and pears, too.")
     assert (found.details["reference"], found.details["similarities"]) == (2, [0.5, 1.0])
 
 
-def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric: Metric) -> None:
+def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric):
     found = measured(metric, "Where was it held?", "Russia", "It was held in Russia from June to July.")
     assert [(row["fact"], row["status"]) for row in found.details["facts"]] == [
         ("Russia", "matched"),
@@ -141,18 +134,18 @@ def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric: 
     assert measured(metric, AMY, "apples", "red apples").values["similarity"] == 0.0
 
 
-def test_texts_without_facts_are_undefined(metric: Metric) -> None:
+def test_texts_without_facts_are_undefined(metric):
     found = measured(metric, "Who?", "I do not know.", "Sorry, I cannot say.")
     assert (found.status, found.reason) == ("undefined", "no facts: neither the answer nor a reference states one")
 
 
-def test_the_signature_names_the_judge_and_the_grammar(metric: Metric) -> None:
+def test_the_signature_names_the_judge_and_the_grammar(metric):
     name, version, judge, grammar, blank = metric.signature.split("|")
     assert (name, version, grammar, blank) == ("ground_truth_similarity", "v1", "grammar:2", "blank:zero")
     assert judge.startswith("judge:offline@")
 
 
-def test_the_examples_of_the_golden_file(metric: Metric, shared: Path) -> None:
+def test_the_examples_of_the_golden_file(metric, shared):
     golden = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))
     assert len(golden["ground_truth_similarity"]) == 8
     question = reference = ""
@@ -165,7 +158,7 @@ def test_the_examples_of_the_golden_file(metric: Metric, shared: Path) -> None:
         assert (found.details["n_reference"], found.details["n_matched"]) == (case["n_ref"], case["matched"])
 
 
-def test_the_arithmetic_of_the_golden_file(metric: Metric, shared: Path) -> None:
+def test_the_arithmetic_of_the_golden_file(metric, shared):
     """Every row of the table, with fruits for facts: the first ones are in both texts."""
     for row in json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))["arithmetic"]:
         n_ref, n_answer, matched = row["n_ref"], row["n_resp"], row["matched"]
@@ -175,7 +168,7 @@ def test_the_arithmetic_of_the_golden_file(metric: Metric, shared: Path) -> None
         assert found.values.get("similarity") == (None if row["gts"] is None else pytest.approx(row["gts"])), row
 
 
-def test_the_first_two_hundred_facts_of_a_text_are_compared_and_that_is_out_of_depth(metric: Metric) -> None:
+def test_the_first_two_hundred_facts_of_a_text_are_compared_and_that_is_out_of_depth(metric):
     many = "; ".join(f"book {number}" for number in range(1, 300))
     details = measured(metric, "Which books are there?", many, f"{many}; book 300").details
     assert (details["n_reference"], details["n_answer"], details["n_matched"]) == (200, 200, 200)

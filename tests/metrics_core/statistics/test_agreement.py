@@ -1,9 +1,6 @@
 """A judge against labels: by hand, against published formulas, under symmetries, and the coverage of each interval."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,37 +9,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.statistics.agreement import (
-    Agreement,
     Confusion,
     agreement,
     auroc,
     best_threshold,
     confusion,
 )
-from answerkey.metrics_core.statistics.intervals import Estimate, Interval, clopper_pearson, paired_proportions
+from answerkey.metrics_core.statistics.intervals import Estimate, clopper_pearson, paired_proportions
 from tests.metrics_core.statistics.simulations import cells, held
 
 COUNTS = st.tuples(*[st.integers(0, 12)] * 4).filter(any)
 
 
-def rows_of(counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def rows_of(counts):
     """Verdicts and labels with these counts of (1, 1), (1, 0), (0, 1), (0, 0)."""
     return np.repeat([1.0, 1.0, 0.0, 0.0], counts), np.repeat([1.0, 0.0, 1.0, 0.0], counts)
 
 
-def kappa_of(p: np.ndarray) -> float:
+def kappa_of(p):
     verdict, label = p[0] + p[1], p[0] + p[2]
     chance = verdict * label + (1 - verdict) * (1 - label)
     return float((p[0] + p[3] - chance) / (1 - chance))
 
 
-def ac1_of(p: np.ndarray) -> float:
+def ac1_of(p):
     share = (2 * p[0] + p[1] + p[2]) / 2
     chance = 2 * share * (1 - share)
     return float((p[0] + p[3] - chance) / (1 - chance))
 
 
-def by_delta_method(statistic: Callable[[np.ndarray], float], counts: tuple[int, ...]) -> float:
+def by_delta_method(statistic, counts):
     """The standard error of a statistic of four shares, by numeric derivatives and the multinomial's covariance."""
     n = sum(counts)
     p = np.array(counts) / n
@@ -50,7 +46,7 @@ def by_delta_method(statistic: Callable[[np.ndarray], float], counts: tuple[int,
     return math.sqrt((slope**2 @ p - (slope @ p) ** 2) / n)
 
 
-def by_fleiss(counts: tuple[int, ...]) -> float:
+def by_fleiss(counts):
     """Kappa's standard error as Fleiss, Cohen and Everitt (1969) write it."""
     n = sum(counts)
     p = np.array(counts).reshape(2, 2) / n
@@ -62,22 +58,20 @@ def by_fleiss(counts: tuple[int, ...]) -> float:
     return math.sqrt((total - (kappa - chance * (1 - kappa)) ** 2) / n) / (1 - chance)
 
 
-def on_log_scale(value: float, error: float, n: int) -> tuple[float, float]:
+def on_log_scale(value, error, n):
     margin = scipy.stats.t.ppf(0.975, n - 1) * error * math.sqrt(n / (n - 1)) / (1 - value)
     return 1 - (1 - value) * math.exp(margin), 1 - (1 - value) * math.exp(-margin)
 
 
-def interval_of(estimate: Estimate | None) -> Interval:
-    assert estimate is not None
+def interval_of(estimate):
     assert estimate.interval is not None
     return estimate.interval
 
 
-def test_the_textbook_case() -> None:
+def test_the_textbook_case():
     found = agreement(*rows_of((20, 5, 10, 15)))
     assert found.confusion == Confusion(20, 5, 10, 15)
     assert (found.n, found.base_rate) == (50, 0.6)
-    assert found.kappa is not None
     assert found.kappa.value == pytest.approx(0.4)
     assert found.accuracy == Estimate(0.7, clopper_pearson(35, 50))
     assert found.sensitivity == Estimate(pytest.approx(20 / 30), clopper_pearson(20, 30))
@@ -85,31 +79,29 @@ def test_the_textbook_case() -> None:
     assert found.bias == Estimate(pytest.approx(-0.1), paired_proportions(5, 10, 50))
 
 
-def test_gwets_own_case_where_kappa_fails() -> None:
+def test_gwets_own_case_where_kappa_fails():
     found = agreement(*rows_of((118, 5, 2, 0)))
-    assert found.kappa is not None
     assert found.kappa.value == pytest.approx(-0.0234, abs=1e-4)
     assert found.ac1.value == pytest.approx(0.9408, abs=1e-4)
 
 
 @given(COUNTS)
-def test_confusion_counts_are_counted(counts: tuple[int, ...]) -> None:
+def test_confusion_counts_are_counted(counts):
     assert confusion(*rows_of(counts)) == counts
 
 
 @given(st.tuples(*[st.integers(1, 30)] * 4))
-def test_kappas_and_ac1s_errors_are_the_published_ones(counts: tuple[int, ...]) -> None:
+def test_kappas_and_ac1s_errors_are_the_published_ones(counts):
     n, found = sum(counts), agreement(*rows_of(counts))
     assert by_fleiss(counts) == pytest.approx(by_delta_method(kappa_of, counts), rel=1e-4)
     for estimate, error in ((found.kappa, by_fleiss(counts)), (found.ac1, by_delta_method(ac1_of, counts))):
         interval = interval_of(estimate)
-        assert estimate is not None
         assert interval.method == "delta-log-t"
         low, high = on_log_scale(estimate.value, error, n)
         assert (interval.low, interval.high) == pytest.approx((max(-1, low), min(1, high)), abs=1e-4)
 
 
-def numbers_of(found: Agreement) -> list[float]:
+def numbers_of(found):
     """Everything that does not change when rows are reordered, in one list; -9 for what is not there."""
     estimates = (found.accuracy, found.kappa, found.ac1, found.sensitivity, found.specificity, found.bias)
     values = [-9.0 if e is None else e.value for e in estimates]
@@ -122,11 +114,11 @@ ROWS = st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from("abcdef"
 
 @pytest.mark.parametrize("clustered", [False, True])
 @given(data=st.data())
-def test_order_of_rows_and_names_of_clusters_do_not_matter(data: st.DataObject, clustered: bool) -> None:
+def test_order_of_rows_and_names_of_clusters_do_not_matter(data, clustered):
     rows = data.draw(ROWS)
     shuffled = data.draw(st.permutations(rows))
 
-    def found(rows: list[tuple[bool, bool, str]], prefix: str) -> Agreement:
+    def found(rows, prefix):
         verdicts, labels, names = zip(*rows, strict=True)
         return agreement(verdicts, labels, clusters=[prefix + name for name in names] if clustered else None)
 
@@ -134,7 +126,7 @@ def test_order_of_rows_and_names_of_clusters_do_not_matter(data: st.DataObject, 
 
 
 @given(COUNTS)
-def test_judge_and_labels_change_places(counts: tuple[int, ...]) -> None:
+def test_judge_and_labels_change_places(counts):
     verdicts, labels = rows_of(counts)
     there, back = agreement(verdicts, labels), agreement(labels, verdicts)
     assert there.accuracy == back.accuracy
@@ -146,7 +138,7 @@ def test_judge_and_labels_change_places(counts: tuple[int, ...]) -> None:
 
 
 @given(COUNTS)
-def test_calling_0_what_was_1_exchanges_the_error_rates(counts: tuple[int, ...]) -> None:
+def test_calling_0_what_was_1_exchanges_the_error_rates(counts):
     verdicts, labels = rows_of(counts)
     there, back = agreement(verdicts, labels), agreement(1 - verdicts, 1 - labels)
     assert (there.sensitivity, there.specificity) == (back.specificity, back.sensitivity)
@@ -156,7 +148,7 @@ def test_calling_0_what_was_1_exchanges_the_error_rates(counts: tuple[int, ...])
 
 
 @given(COUNTS)
-def test_every_number_is_finite_and_in_its_range(counts: tuple[int, ...]) -> None:
+def test_every_number_is_finite_and_in_its_range(counts):
     for clusters in (None, [i // 2 for i in range(sum(counts))]):
         found = agreement(*rows_of(counts), clusters=clusters)
         assert all(math.isfinite(number) for number in numbers_of(found))
@@ -168,7 +160,7 @@ def test_every_number_is_finite_and_in_its_range(counts: tuple[int, ...]) -> Non
                 assert low < high
 
 
-def test_what_the_rows_do_not_define_is_missing() -> None:
+def test_what_the_rows_do_not_define_is_missing():
     found = agreement([1, 1, 1], [1, 1, 1])
     assert (found.kappa, found.specificity) == (None, None)
     assert found.ac1.value == 1.0
@@ -177,9 +169,8 @@ def test_what_the_rows_do_not_define_is_missing() -> None:
     assert (one.accuracy.interval, one.bias.interval, one.ac1.interval) == (None, None, None)
 
 
-def test_perfect_agreement_is_not_certain() -> None:
+def test_perfect_agreement_is_not_certain():
     found = agreement(*rows_of((10, 0, 0, 10)))
-    assert found.kappa is not None
     assert found.kappa.value == 1.0
     # 3.84 / 23.84 of the rows may be unlike these, and each costs twice its share: chance agreement is a half.
     assert interval_of(found.kappa) == (pytest.approx(1 - 2 * 0.1611, abs=1e-3), 1.0, "unseen")
@@ -190,7 +181,7 @@ SHARES = [(0.62, 0.06, 0.08, 0.24), (0.85, 0.04, 0.03, 0.08), (0.3, 0.15, 0.1, 0
 
 @pytest.mark.parametrize("n", [100, 400])
 @pytest.mark.parametrize("shares", SHARES)
-def test_every_interval_holds_the_truth_19_times_in_20(n: int, shares: tuple[float, ...]) -> None:
+def test_every_interval_holds_the_truth_19_times_in_20(n, shares):
     verdicts, labels = cells(np.random.default_rng(1), (1000, n), shares)
     found = [agreement(v, y) for v, y in zip(verdicts, labels, strict=True)]
     p = np.array(shares)
@@ -203,7 +194,7 @@ def test_every_interval_holds_the_truth_19_times_in_20(n: int, shares: tuple[flo
 
 
 @pytest.mark.slow
-def test_every_clustered_interval_holds_the_truth_19_times_in_20() -> None:
+def test_every_clustered_interval_holds_the_truth_19_times_in_20():
     rng, clusters = np.random.default_rng(2), [i // 6 for i in range(360)]
     easy, hard = (0.83, 0.02, 0.03, 0.12), (0.2, 0.2, 0.1, 0.5)
     rows = [
@@ -229,25 +220,22 @@ SCORED_ROWS = st.lists(
 )
 
 
-def auroc_interval(scores: np.ndarray, labels: np.ndarray, clusters: list[int] | None = None) -> Interval | None:
+def auroc_interval(scores, labels, clusters=None):
     found = auroc(scores, labels, clusters=clusters)
-    assert found is not None
     return found.interval
 
 
 @given(SCORED_ROWS)
-def test_auroc_is_the_statistic_of_mann_and_whitney(rows: list[tuple[float, bool]]) -> None:
+def test_auroc_is_the_statistic_of_mann_and_whitney(rows):
     scores, labels = (np.array(column, float) for column in zip(*rows, strict=True))
     found = auroc(scores, labels)
     ones, zeros = scores[labels == 1], scores[labels == 0]
     if not ones.size or not zeros.size:
         assert found is None
         return
-    assert found is not None
     oracle = scipy.stats.mannwhitneyu(ones, zeros, method="asymptotic").statistic / (ones.size * zeros.size)
     assert found.value == pytest.approx(oracle, abs=1e-12)
     turned = auroc(-scores, labels)
-    assert turned is not None
     assert turned.value == pytest.approx(1 - found.value, abs=1e-12)
     assert (found.interval is None) == (min(ones.size, zeros.size) < 2)
     if found.interval is not None and turned.interval is not None:
@@ -257,7 +245,7 @@ def test_auroc_is_the_statistic_of_mann_and_whitney(rows: list[tuple[float, bool
         )
 
 
-def test_the_error_is_delongs() -> None:
+def test_the_error_is_delongs():
     rng = np.random.default_rng(1)
     ones, zeros = rng.normal(1, 1, 30).round(1), rng.normal(0, 1, 30).round(1)
     wins = [[(one > zero) + 0.5 * (one == zero) for zero in zeros] for one in ones]
@@ -269,20 +257,18 @@ def test_the_error_is_delongs() -> None:
     assert interval == (*(pytest.approx(end, abs=1e-9) for end in expected), "delong-logit-t")
 
 
-def test_scores_that_part_the_labels_are_not_certain_to() -> None:
+def test_scores_that_part_the_labels_are_not_certain_to():
     interval = auroc_interval(np.arange(40), np.repeat([0, 1], [10, 30]))
     # Of the 10 rows labelled 0, as the fewer, 3.84 / 13.84 may be unlike these.
     assert interval == (pytest.approx(1 - 0.27753, abs=1e-4), 1.0, "unseen")
 
 
-def test_copies_of_rows_widen_nothing_when_they_are_clusters() -> None:
+def test_copies_of_rows_widen_nothing_when_they_are_clusters():
     rng = np.random.default_rng(2)
     labels = np.repeat([1.0, 0.0], 50)
     scores = rng.normal(labels, 1)
     once = auroc_interval(scores, labels)
     copied = auroc_interval(np.repeat(scores, 4), np.repeat(labels, 4), [i // 4 for i in range(400)])
-    assert once is not None
-    assert copied is not None
     assert (copied.low, copied.high) == pytest.approx((once.low, once.high), abs=1e-9)
     assert copied.method == "cluster-delong-logit-t"
 
@@ -290,7 +276,7 @@ def test_copies_of_rows_widen_nothing_when_they_are_clusters() -> None:
 @pytest.mark.parametrize(
     ("n", "base", "shift", "repeats"), [(60, 0.5, 1.0, 2500), (100, 0.9, 1.5, 2500), (400, 0.7, 2.0, 1000)]
 )
-def test_auroc_holds_the_truth_19_times_in_20(n: int, base: float, shift: float, repeats: int) -> None:
+def test_auroc_holds_the_truth_19_times_in_20(n, base, shift, repeats):
     rng = np.random.default_rng(3)
     labels = (rng.random((repeats, n)) < base).astype(float)
     # Two rows of each label, without which there is no interval.
@@ -301,7 +287,7 @@ def test_auroc_holds_the_truth_19_times_in_20(n: int, base: float, shift: float,
     assert 0.93 <= held(found, truth) <= 0.97
 
 
-def test_clustered_auroc_holds_the_truth_19_times_in_20() -> None:
+def test_clustered_auroc_holds_the_truth_19_times_in_20():
     rng, clusters = np.random.default_rng(4), [i // 5 for i in range(300)]
     labels = (rng.random((1000, 60, 5)) < 0.6).astype(float)
     scores = rng.normal(0, 0.8, (1000, 60, 1)) + rng.normal(1.2 * labels, 0.6)
@@ -311,7 +297,7 @@ def test_clustered_auroc_holds_the_truth_19_times_in_20() -> None:
     assert 0.93 <= held(found, apart + (within - apart) * 4 / 299) <= 0.97
 
 
-def by_search(rows: list[tuple[float, bool]]) -> float:
+def by_search(rows):
     """The highest kappa of all thresholds."""
     labels = [label for _, label in rows]
     scores = sorted({score for score, _ in rows})
@@ -324,28 +310,24 @@ def by_search(rows: list[tuple[float, bool]]) -> float:
 
 
 @given(SCORED_ROWS)
-def test_no_threshold_agrees_better_than_the_best(rows: list[tuple[float, bool]]) -> None:
+def test_no_threshold_agrees_better_than_the_best(rows):
     scores, labels = zip(*rows, strict=True)
     found = best_threshold(scores, labels, resamples=20)
     if len(set(scores)) < 2 or len(set(labels)) < 2:
         assert found is None
         return
-    assert found is not None
     at = agreement([score >= found.value for score in scores], labels).kappa
-    assert at is not None
     assert found.kappa == pytest.approx(at.value, abs=1e-9) == pytest.approx(by_search(rows), abs=1e-9)
-    assert found.interval is not None
     assert min(scores) < found.interval.low <= found.interval.high < max(scores)
 
 
-def test_the_threshold_lies_half_way_between_the_labels() -> None:
+def test_the_threshold_lies_half_way_between_the_labels():
     found = best_threshold([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 1])
-    assert found is not None
     assert (found.value, found.kappa) == (0.4, 1.0)
     assert best_threshold([0.1, 0.9], [0, 1], clusters=["a", "a"]) == (0.5, None, 1.0)
 
 
-def test_the_threshold_follows_its_seed_and_clusters_but_not_the_order() -> None:
+def test_the_threshold_follows_its_seed_and_clusters_but_not_the_order():
     rng = np.random.default_rng(5)
     labels = rng.random(120) < 0.6
     scores = rng.normal(1.5 * labels, 1)
@@ -353,16 +335,12 @@ def test_the_threshold_follows_its_seed_and_clusters_but_not_the_order() -> None
     found = best_threshold(scores, labels)
     assert found == best_threshold(scores[order], labels[order])
     assert found != best_threshold(scores, labels, seed=1)
-    assert found is not None
     copied = best_threshold(np.repeat(scores, 3), np.repeat(labels, 3), clusters=[i // 3 for i in range(360)])
-    assert copied is not None
     assert copied.value == found.value
-    assert found.interval is not None
-    assert copied.interval is not None
     assert copied.interval[:2] == pytest.approx(found.interval[:2], abs=0.15)
 
 
-def test_the_best_threshold_is_held_about_19_times_in_20() -> None:
+def test_the_best_threshold_is_held_about_19_times_in_20():
     rng = np.random.default_rng(6)
     grid = np.linspace(-2, 4, 6001)
     hit, false = 0.7 * scipy.stats.norm.sf(grid - 2), 0.3 * scipy.stats.norm.sf(grid)

@@ -14,7 +14,7 @@ from answerkey.metrics_core.statistics.intervals import (
 )
 
 
-def wilson(successes: int, n: int) -> Estimate:
+def wilson(successes, n):
     z, p = normal_quantile(0.95), successes / n
     centre, scale = p + z * z / (2 * n), 1 + z * z / n
     margin = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -34,14 +34,14 @@ def wilson(successes: int, n: int) -> Estimate:
         ((10, 10), (0, 10), (0.6075, 1.0)),
     ],
 )
-def test_newcombes_table(new: tuple[int, int], old: tuple[int, int], ends: tuple[float, float]) -> None:
+def test_newcombes_table(new, old, ends):
     """Newcombe (1998), Interval estimation for the difference between independent proportions, table II, method 10."""
     found = independent_difference(wilson(*new), wilson(*old))
     assert found
     assert found[:2] == pytest.approx(ends, abs=6e-5)
 
 
-def test_its_level_is_at_least_that_of_its_parts() -> None:
+def test_its_level_is_at_least_that_of_its_parts():
     rng = np.random.default_rng(1)
     for n, m, p, q in ((20, 200, 0.9, 0.9), (40, 400, 0.8, 0.95)):
         held = 0
@@ -53,5 +53,5 @@ def test_its_level_is_at_least_that_of_its_parts() -> None:
         assert held / 400 > 0.93
 
 
-def test_without_both_intervals_the_difference_has_none() -> None:
+def test_without_both_intervals_the_difference_has_none():
     assert independent_difference(Estimate(0.5, None), wilson(1, 2)) is None
