@@ -1,5 +1,6 @@
 """What the base class promises to metrics of users: options, checks, outcomes and signatures."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,15 +58,14 @@ def outcome(value, answer="a", **options):
         ({"grad": 1.0}, Failed("invalid value", "values for grad; expected grade")),
         (ValueError("no\nway"), Failed("exception", "ValueError: no way")),
         ("high", Failed("exception", "ValueError: could not convert string to float: 'high'")),
+        (
+            Scored({"grade": 1.0}, details={"set": {1}}),
+            Failed("exception", "TypeError: Object of type set is not JSON serializable"),
+        ),
     ],
 )
 def test_what_score_returns_or_raises_becomes_an_outcome(value, expected):
     assert outcome(value) == expected
-
-
-def test_details_that_no_table_can_hold_fail_the_sample():
-    failed = outcome(Scored({"grade": 1.0}, details={"set": {1}}))
-    assert failed.message == "TypeError: Object of type set is not JSON serializable"
 
 
 def test_a_failure_is_that_of_its_sample_alone():
@@ -124,41 +124,30 @@ def test_an_alias_is_the_name_of_one_instance():
     assert (strict.spec, RougeL().spec) == ("strict=rouge_l", "rouge_l")
 
 
-def test_what_is_no_metric_is_refused_where_it_is_made():
-    class Undecorated(Fixed):
-        limit: float = 0.5
+@pytest.mark.parametrize(
+    ("namespace", "message"),
+    [
+        ({"fields": (Field("a"), Field("a"))}, "Bad must declare fields, each with a name of its own"),
+        ({"headline": "volume"}, "Bad: the headline 'volume' is none of its fields"),
+        ({"name": "my metric"}, "Bad is named 'my metric': a name is made of a-z, 0-9 and _"),
+        ({"score": Metric.score}, r"Bad must have score\(sample\), or measure\(samples\)"),
+        (
+            {"limit": 0.5, "__annotations__": {"limit": float}},
+            r"Bad.limit is no option yet: decorate the class with @dataclass\(frozen=True\)",
+        ),
+    ],
+)
+def test_what_is_no_metric_is_refused_where_it_is_made(namespace, message):
+    with pytest.raises(ValueError, match=message):
+        type("Bad", (Fixed,), namespace)()
 
-    @dataclass(frozen=True)
-    class Twice(Fixed):
-        fields = (Field("a"), Field("a"))
 
-    @dataclass(frozen=True)
-    class Spaced(Fixed):
-        name = "my metric"
-
-    @dataclass(frozen=True)
-    class Loud(Fixed):
-        headline = "volume"
-
-    @dataclass(frozen=True)
-    class Silent(Metric):
-        name = "silent"
-        fields = (Field("a"),)
-
-    for cls, message in (
-        (Undecorated, r"Undecorated.limit is no option yet: decorate the class with @dataclass\(frozen=True\)"),
-        (Twice, "Twice must declare fields, each with a name of its own"),
-        (Loud, "Loud: the headline 'volume' is none of its fields"),
-        (Spaced, "Spaced is named 'my metric': a name is made of a-z, 0-9 and _"),
-        (Silent, r"Silent must have score\(sample\), or measure\(samples\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            cls()
+@pytest.mark.parametrize("ends", [(0.0, 0.0), (1.0, 0.0), (0.0, math.inf), (math.nan, 1.0)])
+def test_a_field_has_a_name_and_a_range(ends):
+    with pytest.raises(ValueError, match="is no range"):
+        Field("a", "", *ends)
     with pytest.raises(ValueError, match="field 'A b': a name is made of"):
         Field("A b")
-    for low, high in ((0.0, 0.0), (1.0, 0.0), (0.0, float("inf")), (float("nan"), 1.0)):
-        with pytest.raises(ValueError, match="is no range"):
-            Field("a", "", low, high)
 
 
 def test_options_are_checked_and_brought_to_their_type():

@@ -8,7 +8,6 @@ import pytest
 from answerkey.metrics_core import METRICS, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metrics.words import RougeL
 from answerkey.metrics_core.registry import entry_point_metrics
 
@@ -73,58 +72,6 @@ def test_an_unknown_name_is_answered_with_a_suggestion(name, message):
         create(["rouge_l", name])
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-
-
-def test_options_that_change_numbers_change_signatures():
-    def signature(name, options):
-        [metric] = create([name], options)
-        return metric.signature
-
-    lexical = {
-        signature("answer_correctness", options)
-        for options in (
-            {},
-            dict(blank_answer="undefined"),
-            dict(profile="continuous_eval_v0_2"),
-            dict(profile="continuous_eval_v0_3"),
-            dict(profile="continuous_eval_v0_3", blank_answer="undefined"),
-        )
-    }
-    assert len(lexical) == 5
-    # The profile belongs to the basket alone.
-    assert signature("rouge_l", dict(profile="continuous_eval_v0_2")) == signature("rouge_l", {})
-    # A folder for embeddings is no part of a number.
-    assert signature("rouge_l", dict(embedding_cache="x")) == signature("rouge_l", {})
-
-
-def test_options_of_judges_change_signatures_where_they_change_numbers():
-    def signature(access=NO_ACCESS, **changes):
-        judge = JudgeOptions(**{"judges": ("openai/a",), **changes})
-        [metric] = create(["meaning_match"], dict(judge=judge, access=access))
-        return metric.signature
-
-    plain = signature()
-    assert "|judge:openai/a|" in plain
-    other = [
-        signature(judges=("openai/b",)),
-        signature(judges=("openai/a", "openai/b")),
-        signature(judges=("openai/a@http://127.0.0.1:9/v1",)),
-        signature(api_base="http://127.0.0.1:8/v1"),
-        signature(repeats=3),
-        signature(repeats=3, jury="mean"),
-        signature(judges=()),
-        signature(cascade=0.02),
-        signature(cascade=0.05),
-    ]
-    assert len({plain, *other}) == 10
-    same = signature(
-        Access("k", ledger="x", run="y"), jury="mean", concurrency=2, timeout_s=1.0, deadline_s=2.0, max_calls=3,
-        max_cost_usd=0.1,
-    )  # fmt: skip
-    assert same == plain
-    assert signature(judges=()) == signature(judges=("offline",))
-    assert signature(cascade=0.02).startswith(plain.rpartition("|blank:")[0] + "|first:offline@")
-    assert "|cascade:0.02|" in signature(cascade=0.02)
 
 
 @pytest.fixture

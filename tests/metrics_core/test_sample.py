@@ -3,6 +3,7 @@
 import pickle
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +68,7 @@ def test_the_key_covers_nothing_else(name, data):
         # No normalisation: a judge may see the difference.
         (Sample("1", "e\u0301"), Sample("1", "é")),
         (Sample("1", "\ud83d\ude42"), Sample("1", "🙂")),
+        (Sample("1", "\ud800"), Sample("1", "\ud801")),
     ],
     ids=str,
 )
@@ -81,13 +83,9 @@ def test_the_key_is_128_bits_and_the_same_in_every_process_and_version():
     assert key == "844e978cda5e046602a343a67dcbea13"
 
 
-def test_lone_surrogates_have_a_key():
-    assert Sample("1", "\ud800").key != Sample("1", "\ud801").key != Sample("1", "?").key
-
-
 def test_the_content_hash_ignores_the_order_of_keys_and_nothing_else():
-    assert content_hash({"a": 1, "b": [2, 3]}) == content_hash({"b": [2, 3], "a": 1})
-    assert content_hash({"a": 1, "b": [2, 3]}) != content_hash({"a": 1, "b": [3, 2]})
+    hashes = [content_hash(value) for value in ({"a": 1, "b": [2, 3]}, {"b": [2, 3], "a": 1}, {"a": 1, "b": [3, 2]})]
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_a_single_text_is_one_reference():
@@ -97,15 +95,15 @@ def test_a_single_text_is_one_reference():
     assert Sample("1", "a", "").references == ("",)
 
 
-@pytest.mark.parametrize("nothing", [(), [], None, iter(())], ids=["tuple", "list", "None", "iterator"])
-def test_no_references(nothing):
-    assert Sample("1", "a", nothing).references == ()
-
-
-def test_references_from_any_sequence_of_texts():
-    np = pytest.importorskip("numpy")
-    assert Sample("1", "a", np.array(["b", "c"])).references == ("b", "c")
-    assert Sample("1", "a", (text for text in "bc")).references == ("b", "c")
+@pytest.mark.parametrize(
+    ("references", "expected"),
+    [
+        ((), ()), ([], ()), (None, ()), (iter(()), ()), (np.array(["b", "c"]), ("b", "c")),
+        ((text for text in "bc"), ("b", "c")),
+    ],
+)  # fmt: skip
+def test_references_from_any_sequence_of_texts(references, expected):
+    assert Sample("1", "a", references).references == expected
 
 
 @pytest.mark.parametrize(
@@ -114,18 +112,14 @@ def test_references_from_any_sequence_of_texts():
         ({"answer": 5}, "sample 'q7': answer is int, expected a text"),
         ({"answer": float("nan")}, "sample 'q7': answer is float, expected a text"),
         ({"answer": ["a"]}, "sample 'q7': answer is list, expected a text"),
-        ({"answer": b"a"}, "sample 'q7': answer is bytes, expected a text"),
         ({"question": 5}, "sample 'q7': question is int, expected a text"),
         ({"cluster": 5}, "sample 'q7': cluster is int, expected a text"),
         ({"references": ["a", 5]}, "sample 'q7': references holds int, expected texts"),
         ({"references": ["a", None]}, "sample 'q7': references holds NoneType, expected texts"),
         ({"references": 5}, "sample 'q7': references is int, expected texts"),
-        ({"references": 0}, "sample 'q7': references is int, expected texts"),
-        ({"references": False}, "sample 'q7': references is bool, expected texts"),
         ({"references": float("nan")}, "sample 'q7': references is float, expected texts"),
         ({"references": b"ab"}, "sample 'q7': references holds int, expected texts"),
         ({"facts": 0.5}, "sample 'q7': facts is float, expected texts"),
-        ({"facts": [["a"]]}, "sample 'q7': facts holds list, expected texts"),
     ],
     ids=str,
 )
@@ -141,12 +135,8 @@ def test_usable_references_keep_their_index():
 
 
 def test_a_sample_cannot_be_changed():
-    sample = Sample("1", "a", ["b"])
     with pytest.raises(AttributeError):
-        sample.answer = "c"
-    with pytest.raises((AttributeError, TypeError)):
-        sample.extra = 1
-    assert isinstance(sample.references, tuple)
+        Sample("1", "a", ["b"]).answer = "c"
 
 
 @given(SAMPLES)

@@ -3,16 +3,13 @@
 All but those of semantic similarity, which has got a field and calls an option by another name.
 """
 
-import json
 from pathlib import Path
 
 from answerkey.metrics_core import METRICS, JudgeOptions, create
 from answerkey.metrics_core.offline_judge import matcher
+from tests.metrics_core.metrics_help import read_jsonl
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "data/signatures_v1.jsonl").read_text(encoding="utf-8").splitlines()
-]
+CASES = read_jsonl(Path(__file__).parent / "data/signatures_v1.jsonl")
 
 
 def made(metric, options):

@@ -3,7 +3,6 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
@@ -22,15 +21,10 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.requests: list[dict[str, Any]] = []
-        self.script: list[int] = []
-        self.refused: str | None = None
-        self.drop_last = False
+        self.requests, self.script, self.refused, self.drop_last = [], [], None, False
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Server
-
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(body | {"path": self.path})

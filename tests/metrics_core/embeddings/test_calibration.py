@@ -1,6 +1,5 @@
 """What people say of texts with a cosine: the maps are those of the ratings, and the bands hold for other pairs."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,10 @@ from answerkey.metrics_core.embeddings.calibration import BANDS, BOTH, ENGLISH, 
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 from answerkey.metrics_core.sample import Sample
 from benchmarks.semantic import bands, knots
+from tests.metrics_core.metrics_help import read_jsonl
 
 RATED = Path(__file__).resolve().parents[4] / "shared/data/stsb"
 PAIRS = {ENGLISH: ("en",), RUSSIAN: ("ru",), BOTH: ("en", "ru")}
-
-
-def rated(language):
-    return [
-        json.loads(line) for line in (RATED / f"stsb_{language}_dev.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
 
 
 @pytest.mark.slow
@@ -26,7 +20,7 @@ def rated(language):
 def test_the_maps_are_made_of_the_ratings_and_the_bands_hold_for_other_pairs(model):
     known = {}
     for language in ("en", "ru"):
-        rows = rated(language)
+        rows = read_jsonl(RATED / f"stsb_{language}_dev.jsonl")
         samples = [Sample(row["id"], row["answer"], row["references"]) for row in rows]
         found = SemanticSimilarity(model).measure(samples)
         known[language] = [one.values["similarity"] for one in found], [row["human_label"] / 5 for row in rows]

@@ -1,14 +1,9 @@
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.embeddings.embed import Chunk, chunk, pack, readable
-
-
-def words(text):
-    return list(text.split())
+from tests.metrics_core.metrics_help import seconds
 
 
 def characters(limit):
@@ -44,17 +39,16 @@ def test_a_character_that_does_not_fit_is_a_part_of_its_own():
     assert pack("ab", lambda _: False) == ["a", "b"]
 
 
-def test_five_thousand_words_take_no_time():
-    text = "This is a sentence of some words. " * 750
-    start = time.thread_time()
-    parts = chunk(text, words, 254)
-    assert time.thread_time() - start < 1
-    assert sum(part.weight for part in parts) == 5250
+def test_ten_times_as_many_sentences_take_little_more_than_ten_times_as_long():
+    text = "This is a sentence of some words. " * 7500
+    assert seconds(lambda: chunk(text, str.split, 254)) < 30 * seconds(lambda: chunk(text[:25_500], str.split, 254))
+    parts = chunk(text, str.split, 254)
+    assert sum(part.weight for part in parts) == 52_500
     assert {part.weight for part in parts[:-1]} == {252}
 
 
 def test_a_text_that_fits_is_one_chunk():
-    assert chunk("один два три", words, 3) == [Chunk("один два три")]
+    assert chunk("один два три", str.split, 3) == [Chunk("один два три")]
 
 
 def test_ascii_that_must_fit_is_not_tokenized():

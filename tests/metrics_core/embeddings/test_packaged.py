@@ -1,7 +1,6 @@
 """The two models that come with the package: their files, their quality, their limits."""
 
 import json
-import math
 import random
 import threading
 from pathlib import Path
@@ -40,12 +39,6 @@ def test_the_three_russian_examples_come_out_in_order_and_well_apart():
     assert related - other > 0.2
 
 
-@pytest.mark.slow
-def test_the_english_model_misleads_in_russian():
-    # This is why it is not the default: an answer about something else altogether gets .59.
-    assert similarities("minilm", *RUSSIAN) == pytest.approx([0.853285, 0.677183, 0.590515], abs=2e-6)
-
-
 MISSED = {
     # The original's bounds were set with other models. What these two measure instead:
     ("use-multilingual", "Столицей Российской Федерации является город Москва."): 0.728083,
@@ -67,32 +60,6 @@ def test_bounds_with_real_models(model, case):
     assert inside is (missed is None)
     if missed is not None:
         assert value == pytest.approx(missed, abs=1e-3)
-
-
-# Agreement with people
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "language", "floor", "ceiling"),
-    [
-        ("minilm", "en", 0.85, 1),  # measured .870
-        ("use-multilingual", "en", 0.82, 1),  # .831
-        ("use-multilingual", "ru", 0.78, 1),  # .791
-    ],
-)
-def test_pearson_with_people(shared, model, language, floor, ceiling):
-    file = shared / "data" / "stsb" / f"stsb_{language}_dev.jsonl"
-    # Every fifth pair: 300 show it, in a fifth of the time.
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()][::5]
-    values = similarities(model, *((row["answer"], row["references"][0]) for row in rows))
-    assert floor <= _pearson(values, [float(row["human_label"]) for row in rows]) <= ceiling
-
-
-def _pearson(xs, ys):
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    covariance = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
-    return covariance / math.sqrt(sum((x - mean_x) ** 2 for x in xs) * sum((y - mean_y) ** 2 for y in ys))
 
 
 # Behaviour
@@ -166,24 +133,6 @@ def test_scripts_that_a_model_does_not_know(model, answer, reference):
     # Both texts are rows of "unknown" to the model: without the check their cosine is 1, or near it.
     [measurement] = SemanticSimilarity([model]).measure([Sample("1", answer, [reference])])
     assert measurement.outcome == Undefined(f"answer: {model} knows less than half of its letters")
-
-
-@pytest.mark.parametrize(
-    ("answer", "reference", "other"),
-    [
-        ("東京は日本の首都です。", "日本の首都は東京だ。", "猫は魚が好きです。"),
-        ("القاهرة هي عاصمة مصر", "عاصمة مصر هي القاهرة", "القطة تحب السمك"),
-        ("กรุงเทพเป็นเมืองหลวงของไทย", "เมืองหลวงของไทยคือกรุงเทพ", "แมวชอบกินปลา"),
-        (
-            "Paris est la capitale de la France.",
-            "La capitale de la France est Paris.",
-            "Le chat aime le poisson.",
-        ),
-    ],
-)
-def test_the_multilingual_model_in_other_scripts(answer, reference, other):
-    same, different = similarities("use-multilingual", (answer, reference), (answer, other))
-    assert same > different + 0.4
 
 
 @pytest.mark.parametrize("model", MODELS)

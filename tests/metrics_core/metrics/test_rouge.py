@@ -1,13 +1,12 @@
 """The metric `rouge` is rouge-score, called as papers call it."""
 
-import json
-
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from answerkey.metrics_core import Sample, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.text import words
+from tests.metrics_core.metrics_help import read_jsonl, scored
 
 TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
 
@@ -17,13 +16,8 @@ class Words:
         return words(text)
 
 
-def read(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def rouge(answer, references, **options):
-    [measurement] = evaluate([Sample("1", answer, references)], ["rouge"], **options)
-    return measurement
+    return scored("rouge", answer, references, **options)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +47,8 @@ def test_rouge_is_rouge_scores(options, scorer, answer, references):
 
 def test_rouge_of_human_references_is_rouge_scores(shared):
     folder = shared / "data" / "e2e_nlg"
-    references = {row["id"]: row["references"] for row in read(folder / "e2e_references.jsonl")}
-    outputs = read(folder / "e2e_outputs.jsonl")[::400]
+    references = {row["id"]: row["references"] for row in read_jsonl(folder / "e2e_references.jsonl")}
+    outputs = read_jsonl(folder / "e2e_outputs.jsonl")[::400]
     assert len(outputs) > 30
     samples = [Sample(row["id"], row["answer"], references[row["meta"]["question_id"]]) for row in outputs]
     scorer = RougeScorer(TYPES)

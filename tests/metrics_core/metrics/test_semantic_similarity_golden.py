@@ -9,6 +9,7 @@ import pytest
 from answerkey.metrics_core import Sample, Scored, Undefined
 from answerkey.metrics_core.embeddings.embed import cosine, pack
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity, aggregate
+from tests.metrics_core.encoders import Scripted
 
 GOLDEN = json.loads((Path(__file__).parent / "data/semantic_similarity.json").read_text(encoding="utf-8"))
 
@@ -19,22 +20,22 @@ def test_cosine(case):
     assert cosine(case["a"], case["b"]) == pytest.approx(case["cos"], abs=1e-6)
 
 
-def test_cosine_of_a_zero_vector_is_undefined_where_the_original_has_0(scripted):
+def test_cosine_of_a_zero_vector_is_undefined_where_the_original_has_0():
     # 0 would say that the texts have nothing in common; the model has said nothing.
     [case] = [case for case in GOLDEN["cosine"] if not any(case["a"])]
     assert case["cos"] == 0.0
     with pytest.raises(ValueError, match="without a direction"):
         cosine(case["a"], case["b"])
-    metric = SemanticSimilarity([scripted({"a": case["a"], "b": case["b"]})])
+    metric = SemanticSimilarity([Scripted({"a": case["a"], "b": case["b"]})])
     [measurement] = metric.measure([Sample("1", "a", ["b"])])
     assert measurement.outcome == Undefined("answer: scripted gives it a zero vector")
 
 
-def test_a_dimension_mismatch_fails_the_sample_where_the_original_leaves_the_model_out(scripted):
+def test_a_dimension_mismatch_fails_the_sample_where_the_original_leaves_the_model_out():
     # A mean over the remaining models is another number under the same name.
     [case] = [case for case in GOLDEN["cosine"] if "error" in case]
-    other = scripted({"a": [1, 0], "b": [0, 1]}, "other")
-    broken = scripted({"a": case["a"], "b": case["b"]}, "broken", batch_size=1)
+    other = Scripted({"a": [1, 0], "b": [0, 1]}, "other")
+    broken = Scripted({"a": case["a"], "b": case["b"]}, "broken", batch_size=1)
     [measurement] = SemanticSimilarity([other, broken]).measure([Sample("1", "a", ["b"])])
     assert measurement.status == "failed"
     assert measurement.reason == "encoder: broken: vectors of 2 and 3 numbers cannot be compared"
@@ -44,15 +45,15 @@ def _vector(cosine_with_x):
     return [cosine_with_x, math.sqrt(1 - cosine_with_x**2)]
 
 
-def _measure(scripted, cosines, **options):
-    models = [scripted({"answer": [1, 0], "reference": _vector(value)}, f"m{i}") for i, value in enumerate(cosines)]
+def _measure(cosines, **options):
+    models = [Scripted({"answer": [1, 0], "reference": _vector(value)}, f"m{i}") for i, value in enumerate(cosines)]
     [measurement] = SemanticSimilarity(models, **options).measure([Sample("1", "answer", ["reference"])])
     return measurement
 
 
 @pytest.mark.parametrize("case", [case for case in GOLDEN["threshold"] if case["threshold"] in (None, 0.5, 0.8)])
-def test_threshold(scripted, case):
-    measurement = _measure(scripted, [case["raw"]], threshold=case["threshold"])
+def test_threshold(case):
+    measurement = _measure([case["raw"]], threshold=case["threshold"])
     assert measurement.values["similarity"] == pytest.approx(case["raw"], abs=1e-6)
     if case["threshold"] is None:
         assert list(measurement.values) == ["similarity"]
@@ -68,8 +69,8 @@ def test_a_threshold_from_0_down_is_refused_where_the_original_ignores_it(case):
 
 
 @pytest.mark.parametrize("case", GOLDEN["multi_model"])
-def test_several_models(scripted, case):
-    measurement = _measure(scripted, case["raw"], threshold=case["threshold"])
+def test_several_models(case):
+    measurement = _measure(case["raw"], threshold=case["threshold"])
     assert measurement.values["similarity"] == pytest.approx(0.8, abs=1e-6)
     assert measurement.values["similarity_m0"] == pytest.approx(case["raw"][0], abs=1e-6)
     assert measurement.values["similarity_m1"] == pytest.approx(case["raw"][1], abs=1e-6)

@@ -1,8 +1,5 @@
 """Facts of a text: clauses, enumerations, lists, introductions, what is no claim; English and Russian; real texts."""
 
-import json
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +7,7 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.offline_judge.facts import facts_of
 from answerkey.metrics_core.offline_judge.reading import asks_several, parts_of
+from tests.metrics_core.metrics_help import read_jsonl, seconds
 
 CASES = [
     # One claim.
@@ -117,7 +115,7 @@ def test_as_many_facts_as_physicians_find(shared):
     file = shared / "data/kqa_facts/kqa_gold_facts.jsonl"
     if not file.exists():
         pytest.skip("no K-QA beside the repository")
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = read_jsonl(file)
     ours = np.array([len(facts_of(row["references"][0], row["question"])) for row in rows])
     people = np.array([len(row["meta"]["must_have"]) + len(row["meta"]["nice_to_have"]) for row in rows])
     assert len(rows) == 201
@@ -127,13 +125,6 @@ def test_as_many_facts_as_physicians_find(shared):
 
 
 def test_four_times_as_long_an_enumeration_takes_no_sixteen_times_as_long():
-    def seconds(n):
-        """The least of three runs, in CPU time."""
-        took = []
-        for _ in range(3):
-            start = time.process_time()
-            assert len(facts_of("b, " * n + "end")) == 2
-            took.append(time.process_time() - start)
-        return min(took)
-
-    assert seconds(1_200) < 8 * seconds(300)
+    assert len(facts_of("b, " * 1_200 + "end")) == 2
+    short, long = (seconds(lambda n=n: facts_of("b, " * n + "end")) for n in (300, 1_200))
+    assert long < 8 * short

@@ -3,9 +3,7 @@
 import json
 import random
 import string
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +11,8 @@ from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.offline_judge.depth import KINDS, UNLIKE_TRAINING
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair, final_ruling, match, undecided
 from answerkey.metrics_core.offline_judge.model import load
+from tests.metrics_core.metrics_help import ROOT, read_jsonl, seconds
 
-ROOT = Path(__file__).resolve().parents[3]
 FRANCE, MONA = "What's the capital of France?", "Who painted the Mona Lisa?"
 
 GUIDELINES = [
@@ -50,12 +48,8 @@ def test_the_golden_judgements(shared):
 
 def test_our_own_examples_which_are_made_to_be_hard():
     """Labelled by us: another number in a long answer, a list that lacks an item, a denial; English and Russian."""
-    questions, answers = (
-        [json.loads(line) for line in (ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()]
-        for name in ("questions.jsonl", "answers.jsonl")
-    )
-    asked = {row["id"]: row for row in questions}
-    rows = [row for row in answers if (row["answer"] or "").strip()]
+    asked = {row["id"]: row for row in read_jsonl(ROOT / "examples/questions.jsonl")}
+    rows = [row for row in read_jsonl(ROOT / "examples/answers.jsonl") if (row["answer"] or "").strip()]
     pairs = [Pair(asked[r["id"]]["question"], r["answer"], tuple(asked[r["id"]]["references"])) for r in rows]
     right = {"en": [0, 0], "ru": [0, 0]}
     for row, verdict in zip(rows, match(pairs), strict=True):
@@ -98,16 +92,6 @@ def test_many_pairs_keep_their_order_and_the_order_of_references_changes_nothing
     assert [f.probability for f in back] == pytest.approx([f.probability for f in found])
     assert [f.reference for f in found if f.match] == [0] * sum(f.match for f in found)
     assert [f.reference for f in back if f.match] == [1] * sum(f.match for f in back)
-
-
-def test_no_pairs_no_matches():
-    assert match([]) == []
-
-
-def test_a_cache_changes_no_verdict(tmp_path):
-    pairs = [Pair(q, a, (r,)) for _, q, r, a, _ in GUIDELINES]
-    assert match(pairs, cache_dir=str(tmp_path)) == match(pairs, cache_dir=str(tmp_path)) == match(pairs)
-    assert (tmp_path / "embeddings.sqlite").exists()
 
 
 def test_reasons_say_what_decided():
@@ -191,34 +175,27 @@ def test_a_known_wrong_answer_is_no_match_and_is_named():
     assert (right.match, right.wrong) == (True, None)
 
 
+LONDON = ("London", "Lyon", "an elephant")
+
+
 @pytest.mark.parametrize(
-    ("question", "answer", "right", "wrong"),
+    ("rule", "question", "answer", "right", "wrong"),
     [
-        (FRANCE, "It is not Paris.", "Paris", ("London", "Lyon")),
-        (FRANCE, "The capital is definitely not Paris.", "Paris", ("Lyon",)),
-        ("How many legs has a spider?", "not 8", "8", ("6",)),
+        ("negated", FRANCE, "It is not Paris.", "Paris", LONDON),
+        ("negated", FRANCE, "The capital is definitely not Paris.", "Paris", LONDON),
+        ("negated", "How many legs has a spider?", "not 8", "8", ("6",)),
+        ("hedged", FRANCE, "Maybe Paris, not sure", "Paris", LONDON),
+        ("hedged", FRANCE, "It is possibly Paris.", "Paris", LONDON),
+        ("opposite", "Is the shop open?", "No, it is open on Mondays only.", "Yes", LONDON),
+        ("opposite", "Can pigs fly?", "Pigs can fly.", "Pigs cannot fly", LONDON),
     ],
 )
-def test_a_denial_stays_one_beside_known_wrong_answers(question, answer, right, wrong):
-    pair = Pair(question, answer, (right,), wrong)
-    [alone], [beside] = match([replace(pair, wrong=())]), match([pair])
-    assert (alone.rule, alone.match) == ("negated", False)
-    assert (beside.match, beside.verdict, beside.wrong) == (False, "mismatch", None)
+def test_a_denial_a_doubt_or_an_opposite_stays_one_beside_known_wrong_answers(rule, question, answer, right, wrong):
+    [alone] = match([Pair(question, answer, (right,))])
+    [beside] = match([Pair(question, answer, (right,), wrong)])
+    assert (alone.rule, alone.match) == (rule, False)
+    assert (beside.match, beside.wrong) == (False, None)
     assert beside.probability <= alone.probability
-
-
-@pytest.mark.parametrize(
-    ("rule", "question", "answer", "right"),
-    [
-        ("hedged", FRANCE, "Maybe Paris, not sure", "Paris"),
-        ("hedged", FRANCE, "It is possibly Paris.", "Paris"),
-        ("opposite", "Is the shop open?", "No, it is open on Mondays only.", "Yes"),
-        ("opposite", "Can pigs fly?", "Pigs can fly.", "Pigs cannot fly"),
-    ],
-)
-def test_a_doubt_or_an_opposite_stays_one_beside_known_wrong_answers(rule, question, answer, right):
-    [beside] = match([Pair(question, answer, (right,), ("London", "an elephant"))])
-    assert (beside.match, beside.rule) == (False, rule)
 
 
 def test_where_rules_decide_nothing_is_embedded(tmp_path):
@@ -293,15 +270,9 @@ def test_four_times_as_long_texts_take_no_sixteen_times_as_long(joint):
     def text(words):
         return joint.join("".join(dice.choices(string.ascii_lowercase, k=4)) for _ in range(words))
 
-    def seconds(words):
-        """The least of two runs, in CPU time; of other texts, since words that were compared are remembered."""
-        took = []
-        for _ in range(2):
-            pair = Pair("Which words?", text(words), (text(words),))
-            start = time.process_time()
-            match([pair])
-            took.append(time.process_time() - start)
-        return min(took)
+    def taken(words):
+        # Of other texts each time, since words that were compared are remembered.
+        return seconds(lambda: match([Pair("Which words?", text(words), (text(words),))]), times=2)
 
-    seconds(10)
-    assert seconds(640) < 8 * seconds(160)
+    taken(10)
+    assert taken(640) < 8 * taken(160)

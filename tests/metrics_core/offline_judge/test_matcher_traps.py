@@ -1,6 +1,5 @@
 """A page of traps of our own: roles turned round, denials, lists, names that look alike, five languages, ..."""
 
-import json
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +8,9 @@ import pytest
 
 from answerkey.metrics_core import Sample, evaluate
 from answerkey.metrics_core.offline_judge.matcher import Pair, match
+from tests.metrics_core.metrics_help import read_jsonl
 
-FILE = Path(__file__).resolve().parents[1] / "data" / "offline_traps.jsonl"
-TRAPS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+TRAPS = read_jsonl(Path(__file__).resolve().parents[1] / "data/offline_traps.jsonl")
 
 FLOORS = {
     "reversed roles": (12, 16), "denials": (16, 17), "lists": (13, 15), "near-miss entities": (12, 18),

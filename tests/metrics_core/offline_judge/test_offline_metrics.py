@@ -1,7 +1,5 @@
 """The two judge metrics by the offline judge: laws that hold for every metric, degenerate inputs, depth, no network."""
 
-import subprocess
-import sys
 import unicodedata
 
 import pytest
@@ -10,45 +8,12 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.text import words
+from tests.metrics_core.metrics_help import imported_by
 
 NAMES = ["meaning_match", "ground_truth_similarity"]
 METRICS = create(NAMES)
-TEXTS = st.lists(
-    st.sampled_from(
-        [
-            "Paris",
-            "Rome",
-            "not",
-            "no",
-            "-5",
-            "5",
-            "3.14",
-            "and",
-            ",",
-            ".",
-            ";",
-            "Ada",
-            "likes",
-            "is",
-            "was",
-            "in",
-            "1815",
-            "red",
-            "cars",
-            "Париж",
-            "не",
-            "и",
-            "—",
-            "стоит",
-            "на",
-            "Сене",
-            "巴黎",
-            "不是",
-        ]
-    ),
-    min_size=1,
-    max_size=7,
-).map(" ".join)
+WORDS = "Paris Rome not no -5 5 3.14 and , . ; Ada likes is was in 1815 red cars Париж не и — стоит на Сене 巴黎 不是"
+TEXTS = st.lists(st.sampled_from(WORDS.split()), min_size=1, max_size=7).map(" ".join)
 # Smaller examples are not worth the minutes that embedding takes while they are looked for.
 some = settings(max_examples=15, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 
@@ -93,13 +58,6 @@ def test_the_order_of_rows_changes_nothing(rows, data):
     shuffled = data.draw(st.permutations(samples))
     assert {(m.metric, m.sample_id): m.outcome for m in measured(*shuffled)} == outcomes
     assert {(m.metric, m.sample_id): m.outcome for s in samples for m in measured(s)} == outcomes
-
-
-def test_precision_and_recall_bound_similarity():
-    rows = [("Ada and Bob", "Ada, Bob and Eve"), ("Ada", "Ada and Eve"), ("Ada, Eve, Bob", "Eve"), ("x", "y")]
-    for found in measured(*(Sample(a, a, [b], "Who came?") for a, b in rows)):
-        if found.metric == "ground_truth_similarity":
-            assert found.values["similarity"] == min(found.values["fact_precision"], found.values["fact_recall"])
 
 
 @pytest.mark.parametrize("answer", [None, "", " \u200b"])
@@ -151,10 +109,8 @@ def test_the_same_twice_with_and_without_kept_embeddings(tmp_path):
 @pytest.mark.slow
 def test_no_client_of_any_provider_is_imported():
     code = (
-        "import sys; from metrics_core import Sample, evaluate\n"
+        "from answerkey.metrics_core import Sample, evaluate\n"
         "samples = [Sample('1', 'It is Rome.', ['Paris'], 'Capital?')]\n"
-        "found = evaluate(samples, ['meaning_match', 'ground_truth_similarity'])\n"
-        "print([dict(m.values) for m in found][0], sorted({'litellm', 'openai', 'httpx'} & set(sys.modules)))"
+        "assert evaluate(samples, ['meaning_match', 'ground_truth_similarity'])[0].values == {'match': 0.0}"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == "{'match': 0.0} []"
+    assert imported_by(code, "litellm", "openai", "httpx") == []

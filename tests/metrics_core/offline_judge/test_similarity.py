@@ -5,29 +5,14 @@ import json
 import pytest
 
 from answerkey.metrics_core import Sample, create
+from tests.metrics_core.judges.test_facts import EXPECTED
+from tests.metrics_core.metrics.test_ground_truth_similarity import TEXTS
 
-FRANCE = "What is the capital of France, and what is the primary language spoken there?"
-BOTH = "The capital of France is Paris, and the primary spoken language is French."
-AMY = "What fruits does Amy like?"
-ARCHIE = "What is the age of Archie White, the oldest new graduate in Britain as of July 16, 2021?"
-ALEX = "What cars does Alex like?"
-HIKE = "Give me a checklist to prepare for my hiking trip to the mountains."
-BRING = "You should bring your a water bottle, hiking shoes and sunscreen."
 LIST = "Here is a list of items to bring: "
-
-DOCUMENT = [
-    (FRANCE, BOTH, "Paris is the capital of France, and the most spoken language is French.", (2, 2, 2)),
-    (FRANCE, BOTH, "The capital of France is Paris.", (2, 1, 1)),
-    (FRANCE, BOTH, "The capital of France is Paris, and the most spoken language is English.", (2, 2, 1)),
-    (AMY, "Amy likes apples and bananas.", "Amy likes apples, berries and plums.", (2, 3, 1)),
-    (ARCHIE, "96 years old.", "Archie White's age is 96.", (1, 1, 1)),
-    (ARCHIE, "96 years old.", "He is 96.", (1, 1, 1)),
-    (ARCHIE, "96 years old.", "He is more than 95 years old.", (1, 1, 0)),
-    (ALEX, "Alex likes blue cars.", "Alex likes all cars.", (1, 1, 0)),
-    (HIKE, BRING, LIST + "1) hiking shoes; 2) a water bottle.", (3, 2, 2)),
-    (HIKE, BRING, LIST + "1) backpack with food; 2) hiking shoes; 3) a water bottle.", (3, 3, 2)),
-    (HIKE, BRING, LIST + "1) backpack with food; 2) hiking shoes; 3) a water bottle; 4) sunscreen.", (3, 4, 3)),
-]
+DOCUMENT = {
+    name: (question, reference, answer.replace("... ", LIST)) for name, (question, reference, answer) in TEXTS.items()
+}
+AMY = "What fruits does Amy like?"
 OWN = [
     # The question decides what is the same.
     ("Who wrote it, and when?", "Ada Brown wrote it. It came out in 1851.", "Ada Brown, 1851", (2, 2, 2)),
@@ -61,6 +46,9 @@ OWN = [
 ]  # fmt: skip
 
 
+EXAMPLES = [*((*texts, EXPECTED[name][:3]) for name, texts in DOCUMENT.items()), *OWN]
+
+
 @pytest.fixture(scope="module")
 def metric():
     [made] = create(["ground_truth_similarity"])
@@ -82,7 +70,10 @@ def expected(n_reference, n_answer, matched):
     }
 
 
-@pytest.mark.parametrize(("question", "reference", "answer", "counts"), [*DOCUMENT, *OWN])
+@pytest.mark.parametrize(
+    ("question", "reference", "answer", "counts"),
+    [*((*texts, EXPECTED[name][:3]) for name, texts in DOCUMENT.items()), *OWN],
+)
 def test_examples(metric, question, reference, answer, counts):
     found = measured(metric, question, reference, answer)
     details = found.details
@@ -92,16 +83,16 @@ def test_examples(metric, question, reference, answer, counts):
 
 
 def test_a_wrong_value_in_the_same_slot_is_a_contradiction_and_another_item_is_none(metric):
-    french = measured(metric, FRANCE, BOTH, DOCUMENT[2][2])
+    french = measured(metric, *DOCUMENT["fr-3"])
     assert french.reason == "1 of 2 facts match, 1 contradicted"
     assert [(row["id"], row["status"], row["with"]) for row in french.details["facts"]] == [
         ("r1.1", "matched", "a1"), ("r1.2", "contradicted", "a2"), ("a1", "matched", "r1.1"),
         ("a2", "contradicted", "r1.2"),
     ]  # fmt: skip
-    assert measured(metric, AMY, *DOCUMENT[3][1:3]).reason == "1 of 3 facts match"
+    assert measured(metric, *DOCUMENT["amy"]).reason == "1 of 3 facts match"
     assert measured(metric, "How high is it?", "41 m", "42 m").reason == "0 of 1 facts match, 1 contradicted"
     # Both can be true at once.
-    assert measured(metric, ARCHIE, *DOCUMENT[6][1:3]).reason == "0 of 1 facts match"
+    assert measured(metric, *DOCUMENT["archie-3"]).reason == "0 of 1 facts match"
 
 
 def test_facts_that_the_sample_brings_are_used_as_they_are(metric):
@@ -143,19 +134,6 @@ def test_the_signature_names_the_judge_and_the_grammar(metric):
     name, version, judge, grammar, blank = metric.signature.split("|")
     assert (name, version, grammar, blank) == ("ground_truth_similarity", "v1", "grammar:2", "blank:zero")
     assert judge.startswith("judge:offline@")
-
-
-def test_the_examples_of_the_golden_file(metric, shared):
-    golden = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))
-    assert len(golden["ground_truth_similarity"]) == 8
-    question = reference = ""
-    for case in [*golden["ground_truth_similarity"], *golden["reference_fact_recall"]]:
-        question = question if case["question"] == "(same)" else case["question"]
-        reference = reference if case["reference"] == "(same)" else case["reference"]
-        answer = case["response"].replace("... ", LIST)
-        found = measured(metric, question, reference, answer)
-        assert found.values["similarity"] == pytest.approx(case.get("gts", case.get("gts_if_computed"))), case["id"]
-        assert (found.details["n_reference"], found.details["n_matched"]) == (case["n_ref"], case["matched"])
 
 
 def test_the_arithmetic_of_the_golden_file(metric, shared):
