@@ -29,13 +29,17 @@ def evidence(*columns, slices=("all",), **changes):
     return dataclasses.replace(found, **changes)
 
 
-def said(found):
-    return [found.outcome, *(rule.outcome for rule in found.rules)]
+def gated(*counts, margin=0.02, rules=(), **changes):
+    return apply_policy(policy(margin, *rules), evidence(column(*counts), **changes))
+
+
+def outcomes(verdict):
+    return [verdict.outcome, *(rule.outcome for rule in verdict.rules)]
 
 
 def test_as_good_on_enough_samples_passes():
-    found = apply_policy(policy(), evidence(column(9000, 100, 100, 800)))
-    assert said(found) == ["PASS", "PASS", "PASS"]
+    found = gated(9000, 100, 100, 800)
+    assert outcomes(found) == ["PASS", "PASS", "PASS"]
     assert found.sentence == (
         "new may ship in place of old, every rule holds: label.correct went from 0.910 to 0.910 (+0.000, 95 % interval "
         "-0.003 to +0.003, 10,000 samples); a loss of 0.02 or more is ruled out."
@@ -62,8 +66,8 @@ def test_the_level_reaches_every_interval_and_every_sentence():
 
 
 def test_a_real_loss_fails():
-    found = apply_policy(policy(), evidence(column(500, 10, 100, 390)))
-    assert said(found) == ["FAIL", "FAIL", "PASS"]
+    found = gated(500, 10, 100, 390)
+    assert outcomes(found) == ["FAIL", "FAIL", "PASS"]
     assert found.sentence.startswith(
         "new must not ship in place of old: label.correct went from 0.600 to 0.510 (-0.090, "
     )
@@ -71,8 +75,8 @@ def test_a_real_loss_fails():
 
 
 def test_too_few_samples_are_inconclusive_and_say_how_many_would_do():
-    found = apply_policy(policy(), evidence(column(400, 30, 30, 40)))
-    assert said(found) == ["INCONCLUSIVE", "INCONCLUSIVE", "PASS"]
+    found = gated(400, 30, 30, 40)
+    assert outcomes(found) == ["INCONCLUSIVE", "INCONCLUSIVE", "PASS"]
     # The interval is 1.96 * sqrt(60) / 500 = .0304 either way; (.0304 / .02 * (1.96 + .84) / 1.96) ^ 2 * 500.
     assert found.rules[0].needed == pytest.approx(2360, rel=0.05)
     needed = rounded(found.rules[0].needed or 0, 2)
@@ -83,16 +87,16 @@ def test_too_few_samples_are_inconclusive_and_say_how_many_would_do():
 
 
 def test_two_identical_releases_over_few_samples_are_inconclusive():
-    assert apply_policy(policy(), evidence(column(15, 0, 0, 5))).outcome == "INCONCLUSIVE"
-    assert apply_policy(policy(), evidence(column(1500, 0, 0, 500))).outcome == "PASS"
+    assert gated(15, 0, 0, 5).outcome == "INCONCLUSIVE"
+    assert gated(1500, 0, 0, 500).outcome == "PASS"
     # At a margin of 0 the new release must be better, and no number of samples shows that of equal ones.
-    found = apply_policy(policy(0.0), evidence(column(1500, 0, 0, 500)))
+    found = gated(1500, 0, 0, 500, margin=0.0)
     assert (found.outcome, found.rules[0].needed) == ("INCONCLUSIVE", None)
     assert found.sentence.endswith("a gain is not shown, and more samples like these would not show it.")
 
 
 def test_one_sample_has_no_interval_and_decides_nothing():
-    found = apply_policy(policy(), evidence(column(1, 0, 0, 0)))
+    found = gated(1, 0, 0, 0)
     assert found.outcome == "INCONCLUSIVE"
     assert "(+0.000, no interval, 1 sample)" in found.sentence
 
@@ -100,7 +104,7 @@ def test_one_sample_has_no_interval_and_decides_nothing():
 @pytest.mark.parametrize("margin", [0.0, 0.02, 1.0])
 def test_a_metric_that_is_missing_never_passes(margin):
     found = apply_policy(policy(margin), evidence(Missing("new has no such field"), coverage={}))
-    assert said(found) == ["INCOMPLETE"] * 3
+    assert outcomes(found) == ["INCOMPLETE"] * 3
     assert found.sentence == ("Whether new may ship cannot be said: label.correct: new has no such field.")
     assert apply_policy(policy(margin), Evidence("old", "new", {}, {})).outcome == "INCOMPLETE"
     nothing = PairedScores(*[np.full(5, np.nan)] * 2, binary=True)
@@ -113,33 +117,32 @@ UNCOVERED = "decides nothing, because only 949 of 1,000 samples of new (51 faile
 @pytest.mark.parametrize("numbers", [(9000, 100, 100, 800), (500, 10, 100, 390)])
 def test_a_field_that_is_not_covered_decides_nothing(numbers):
     thin = (Coverage("old", 1000, 1000), Coverage("new", 1000, 949, {"failed": 51}))
-    found = apply_policy(policy(), evidence(column(*numbers), coverage={FIELD: thin}))
-    assert said(found) == ["INCOMPLETE"] * 3
+    found = gated(*numbers, coverage={FIELD: thin})
+    assert outcomes(found) == ["INCOMPLETE"] * 3
     assert f"; this {UNCOVERED}" in found.rules[0].sentence
     assert UNCOVERED in found.sentence
     assert found.rules[1].value == 0.949
     just = (Coverage("old", 1000, 1000), Coverage("new", 1000, 950))
-    assert apply_policy(policy(), evidence(column(9000, 100, 100, 800), coverage={FIELD: just})).outcome == "PASS"
+    assert gated(9000, 100, 100, 800, coverage={FIELD: just}).outcome == "PASS"
 
 
 def test_a_failure_on_sound_evidence_outweighs_what_is_missing():
-    both = policy(0.02, "gone.field >= 0")
-    found = apply_policy(both, evidence(column(500, 10, 100, 390)))
-    assert said(found) == ["FAIL", "FAIL", "INCOMPLETE", "INCOMPLETE"]
-    found = apply_policy(both, evidence(column(400, 30, 30, 40)))
-    assert said(found) == ["INCOMPLETE", "INCONCLUSIVE", "INCOMPLETE", "INCOMPLETE"]
+    found = gated(500, 10, 100, 390, rules=["gone.field >= 0"])
+    assert outcomes(found) == ["FAIL", "FAIL", "INCOMPLETE", "INCOMPLETE"]
+    found = gated(400, 30, 30, 40, rules=["gone.field >= 0"])
+    assert outcomes(found) == ["INCOMPLETE", "INCONCLUSIVE", "INCOMPLETE", "INCOMPLETE"]
 
 
 def test_a_slice_has_a_rule_of_its_own():
     columns = column(9000, 100, 100, 800), column(50, 0, 40, 10)
     found = apply_policy(policy(0.02, f"{FIELD}[lang=ru] >= -0.05"), evidence(*columns, slices=("all", "lang=ru")))
-    assert said(found) == ["FAIL", "PASS", "FAIL", "PASS"]
+    assert outcomes(found) == ["FAIL", "PASS", "FAIL", "PASS"]
     assert found.sentence.startswith("new must not ship in place of old: label.correct[lang=ru] went from 0.900 to 0.5")
 
 
 @pytest.mark.parametrize(("floor", "outcome"), [(0.8, "PASS"), (0.9, "INCONCLUSIVE"), (0.95, "FAIL")])
 def test_a_level_goes_by_the_lower_end_of_the_new_release(floor, outcome):
-    found = apply_policy(policy(0.5, f"level {FIELD} >= {floor}"), evidence(column(880, 20, 0, 100)))
+    found = gated(880, 20, 0, 100, margin=0.5, rules=[f"level {FIELD} >= {floor}"])
     assert (found.rules[1].outcome, found.rules[1].value) == (outcome, 0.9)
     # Clopper and Pearson's interval of 900 of 1,000.
     assert (found.rules[1].low, found.rules[1].high) == pytest.approx((0.8797, 0.9179), abs=1e-4)
@@ -158,7 +161,7 @@ def kappa(value, low, high):
 def test_a_judge_is_as_good_as_on_the_release_where_it_is_worst():
     good, poor, open_ = kappa(0.7, 0.61, 0.79), kappa(0.4, 0.3, 0.5), kappa(0.65, 0.55, 0.75)
     found = judged(good, kappa(0.8, 0.7, 0.9))
-    assert said(found) == ["PASS"] * 4
+    assert outcomes(found) == ["PASS"] * 4
     assert (found.rules[1].value, found.rules[1].sentence[-53:]) == (
         0.7, "at least 0.6 is shown, and on the other release as well"[-53:],
     )  # fmt: skip
@@ -169,31 +172,32 @@ def test_a_judge_is_as_good_as_on_the_release_where_it_is_worst():
 
 
 def test_a_calibration_that_is_demanded_must_be_there_and_good_enough():
-    assert said(judged(kappa(0.7, 0.61, 0.79))) == ["PASS"] * 4
+    assert outcomes(judged(kappa(0.7, 0.61, 0.79))) == ["PASS"] * 4
     # Too few labels to decide, and agreement that is certainly too low.
-    assert said(judged(kappa(0.65, 0.55, 0.75)))[:3] == ["INCONCLUSIVE"] * 3
+    assert outcomes(judged(kappa(0.65, 0.55, 0.75)))[:3] == ["INCONCLUSIVE"] * 3
     found = judged(kappa(0.4, 0.3, 0.5))
-    assert said(found)[:3] == ["INCOMPLETE"] * 3
+    assert outcomes(found)[:3] == ["INCOMPLETE"] * 3
     numbers = "kappa of label.correct on a is 0.400 (95 % interval 0.300 to 0.500, 300 labels of people.csv)"
     assert numbers in found.sentence
-    assert said(judged(Missing("it was never calibrated")))[:3] == ["INCOMPLETE"] * 3
+    assert outcomes(judged(Missing("it was never calibrated")))[:3] == ["INCOMPLETE"] * 3
     assert judged(Calibrated("a", None, 9, "x")).outcome == "INCOMPLETE"
     assert judged(kappa(0.65, 0.55, 0.75)).rules[1].needed == pytest.approx(300 * (0.1 / 0.05 * 1.4294) ** 2, rel=0.01)
 
 
 def test_clusters_widen_the_interval():
-    whole = column(800, 30, 100, 70)
-    clusters = np.arange(1000) // 25
-    assert apply_policy(policy(), evidence(whole)).outcome == "FAIL"
-    assert apply_policy(policy(), evidence(whole, clusters=clusters)).outcome == "INCONCLUSIVE"
+    counts = (800, 30, 100, 70)
+    alone = gated(*counts)
+    assert alone.outcome == "FAIL"
+    assert gated(*counts, clusters=np.arange(1000) // 25).outcome == "INCONCLUSIVE"
     # Clusters of one sample each do not count as clusters.
-    assert apply_policy(policy(), evidence(whole)) == apply_policy(policy(), evidence(whole, clusters=np.arange(1000)))
+    assert gated(*counts, clusters=np.arange(1000)) == alone
 
 
 def test_too_few_clusters_are_inconclusive_whatever_the_answers():
-    same, rules = column(1600, 0, 0, 0), policy(0.02, f"level {FIELD} >= 0.9")
-    few = apply_policy(rules, evidence(same, clusters=np.arange(1600) // 80))
-    assert said(few) == ["INCONCLUSIVE"] * 3 + ["PASS"]
+    few, many = (
+        gated(1600, 0, 0, 0, rules=[f"level {FIELD} >= 0.9"], clusters=np.arange(1600) // size) for size in (80, 8)
+    )
+    assert outcomes(few) == ["INCONCLUSIVE"] * 3 + ["PASS"]
     assert [rule.n_clusters for rule in few.rules] == [20, 20, None]
     # log(1 / 40) / log(1 - .02) and / log(.9).
     assert few.rules[0].sentence.endswith(
@@ -203,7 +207,7 @@ def test_too_few_clusters_are_inconclusive_whatever_the_answers():
     assert few.rules[1].sentence.endswith(
         "at least 0.9 is not shown, and with 20 clusters it could not be whatever the answers are; it takes about 36"
     )
-    assert said(apply_policy(rules, evidence(same, clusters=np.arange(1600) // 8))) == ["PASS"] * 4
+    assert outcomes(many) == ["PASS"] * 4
 
 
 @pytest.mark.slow
@@ -230,4 +234,4 @@ def test_holm_lets_the_second_rule_fail_more_easily():
     assert alone.outcome == "INCONCLUSIVE"
     assert "(it is below the floor, but among 4 rules not surely enough)" in alone.sentence
     with_others = apply_policy(rules, evidence(close, clear, clear, clear, slices=slices))
-    assert said(with_others)[1:5] == ["FAIL"] * 4
+    assert outcomes(with_others)[1:5] == ["FAIL"] * 4

@@ -102,17 +102,6 @@ def test_rare_large_losses_among_noise_are_not_missed(n, share):
     assert rejects(changes, true, low=-1.0).mean() <= 0.025
 
 
-@pytest.mark.parametrize("count", [5, 10, 30])
-@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
-@pytest.mark.parametrize("correlation", [0.2, 0.6])
-def test_both_ends_keep_their_level_in_clusters(count, share, correlation):
-    rng = np.random.default_rng(count)
-    a, b = (part * (1 / correlation - 1) for part in (share, 1 - share))
-    sums = rng.binomial(10, rng.beta(a, b, (800, count))).astype(float)
-    assert rejects(sums, share, 10.0).mean() <= 0.025 + 2 * math.sqrt(0.025 / 800)
-    assert rejects(10 - sums, 1 - share, 10.0).mean() <= 0.025 + 2 * math.sqrt(0.025 / 800)
-
-
 def test_many_samples_are_tested_at_once_as_one_is():
     rng = np.random.default_rng(3)
     sizes = rng.integers(1, 6, 20).astype(float)

@@ -11,12 +11,11 @@ from answerkey.metrics_core.statistics.clustered import (
     design_effect,
     mean,
     mean_interval,
-    proportion_interval,
     standard_deviation,
     unit_sums,
 )
 from answerkey.metrics_core.statistics.intervals import unseen
-from tests.metrics_core.statistics.simulations import held, width
+from tests.metrics_core.statistics.simulations import width
 
 SCORE = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 
@@ -81,11 +80,3 @@ def test_the_design_effect_is_the_ratio_of_the_two_squared_errors():
 def test_copies_of_a_row_are_as_much_design_effect_as_there_are_copies():
     values = np.repeat(np.random.default_rng(1).random(400), 5)
     assert design_effect(values, np.repeat(np.arange(400), 5)) == pytest.approx(5, rel=0.01)
-
-
-def test_a_clustered_share_holds_the_truth():
-    rng, codes = np.random.default_rng(1), np.repeat(np.arange(60), 5)
-    share = rng.beta(8, 2, (400, 60, 1))
-    hits = (rng.random((400, 60, 5)) < share).astype(float).reshape(400, 300)
-    assert held((proportion_interval(row, codes) for row in hits), 0.8) >= 0.95
-    assert held((proportion_interval(row, None) for row in hits), 0.8) < 0.95

@@ -1,4 +1,4 @@
-"""Paired differences: SciPy's tests, their definitions, reordering and exchange, and their coverage."""
+"""Paired differences: SciPy's tests, their definitions, reordering and exchange."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from answerkey.metrics_core.metrics.bleu import corpus_bleu
 from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
 from answerkey.metrics_core.statistics.intervals import paired_proportions
 from answerkey.metrics_core.statistics.paired import exchange, mcnemar, paired_difference, pooled_difference, sign_flip
-from tests.metrics_core.statistics.simulations import BLEU, RATIO, held, share, width
+from tests.metrics_core.statistics.simulations import BLEU, RATIO, width
 
 EIGHTHS = st.integers(0, 8).map(lambda eighths: eighths / 8)
 ROWS = st.lists(st.tuples(EIGHTHS, EIGHTHS, st.sampled_from("abcd")), min_size=1, max_size=30)
@@ -108,51 +108,6 @@ def test_releases_that_are_the_same_are_not_known_to_be_the_same_for_ever():
     assert ends(result) == pytest.approx((0.025**0.01 - 1, 1 - 0.025**0.01), abs=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [12, 40, 200])
-def test_a_graded_difference_is_held_19_times_in_20(n):
-    rng = np.random.default_rng(2)
-    hard = rng.normal(0, 0.3, (300, n))
-    old, new = hard + rng.normal(0.5, 0.15, (300, n)), hard + rng.normal(0.53, 0.15, (300, n))
-    intervals = [paired_difference(a, b, permutations=1).interval for a, b in zip(old, new, strict=True)]
-    assert held(intervals, 0.03) >= 0.94
-    # The price of a guaranteed level, in widths of the t interval: it falls with the rows.
-    t = 2 * scipy.stats.t.ppf(0.975, n - 1) * 0.15 * math.sqrt(2 / n)
-    assert np.mean([width(one) for one in intervals]) / t < {12: 2.2, 40: 1.7, 200: 1.25}[n]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("binary", [False, True])
-def test_a_clustered_difference_is_held_19_times_in_20(binary):
-    rng, clusters = np.random.default_rng(3), np.repeat(np.arange(40), 5).tolist()
-    if binary:
-        better = rng.beta(2, 6, (300, 40, 1))
-        change = (rng.random((300, 40, 5)) < better).astype(float).reshape(300, 200)
-        old, truth = np.zeros(200), 0.25
-    else:
-        change = (rng.normal(0.05, 0.1, (300, 40, 1)) + rng.normal(0, 0.1, (300, 40, 5))).reshape(300, 200)
-        old, truth = np.full(200, 0.5), 0.05
-    results, plain = (
-        [paired_difference(old, old + row, binary=binary, clusters=codes, permutations=1) for row in change]
-        for codes in (clusters, None)
-    )
-    assert held((one.interval for one in results), truth) >= 0.95
-    assert held((one.interval for one in plain), truth) < 0.945
-    assert np.mean([one.design_effect for one in results]) > 1.2
-
-
-def test_rare_changes_of_graded_scores_are_held_at_least_19_times_in_20():
-    rng = np.random.default_rng(4)
-    change = (rng.random((300, 200)) < 3 / 200) * rng.choice([-1.0, 1.0, 0.5], (300, 200))
-    assert held((paired_difference(np.zeros(200), row, permutations=1).interval for row in change), 0.0025) >= 0.95
-
-
-def test_mcnemar_rejects_equal_releases_at_most_1_time_in_20():
-    for changed in (0.02, 0.1, 0.4):
-        draws = np.random.default_rng(5).multinomial(300, [changed / 2, changed / 2, 1 - changed], 4000)
-        assert 0.005 < (mcnemar(draws[:, 0], draws[:, 1]) <= 0.05).mean() <= 0.05
-
-
 def test_a_pooled_difference_of_means_is_that_of_the_rows():
     rng = np.random.default_rng(6)
     old = rng.random(120)
@@ -191,16 +146,6 @@ def test_a_pooled_difference_does_not_know_the_order_and_follows_its_seed():
     assert pooled_difference(old[order], new[order], RATIO, resamples=200) == result
     assert pooled_difference(old, new, RATIO, resamples=200, seed=1).interval != result.interval
     assert pooled_difference(old[:1], new[:1], RATIO).interval is None
-
-
-def test_a_pooled_difference_is_held_19_times_in_20():
-    rng = np.random.default_rng(8)
-    size = rng.integers(1, 9, (250, 80))
-    releases = [[np.column_stack(row) for row in zip(rng.binomial(size, p), size, strict=True)] for p in (0.5, 0.6)]
-    intervals = [
-        pooled_difference(a, b, RATIO, resamples=300, permutations=1).interval for a, b in zip(*releases, strict=True)
-    ]
-    assert 0.92 <= held(intervals, 0.1) <= 0.98
 
 
 def by_hand(changes):
@@ -268,21 +213,3 @@ def test_an_exchange_of_sums_is_a_sign_flip():
     old, new = rng.random((40, 1)), rng.random((40, 1)) + 0.1
     flipped = sign_flip((new - old)[:, 0], permutations=5000)
     assert exchange(old, new, lambda totals: totals[..., 0], permutations=5000) == pytest.approx(flipped, abs=0.02)
-
-
-def test_no_difference_is_called_one_1_time_in_20():
-    rows = np.random.default_rng(5).normal(0, 0.2, (1500, 30))
-    skewed = np.random.default_rng(6).exponential(1, (1500, 30)) * np.random.default_rng(7).choice([-1, 1], (1500, 30))
-    for draws in (rows, skewed):
-        assert 0.035 <= share(sign_flip(row, permutations=199, seed=i) <= 0.05 for i, row in enumerate(draws)) <= 0.065
-
-
-def test_clusters_must_be_flipped_whole():
-    rng = np.random.default_rng(8)
-    rows = rng.normal(0, 0.2, (800, 15, 1)) + rng.normal(0, 0.2, (800, 15, 6))
-    whole, apart = (
-        share(sign_flip(row, permutations=199, seed=i) <= 0.05 for i, row in enumerate(sums))
-        for sums in (rows.sum(2), rows.reshape(800, -1))
-    )
-    assert 0.03 <= whole <= 0.07
-    assert apart > 0.2
