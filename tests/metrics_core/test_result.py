@@ -1,6 +1,5 @@
 """What evaluate returns: its numbers are those of a report, and its comparison is that of the command line."""
 
-import asyncio
 import pickle
 
 import numpy as np
@@ -13,8 +12,6 @@ from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
-from tests.judge_server import JudgeServer
-from tests.metrics_core.judges.asking import match, options
 from tests.tasks.staging_help import jsonl, run
 
 METRICS = ("exact_match", "token_overlap")
@@ -187,13 +184,3 @@ def test_it_is_a_list_and_goes_to_other_processes(results):
 def test_usual_mistakes(results, mistake, message):
     with pytest.raises(UserError, match=message):
         mistake(results[0])
-
-
-def test_judges_are_asked_from_within_a_running_event_loop():
-    async def in_a_notebook():
-        return evaluate(frame(lambda _: False, 6), ["meaning_match"], **options(server)._asdict())
-
-    with JudgeServer(match) as server:
-        found = asyncio.run(in_a_notebook())
-        assert len(server.requests) > 0
-    assert found.summary().loc["meaning_match.match", "scored"] == 6

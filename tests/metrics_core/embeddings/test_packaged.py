@@ -94,15 +94,6 @@ def test_which_texts_share_a_call_changes_less_than_the_last_digit(model):
     assert alone == pytest.approx({name: together[name] for name in alone}, abs=1.1e-6)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_cached_embedding_gives_the_same_number(model, tmp_path):
-    samples = [Sample(str(i), answer, [reference]) for i, (answer, reference) in enumerate(RUSSIAN)]
-    metric = SemanticSimilarity([model], embedding_cache=str(tmp_path))
-    fresh = [m.values for m in metric.measure(samples)]
-    assert fresh == [m.values for m in SemanticSimilarity([model]).measure(samples)]
-    assert [m.values for m in metric.measure(samples)] == fresh
-
-
 def test_threads_share_the_models():
     samples = [Sample(str(i), answer, [reference]) for i, (answer, reference) in enumerate(RUSSIAN * 4)]
     metric = SemanticSimilarity(MODELS, "mean")
@@ -153,12 +144,6 @@ def test_long_texts_are_read_to_the_end(model):
 
 
 # Files
-
-
-def test_a_missing_package_is_bad_input():
-    package = ModelPackage("ghost", "ghost-model", "no_such_module_here", {"a": "0" * 64})
-    with pytest.raises(EncoderError, match="'ghost' is not installed: pip install ghost-model"):
-        package.folder()
 
 
 def test_other_weights_are_refused():

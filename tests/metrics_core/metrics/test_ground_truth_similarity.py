@@ -10,9 +10,9 @@ from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
 from tests.judge_server import data_of
 from tests.metrics_core.judges.measuring import asked_with
 from tests.metrics_core.judges.measuring import judged as measured
-from tests.metrics_core.judges.test_facts import DOCUMENT, EXPECTED, reply_of
+from tests.metrics_core.judges.test_facts import DOCUMENT, reply_of
 
-# The texts of the document's examples; `DOCUMENT` has their facts and `EXPECTED` their numbers.
+# The document's examples, and their facts in the reference, in the answer, and matched. `DOCUMENT` has these facts.
 FRANCE = (
     "What is the capital of France, and what is the primary language spoken there?",
     "The capital of France is Paris, and the primary spoken language is French.",
@@ -26,19 +26,23 @@ HIKE = (
     "You should bring your a water bottle, hiking shoes and sunscreen.",
 )
 TEXTS = {
-    "fr-1": (*FRANCE, "Paris is the capital of France, and the most spoken language is French."),
-    "fr-2": (*FRANCE, "The capital of France is Paris."),
-    "fr-3": (*FRANCE, "The capital of France is Paris, and the most spoken language is English."),
-    "amy": ("What fruits does Amy like?", "Amy likes apples and bananas.", "Amy likes apples, berries and plums."),
-    "archie-1": (*ARCHIE, "Archie White's age is 96."),
-    "archie-2": (*ARCHIE, "He is 96."),
-    "archie-3": (*ARCHIE, "He is more than 95 years old."),
-    "alex": ("What cars does Alex like?", "Alex likes blue cars.", "Alex likes all cars."),
-    "hike-1": (*HIKE, "Here is a list of items to bring: 1) hiking shoes; 2) a water bottle."),
-    "hike-2": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle."),
-    "hike-3": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle; 4) sunscreen."),
+    "fr-1": (*FRANCE, "Paris is the capital of France, and the most spoken language is French.", (2, 2, 2)),
+    "fr-2": (*FRANCE, "The capital of France is Paris.", (2, 1, 1)),
+    "fr-3": (*FRANCE, "The capital of France is Paris, and the most spoken language is English.", (2, 2, 1)),
+    "amy": (
+        "What fruits does Amy like?",
+        "Amy likes apples and bananas.",
+        "Amy likes apples, berries and plums.",
+        (2, 3, 1),
+    ),
+    "archie-1": (*ARCHIE, "Archie White's age is 96.", (1, 1, 1)),
+    "archie-2": (*ARCHIE, "He is 96.", (1, 1, 1)),
+    "archie-3": (*ARCHIE, "He is more than 95 years old.", (1, 1, 0)),
+    "alex": ("What cars does Alex like?", "Alex likes blue cars.", "Alex likes all cars.", (1, 1, 0)),
+    "hike-1": (*HIKE, "Here is a list of items to bring: 1) hiking shoes; 2) a water bottle.", (3, 2, 2)),
+    "hike-2": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle.", (3, 3, 2)),
+    "hike-3": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle; 4) sunscreen.", (3, 4, 3)),
 }
-NUMBERS = ("n_reference", "n_answer", "n_matched", "similarity", "fact_recall", "fact_precision")
 FIELDS = ("similarity", "fact_precision", "fact_recall", "fact_f1")
 
 
@@ -50,10 +54,17 @@ def facts_reply(facts):
     return json.dumps({"facts": list(facts)})
 
 
+def shares(n_reference, n_answer, matched):
+    """The values of the metric by its definition."""
+    precision, recall = (matched / n if n else 0.0 for n in (n_answer, n_reference))
+    f1 = 2 * matched / (n_reference + n_answer)
+    return dict(zip(FIELDS, map(pytest.approx, (min(precision, recall), precision, recall, f1)), strict=True))
+
+
 def examiner(body):
     """Finds the document's example by its question, and by its reference or its answer."""
     data = data_of(body)
-    for name, (question, reference, answer) in TEXTS.items():
+    for name, (question, reference, answer, _) in TEXTS.items():
         facts, answer_facts, links = DOCUMENT[name]
         if data["question"] == question and data.get("reference") == reference:
             return facts_reply(facts)
@@ -70,15 +81,17 @@ def spelled(body):
         return facts_reply(parts(data["reference"]))
     facts = parts(data["answer"])
     ids = {f"a{n}": fact for n, fact in enumerate(facts, 1)}
-    links = {
-        fact["id"]: (
-            [name for name, text in ids.items() if text == fact["fact"]],
-            [name for name, text in ids.items() if text == f"not {fact['fact']}"],
-        )
+    rows = [
+        {
+            "id": fact["id"],
+            "equivalent": [name for name, text in ids.items() if text == fact["fact"]],
+            "contradicted_by": [name for name, text in ids.items() if text == f"not {fact['fact']}"],
+        }
         for reference in data["references"]
         for fact in reference["facts"]
-    }
-    return reply_of(facts, links, abstained=not facts)
+    ]
+    answer_facts = [{"id": name, "fact": text} for name, text in ids.items()]
+    return json.dumps({"answer_facts": answer_facts, "reference_facts": rows, "abstained": not facts})
 
 
 def parts(text):
@@ -96,10 +109,11 @@ def by_model(**brains):
 
 def test_the_documents_examples(judge_server):
     server = judge_server(examiner)
-    samples = [Sample(name, answer, [right], question) for name, (question, right, answer) in TEXTS.items()]
+    samples = [Sample(name, answer, [right], question) for name, (question, right, answer, _) in TEXTS.items()]
     for one in judged(server, *samples):
-        numbers = {**one.details, **one.values}
-        assert tuple(numbers[name] for name in NUMBERS) == EXPECTED[one.sample_id], one.sample_id
+        counts = tuple(one.details[name] for name in ("n_reference", "n_answer", "n_matched"))
+        assert counts == TEXTS[one.sample_id][3], one.sample_id
+        assert one.values == shares(*counts)
         facts, answer_facts, _ = DOCUMENT[one.sample_id]
         rows = one.details["facts"]
         assert [row["fact"] for row in rows] == [*facts, *answer_facts]
@@ -116,11 +130,14 @@ def test_the_documents_examples_are_the_golden_ones(shared):
     for case in [*golden["ground_truth_similarity"], *golden["reference_fact_recall"]]:
         texts = [case["question"], case["reference"], case["response"]]
         before = [old if new == "(same)" else new for new, old in itertools.zip_longest(texts, before)]
-        assert list(TEXTS[case["id"]]) == before
+        *texts, (n_reference, n_answer, matched) = TEXTS[case["id"]]
+        assert texts == before
+        assert (n_reference, matched) == (case["n_ref"], case["matched"])
+        assert shares(n_reference, n_answer, matched)["similarity"] == case.get("gts", case.get("gts_if_computed"))
 
 
 def test_the_reasons_and_rows_of_an_example(judge_server):
-    question, reference, answer = TEXTS["fr-3"]
+    question, reference, answer, _ = TEXTS["fr-3"]
     [found] = judged(judge_server(examiner), Sample("fr-3", answer, [reference], question))
     assert found.values == dict.fromkeys(FIELDS, 0.5)
     assert found.reason == "1 of 2 facts match, 1 contradicted"

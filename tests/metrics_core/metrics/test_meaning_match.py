@@ -337,13 +337,6 @@ def test_a_reply_that_was_paid_for_is_not_asked_for_again(judge_server, tmp_path
     assert (server.n_requests, more.from_ledger, len(more.requests)) == (3, False, 2)
 
 
-def test_samples_that_ask_the_same_are_asked_once(judge_server):
-    server = judge_server(finds_it, latency=0.05)
-    found = judged(server, *[Sample(str(n), BERN.answer, BERN.references, BERN.question) for n in range(20)])
-    assert [one.values for one in found] == [{"match": 1.0}] * 20
-    assert (server.n_requests, sum(one.usage.tokens_in > 0 for one in found)) == (1, 1)
-
-
 def test_usage_is_what_all_calls_of_a_sample_took(judge_server):
     replies = {2: Reply("?", prompt_tokens=100, completion_tokens=5), 4: Reply(ALIAS, "stop", 130, 20)}
     [found] = judged(judge_server(lambda body: replies[len(body["messages"])]), BERN)

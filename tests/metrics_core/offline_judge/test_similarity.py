@@ -5,13 +5,10 @@ import json
 import pytest
 
 from answerkey.metrics_core import Sample, create
-from tests.metrics_core.judges.test_facts import EXPECTED
-from tests.metrics_core.metrics.test_ground_truth_similarity import TEXTS
+from tests.metrics_core.metrics.test_ground_truth_similarity import TEXTS, shares
 
 LIST = "Here is a list of items to bring: "
-DOCUMENT = {
-    name: (question, reference, answer.replace("... ", LIST)) for name, (question, reference, answer) in TEXTS.items()
-}
+DOCUMENT = {name: [text.replace("... ", LIST) for text in texts] for name, (*texts, _) in TEXTS.items()}
 AMY = "What fruits does Amy like?"
 OWN = [
     # The question decides what is the same.
@@ -46,9 +43,6 @@ OWN = [
 ]  # fmt: skip
 
 
-EXAMPLES = [*((*texts, EXPECTED[name][:3]) for name, texts in DOCUMENT.items()), *OWN]
-
-
 @pytest.fixture(scope="module")
 def metric():
     [made] = create(["ground_truth_similarity"])
@@ -60,25 +54,15 @@ def measured(metric, question, references, answer, **more):
     return found
 
 
-def expected(n_reference, n_answer, matched):
-    """The arithmetic of the document's table."""
-    return {
-        "similarity": matched / max(n_reference, n_answer),
-        "fact_precision": matched / n_answer if n_answer else 0.0,
-        "fact_recall": matched / n_reference if n_reference else 0.0,
-        "fact_f1": 2 * matched / (n_reference + n_answer),
-    }
-
-
 @pytest.mark.parametrize(
     ("question", "reference", "answer", "counts"),
-    [*((*texts, EXPECTED[name][:3]) for name, texts in DOCUMENT.items()), *OWN],
+    [*((*texts, TEXTS[name][3]) for name, texts in DOCUMENT.items()), *OWN],
 )
 def test_examples(metric, question, reference, answer, counts):
     found = measured(metric, question, reference, answer)
     details = found.details
     assert (details["n_reference"], details["n_answer"], details["n_matched"]) == counts, details["facts"]
-    assert found.values == pytest.approx(expected(*counts))
+    assert found.values == shares(*counts)
     assert details["abstained"] == (counts[1] == 0)
 
 
