@@ -1,7 +1,6 @@
 """Arrow and Feather files, and data sets that Hugging Face `datasets` saved to disk."""
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.feather
@@ -15,14 +14,14 @@ ROWS = [{"id": 1, "answers": {"text": ["a", "b"]}, "answer": "é"}, {"id": 2, "a
 RAWS = [Raw(1, ROWS[0]), Raw(2, ROWS[1])]
 
 
-def stream(file: Path, rows: list[dict[str, object]]) -> None:
+def stream(file, rows):
     file.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(rows)
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=1)
 
 
-def saved(folder: Path, rows: list[dict[str, object]]) -> None:
+def saved(folder, rows):
     """As `Dataset.save_to_disk` writes it, with a cache beside it."""
     names = [f"data-{n:05}-of-{len(rows):05}.arrow" for n in range(len(rows))]
     for name, row in zip(names, rows, strict=True):
@@ -32,14 +31,14 @@ def saved(folder: Path, rows: list[dict[str, object]]) -> None:
     (folder / "dataset_info.json").write_text("{}")
 
 
-def test_files_and_streams(tmp_path: Path) -> None:
+def test_files_and_streams(tmp_path):
     pyarrow.feather.write_feather(pa.Table.from_pylist(ROWS), tmp_path / "a.feather")
     stream(tmp_path / "b.arrow", ROWS)
     for name in ("a.feather", "b.arrow"):
         assert list(read(str(tmp_path / name), tmp_path / "work")) == RAWS
 
 
-def test_a_data_set_on_disk(tmp_path: Path) -> None:
+def test_a_data_set_on_disk(tmp_path):
     saved(tmp_path / "one", ROWS)
     assert [raw.record and raw.record["id"] for raw in read(str(tmp_path / "one"), tmp_path / "work")] == [1, 2]
     for split in ("train", "test"):

@@ -12,20 +12,20 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import KEYS, as_text, as_texts, complete, parse_map, value
 
 
-def test_a_map_as_the_user_writes_it() -> None:
+def test_a_map_as_the_user_writes_it():
     pairs = ["id=meta.question_id", "answer=a=b", "references=$.refs[0]"]
     assert parse_map(pairs) == {"id": "meta.question_id", "answer": "a=b", "references": "$.refs[0]"}
     assert parse_map([]) == {}
 
 
 @pytest.mark.parametrize("pair", ["id", "id=", "=", ""])
-def test_an_invalid_pair(pair: str) -> None:
+def test_an_invalid_pair(pair):
     with pytest.raises(UserError) as error:
         parse_map([pair])
     assert str(error.value) == f"--map {pair}: write KEY=PATH, for instance id=meta.question_id"
 
 
-def test_a_key_that_is_not_known() -> None:
+def test_a_key_that_is_not_known():
     with pytest.raises(UserError) as error:
         parse_map(["anwser=text"])
     assert str(error.value) == (
@@ -42,7 +42,7 @@ def test_a_key_that_is_not_known() -> None:
         (["id=a", "id=b"], "--map id=b: id is mapped twice, also to a; keep one of them"),
     ],
 )
-def test_what_cannot_be_mapped(pairs: list[str], message: str) -> None:
+def test_what_cannot_be_mapped(pairs, message):
     with pytest.raises(UserError) as error:
         parse_map(pairs)
     assert str(error.value) == message
@@ -75,7 +75,7 @@ RECORD: dict[str, Any] = {
         ("none", None),
     ],
 )
-def test_a_path_into_a_record(path: str, expected: object) -> None:
+def test_a_path_into_a_record(path, expected):
     assert value(RECORD, path) == expected
     # Something is there, so it counts as a column.
     assert complete({"id": path}, (), [RECORD], "file").paths["id"] == path
@@ -84,13 +84,13 @@ def test_a_path_into_a_record(path: str, expected: object) -> None:
 @pytest.mark.parametrize(
     "path", ["b", "a.x", "a.c.2", "a.c.-1", "a.c.d", "text.x", "list.zero", "none.x", "", ".", "$", "json.deep.n.m"]
 )
-def test_a_path_to_nothing(path: str) -> None:
+def test_a_path_to_nothing(path):
     assert value(RECORD, path) is None
     with pytest.raises(UserError, match="no column"):
         complete({"id": path}, (), [RECORD], "file")
 
 
-def test_the_message_for_a_missing_column_lists_the_columns() -> None:
+def test_the_message_for_a_missing_column_lists_the_columns():
     rows = [{"id": 1, "text": "x"}, {"id": 2, "meta": {}}]
     with pytest.raises(UserError) as error:
         complete({"answer": "output"}, (), rows, "runs/a.jsonl")
@@ -100,7 +100,7 @@ def test_the_message_for_a_missing_column_lists_the_columns() -> None:
     assert str(error.value) == "a.jsonl: no column 'lang' (for slice); the columns are id, meta, text"
 
 
-def test_a_column_need_not_be_in_every_row_nor_a_slice_in_this_file() -> None:
+def test_a_column_need_not_be_in_every_row_nor_a_slice_in_this_file():
     rows = [{"id": 1}, {"id": 2, "meta": {"lang": "ru"}}]
     assert complete({"cluster": "meta.lang"}, (), rows, "f").paths["cluster"] == "meta.lang"
     assert complete({}, ("kind", "kind"), rows, "f", elsewhere={"kind"}).slices == ("kind",)
@@ -144,7 +144,7 @@ FRAMEWORKS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_the_usual_names_are_recognised(framework: str) -> None:
+def test_the_usual_names_are_recognised(framework):
     row, description = FRAMEWORKS[framework]
     found = complete({}, (), [row], "file")
     assert found.description == description
@@ -152,7 +152,7 @@ def test_the_usual_names_are_recognised(framework: str) -> None:
     assert as_texts(value(row, found.paths["references"])) == ["R"]
 
 
-def test_a_given_column_is_not_guessed_for_another_key() -> None:
+def test_a_given_column_is_not_guessed_for_another_key():
     row = {"input": "what was asked", "output": "A", "model": "m", "reference": "R", "label": "true"}
     found = complete({"answer": "input", "release": "model"}, (), [row], "file")
     assert found.paths == {"answer": "input", "release": "model", "references": "reference"}
@@ -179,7 +179,7 @@ def test_a_given_column_is_not_guessed_for_another_key() -> None:
         ({"content": "Paris"}, "Paris"),
     ],
 )
-def test_a_value_as_one_text(found: object, text: str | None) -> None:
+def test_a_value_as_one_text(found, text):
     assert as_text(found) == text
 
 
@@ -194,7 +194,7 @@ def test_a_value_as_one_text(found: object, text: str | None) -> None:
         (b"Paris", "is binary data; write it as text"),
     ],
 )
-def test_a_value_that_is_not_one_text(found: object, message: str) -> None:
+def test_a_value_that_is_not_one_text(found, message):
     with pytest.raises(ValueError) as error:
         as_text(found)
     assert str(error.value) == message
@@ -227,23 +227,23 @@ def test_a_value_that_is_not_one_text(found: object, message: str) -> None:
         ({"text": "a"}, ["a"]),
     ],
 )
-def test_a_value_as_texts(found: object, texts: list[str]) -> None:
+def test_a_value_as_texts(found, texts):
     assert as_texts(found) == texts
 
 
 @pytest.mark.parametrize("depth", [500, 5_000, 100_000])
-def test_a_text_of_brackets_is_a_text(depth: int) -> None:
+def test_a_text_of_brackets_is_a_text(depth):
     assert as_texts("[" * depth) == ["[" * depth]
 
 
 @pytest.mark.parametrize("found", [[["a"]], [{"a": 1, "b": 2}], "[[1]]"])
-def test_items_that_are_no_texts(found: object) -> None:
+def test_items_that_are_no_texts(found):
     with pytest.raises(ValueError, match=r"^is "):
         as_texts(found)
 
 
 @given(st.text())
-def test_any_single_text_is_itself_or_a_list_that_it_spells(text: str) -> None:
+def test_any_single_text_is_itself_or_a_list_that_it_spells(text):
     try:
         texts = as_texts(text)
     except ValueError:
@@ -253,11 +253,11 @@ def test_any_single_text_is_itself_or_a_list_that_it_spells(text: str) -> None:
 
 
 @given(st.dictionaries(st.text(), st.text() | st.none()), st.text())
-def test_any_path_into_any_record_gives_something_or_nothing(record: dict[str, str | None], path: str) -> None:
+def test_any_path_into_any_record_gives_something_or_nothing(record, path):
     found = value(record, path)
     assert found is None or found == record.get(path, found)
 
 
-def test_every_key_but_the_label_has_usual_names() -> None:
+def test_every_key_but_the_label_has_usual_names():
     names = set(KEYS) - {"label", "references-as"}
     assert set(complete({}, (), [dict.fromkeys(KEYS, "x")], "file").paths) == names

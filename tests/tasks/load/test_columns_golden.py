@@ -5,17 +5,15 @@ resolve is never taken for a literal text or silently left empty everywhere.
 """
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import parse_map
-from tests.tasks.staging_help import Row, rows_of, stage
+from tests.tasks.staging_help import rows_of, stage
 
 
-def loaded(folder: Path, path: str, *outputs: object) -> list[Row]:
+def loaded(folder, path, *outputs):
     """The staged rows of a file with these outputs, the answers mapped from `path`."""
     rows = [{"id": n, "output": output, "expected_output": "right"} for n, output in enumerate(outputs)]
     done = stage(folder, rows, "traces", release="r", paths=parse_map([f"answer={path}"]))
@@ -23,39 +21,39 @@ def loaded(folder: Path, path: str, *outputs: object) -> list[Row]:
     return rows_of(done.staged)
 
 
-def golden(shared: Path) -> dict[str, dict[str, Any]]:
+def golden(shared):
     cases = json.loads((shared / "golden" / "meaning_match.json").read_text("utf-8"))["mapping"]
     assert all(case["section"] == "output" for case in cases)
     return {case["path"]: case for case in cases if case["value"] is not None or case["path"] == "output.answer"}
 
 
-def test_these_are_all_golden_cases(shared: Path) -> None:
+def test_these_are_all_golden_cases(shared):
     paths = ["output.details.unit", "output.flat.key", "output", "output.answer", "output.[0].name", "literal text"]
     assert list(golden(shared)) == paths
 
 
 @pytest.mark.parametrize("path", ["output.details.unit", "output.flat.key", "output.[0].name"])
-def test_a_path_into_a_column(path: str, shared: Path, tmp_path: Path) -> None:
+def test_a_path_into_a_column(path, shared, tmp_path):
     case = golden(shared)[path]
     [row] = loaded(tmp_path, path, case["json"])
     assert row["answer"] == case["value"]
     assert row["references"] == ["right"]
 
 
-def test_a_nested_value_comes_before_a_name_with_dots(tmp_path: Path) -> None:
+def test_a_nested_value_comes_before_a_name_with_dots(tmp_path):
     both = {"flat": {"key": "nested"}, "flat.key": "flat"}
     rows = loaded(tmp_path, "output.flat.key", both, {"flat": {}, "flat.key": "flat"}, {"flat.key": "flat"})
     # Once inside "flat" there is no way back: the second row has nothing at this path.
     assert [row["answer"] for row in rows] == ["nested", None, "flat"]
 
 
-def test_a_whole_column_that_is_a_text_keeps_no_quotes(shared: Path, tmp_path: Path) -> None:
+def test_a_whole_column_that_is_a_text_keeps_no_quotes(shared, tmp_path):
     case = golden(shared)["output"]
     [row] = loaded(tmp_path, "output", case["json"])
     assert (row["answer"], case["value"]) == ("just a string", '"just a string"')
 
 
-def test_a_path_that_does_not_resolve_stops_or_leaves_the_row_without_an_answer(shared: Path, tmp_path: Path) -> None:
+def test_a_path_that_does_not_resolve_stops_or_leaves_the_row_without_an_answer(shared, tmp_path):
     case = golden(shared)["output.answer"]
     with pytest.raises(UserError) as error:
         loaded(tmp_path, "output.answer", case["json"])
@@ -67,7 +65,7 @@ def test_a_path_that_does_not_resolve_stops_or_leaves_the_row_without_an_answer(
     assert [row["answer"] for row in rows] == [None, "42"]
 
 
-def test_a_text_that_is_no_path_is_not_taken_for_the_answer(shared: Path, tmp_path: Path) -> None:
+def test_a_text_that_is_no_path_is_not_taken_for_the_answer(shared, tmp_path):
     case = golden(shared)["literal text"]
     with pytest.raises(UserError, match="no column 'literal text'"):
         loaded(tmp_path, "literal text", case["json"])

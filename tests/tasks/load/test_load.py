@@ -16,11 +16,11 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.tasks.load.frame import frame_source
 from answerkey.tasks.load.load import Source, dataset_name, load
-from answerkey.tasks.reports.commit import Committed, commit
+from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
+from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
 
 QUESTIONS = [
     {"id": "q1", "question": "Capital of France?", "references": ["Paris"], "lang": "en", "facts": ["F"]},
@@ -38,12 +38,12 @@ ANSWERS = [
     ("given", "staged"),
     [(None, "1"), ("", "1"), (3, "3"), ("03", "3"), (2.0, "2"), (" b ", "b"), (0, "0"), ("1.5", "1.5"), (True, "true")],
 )
-def test_what_tells_the_answers_to_a_question_apart(tmp_path: Path, given: object, staged: str) -> None:
+def test_what_tells_the_answers_to_a_question_apart(tmp_path, given, staged):
     rows = [{"id": "q", "answer": "a", "reference": "a", "repeat": given}, {"id": "r", "repeat": "x"}]
     assert rows_of(stage(tmp_path, rows).staged)[0]["repeat"] == staged
 
 
-def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
+def test_answers_and_references_of_two_files(tmp_path):
     references = jsonl(tmp_path / "questions.jsonl", QUESTIONS)
     loaded = stage(tmp_path, ANSWERS, references=references, slices=("lang",))
     first, blank, other, unknown = rows_of(loaded.staged)
@@ -81,7 +81,7 @@ def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
     )
 
 
-def test_staged_keys_are_those_of_the_scoring_library(tmp_path: Path) -> None:
+def test_staged_keys_are_those_of_the_scoring_library(tmp_path):
     texts = ["", " ", "Zürich", "北京", "a\u00a0b", "x\x00y", "-5", "\U0001f600", None]
     rows = [
         {"id": i, "question": q, "answer": a, "references": [r for r in (a, q) if r is not None]}
@@ -92,7 +92,7 @@ def test_staged_keys_are_those_of_the_scoring_library(tmp_path: Path) -> None:
         assert row["sample_key"] == sample.key
 
 
-def test_an_id_with_two_contents_in_the_references_file(tmp_path: Path) -> None:
+def test_an_id_with_two_contents_in_the_references_file(tmp_path):
     again = jsonl(tmp_path / "q.jsonl", [*QUESTIONS, QUESTIONS[0]])
     assert len(rows_of(stage(tmp_path, ANSWERS, references=again).references or "")) == 2
     bad = jsonl(tmp_path / "q.jsonl", [*QUESTIONS, {**QUESTIONS[0], "references": ["Lyon"]}])
@@ -110,7 +110,7 @@ def test_an_id_with_two_contents_in_the_references_file(tmp_path: Path) -> None:
         ('{"id": "q3", "references": [["a"]]}', "row 3: references (references) is a list; map one item of it"),
     ],
 )
-def test_a_hole_in_the_references_file_stops(tmp_path: Path, line: str, message: str) -> None:
+def test_a_hole_in_the_references_file_stops(tmp_path, line, message):
     file = Path(jsonl(tmp_path / "q.jsonl", QUESTIONS))
     file.write_text(file.read_text() + line + "\n")
     with pytest.raises(UserError) as error:
@@ -145,7 +145,7 @@ def test_a_hole_in_the_references_file_stops(tmp_path: Path, line: str, message:
         ),
     ],
 )
-def test_a_column_that_is_needed(tmp_path: Path, rows: list[Row], source: Row, message: str) -> None:
+def test_a_column_that_is_needed(tmp_path, rows, source, message):
     if source:
         source["references"] = jsonl(tmp_path / source["references"], QUESTIONS)
     with pytest.raises(UserError) as error:
@@ -153,7 +153,7 @@ def test_a_column_that_is_needed(tmp_path: Path, rows: list[Row], source: Row, m
     assert str(error.value) == f"{tmp_path / 'answers.jsonl'}: {message}"
 
 
-def test_references_that_no_metric_needs(tmp_path: Path) -> None:
+def test_references_that_no_metric_needs(tmp_path):
     [row] = rows_of(stage(tmp_path, [{"question": "Q", "answer": "x"}], needs_references=False).staged)
     assert (row["sample_id"], row["references"]) == (content_hash(["Q", ()]), [])
     asked = jsonl(tmp_path / "q.jsonl", [{"id": 1, "question": "Q"}])
@@ -165,7 +165,7 @@ def test_references_that_no_metric_needs(tmp_path: Path) -> None:
         stage(tmp_path, [{"answer": "x"}], needs_references=False)
 
 
-def test_a_references_file_without_a_needed_column(tmp_path: Path) -> None:
+def test_a_references_file_without_a_needed_column(tmp_path):
     file = jsonl(tmp_path / "q.jsonl", [{"key": 1, "references": "a"}])
     with pytest.raises(UserError) as error:
         stage(tmp_path, ANSWERS, references=file)
@@ -185,14 +185,14 @@ def test_a_references_file_without_a_needed_column(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_without_a_single_row(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_a_file_without_a_single_row(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(UserError) as error:
         load(Source(str(tmp_path / name)), tmp_path / "work")
     assert str(error.value) == f"{tmp_path / name}: {message}"
 
 
-def test_where_the_release_comes_from(tmp_path: Path) -> None:
+def test_where_the_release_comes_from(tmp_path):
     rows = [{"id": 1, "answer": "x", "references": "y", "model": "gpt"}, {"id": 2, "answer": "x", "references": "y"}]
     assert [row["release"] for row in rows_of(stage(tmp_path, rows).staged)] == ["gpt", None]
     given = stage(tmp_path, rows, release="mine")
@@ -202,7 +202,7 @@ def test_where_the_release_comes_from(tmp_path: Path) -> None:
     assert loaded.notes[1:] == ("no release column and no --release: the release is called 'chatgpt-4' after the file",)
 
 
-def test_rows_without_an_id_column(tmp_path: Path) -> None:
+def test_rows_without_an_id_column(tmp_path):
     rows = [
         {"question": "Q", "answer": "a", "references": ["R"], "model": "one"},
         {"question": "Q", "answer": "b", "references": ["R"], "model": "two"},
@@ -214,7 +214,7 @@ def test_rows_without_an_id_column(tmp_path: Path) -> None:
     assert loaded.notes[1:] == ("answers.jsonl: no id column; a hash of question and references serves as the id",)
 
 
-def test_a_slice_of_the_answers_comes_before_one_of_the_references(tmp_path: Path) -> None:
+def test_a_slice_of_the_answers_comes_before_one_of_the_references(tmp_path):
     references = jsonl(tmp_path / "q.jsonl", QUESTIONS)
     answers = [{**ANSWERS[0], "lang": "xx", "meta": {"n": 1}}, {**ANSWERS[1], "lang": None}]
     loaded = stage(tmp_path, answers, references=references, slices=("lang", "meta.n", "lang"))
@@ -224,7 +224,7 @@ def test_a_slice_of_the_answers_comes_before_one_of_the_references(tmp_path: Pat
     ]
 
 
-def test_lone_surrogates_become_the_replacement_character(tmp_path: Path) -> None:
+def test_lone_surrogates_become_the_replacement_character(tmp_path):
     broken = "a\ud800b"
     rows = [
         dict.fromkeys(("id", "question", "answer", "model", "cluster", "label", "kind"), broken)
@@ -241,7 +241,7 @@ def test_lone_surrogates_become_the_replacement_character(tmp_path: Path) -> Non
     assert row["sample_key"] == sample.key
 
 
-def test_rows_that_cannot_be_staged_are_kept_whole(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_staged_are_kept_whole(tmp_path):
     file = tmp_path / "a.jsonl"
     bad = '{"id": 1, "answer": ["x"], "references": "r"}'
     file.write_text(bad + '\n{"id": 2,\n{"id": 3, "answer": "é", "references": "r"}\n')
@@ -260,14 +260,14 @@ def test_rows_that_cannot_be_staged_are_kept_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["my data", "a/b", "x:y", "é?"])
-def test_a_data_set_name_that_report_ids_cannot_hold(name: str) -> None:
+def test_a_data_set_name_that_report_ids_cannot_hold(name):
     with pytest.raises(UserError) as error:
         dataset_name(Source("a.jsonl", dataset=name))
     assert str(error.value) == f"--dataset {name!r}: use letters, digits, dots, dashes and underscores"
 
 
 @pytest.mark.parametrize("name", [".", "..", "index.html", "_data-docs"])
-def test_a_data_set_is_not_called_like_a_page_of_the_site(name: str) -> None:
+def test_a_data_set_is_not_called_like_a_page_of_the_site(name):
     said = f"--dataset {name!r}: a page or a folder of the site has this name; choose another one"
     for source in (Source("a.jsonl", dataset=name), Source(f"runs/{name}.jsonl")):
         with pytest.raises(UserError) as error:
@@ -275,7 +275,7 @@ def test_a_data_set_is_not_called_like_a_page_of_the_site(name: str) -> None:
         assert str(error.value) == said
 
 
-def test_releases_whose_names_look_alike_are_one(tmp_path: Path) -> None:
+def test_releases_whose_names_look_alike_are_one(tmp_path):
     names = ["é", "e\u0301", " é ", "r", "r ", "a\nb", "r\u202e", "r\u200b", " "]
     rows = [{"id": str(n), "answer": "x", "reference": "x", "release": name} for n, name in enumerate(names)]
     loaded = load(Source(jsonl(tmp_path / "d.jsonl", rows)), tmp_path / "staged")
@@ -288,7 +288,7 @@ def test_releases_whose_names_look_alike_are_one(tmp_path: Path) -> None:
     ]
 
 
-def test_a_release_is_given_as_it_will_be_called() -> None:
+def test_a_release_is_given_as_it_will_be_called():
     for name, said in {
         "r ": "--release 'r ': write 'r', composed and without blanks around it",
         "a\nb": "--release: the release 'a\\nb' has a character that cannot be seen, U+000A; remove it",
@@ -298,7 +298,7 @@ def test_a_release_is_given_as_it_will_be_called() -> None:
         assert str(error.value) == said
 
 
-def test_the_name_of_a_data_set(tmp_path: Path) -> None:
+def test_the_name_of_a_data_set(tmp_path):
     assert dataset_name(Source("runs/a.b.jsonl")) == "a.b"
     assert dataset_name(Source("runs/a.jsonl", references="gold/ключи.csv")) == "ключи"
     assert dataset_name(Source("https://host/data/dev.csv?sig=a/b.csv")) == "dev"
@@ -308,7 +308,7 @@ def test_the_name_of_a_data_set(tmp_path: Path) -> None:
     assert dataset_name(Source("runs/!!!.csv")) == "data"
 
 
-def test_cells_that_hold_json_are_read_where_all_of_a_column_do(tmp_path: Path) -> None:
+def test_cells_that_hold_json_are_read_where_all_of_a_column_do(tmp_path):
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}]
     rows = [
         {"id": 1, "input": json.dumps({"messages": chat}), "output": '"Six"', "reference": '"6"', "note": '"a" or "b"'},
@@ -322,7 +322,7 @@ def test_cells_that_hold_json_are_read_where_all_of_a_column_do(tmp_path: Path) 
     assert alone["answer"] == '"So it goes."'
 
 
-def test_columns_are_recognised_however_they_are_written(tmp_path: Path) -> None:
+def test_columns_are_recognised_however_they_are_written(tmp_path):
     rows = [{"Sample ID": 1, "QUESTION": "q", "Answer": "a", "Ground-Truth": "r", "answer": "b"}]
     loaded = stage(tmp_path, rows)
     assert "columns recognised by name: id=Sample ID, question=QUESTION, answer, references=Ground-Truth" in str(
@@ -330,7 +330,7 @@ def test_columns_are_recognised_however_they_are_written(tmp_path: Path) -> None
     )
 
 
-def test_a_data_frame_is_a_source(tmp_path: Path) -> None:
+def test_a_data_frame_is_a_source(tmp_path):
     frame = pd.DataFrame(
         {
             "id": [7, 8, 9],
@@ -355,13 +355,13 @@ def test_a_data_frame_is_a_source(tmp_path: Path) -> None:
     assert {row["release"] for row in staged} == {loaded.dataset} == {"mine"}
 
 
-def committed(tmp_path: Path, rows: list[dict[str, Any]], **source: Any) -> tuple[Committed, list[str]]:
+def committed(tmp_path, rows, **source):
     loaded = stage(tmp_path, rows, **source)
     keys = [row["sample_key"] for row in rows_of(loaded.staged)]
     return commit(Home(tmp_path / "home"), "run", "source", loaded, loaded.staged, []), keys
 
 
-def test_the_order_of_rows_makes_no_version_and_a_reference_does(tmp_path: Path) -> None:
+def test_the_order_of_rows_makes_no_version_and_a_reference_does(tmp_path):
     rows = [{"id": i, "question": f"q{i}", "answer": f"a{i}", "references": [f"r{i}", "s"]} for i in range(60)]
     shuffled = random.Random(3).sample(rows, len(rows))
     first, keys = committed(tmp_path, rows)
@@ -375,7 +375,7 @@ def test_the_order_of_rows_makes_no_version_and_a_reference_does(tmp_path: Path)
     assert counts == [(first.dataset_version, 60), (changed.dataset_version, 60)]
 
 
-def test_a_references_file_is_the_data_set_answered_or_not(tmp_path: Path) -> None:
+def test_a_references_file_is_the_data_set_answered_or_not(tmp_path):
     references = jsonl(tmp_path / "q.jsonl", QUESTIONS)
     one, _ = committed(tmp_path, ANSWERS[:1], references=references)
     two, _ = committed(tmp_path, ANSWERS[:3], references=jsonl(tmp_path / "q.jsonl", QUESTIONS[::-1]))
@@ -385,7 +385,7 @@ def test_a_references_file_is_the_data_set_answered_or_not(tmp_path: Path) -> No
     assert committed(tmp_path, ANSWERS[:1], references=other)[0].dataset_version != one.dataset_version
 
 
-def test_a_references_file_without_questions_leaves_them_to_the_answers(tmp_path: Path) -> None:
+def test_a_references_file_without_questions_leaves_them_to_the_answers(tmp_path):
     home = tmp_path / "home"
     answers = jsonl(tmp_path / "answers.jsonl", [{"id": "1", "question": "Who?", "answer": "Ada"}])
     references = jsonl(tmp_path / "references.jsonl", [{"id": "1", "references": ["Ada"]}])
@@ -393,7 +393,7 @@ def test_a_references_file_without_questions_leaves_them_to_the_answers(tmp_path
     assert query(home, "SELECT sample_id, question FROM samples") == [("1", "Who?")]
 
 
-def test_the_context_is_part_of_the_answer_and_of_no_data_set_version(tmp_path: Path) -> None:
+def test_the_context_is_part_of_the_answer_and_of_no_data_set_version(tmp_path):
     row = {"id": "q1", "question": "Q", "reference": "R", "answer": "A", "release": "one"}
     given = [row | {"retrieved_contexts": ["first", " ", "second"]}, row | {"release": "two"}]
     with_context, without = rows_of(stage(tmp_path, given).staged)
@@ -403,14 +403,14 @@ def test_the_context_is_part_of_the_answer_and_of_no_data_set_version(tmp_path: 
     assert with_context["sample_hash"] == without["sample_hash"]
 
 
-def test_the_context_of_the_references_counts_where_the_answer_brings_none(tmp_path: Path) -> None:
+def test_the_context_of_the_references_counts_where_the_answer_brings_none(tmp_path):
     references = jsonl(tmp_path / "references.jsonl", [{"id": "q1", "question": "Q", "reference": "R", "context": "C"}])
     answers = [{"id": "q1", "answer": "A", "context": None}, {"id": "q1", "answer": "B", "context": ["own"]}]
     staged = rows_of(stage(tmp_path, answers, references=references).staged)
     assert [one["context"] for one in staged] == [["C"], ["own"]]
 
 
-def test_answers_known_to_be_wrong_belong_to_the_sample(tmp_path: Path) -> None:
+def test_answers_known_to_be_wrong_belong_to_the_sample(tmp_path):
     row = {"id": "q1", "question": "Q", "reference": "R", "answer": "A", "release": "one"}
     wrong = ["W", "V"]
     [given] = rows_of(stage(tmp_path, [row | {"incorrect_answers": wrong}]).staged)
@@ -421,7 +421,7 @@ def test_answers_known_to_be_wrong_belong_to_the_sample(tmp_path: Path) -> None:
     assert given["sample_hash"] != without["sample_hash"]
 
 
-def test_answers_known_to_be_wrong_come_from_the_references_file_and_are_in_the_warehouse(tmp_path: Path) -> None:
+def test_answers_known_to_be_wrong_come_from_the_references_file_and_are_in_the_warehouse(tmp_path):
     home = tmp_path / "home"
     answers = [{"id": str(i), "answer": text, "release": "r"} for i, text in enumerate(("Air is denser.", "Bern"))]
     references = [
@@ -435,7 +435,7 @@ def test_answers_known_to_be_wrong_come_from_the_references_file_and_are_in_the_
     ]  # fmt: skip
 
 
-def test_a_column_called_context_that_is_something_else_is_left_alone_unless_it_is_named(tmp_path: Path) -> None:
+def test_a_column_called_context_that_is_something_else_is_left_alone_unless_it_is_named(tmp_path):
     row = {"id": "q1", "question": "Q", "reference": "R", "answer": "A", "context": {"title": "T", "text": "U"}}
     [staged] = rows_of(stage(tmp_path, [row]).staged)
     assert staged["context"] == []
@@ -444,7 +444,7 @@ def test_a_column_called_context_that_is_something_else_is_left_alone_unless_it_
     assert rejected["reason"] == "context (context) is an object with title, text; map a path into it"
 
 
-def test_columns_that_first_appear_late_are_found(tmp_path: Path) -> None:
+def test_columns_that_first_appear_late_are_found(tmp_path):
     early = [{"id": n, "response": "x", "ground_truth": "x"} for n in range(3_000)]
     late = [
         {
@@ -475,7 +475,7 @@ def test_columns_that_first_appear_late_are_found(tmp_path: Path) -> None:
     )
 
 
-def test_files_of_two_tools_are_read_by_the_columns_that_each_has(tmp_path: Path) -> None:
+def test_files_of_two_tools_are_read_by_the_columns_that_each_has(tmp_path):
     one = jsonl(tmp_path / "a.jsonl", [{"id": 1, "response": "x", "reference": "X"}])
     other = jsonl(tmp_path / "b.jsonl", [{"id": 2, "output": "y", "expected_output": "Y"}])
     loaded = load(Source(f"{one}\n{other}", dataset="d", release="r"), tmp_path / "staged")
@@ -489,7 +489,7 @@ def test_files_of_two_tools_are_read_by_the_columns_that_each_has(tmp_path: Path
 
 
 @pytest.mark.parametrize("library", ["pandas", "pyarrow", "polars"])
-def test_frames_of_each_library_are_sources(tmp_path: Path, library: str) -> None:
+def test_frames_of_each_library_are_sources(tmp_path, library):
     columns = {"id": [1, 2], "answer": ["é", None], "reference": [["a", "b"], ["c"]]}
     module = importlib.import_module(library)
     frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
@@ -501,12 +501,12 @@ def test_frames_of_each_library_are_sources(tmp_path: Path, library: str) -> Non
         frame_source(columns, tmp_path / "frames")
 
 
-def answers_of(*, right: bool, **more: object) -> list[Row]:
+def answers_of(*, right, **more):
     answer = "It is {}." if right else "It is not {}."
     return [{"id": n, "answer": answer.format(n % 3 or n), "reference": str(n), **more} for n in range(6)]
 
 
-def references_of(folder: Path, name: str, content: str, **source: Any) -> tuple[list[list[str]], list[str]]:
+def references_of(folder, name, content, **source):
     (folder / name).write_text(content)
     loaded = load(Source(str(folder / name), release="r", **source), folder / "work")
     notes = [note for note in loaded.notes if "list" in note]
@@ -528,7 +528,7 @@ KEPT = (
 )
 
 
-def test_references_that_spell_lists_are_split_with_a_note(tmp_path: Path) -> None:
+def test_references_that_spell_lists_are_split_with_a_note(tmp_path):
     assert references_of(tmp_path, "a.csv", CSV_OF_LISTS) == ([["[1, 2]"], ["[sic]"], ["a", "b"]], [SPLIT, KEPT])
     texts = [["[1, 2]"], ["[sic]"], ['["a", "b"]']]
     assert references_of(tmp_path, "a.csv", CSV_OF_LISTS, paths={"references-as": "text"}) == (texts, [KEPT])
@@ -536,13 +536,13 @@ def test_references_that_spell_lists_are_split_with_a_note(tmp_path: Path) -> No
     assert references_of(tmp_path, "a.csv", CSV_OF_LISTS, paths={"references-as": "list"}) == (lists, [])
 
 
-def test_a_list_that_comes_after_the_first_rows_is_the_text_that_it_is(tmp_path: Path) -> None:
+def test_a_list_that_comes_after_the_first_rows_is_the_text_that_it_is(tmp_path):
     rows = [{"id": n, "answer": "x", "reference": "x" if n < 150 else "['a', 'b']"} for n in range(151)]
     loaded = stage(tmp_path, rows)
     assert rows_of(loaded.staged)[150]["references"] == ["['a', 'b']"]
 
 
-def test_references_of_a_workbook_and_of_a_second_file_are_noted_too(tmp_path: Path) -> None:
+def test_references_of_a_workbook_and_of_a_second_file_are_noted_too(tmp_path):
     pd.DataFrame({"id": [1], "answer": ["x"], "reference": ["['1', '2']"]}).to_excel(tmp_path / "a.xlsx", index=False)
     loaded = load(Source(str(tmp_path / "a.xlsx"), release="r"), tmp_path / "work")
     assert rows_of(loaded.staged)[0]["references"] == ["1", "2"]
@@ -553,7 +553,7 @@ def test_references_of_a_workbook_and_of_a_second_file_are_noted_too(tmp_path: P
     assert "--map-references references-as=text keeps them" in "\n".join(notes)
 
 
-def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_path: Path) -> None:
+def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_path):
     rows = [{"id": 1, "answer": "x", "Expected Answer": "a", "Alternative Answer": "b", "is_correct": "yes"}]
     note = (
         "answers.jsonl: not used: Alternative Answer; if these are right answers too, give --map 'references=Expected "
@@ -578,15 +578,13 @@ def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_pat
     ("cells", "mapped", "named"),
     [((True, False), {}, True), (("yes", ""), {}, True), (("a", "b"), {}, False), ((1, 0), {"label": "label"}, False)],
 )
-def test_a_column_of_human_labels_that_is_not_mapped_is_named(
-    tmp_path: Path, cells: tuple[Any, Any], mapped: dict[str, str], *, named: bool
-) -> None:
+def test_a_column_of_human_labels_that_is_not_mapped_is_named(tmp_path, cells, mapped, *, named):
     rows = [{"id": n, "answer": "x", "reference": "x", "label": cell} for n, cell in enumerate(cells)]
     note = "answers.jsonl: column 'label' looks like human labels; --map label=label"
     assert (note in stage(tmp_path, rows, paths=mapped).notes) == named
 
 
-def test_numbers_are_scored_as_they_are_spelled(tmp_path: Path) -> None:
+def test_numbers_are_scored_as_they_are_spelled(tmp_path):
     numbers = ["1.10", "1e3", "1E400", "0.10000000000000000555", "-0.0", "7"]
     lines = "\n".join(f'{{"id": {n}, "answer": {text}, "reference": [{text}]}}' for n, text in enumerate(numbers))
     (tmp_path / "a.jsonl").write_text(lines)
@@ -624,14 +622,14 @@ TOOLS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_answers_and_references_that_are_json_texts_stay_texts_in_every_importer(tool: str, tmp_path: Path) -> None:
+def test_answers_and_references_that_are_json_texts_stay_texts_in_every_importer(tool, tmp_path):
     loaded = stage(tmp_path, map(TOOLS[tool], ANSWER_TEXTS), release="r", format=tool)
     assert rows_of(loaded.rejects) == []
     staged = [(row["answer"], row["references"]) for row in rows_of(loaded.staged)]
     assert staged == [(text, [text]) for text in ANSWER_TEXTS]
 
 
-def test_cells_of_a_tool_hold_json_because_tables_have_nothing_but_texts(tmp_path: Path) -> None:
+def test_cells_of_a_tool_hold_json_because_tables_have_nothing_but_texts(tmp_path):
     file = tmp_path / "experiment.csv"
     answers = ["[1, 2]", '{"content": "Paris"}', '"quoted"', "plain"]
     rows = [{"id": n, "input": "?", "output": text, "expected": "x", "span_id": "s"} for n, text in enumerate(answers)]
@@ -641,7 +639,7 @@ def test_cells_of_a_tool_hold_json_because_tables_have_nothing_but_texts(tmp_pat
     assert [row["answer"] for row in rows_of(loaded.staged)] == ["[1, 2]", "Paris", "quoted", "plain"]
 
 
-def test_a_folder_of_a_file_per_release_is_told_apart_by_the_user(tmp_path: Path) -> None:
+def test_a_folder_of_a_file_per_release_is_told_apart_by_the_user(tmp_path):
     for name, right in (("v1", True), ("v2", False)):
         jsonl(tmp_path / "answers" / f"{name}.jsonl", answers_of(right=right))
     remedy = (

@@ -24,17 +24,17 @@ ROW = {"id": "1", "answer": "x", "reference": "x"}
 LINE = json.dumps(ROW) + "\n"
 
 
-def _parquet(file: Path, table: pa.Table | None = None) -> bytes:
+def _parquet(file, table=None):
     pq.write_table(table or pa.Table.from_pylist([ROW] * 1_000), file)
     return file.read_bytes()
 
 
-def _arrow(file: Path) -> bytes:
+def _arrow(file):
     pyarrow.feather.write_feather(pa.Table.from_pylist([ROW] * 1_000), file)
     return file.read_bytes()
 
 
-def _book(file: Path, *rows: list[object]) -> bytes:
+def _book(file, *rows):
     book = openpyxl.Workbook()
     assert book.active is not None
     for row in rows:
@@ -43,15 +43,15 @@ def _book(file: Path, *rows: list[object]) -> bytes:
     return file.read_bytes()
 
 
-def _half(made: Callable[[Path], bytes]) -> Callable[[Path], bytes]:
+def _half(made):
     return lambda file: (content := made(file))[: len(content) // 2]
 
 
-def _zst(file: Path) -> bytes:
+def _zst(file):
     return bytes(pa.compress(LINE.encode() * 1_000, codec="zstd", asbytes=True))
 
 
-def _tables(file: Path) -> bytes:
+def _tables(file):
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE one AS SELECT 1 AS id; CREATE SCHEMA s; CREATE TABLE s.two AS SELECT 1 AS id")
         elsewhere = file.with_suffix(".csv")
@@ -124,7 +124,7 @@ DAMAGED: dict[str, tuple[str, Content, str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, name):
     source, content, message = DAMAGED[name]
     file = tmp_path / source.split("::", maxsplit=1)[0]
     file.write_bytes(content if isinstance(content, bytes) else content(file))
@@ -136,20 +136,20 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, name: str) -> Non
     assert str(tmp_path / "staged") not in said and file.read_bytes() == before
 
 
-def test_the_documentation_has_a_row_for_each() -> None:
+def test_the_documentation_has_a_row_for_each():
     page = (Path(__file__).resolve().parents[3] / "docs/data.md").read_text()
     said = dict(re.findall(r"^\| ([^|`]+) \| `(.*)` \|$", page, re.MULTILINE))
     assert [name for name, (_, _, message) in DAMAGED.items() if message not in said.get(name, "")] == []
 
 
-def _eval(file: Path) -> bytes:
+def _eval(file):
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m", "task": "t"}}))
         archive.writestr("samples/1.json", json.dumps({"id": 1, "target": "x", "output": {"completion": "xyz" * 99}}))
     return file.read_bytes()
 
 
-def test_a_key_twice_in_an_archive_is_named_with_its_file(tmp_path: Path) -> None:
+def test_a_key_twice_in_an_archive_is_named_with_its_file(tmp_path):
     file = tmp_path / "a.eval"
     _eval(file)
     with zipfile.ZipFile(file, "a") as archive:
@@ -159,7 +159,7 @@ def test_a_key_twice_in_an_archive_is_named_with_its_file(tmp_path: Path) -> Non
     assert str(error.value) == f"{file}: samples/2.json: an object has the key 'target' twice; keep one of them"
 
 
-def _uncompressed_arrow(file: Path) -> bytes:
+def _uncompressed_arrow(file):
     pyarrow.feather.write_feather(pa.Table.from_pylist([ROW] * 50), file, compression="uncompressed")
     return file.read_bytes()
 
@@ -172,9 +172,7 @@ def _uncompressed_arrow(file: Path) -> bytes:
     ],
     ids=["workbook", "Inspect", "Arrow"],
 )  # fmt: skip
-def test_bytes_that_were_changed_on_the_way_end_in_one_line(
-    tmp_path: Path, name: str, made: Callable[[Path], bytes]
-) -> None:
+def test_bytes_that_were_changed_on_the_way_end_in_one_line(tmp_path, name, made):
     file, chance = tmp_path / name, random.Random(7)
     sound, refused = made(file), 0
     for _ in range(40):
@@ -190,7 +188,7 @@ def test_bytes_that_were_changed_on_the_way_end_in_one_line(
     assert refused > 10
 
 
-def test_a_folder_or_pattern_without_files(tmp_path: Path) -> None:
+def test_a_folder_or_pattern_without_files(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "readme.md").write_text("x")
@@ -204,14 +202,14 @@ def test_a_folder_or_pattern_without_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nothing", ["", " \n"])
-def test_no_file_is_not_all_files_of_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing: str) -> None:
+def test_no_file_is_not_all_files_of_this_folder(tmp_path, monkeypatch, nothing):
     (tmp_path / "a.jsonl").write_text(LINE)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"^no file is given; give CSV"):
         load(Source(nothing), tmp_path / "staged")
 
 
-def test_single_rows_that_are_damaged_are_kept_with_their_place(tmp_path: Path) -> None:
+def test_single_rows_that_are_damaged_are_kept_with_their_place(tmp_path):
     folder = tmp_path / "answers"
     folder.mkdir()
     (folder / "a.csv").write_bytes(b"id,answer,reference\n1,x,x\n2,x,x,x\n3,x\x00y,x\n4,x,x\n")
@@ -226,7 +224,7 @@ def test_single_rows_that_are_damaged_are_kept_with_their_place(tmp_path: Path) 
     assert refused[2][1].startswith("answer (output) is an object")
 
 
-def test_a_view_of_a_duckdb_file_reads_no_other_files(tmp_path: Path) -> None:
+def test_a_view_of_a_duckdb_file_reads_no_other_files(tmp_path):
     secret, file = tmp_path / "secret.txt", tmp_path / "a.duckdb"
     secret.write_text("the key is 7")
     with duckdb.connect(str(file)) as connection:
@@ -247,9 +245,7 @@ def test_a_view_of_a_duckdb_file_reads_no_other_files(tmp_path: Path) -> None:
         ("WITH RECURSIVE t(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM t) SELECT id, 'x' AS answer FROM t", 2.0),
     ],
 )
-def test_a_view_that_computes_without_end_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, view: str, seconds: float
-) -> None:
+def test_a_view_that_computes_without_end_is_given_up(tmp_path, monkeypatch, view, seconds):
     monkeypatch.setattr(tables, "_LONGEST_S", seconds)
     file = tmp_path / "d.duckdb"
     with duckdb.connect(str(file)) as made:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -33,11 +32,11 @@ ANSWERS = {
 }
 
 
-def table(answers: list[str]) -> str:
+def table(answers):
     return "id,answer\n" + "".join(f'{n},"{answer}"\n' for n, answer in enumerate(answers))
 
 
-def found(file: Path, encoding: str = "") -> tuple[list[object], list[str]]:
+def found(file, encoding=""):
     """The answers in a file, and what was assumed about it."""
     contents = Contents()
     rows = [raw.record["answer"] for raw in read(str(file), file.parent / "work", contents, encoding) if raw.record]
@@ -47,7 +46,7 @@ def found(file: Path, encoding: str = "") -> tuple[list[object], list[str]]:
 
 @pytest.mark.parametrize("encoding", ANSWERS)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json"])
-def test_the_encoding_of_a_text_is_found_and_said(tmp_path: Path, encoding: str, ending: str) -> None:
+def test_the_encoding_of_a_text_is_found_and_said(tmp_path, encoding, ending):
     answers = ANSWERS[encoding]
     records = [json.dumps({"answer": answer}, ensure_ascii=False) for answer in answers]
     text = {"csv": table(answers), "jsonl": "\n".join(records), "json": f"[{', '.join(records)}]"}[ending]
@@ -61,7 +60,7 @@ def test_the_encoding_of_a_text_is_found_and_said(tmp_path: Path, encoding: str,
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_utf_16_with_a_byte_order_mark_and_without(tmp_path: Path, encoding: str) -> None:
+def test_utf_16_with_a_byte_order_mark_and_without(tmp_path, encoding):
     answers = ["Столица Франции - Париж.", "C'était l'été", "no"]
     # As Excel saves "Unicode text".
     text = "id\tanswer\r\n" + "".join(f"{n}\t{answer}\r\n" for n, answer in enumerate(answers))
@@ -70,7 +69,7 @@ def test_utf_16_with_a_byte_order_mark_and_without(tmp_path: Path, encoding: str
 
 
 @pytest.mark.parametrize("content", [b"id,answer\n1,\xe0 midi\n2,\xe9t\xe9\n", b"id,answer\n1,\xcf\xe0\xf0\xe8\xe6\n"])
-def test_an_encoding_that_is_not_sure_is_asked_for(tmp_path: Path, content: bytes) -> None:
+def test_an_encoding_that_is_not_sure_is_asked_for(tmp_path, content):
     file = tmp_path / "a.csv"
     file.write_bytes(content)
     with pytest.raises(UserError) as error:
@@ -84,7 +83,7 @@ def test_an_encoding_that_is_not_sure_is_asked_for(tmp_path: Path, content: byte
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_compressed_files(tmp_path: Path, ending: str, kind: str) -> None:
+def test_compressed_files(tmp_path, ending, kind):
     plain = tmp_path / f"a.{kind}"
     if kind == "parquet":
         import pyarrow.parquet as pq
@@ -100,7 +99,7 @@ def test_compressed_files(tmp_path: Path, ending: str, kind: str) -> None:
     assert found(packed) == (["é", "x"], [f"a.jsonl.{ending}: read as UTF-16"] if kind == "jsonl" else [])
 
 
-def test_errors_in_a_compressed_file_name_it_as_it_was_given(tmp_path: Path) -> None:
+def test_errors_in_a_compressed_file_name_it_as_it_was_given(tmp_path):
     for name, content in {"a.json": b'{"a": ', "a.jsonl": b"1\n"}.items():
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
     with pytest.raises(UserError, match=rf"^{tmp_path}/a\.json\.gz: not JSON"):
@@ -119,7 +118,7 @@ def test_errors_in_a_compressed_file_name_it_as_it_was_given(tmp_path: Path) -> 
         (b"PAR1....", ".parquet"),
     ],
 )  # fmt: skip
-def test_the_kind_of_standard_input_is_told_from_its_first_bytes(tmp_path: Path, content: bytes, ending: str) -> None:
+def test_the_kind_of_standard_input_is_told_from_its_first_bytes(tmp_path, content, ending):
     file = tmp_path / "stdin"
     file.write_bytes(content)
     assert with_ending(file) == tmp_path / f"stdin{ending}"
@@ -130,7 +129,7 @@ def test_the_kind_of_standard_input_is_told_from_its_first_bytes(tmp_path: Path,
     ("content", "message"),
     [(b" \n", "stdin: there is nothing in it; it needs at least one row"), (b"%PDF-1", "stdin: this is a PDF; export")],
 )
-def test_standard_input_that_is_of_no_kind(tmp_path: Path, content: bytes, message: str) -> None:
+def test_standard_input_that_is_of_no_kind(tmp_path, content, message):
     (tmp_path / "stdin").write_bytes(content)
     with pytest.raises(UserError) as error:
         with_ending(tmp_path / "stdin")

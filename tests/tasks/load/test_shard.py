@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq
@@ -10,7 +9,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load import shard as shards
-from answerkey.tasks.load.load import Loaded, Source, load
+from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.shard import cut, gather, shard_bytes, split_references, stage_shard
 from answerkey.tasks.warehouse.home import Home
 
@@ -29,7 +28,7 @@ COPY (
 """
 
 
-def in_shards(source: Source, folder: Path, size: int, of_references: int = 0) -> tuple[Loaded, int]:
+def in_shards(source, folder, size, of_references=0):
     """What comes out of shards of about `size` bytes, and how many there were; also of references, if that is given."""
     home = Home(folder / "home")
     references = split_references(source, home, home.scratch / "run", of_references) if of_references else None
@@ -45,7 +44,7 @@ def in_shards(source: Source, folder: Path, size: int, of_references: int = 0) -
     return loaded, len(made.shards)
 
 
-def assert_same(source: Source, folder: Path, size: int, n_shards: int, of_references: int = 0) -> None:
+def assert_same(source, folder, size, n_shards, of_references=0):
     whole = load(source, folder / "whole")
     loaded, n = in_shards(source, folder, size, of_references)
     assert n == n_shards
@@ -65,7 +64,7 @@ FAULTS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "n_shards"), [(1, 407), (3_000, 11), (10**9, 1)])
-def test_lines_keep_their_numbers_and_their_faults(tmp_path: Path, size: int, n_shards: int) -> None:
+def test_lines_keep_their_numbers_and_their_faults(tmp_path, size, n_shards):
     file = tmp_path / "answers.jsonl"
     file.write_bytes(
         b"\xef\xbb\xbf" + (LINES[:710] + "\n").encode() + FAULTS + LINES[711:].encode().removesuffix(b"\n")
@@ -74,14 +73,14 @@ def test_lines_keep_their_numbers_and_their_faults(tmp_path: Path, size: int, n_
 
 
 @pytest.mark.slow
-def test_ranges_of_a_parquet_file_have_its_types(tmp_path: Path) -> None:
+def test_ranges_of_a_parquet_file_have_its_types(tmp_path):
     file = tmp_path / "answers.parquet"
     duckdb.sql(PARQUET % file)
     paths = {"label": "label", "cluster": "meta.deep.at"}
     assert_same(Source(str(file), paths=paths, slices=("meta.deep.cost",)), tmp_path, 90_000, 4)
 
 
-def test_a_parquet_file_with_a_column_file_row_number_is_one_range(tmp_path: Path) -> None:
+def test_a_parquet_file_with_a_column_file_row_number_is_one_range(tmp_path):
     file = tmp_path / "answers.parquet"
     duckdb.sql(
         "COPY (SELECT 'p' || i AS id, 'x' AS answer, 'y' AS reference, i AS File_Row_Number FROM range(99) t(i)) "
@@ -96,7 +95,7 @@ BROKEN = {3, 4, 50, 51, 4_001, 9_999, 10_010}
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "n_shards"), [(60_000, 8), (10**9, 2)])
-def test_rows_of_a_csv_keep_their_numbers_around_those_that_are_none(tmp_path: Path, size: int, n_shards: int) -> None:
+def test_rows_of_a_csv_keep_their_numbers_around_those_that_are_none(tmp_path, size, n_shards):
     folder = tmp_path / "answers"
     folder.mkdir()
     lines = [
@@ -113,7 +112,7 @@ def test_rows_of_a_csv_keep_their_numbers_around_those_that_are_none(tmp_path: P
     assert_same(source, tmp_path / "several", size, n_shards + 1, of_references=size)
 
 
-def test_the_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
+def test_the_rows_of_several_files_are_numbered_through(tmp_path):
     folder = tmp_path / "answers"
     for n, tail in enumerate(["", "\n \n\n", "nothing\n\n"]):
         part = folder / f"lang=l{n}"
@@ -130,7 +129,7 @@ def test_the_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
     assert refused["reason"].startswith(f"{last}: line 401 is not JSON")
 
 
-def test_references_in_a_file_of_their_own(tmp_path: Path) -> None:
+def test_references_in_a_file_of_their_own(tmp_path):
     answers, references = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
     rows = [json.loads(line) for line in LINES.splitlines()]
     answers.write_text("".join(json.dumps({"id": row["id"], "answer": row["answer"]}) + "\n" for row in rows) + "no\n")
@@ -158,7 +157,7 @@ def test_references_in_a_file_of_their_own(tmp_path: Path) -> None:
         ('{"reference": "x"}', ", row 401: the id is missing; give every row an id"),
     ],
 )
-def test_references_in_shards_are_refused_as_in_one_piece(tmp_path: Path, line: str, said: str) -> None:
+def test_references_in_shards_are_refused_as_in_one_piece(tmp_path, line, said):
     answers, references = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
     answers.write_text(LINES)
     rows = [json.dumps({"id": f"q{n}", "reference": "x"}) for n in range(400)]
@@ -171,7 +170,7 @@ def test_references_in_shards_are_refused_as_in_one_piece(tmp_path: Path, line: 
         assert str(error.value) == f"{references}{said}"
 
 
-def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "SHARD_BYTES", 1_000)
     monkeypatch.setattr(shards, "LARGE_BYTES", 2_000)
     lines, table = tmp_path / "a.jsonl", tmp_path / "a.csv"
@@ -189,7 +188,7 @@ def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shard_bytes(str(lines), 40) == 0
 
 
-def test_a_source_that_cannot_be_used_is_refused_as_in_one_piece(tmp_path: Path) -> None:
+def test_a_source_that_cannot_be_used_is_refused_as_in_one_piece(tmp_path):
     file, home = tmp_path / "answers.jsonl", Home(tmp_path / "home")
     unusable = {"x\n": "none of the first 100 rows can be read", '{"a": 1}\n': "no column for"}
     for line, said in unusable.items():

@@ -1,8 +1,6 @@
 """Cells of Excel workbooks are read as people see them."""
 
 import datetime as dt
-from pathlib import Path
-from typing import Any
 
 import openpyxl
 import pytest
@@ -12,7 +10,7 @@ from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.load.sources import read
 
 
-def book(file: Path, **sheets: list[list[Any]]) -> str:
+def book(file, **sheets):
     """Write a workbook; a cell may be a value with its number format."""
     made = openpyxl.Workbook()
     made.remove(made.active)
@@ -38,12 +36,12 @@ def book(file: Path, **sheets: list[list[Any]]) -> str:
         (None, None),
     ],
 )  # fmt: skip
-def test_a_cell(tmp_path: Path, cell: object, seen: object) -> None:
+def test_a_cell(tmp_path, cell, seen):
     file = book(tmp_path / "a.xlsx", Answers=[["id", "answer"], ["q1", cell]])
     assert list(read(file, tmp_path / "work")) == [Raw(1, {"id": "q1", "answer": seen})]
 
 
-def test_blank_rows_and_a_title_above_the_names_of_the_columns(tmp_path: Path) -> None:
+def test_blank_rows_and_a_title_above_the_names_of_the_columns(tmp_path):
     rows = [
         [],
         [None, "id", "answer"],
@@ -64,7 +62,7 @@ def test_blank_rows_and_a_title_above_the_names_of_the_columns(tmp_path: Path) -
     ]
 
 
-def test_which_sheet_is_meant(tmp_path: Path) -> None:
+def test_which_sheet_is_meant(tmp_path):
     file = book(tmp_path / "a.xlsx", One=[["answer"], ["x"]], Two=[["answer"], ["y"]], Empty=[])
     with pytest.raises(UserError) as error:
         list(read(file, tmp_path / "work"))

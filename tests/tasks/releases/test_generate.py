@@ -1,7 +1,5 @@
 """Answers of a model for a whole data set: kept, counted, continued, registered, and evaluated without a false zero."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,6 @@ from answerkey.metrics_core.llm.generate import Prompting
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.releases.generate import (
     Asking,
-    Generated,
     check_answered,
     estimate_answers,
     generate,
@@ -30,10 +26,10 @@ from answerkey.tasks.releases.generate import (
     tally,
 )
 from answerkey.tasks.releases.provenance import answers_file, generation_of
-from answerkey.tasks.releases.questions import QuestionSet, find_questions
+from answerkey.tasks.releases.questions import find_questions
 from answerkey.tasks.releases.register import registered_source
 from answerkey.tasks.warehouse.home import Home
-from tests.judge_server import Body, JudgeProcess, JudgeServer
+from tests.judge_server import JudgeProcess, JudgeServer
 from tests.metrics_core.judges.asking import count
 from tests.raw_server import RawServer, ok, said
 from tests.tasks.staging_help import jsonl, query, run
@@ -43,24 +39,24 @@ KEY = "sk-canary-generation-0123456789"
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
 
 
-def knows_all(body: Body) -> str:
+def knows_all(body):
     question = body["messages"][-1]["content"]
     return next(f"It is {capital}." for land, capital in CAPITALS.items() if land in question)
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch):
     monkeypatch.setenv("ANSWERKEY_MODEL_KEY", KEY)
 
 
 @pytest.fixture
-def server() -> Iterator[JudgeServer]:
+def server():
     with JudgeServer(knows_all) as started:
         yield started
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> QuestionSet:
+def found(tmp_path):
     rows: list[dict[str, Any]] = [
         {"id": land, "question": f"Capital of {land}?", "reference": capital, "south": land == "Peru"}
         for land, capital in CAPITALS.items()
@@ -69,18 +65,16 @@ def found(tmp_path: Path) -> QuestionSet:
     return find_questions(Home(tmp_path / "home"), file, tmp_path / "work", slices=("south",))
 
 
-def asking(server: JudgeServer, home: Path, run_id: str = "run", **changes: Any) -> Asking:
+def asking(server, home, run_id="run", **changes):
     model = ModelRef("openai/gpt-4o-mini", server.url)
     return Asking(Prompting(), model, CallLimits(**changes), Access(ledger=str(home), run=run_id))
 
 
-def lines(made: Generated) -> list[dict[str, Any]]:
+def lines(made):
     return [json.loads(line) for line in Path(made.answers).read_text(encoding="utf-8").splitlines()]
 
 
-def test_answers_are_kept_in_order_with_how_they_were_made(
-    server: JudgeServer, found: QuestionSet, tmp_path: Path
-) -> None:
+def test_answers_are_kept_in_order_with_how_they_were_made(server, found, tmp_path):
     home, work = tmp_path / "home", tmp_path / "work"
     asked = asking(server, home)
     foreseen = estimate_answers(found, asked, work)
@@ -111,7 +105,7 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     assert generation_of(made.answers) is None
 
 
-def test_how_each_answer_ended_is_kept_and_counted(found: QuestionSet, tmp_path: Path) -> None:
+def test_how_each_answer_ended_is_kept_and_counted(found, tmp_path):
     replies = {
         "France": said({"content": "It is Pa"}, finish_reason="length"),
         "Italy": said({"content": None, "refusal": "I will not say."}),
@@ -119,7 +113,7 @@ def test_how_each_answer_ended_is_kept_and_counted(found: QuestionSet, tmp_path:
         "Peru": said({"content": " \u200b"}),
     }
 
-    def reply(request: bytes) -> bytes:
+    def reply(request):
         return ok(next(body for land, body in replies.items() if land.encode() in request))
 
     with RawServer(reply) as raw:
@@ -134,9 +128,7 @@ def test_how_each_answer_ended_is_kept_and_counted(found: QuestionSet, tmp_path:
     assert "; 1 cut off at the limit of tokens; 1 refused; " in tally(made)
 
 
-def test_repeats_are_asked_one_by_one_and_more_of_them_later(
-    server: JudgeServer, found: QuestionSet, tmp_path: Path
-) -> None:
+def test_repeats_are_asked_one_by_one_and_more_of_them_later(server, found, tmp_path):
     home, work = tmp_path / "home", tmp_path / "work"
     once = generate(Home(home), found, asking(server, home), "r", work)
     asked = replace(asking(server, home, "second"), repeats=3)
@@ -179,9 +171,7 @@ def test_repeats_are_asked_one_by_one_and_more_of_them_later(
         ({"template": "Q: {question} " * 9}, "template '{question}', and here it is 'Q: {question} Q: {question} "),
     ],
 )
-def test_answers_of_another_kind_are_not_mixed_into_a_release(
-    changed: dict[str, Any], said: str, server: JudgeServer, found: QuestionSet, tmp_path: Path
-) -> None:
+def test_answers_of_another_kind_are_not_mixed_into_a_release(changed, said, server, found, tmp_path):
     home, work = tmp_path / "home", tmp_path / "work"
     made = generate(Home(home), found, asking(server, home), "new", work)
     before = Path(made.answers).read_bytes()
@@ -199,12 +189,10 @@ def test_answers_of_another_kind_are_not_mixed_into_a_release(
     assert generate(Home(home), grown, asking(server, home, "three"), "new", work).calls == 1
 
 
-def test_another_machine_goes_on_with_what_a_bucket_has(
-    server: JudgeServer, found: QuestionSet, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_machine_goes_on_with_what_a_bucket_has(server, found, lake, tmp_path, monkeypatch):
     home = Home.parse(lake)
 
-    def asked(run_id: str) -> Asking:
+    def asked(run_id):
         return replace(asking(server, tmp_path), access=Access(ledger=home.ledger, run=run_id))
 
     first = generate(home, found, asked("first"), "gpt-5", tmp_path / "work")
@@ -221,16 +209,14 @@ def test_another_machine_goes_on_with_what_a_bucket_has(
         generate(home, found, other, "gpt-5", tmp_path / "work")
 
 
-def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path: Path) -> None:
+def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path):
     files = {answers_file(Home(tmp_path), "d", name) for name in ("a b", "a_b", "a/b", "..", "a\tb", "a b ")}
     assert len(files) == 6
     assert all(file.relative_to(tmp_path / "answers" / "d").parts[0] not in ("..", "") for file in files)
     assert answers_file(Home(tmp_path), "d", "gpt-5") == tmp_path / "answers" / "d" / "gpt-5" / "answers.jsonl"
 
 
-def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
-    server: JudgeServer, found: QuestionSet, tmp_path: Path
-) -> None:
+def test_a_missing_answer_lowers_the_coverage_and_not_the_score(server, found, tmp_path):
     home, work = tmp_path / "home", tmp_path / "work"
     server.faults = lambda _number, body: "context" if "Peru" in body["messages"][-1]["content"] else None
     made = generate(Home(home), found, asking(server, home), "gpt-5", work)
@@ -264,7 +250,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
     ]
 
 
-def test_the_manifest_goes_where_the_answers_go(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
+def test_the_manifest_goes_where_the_answers_go(server, found, tmp_path):
     home, work = tmp_path / "home", tmp_path / "work"
     made = generate(Home(home), found, asking(server, home), "gpt-5", work)
     kept = register_generated(Home(home), found, made, "registering", work)
@@ -274,7 +260,7 @@ def test_the_manifest_goes_where_the_answers_go(server: JudgeServer, found: Ques
     assert query(home, "SELECT generation ->> '$.release' FROM registered") == [("gpt-5",)]
 
 
-def test_the_budget_stops_and_the_next_run_goes_on(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
+def test_the_budget_stops_and_the_next_run_goes_on(server, found, tmp_path):
     home, work = tmp_path / "home", tmp_path / "work"
     first = generate(Home(home), found, asking(server, home, "one", max_calls=3), "gpt-5", work)
     assert (first.n_generated, first.n_skipped, first.calls, server.n_requests) == (3, 2, 3, 3)
@@ -284,7 +270,7 @@ def test_the_budget_stops_and_the_next_run_goes_on(server: JudgeServer, found: Q
     assert (second.n_generated, second.n_from_ledger, second.n_skipped, server.n_requests) == (1, 3, 1, 4)
 
 
-def test_the_key_is_in_no_file(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
+def test_the_key_is_in_no_file(server, found, tmp_path):
     home, work = tmp_path / "home", tmp_path / "work"
     # This answer quotes the key.
     server.faults = lambda number, _body: "unauthorized" if number == 0 else None
@@ -317,11 +303,11 @@ print(made.n_generated, made.n_from_ledger, made.calls)
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path):
     rows = [{"id": f"q{i}", "question": f"What is {i}?", "reference": str(i)} for i in range(N)]
     file, home = jsonl(tmp_path / "many.jsonl", rows), tmp_path / "home"
 
-    def start(run_id: str) -> subprocess.Popen[str]:
+    def start(run_id):
         command = [sys.executable, "-c", GENERATE, server.url, file, str(home), run_id]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 

@@ -4,7 +4,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -18,7 +18,7 @@ from answerkey.tasks.warehouse.warehouse import time_limit
 
 
 @pytest.fixture(scope="module")
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+def connection():
     with duckdb.connect() as opened:
         opened.execute("SET TimeZone = 'UTC'")
         yield opened
@@ -27,7 +27,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 NOTHING = object()
 
 
-def fits(connection: duckdb.DuckDBPyConnection, text: str, value: Any) -> bool | None:
+def fits(connection, text, value):
     """Whether a trace with a value at `a` fits a condition; None where that cannot be evaluated."""
     condition = parse_condition(text)
     given = "NULL::JSON" if value is NOTHING else "$j::JSON"
@@ -36,7 +36,7 @@ def fits(connection: duckdb.DuckDBPyConnection, text: str, value: Any) -> bool |
     query = f"SELECT {verdict(condition)} FROM (SELECT {row} AS logged FROM (SELECT {given} AS j))"
     [(found,)] = connection.execute(query, bound).fetchall()
     assert found in (True, False, None)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 FITTING: list[tuple[str, list[Any], list[Any], list[Any]]] = [
@@ -64,9 +64,7 @@ FITTING: list[tuple[str, list[Any], list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "fitting", "others", "unknown"), FITTING)
-def test_what_fits(
-    connection: duckdb.DuckDBPyConnection, text: str, fitting: list[Any], others: list[Any], unknown: list[Any]
-) -> None:
+def test_what_fits(connection, text, fitting, others, unknown):
     name = "a.b" if "a.b" in text else "a"
     held = {True: fitting, False: others, None: unknown}
     if name == "a.b":
@@ -122,7 +120,7 @@ OPERATORS: list[tuple[str, Callable[[Any, Any, Any, list[str]], object]]] = [
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Trace]]:
+def many(tmp_path_factory):
     """6,000 traces in a file, in which values are missing and null."""
     chance = random.Random(7)
     langs, numbers = ["ru", "de", "en", None, ...], [700, 100, 650.5, None, ...]
@@ -138,11 +136,11 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Trace]]:
 
 @pytest.mark.parametrize(("text", "meaning"), OPERATORS)
 def test_every_operator_on_thousands_of_traces(
-    connection: duckdb.DuckDBPyConnection,
-    many: tuple[str, list[Trace]],
-    text: str,
-    meaning: Callable[[Any, Any, Any, list[str]], object],
-) -> None:
+    connection,
+    many,
+    text,
+    meaning,
+):
     file, traces = many
     condition = parse_condition(text)
     row = struct([condition], [f"json -> '$.{name}'" for (name,) in condition.names])
@@ -153,14 +151,14 @@ def test_every_operator_on_thousands_of_traces(
 
 @pytest.mark.slow
 @given(st.text(min_size=1))
-def test_a_value_is_a_value_whatever_it_says(connection: duckdb.DuckDBPyConnection, value: str) -> None:
+def test_a_value_is_a_value_whatever_it_says(connection, value):
     value = value.encode("utf-8", "replace").decode().replace("\0", "0")
     literal = "'" + value.replace("'", "''") + "'"
     assert fits(connection, f"a = {literal}", value) is True
     assert fits(connection, f"a = {literal}", value + "x") is False
 
 
-def test_a_name_is_a_key_of_the_trace_and_nothing_else() -> None:
+def test_a_name_is_a_key_of_the_trace_and_nothing_else():
     # Columns of the statement around it, its own struct, functions without brackets, and letters of two bytes.
     text = "file = 'ж' AND logged.trace = 1 AND \"two words\" = 'file' AND ключ.имя = 2 -- x"
     condition = parse_condition(text)
@@ -224,7 +222,7 @@ SESSION = (
         ),
     ],
 )
-def test_what_is_no_condition(text: object, said: str) -> None:
+def test_what_is_no_condition(text, said):
     with pytest.raises(UserError) as error:
         parse_condition(text)
     assert said in str(error.value)
@@ -267,7 +265,7 @@ print(int(kilobytes) // 1024, said)
         (" AND ".join(["a = 1"] * 1_000), "accepted"),
     ],
 )
-def test_no_condition_takes_long_or_much_memory_however_it_is_made(text: str, end: str) -> None:
+def test_no_condition_takes_long_or_much_memory_however_it_is_made(text, end):
     done = subprocess.run(
         [sys.executable, "-c", CHILD], input=text, capture_output=True, text=True, timeout=60, check=True
     )
@@ -276,7 +274,7 @@ def test_no_condition_takes_long_or_much_memory_however_it_is_made(text: str, en
     assert int(megabytes) < 700
 
 
-def test_what_takes_too_long_is_interrupted(connection: duckdb.DuckDBPyConnection) -> None:
+def test_what_takes_too_long_is_interrupted(connection):
     endless = "SELECT count(*) FROM range(1_000_000_000_000) t(i) WHERE i % 7 = 3 AND sqrt(i) > 5"
     with pytest.raises(duckdb.InterruptException), time_limit(connection, 0.2):
         connection.execute(endless).fetchall()

@@ -2,7 +2,6 @@
 
 import json
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -23,17 +22,17 @@ from tests.tasks.traces.tracing_help import MAPPING, counts, log, prepared, rule
 Outcomes = dict[str, str]
 
 
-def outcomes(home: Path, name: str = "r") -> Outcomes:
+def outcomes(home, name="r"):
     return dict(query(home, "SELECT trace_id, outcome FROM trace_outcomes WHERE rule = ?", [name]))
 
 
-def days(text: str) -> Window:
+def days(text):
     """A window as `SINCE/UNTIL`, in UTC; an empty end is open."""
     since, until = (datetime.fromisoformat(f"{end}T00:00:00Z"[:20]) if end else None for end in text.split("/"))
     return Window(since, until)
 
 
-def test_every_trace_ends_somewhere_and_the_counts_add_up(tmp_path: Path) -> None:
+def test_every_trace_ends_somewhere_and_the_counts_add_up(tmp_path):
     log(tmp_path / "log.jsonl", [
         *(trace(n) for n in range(10)),
         *(trace(n, env="staging") for n in range(10, 14)),
@@ -58,7 +57,7 @@ def test_every_trace_ends_somewhere_and_the_counts_add_up(tmp_path: Path) -> Non
     assert scores == [("t3", "match", 0.0)]
 
 
-def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(tmp_path):
     hostile: list[Any] = [
         trace(0), trace(1, id=None), trace(2, id=["x"]), trace(3, id="  "), trace(4, id="x" * 1001),
         trace(5, start_time=None), trace(6, start_time="2026-13-01"), trace(7, start_time=True),
@@ -90,7 +89,7 @@ def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(tmp_path: Pat
     assert counts(run(tmp_path, rule(tmp_path))) == {}
 
 
-def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(tmp_path: Path) -> None:
+def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(tmp_path):
     whole = json.dumps(trace(0))
     deep, long = "[" * 50_000 + "]" * 50_000, "9" * 5_000
     log(tmp_path / "log.jsonl", [
@@ -105,7 +104,7 @@ def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(tmp_path: Path) 
     assert "line 5: an object has the key 'id' twice; keep one of them" in kept[5]
 
 
-def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path: Path) -> None:
+def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path):
     given = rule(tmp_path)
     log(tmp_path / "log.jsonl", [trace(n) for n in range(100, 110)])
     first = run(tmp_path, given)
@@ -121,7 +120,7 @@ def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_trace_from_the_future_makes_no_other_late(tmp_path: Path) -> None:
+def test_a_trace_from_the_future_makes_no_other_late(tmp_path):
     given = rule(tmp_path, late_days=3)
     log(tmp_path / "log.jsonl", [*(trace(n) for n in range(20)), trace(20, start_time="3000-01-01T00:00:00Z")])
     assert run(tmp_path, given).watermark == "2026-11-01T00:19:00+00:00"
@@ -132,7 +131,7 @@ def test_a_trace_from_the_future_makes_no_other_late(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(tmp_path: Path) -> None:
+def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(tmp_path):
     given = rule(tmp_path, late_days=1, where="env = 'production'")
     # What is filtered is forgotten once it is old: it is no trace that came late.
     log(tmp_path / "log.jsonl", [trace(0, env="staging"), trace(1440 * 6)])
@@ -149,7 +148,7 @@ def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(t
 
 
 @pytest.mark.slow
-def test_a_rule_looks_back_as_far_as_it_says(tmp_path: Path) -> None:
+def test_a_rule_looks_back_as_far_as_it_says(tmp_path):
     given = rule(tmp_path, late_days=1, where="env = 'production'", start="2026-11-02")
     log(
         tmp_path / "log.jsonl",
@@ -165,7 +164,7 @@ def test_a_rule_looks_back_as_far_as_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(tmp_path: Path) -> None:
+def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(tmp_path):
     given = rule(tmp_path)
     log(tmp_path / "log.jsonl", [*(trace(n) for n in range(0, 2880, 60)), trace(1, start_time=None), "no json"])
     # Before any other run: it needs no watermark, and sets none. A row without a time is in no range.
@@ -183,7 +182,7 @@ def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_higher_rate_keeps_every_trace_of_the_lower_one(tmp_path: Path) -> None:
+def test_a_higher_rate_keeps_every_trace_of_the_lower_one(tmp_path):
     log(tmp_path / "log.jsonl", [trace(n) for n in range(1000)])
     low = run(tmp_path, rule(tmp_path, sampling=0.1))
     taken = {one for one, outcome in outcomes(tmp_path).items() if outcome == "scored"}
@@ -200,7 +199,7 @@ def test_a_higher_rate_keeps_every_trace_of_the_lower_one(tmp_path: Path) -> Non
     assert {one for one, outcome in outcomes(tmp_path).items() if outcome == "scored"} == more
 
 
-def test_a_rule_that_is_switched_off_counts_and_scores_nothing(tmp_path: Path) -> None:
+def test_a_rule_that_is_switched_off_counts_and_scores_nothing(tmp_path):
     log(tmp_path / "log.jsonl", [trace(0), trace(1, id=None), "no json"])
     assert counts(run(tmp_path, rule(tmp_path, enabled=False))) == {"seen": 3, "disabled": 3}
     # They went by while it was off; a backfill fetches them.
@@ -210,7 +209,7 @@ def test_a_rule_that_is_switched_off_counts_and_scores_nothing(tmp_path: Path) -
     }  # fmt: skip
 
 
-def test_one_id_several_times(tmp_path: Path) -> None:
+def test_one_id_several_times(tmp_path):
     log(tmp_path / "log.jsonl", [
         trace(0), trace(0), trace(1), trace(1, output="something else"), trace(2), trace(2, env="staging"),
     ])  # fmt: skip
@@ -221,7 +220,7 @@ def test_one_id_several_times(tmp_path: Path) -> None:
     assert counts(run(tmp_path, rule(tmp_path, where="env = 'production'"))) == {}
 
 
-def test_equal_answers_are_measured_once_and_shared_with_evaluations(tmp_path: Path) -> None:
+def test_equal_answers_are_measured_once_and_shared_with_evaluations(tmp_path):
     same = {"input": "q", "output": "a", "expected": "a"}
     rows = [{"id": "1", "question": "q", "answer": "a", "reference": "a"}]
     staging_help.run(tmp_path, Source(staging_help.jsonl(tmp_path / "d.jsonl", rows), release="x"), ["contains"])
@@ -238,7 +237,7 @@ def test_equal_answers_are_measured_once_and_shared_with_evaluations(tmp_path: P
     assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 5, "scored": 5, "measured": 1}
 
 
-def test_ground_truth_can_come_from_a_data_set(tmp_path: Path) -> None:
+def test_ground_truth_can_come_from_a_data_set(tmp_path):
     rows = [{"id": "q1", "question": "Capital?", "answer": "x", "reference": ["Paris", "city of Paris"]}]
     staging_help.run(tmp_path, Source(staging_help.jsonl(tmp_path / "faq.jsonl", rows), release="x"), ["contains"])
     log(tmp_path / "log.jsonl", [
@@ -255,7 +254,7 @@ def test_ground_truth_can_come_from_a_data_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
+def test_what_failed_is_tried_again_and_counted_so(tmp_path):
     log(tmp_path / "log.jsonl", [trace(n) for n in range(4)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
     assert one.plan is not None
@@ -267,7 +266,7 @@ def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
     assert counts(run(tmp_path, rule(tmp_path))) == {}
 
 
-def test_a_path_that_matches_no_trace_is_a_mistake_in_the_rule(tmp_path: Path) -> None:
+def test_a_path_that_matches_no_trace_is_a_mistake_in_the_rule(tmp_path):
     log(tmp_path / "log.jsonl", [trace(0), trace(1), "no json"])
     for key, path in (("id", "trace_id"), ("time", "created")):
         with pytest.raises(UserError) as error:
@@ -290,7 +289,7 @@ def test_a_path_that_matches_no_trace_is_a_mistake_in_the_rule(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_path: Path) -> None:
+def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_path):
     log(tmp_path / "log.jsonl", [trace(0, ms=5), trace(1, ms="5"), trace(2, ms=[]), trace(3), trace(4, ms=7)])
     one, _, _ = prepared(tmp_path, rule(tmp_path, where="ms < 6"))
     assert one.selection.notes == (
@@ -311,7 +310,7 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_pat
 
 
 @pytest.mark.slow
-def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path: Path) -> None:
+def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path):
     log(tmp_path / "log.jsonl", [trace(n, env=("production", "staging", None)[n % 3]) for n in range(6_000)])
     taken = [
         prepared(tmp_path, rule(tmp_path, where=where))[0].selection.sampled
@@ -321,7 +320,7 @@ def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(tmp_path: Path) -> None:
+def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(tmp_path):
     log(tmp_path / "log.jsonl", [trace(n, ref=n if n % 5 else "a long text") for n in range(100)])
     wrong = rule(tmp_path, where=["env = 'production'", "length(ref::INT::VARCHAR) > 1"])
     assert counts(run(tmp_path, wrong)) == {"seen": 100, "filtered": 28, "scored": 72, "measured": 72}
@@ -338,7 +337,7 @@ def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(tm
     assert prepared(tmp_path, mended)[0].selection.notes == ()
 
 
-def test_a_rule_that_changed_says_what_it_does_not_look_at_again(tmp_path: Path) -> None:
+def test_a_rule_that_changed_says_what_it_does_not_look_at_again(tmp_path):
     log(tmp_path / "log.jsonl", [trace(n) for n in range(10)])
     assert counts(run(tmp_path, rule(tmp_path, sampling=0))) == {"seen": 10, "sampled_out": 10}
     notes = {
@@ -357,7 +356,7 @@ def test_a_rule_that_changed_says_what_it_does_not_look_at_again(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(tmp_path: Path) -> None:
+def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(tmp_path):
     log(tmp_path / "log.jsonl", [trace(n) for n in range(20)])
     wrong = rule(tmp_path, mapping={**MAPPING, "answer": "outputs.text"})
     with pytest.raises(UserError) as error:
@@ -377,12 +376,12 @@ def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(tmp_path:
     assert counts(run(tmp_path, right)) == {"seen": 1, "scored": 1, "measured": 1}
 
 
-def test_answers_that_are_all_null_are_no_wrong_path(tmp_path: Path) -> None:
+def test_answers_that_are_all_null_are_no_wrong_path(tmp_path):
     log(tmp_path / "log.jsonl", [trace(n, output=None) for n in range(3)])
     assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 3, "scored": 3, "measured": 3}
 
 
-def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path, monkeypatch):
     log(tmp_path / "log.jsonl", [trace(n, output="a" * 2_000) for n in range(100)])
     monkeypatch.setattr(selecting, "_LIMIT_S", 0.1)
     # Slow in small pieces: each pair of characters of each trace.
@@ -391,13 +390,13 @@ def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path: Path, monkeypa
         prepared(tmp_path, rule(tmp_path, where=slow))
 
 
-def test_a_path_that_must_be_empty_may_lead_nowhere(tmp_path: Path) -> None:
+def test_a_path_that_must_be_empty_may_lead_nowhere(tmp_path):
     log(tmp_path / "log.jsonl", [trace(0)])
     one, _, _ = prepared(tmp_path, rule(tmp_path, where=["error IS NULL", "eror <> ''"]))
     assert one.selection.notes == ("r: none of the 1 rows has anything at 'eror', which a condition looks at",)
 
 
-def test_a_row_too_long_for_the_reader_is_reported_with_its_file(tmp_path: Path) -> None:
+def test_a_row_too_long_for_the_reader_is_reported_with_its_file(tmp_path):
     log(tmp_path / "log.jsonl", [trace(0), trace(1, output="x" * (34 << 20))])
     with pytest.raises(UserError) as error:
         run(tmp_path, rule(tmp_path))
@@ -405,7 +404,7 @@ def test_a_row_too_long_for_the_reader_is_reported_with_its_file(tmp_path: Path)
     assert str(error.value).endswith("; no trace is as long, so split or remove that row")
 
 
-def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path: Path) -> None:
+def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path):
     log(tmp_path / "log.jsonl", [trace(n) for n in range(3)])
     found = [prepared(tmp_path, rule(tmp_path, name=name)) for name in ("one", "other")]
     shards = [one.plan.shards for one, _, _ in found if one.plan]
@@ -419,7 +418,7 @@ def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path: Path) -> 
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(3,)]
 
 
-def test_a_token_in_the_address_of_a_source_is_in_no_file(tmp_path: Path) -> None:
+def test_a_token_in_the_address_of_a_source_is_in_no_file(tmp_path):
     log(tmp_path / "log.jsonl", [trace(0), trace(1, output=["no", "text"]), trace(2, id=None), "no json"])
     with served(tmp_path) as site:
         address = f"{site}/log.jsonl"
@@ -436,7 +435,7 @@ def test_a_token_in_the_address_of_a_source_is_in_no_file(tmp_path: Path) -> Non
     assert b"canary" not in (tmp_path / "home" / "answerkey.duckdb").read_bytes()
 
 
-def test_a_view_of_a_duckdb_source_reads_no_other_files(tmp_path: Path) -> None:
+def test_a_view_of_a_duckdb_source_reads_no_other_files(tmp_path):
     secret, file = tmp_path / "secret.txt", tmp_path / "logged.duckdb"
     secret.write_text("the key is 7")
     with duckdb.connect(str(file)) as connection:
@@ -447,7 +446,7 @@ def test_a_view_of_a_duckdb_source_reads_no_other_files(tmp_path: Path) -> None:
     assert "key is" not in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_view_of_a_duckdb_source_whose_values_do_not_fit_is_one_line(tmp_path: Path) -> None:
+def test_a_view_of_a_duckdb_source_whose_values_do_not_fit_is_one_line(tmp_path):
     file = tmp_path / "logged.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE calls AS SELECT 't1' AS id, 'soon' AS began")
@@ -458,13 +457,13 @@ def test_a_view_of_a_duckdb_source_whose_values_do_not_fit_is_one_line(tmp_path:
     assert "\n" not in str(error.value)
 
 
-def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_half_committed(tmp_path, monkeypatch):
     log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
     assert one.plan is not None
     parts = [score(shard, spawn=False) for shard in one.plan.shards]
 
-    def full_disk(*_: object) -> None:
+    def full_disk(*_):
         raise OSError("no space left")
 
     with monkeypatch.context() as patched:
@@ -488,6 +487,6 @@ def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_a_funnel_that_does_not_add_up_is_an_error() -> None:
+def test_a_funnel_that_does_not_add_up_is_an_error():
     with pytest.raises(RuntimeError, match="r: the funnel does not add up: seen 3, disabled 0, filtered 1, "):
         Funnel("r", "contains", "s", 3, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, "match")

@@ -4,7 +4,6 @@
 """
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -18,13 +17,13 @@ N = 20_000
 DISTINCT = N // 5
 
 
-def taken(home: Path, name: str) -> set[str]:
+def taken(home, name):
     found = query(home, "SELECT trace_id FROM trace_outcomes WHERE rule = ? AND outcome = 'scored'", [name])
     return {trace_id for (trace_id,) in found}
 
 
 @pytest.mark.slow
-def test_three_rules_over_many_traces(tmp_path: Path) -> None:
+def test_three_rules_over_many_traces(tmp_path):
     environments = ["production"] * 9 + ["staging"]
     log(
         tmp_path / "log.jsonl",

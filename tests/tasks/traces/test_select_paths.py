@@ -1,9 +1,7 @@
 """Paths in DuckDB lead where the loader's paths lead in Python."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import duckdb
 import pytest
@@ -16,7 +14,7 @@ from answerkey.tasks.traces.source import path_problem
 
 
 @pytest.fixture(scope="module")
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+def connection():
     with duckdb.connect() as opened:
         opened.execute("SET TimeZone = 'UTC'")
         make_macros(opened)
@@ -24,7 +22,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
-def found(connection: duckdb.DuckDBPyConnection, trace: object, *paths: str) -> list[Any]:
+def found(connection, trace, *paths):
     connection.execute("DELETE FROM traces")
     connection.execute("INSERT INTO traces VALUES (?)", [trace if isinstance(trace, str) else json.dumps(trace)])
     query, bound = followed_paths(paths, "traces")
@@ -46,14 +44,12 @@ STEPS = st.sampled_from(["a", "b", "c", "x/y", "~", "0", "1", 'q"', "ü", "a b"]
 @given(
     st.dictionaries(NAMES, TREES, max_size=4), st.lists(st.lists(STEPS, min_size=1, max_size=4), min_size=1, max_size=4)
 )
-def test_a_path_leads_where_it_leads_in_python(
-    connection: duckdb.DuckDBPyConnection, trace: dict[str, Any], ways: list[list[str]]
-) -> None:
+def test_a_path_leads_where_it_leads_in_python(connection, trace, ways):
     paths = [".".join(way) for way in ways]
     assert found(connection, trace, *paths) == [value(trace, path) for path in paths]
 
 
-def test_the_forms_of_a_path(connection: duckdb.DuckDBPyConnection) -> None:
+def test_the_forms_of_a_path(connection):
     trace = {"output": [{"name": "n"}], "flat.key": 1, "$.odd": 2, "metadata": '{"refs": ["r", "s"], "a.b": 3}'}
     paths = [
         "output[0].name",
@@ -69,7 +65,7 @@ def test_the_forms_of_a_path(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 @pytest.mark.parametrize("trace", ["[1, 2]", "5", '"text"', "null"])
-def test_what_is_no_object_has_nothing_anywhere(connection: duckdb.DuckDBPyConnection, trace: str) -> None:
+def test_what_is_no_object_has_nothing_anywhere(connection, trace):
     assert found(connection, trace, "0", "a.b") == [None, None]
 
 
@@ -94,13 +90,13 @@ def test_what_is_no_object_has_nothing_anywhere(connection: duckdb.DuckDBPyConne
         ),
     ],
 )
-def test_what_an_instant_is(connection: duckdb.DuckDBPyConnection, text: str, expected: datetime | None) -> None:
+def test_what_an_instant_is(connection, text, expected):
     [(microseconds,)] = connection.execute("SELECT epoch_us(instant_in($text))", {"text": text}).fetchall()
     assert microseconds == (None if expected is None else int(expected.timestamp() * 1_000_000))
 
 
 @pytest.mark.parametrize("path", ["a", "$.a.b[0]", "a[0][1]", "input.question", "a b.c", "output.[0].name", "tags[12]"])
-def test_valid_paths(path: str) -> None:
+def test_valid_paths(path):
     assert path_problem(path) is None
 
 
@@ -112,5 +108,5 @@ def test_valid_paths(path: str) -> None:
         ("[0]", "is no path"), ("a.", "is no path"), ("a]b", "is no path"),
     ],
 )  # fmt: skip
-def test_invalid_paths(path: object, said: str) -> None:
+def test_invalid_paths(path, said):
     assert said in str(path_problem(path))

@@ -1,9 +1,7 @@
 """Traces from every kind of source, and rows that are not traces."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import duckdb
 import pytest
@@ -13,7 +11,7 @@ from answerkey.tasks.traces.source import absolute, check_source, traces_in
 from tests.tasks.traces.tracing_help import served
 
 
-def read(source: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def read(source):
     """File name, row and id of every trace, and the rows that are not traces."""
     with duckdb.connect() as connection, TemporaryDirectory() as out:
         relation = traces_in(connection, source, Path(out))
@@ -24,14 +22,14 @@ def read(source: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         return rows, connection.execute(query, [relation.unread]).fetchall() if relation.unread else []
 
 
-def ids(source: Path | str) -> list[str]:
+def ids(source):
     rows, unread = read(str(source))
     assert unread == []
     return [trace_id for _, _, trace_id in rows]
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Path:
+def logs(tmp_path):
     """A folder with a file of each kind, one in a folder of its own, and one of no kind."""
     (tmp_path / "logs" / "deep").mkdir(parents=True)
     (tmp_path / "logs" / "a.jsonl").write_text('{"id": "a1"}\n{"id": "a2"}\n')
@@ -44,7 +42,7 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-def test_files_folders_and_patterns(logs: Path) -> None:
+def test_files_folders_and_patterns(logs):
     assert ids(logs / "a.jsonl") == ["a1", "a2"]
     assert ids(logs / "p.parquet") == ["p1"]
     assert ids(logs / "*.jsonl") == ["a1", "a2"]
@@ -53,14 +51,14 @@ def test_files_folders_and_patterns(logs: Path) -> None:
     assert sorted(ids(logs)) == ["a1", "a2", "b1", "p1", "q1"]
 
 
-def test_rows_count_through_all_files_in_the_order_of_their_names(logs: Path) -> None:
+def test_rows_count_through_all_files_in_the_order_of_their_names(logs):
     (logs / "c.jsonl").write_text('\n{"id": "c1"}\n\n  \n{"id": "c2"}\n')
     assert read(str(logs / "*.jsonl"))[0] == [
         ("a.jsonl", 1, "a1"), ("a.jsonl", 2, "a2"), ("c.jsonl", 3, "c1"), ("c.jsonl", 4, "c2"),
     ]  # fmt: skip
 
 
-def test_a_duckdb_table_with_a_column_of_any_name(tmp_path: Path) -> None:
+def test_a_duckdb_table_with_a_column_of_any_name(tmp_path):
     file = tmp_path / "log's.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE SCHEMA s")
@@ -75,13 +73,13 @@ def test_a_duckdb_table_with_a_column_of_any_name(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def site(logs: Path) -> Iterator[str]:
+def site(logs):
     """The folder behind an address."""
     with served(logs) as address:
         yield address
 
 
-def test_an_address(site: str, logs: Path) -> None:
+def test_an_address(site, logs):
     assert ids(f"{site}/a.jsonl") == ["a1", "a2"]
     assert ids(f"{site}/p.parquet") == ["p1"]
     (logs / "bad.jsonl").write_text('{"id": "x"}\nno\n')
@@ -92,7 +90,7 @@ def test_an_address(site: str, logs: Path) -> None:
         read(f"{site}/nowhere.jsonl")
 
 
-def test_a_token_in_an_address_is_kept_nowhere(site: str, logs: Path) -> None:
+def test_a_token_in_an_address_is_kept_nowhere(site, logs):
     (logs / "bad.jsonl").write_text('{"id": "x"}\nno\n')
     secret = f"{site}/bad.jsonl?sig=canary"
     rows, unread = read(secret)
@@ -104,7 +102,7 @@ def test_a_token_in_an_address_is_kept_nowhere(site: str, logs: Path) -> None:
     assert str(error.value).startswith("https://…@host/traces.csv?…: is of no known kind")
 
 
-def test_rows_that_are_no_json_keep_their_text_and_their_line(tmp_path: Path) -> None:
+def test_rows_that_are_no_json_keep_their_text_and_their_line(tmp_path):
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text('{"id": "1"}\n')
     second.write_bytes(b'{"id": "2"}\n\nnot json\n{"id": "3"\n[1, 2]\n{"id": "4"}')
@@ -118,7 +116,7 @@ def test_rows_that_are_no_json_keep_their_text_and_their_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u2028", "\x1c", "\u3000"])
-def test_a_line_that_only_python_takes_for_a_blank_one_shifts_no_other(tmp_path: Path, blank: str) -> None:
+def test_a_line_that_only_python_takes_for_a_blank_one_shifts_no_other(tmp_path, blank):
     file = tmp_path / "a.jsonl"
     file.write_text(f'{blank}\n\v\n{{"id": "2"}}\nno json\n', encoding="utf-8")
     rows, unread = read(str(file))
@@ -126,7 +124,7 @@ def test_a_line_that_only_python_takes_for_a_blank_one_shifts_no_other(tmp_path:
     assert [(row, text) for _, row, _, text in unread] == [(1, blank), (3, "no json")]
 
 
-def test_a_mark_of_the_byte_order_alone_in_its_line_shifts_no_other(tmp_path: Path) -> None:
+def test_a_mark_of_the_byte_order_alone_in_its_line_shifts_no_other(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_bytes(b'\xef\xbb\xbf\n{"id": "2"}\nno json\n')
     rows, unread = read(str(file))
@@ -134,13 +132,13 @@ def test_a_mark_of_the_byte_order_alone_in_its_line_shifts_no_other(tmp_path: Pa
     assert [(row, text) for _, row, _, text in unread] == [(1, "\ufeff"), (3, "no json")]
 
 
-def test_what_python_can_read_is_mended(tmp_path: Path) -> None:
+def test_what_python_can_read_is_mended(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_bytes(b'\xef\xbb\xbf{"id": "bom"}\r\n{"id": "byte\xff"}\r\n{"id": "half\\ud800"}\r\n{"id": "ok"}\r\n')
     assert sorted(ids(file)) == sorted(["bom", "byte\ufffd", "half\ufffd", "ok"])
 
 
-def test_names_of_files_are_no_patterns(tmp_path: Path) -> None:
+def test_names_of_files_are_no_patterns(tmp_path):
     for name in ("x[1].jsonl", "x1.jsonl", "it's.jsonl"):
         (tmp_path / name).write_text(f'{{"id": "{name}"}}\n')
     assert ids(tmp_path / "x[1].jsonl") == ["x[1].jsonl"]
@@ -148,11 +146,11 @@ def test_names_of_files_are_no_patterns(tmp_path: Path) -> None:
     assert sorted(ids(tmp_path)) == ["it's.jsonl", "x1.jsonl", "x[1].jsonl"]
 
 
-def test_a_folder_without_logs_has_no_traces_yet(tmp_path: Path) -> None:
+def test_a_folder_without_logs_has_no_traces_yet(tmp_path):
     assert ids(tmp_path) == []
 
 
-def test_invalid_sources(tmp_path: Path) -> None:
+def test_invalid_sources(tmp_path):
     (tmp_path / "a.csv").write_text("id\n1\n")
     for source, said in (
         (tmp_path / "nowhere.jsonl", "there is no such file or folder, and no file fits it as a pattern"),
@@ -165,7 +163,7 @@ def test_invalid_sources(tmp_path: Path) -> None:
         assert said in str(error.value)
 
 
-def test_paths_are_those_of_the_rule_and_not_of_the_run(tmp_path: Path) -> None:
+def test_paths_are_those_of_the_rule_and_not_of_the_run(tmp_path):
     assert absolute("../logs/*.jsonl", tmp_path / "rules") == str(tmp_path / "logs" / "*.jsonl")
     assert absolute("/var/logs", tmp_path) == "/var/logs"
     assert absolute("s3://bucket/logs/*.parquet", tmp_path) == "s3://bucket/logs/*.parquet"

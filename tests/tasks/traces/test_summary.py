@@ -1,7 +1,6 @@
 """Scores over time: the mean of a rule's traces by day, week and month, with the interval of its kind."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,13 +18,13 @@ from answerkey.tasks.warehouse.home import Home
 from tests.tasks.traces.tracing_help import log, prepared, rule, run, trace
 
 
-def at(day: str, number: int, *, right: bool) -> dict[str, object]:
+def at(day, number, *, right):
     output = f"It is {number} indeed" if right else "I do not know"
     return trace(number, start_time=f"{day}T12:00:00Z", output=output)
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """A rule of yes and no, and one of grades, over three days in two weeks and months."""
     folder = tmp_path_factory.mktemp("home")
     days = {"2026-10-30": [True, False, True], "2026-11-01": [True], "2026-11-02": [False, False, True, True]}
@@ -40,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_by_day(home: Path) -> None:
+def test_by_day(home):
     name, found = over_time(Home(home), "r")
     assert name == "contains.match"
     ends = [clopper_pearson(2, 3), None, clopper_pearson(2, 4)]
@@ -52,14 +51,14 @@ def test_by_day(home: Path) -> None:
     )
 
 
-def test_by_week_and_by_month(home: Path) -> None:
+def test_by_week_and_by_month(home):
     weeks, months = (over_time(Home(home), "r", by=by)[1] for by in ("week", "month"))
     # Weeks begin on Monday: the first of November 2026 is a Sunday.
     assert [(one.start, one.n_scored, one.n_total) for one in weeks] == [("2026-10-26", 4, 4), ("2026-11-02", 4, 5)]
     assert [(one.start, one.n_scored, one.n_total) for one in months] == [("2026-10-01", 3, 3), ("2026-11-01", 5, 6)]
 
 
-def test_a_graded_field_has_the_interval_of_bounded_values(home: Path) -> None:
+def test_a_graded_field_has_the_interval_of_bounded_values(home):
     assert main_field("rouge_l") == "recall"
     assert over_time(Home(home), "graded")[0] == "rouge_l.recall"
     (period,) = over_time(Home(home), "graded", "rouge_l.precision", "month")[1][:1]
@@ -71,7 +70,7 @@ def test_a_graded_field_has_the_interval_of_bounded_values(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_numbers_of_two_methods_are_distinguished(home: Path, tmp_path: Path) -> None:
+def test_numbers_of_two_methods_are_distinguished(home, tmp_path):
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
     log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=True)], mode="a")
@@ -80,7 +79,7 @@ def test_numbers_of_two_methods_are_distinguished(home: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_numbers_of_two_methods_in_one_period_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_of_two_methods_in_one_period_are_reported(tmp_path, capsys):
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
     log(tmp_path / "log.jsonl", [at("2026-11-01", 1, right=True)], mode="a")
@@ -92,7 +91,7 @@ def test_numbers_of_two_methods_in_one_period_are_reported(tmp_path: Path, capsy
 
 
 @pytest.mark.slow
-def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path: Path) -> None:
+def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path):
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path, metric="token_overlap"))
     log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=False)], mode="a")
@@ -113,19 +112,19 @@ def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path: Path
         ("graded", "rouge_l.f2", "rouge_l.f2: the traces of the rule graded have rouge_l.f1, rouge_l.p"),
     ],
 )
-def test_what_there_is_not(home: Path, name: str, field: str, said: str) -> None:
+def test_what_there_is_not(home, name, field, said):
     with pytest.raises(UserError, match=said):
         over_time(Home(home), name, field)
 
 
-def test_a_home_where_no_rule_has_run(tmp_path: Path) -> None:
+def test_a_home_where_no_rule_has_run(tmp_path):
     with Home(tmp_path).warehouse.writing():
         pass
     with pytest.raises(UserError, match="none has run yet: answerkey score-traces runs them"):
         over_time(Home(tmp_path), "r")
 
 
-def test_what_a_dry_run_shows(home: Path) -> None:
+def test_what_a_dry_run_shows(home):
     one, _, _ = prepared(home, rule(home), Window(until=None, since=None))
     assert (preview(one).seen, preview(one).traces) == (0, ())
     log(home / "log.jsonl", [at("2026-11-03", 100, right=True), at("2026-11-02", 101, right=False)], mode="a")
@@ -136,7 +135,7 @@ def test_what_a_dry_run_shows(home: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_dry_run_shows_the_first_traces_and_counts_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_shows_the_first_traces_and_counts_all(tmp_path, monkeypatch):
     monkeypatch.setattr(scoring, "MOST_SHOWN", 2)
     log(tmp_path / "log.jsonl", [*(at("2026-11-01", n, right=True) for n in (3, 1, 2)), "no json"])
     shown = preview(prepared(tmp_path, rule(tmp_path))[0])
@@ -144,7 +143,7 @@ def test_a_dry_run_shows_the_first_traces_and_counts_all(tmp_path: Path, monkeyp
     assert [one.trace_id for one in shown.traces] == ["t1", "t2"]
 
 
-def test_the_artifacts_of_a_run(tmp_path: Path) -> None:
+def test_the_artifacts_of_a_run(tmp_path):
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True), at("2026-11-01", 1, right=False), "no json"])
     funnel = run(tmp_path, rule(tmp_path))
     [row] = table_rows([funnel])
@@ -156,9 +155,7 @@ def test_the_artifacts_of_a_run(tmp_path: Path) -> None:
     assert "| 2026-11-01 | 0.500 | 0.013 to 0.987 | 2/2 |" in lines
 
 
-def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(tmp_path, monkeypatch):
     (tmp_path / "trace_metrics.py").write_text(
         "def long(answer, references):\n    return {'words': len(answer.split()) / 10, 'any': 1.0}\n"
         "from answerkey import metric\nlong = metric(fields=['words', 'any'])(long)\n"
@@ -174,7 +171,7 @@ def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(
     assert over_time(Home(tmp_path), "r")[0].startswith("long.")
 
 
-def nights(folder: Path, rights: list[int], traces: int = 40) -> Home:
+def nights(folder, rights, traces=40):
     """A rule of yes and no over days with `traces` traces, of which so many are right."""
     days = [
         at(f"2026-11-{day + 1:02}", 1000 * day + n, right=n < right)
@@ -186,7 +183,7 @@ def nights(folder: Path, rights: list[int], traces: int = 40) -> Home:
     return Home(folder)
 
 
-def test_a_day_that_is_worse_than_those_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_day_that_is_worse_than_those_before_it(tmp_path, capsys):
     home = nights(tmp_path, [36, 34, 38, 20])
     found = drift_over_time(home, "r", "contains.match", "day")
     assert (found.report, found.trailing) == ("2026-11-04", ("2026-11-01", "2026-11-02", "2026-11-03"))
@@ -212,7 +209,7 @@ def test_a_day_that_is_worse_than_those_before_it(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.slow
-def test_days_that_were_scored_in_another_way_are_not_compared(tmp_path: Path) -> None:
+def test_days_that_were_scored_in_another_way_are_not_compared(tmp_path):
     home = nights(tmp_path, [4, 4, 4, 4], traces=5)
     assert drift_over_time(home, "r", "contains.match", "day").finding is None
     log(tmp_path / "log.jsonl", [at("2026-11-09", 9000, right=True), at("2026-11-09", 9001, right=True)], mode="a")

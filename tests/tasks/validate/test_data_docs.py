@@ -1,9 +1,6 @@
 """The context of Great Expectations in a home: what its own users find there, and that no text of a row is in it."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 from typing import Any
 
 import great_expectations as gx
@@ -34,9 +31,7 @@ WHOLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.slow
-def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(data_docs, "_KEPT", 2)
     given = contract(APOLOGY, *WHOLE)
     found = run(tmp_path, rows({}, {"answer": SECRET}, {"references": []}, {"answer": "<think>a"}), given).validation
@@ -76,7 +71,7 @@ def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(
     assert mine.data_sources.all() == {}
 
 
-def test_the_page_that_is_linked_is_of_the_first_suite_that_the_rows_break(tmp_path: Path) -> None:
+def test_the_page_that_is_linked_is_of_the_first_suite_that_the_rows_break(tmp_path):
     given, home = contract(APOLOGY), Home(tmp_path / "home")
     texts = []
     for n, answers in enumerate((["Paris"], [SECRET])):
@@ -87,7 +82,7 @@ def test_the_page_that_is_linked_is_of_the_first_suite_that_the_rows_break(tmp_p
     assert "Expectation Suite: mine" in texts[1] and "1 unexpected values found" in texts[1]
 
 
-def test_counts_of_releases_add_up(tmp_path: Path) -> None:
+def test_counts_of_releases_add_up(tmp_path):
     home, releases = Home(tmp_path), [("a", 6), ("b", 1), ("c", 0)]
     checks = tuple(Check("same_samples", "warning", n == 0, 7, n, f"lacks {n}", name) for name, n in releases)
     many = Check("length_drift", "warning", False, 900, 120, "120 of 900 releases fail this check")
@@ -98,7 +93,7 @@ def test_counts_of_releases_add_up(tmp_path: Path) -> None:
     assert "120 unexpected values found. ≈13.33% of 900 total rows. longer; longer; longer; 120 of 900" in shown
 
 
-def test_texts_of_data_and_of_suites_are_no_markup(tmp_path: Path) -> None:
+def test_texts_of_data_and_of_suites_are_no_markup(tmp_path):
     markup = "<img src=x onerror=alert(1)>"
     given, home = contract({**APOLOGY, "description": f"No {markup}"}, WHOLE[0]), Home(tmp_path / "home")
     each = [{"release": "a" if n % 2 else markup, "sample_id": f"q{n}", "answer": "Sorry"} for n in range(9)]
@@ -109,6 +104,6 @@ def test_texts_of_data_and_of_suites_are_no_markup(tmp_path: Path) -> None:
     assert "<img src=x" not in pages
 
 
-def _text(page: Path) -> str:
+def _text(page):
     bare = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", page.read_text(), flags=re.DOTALL)
     return re.sub(r"\s+", " ", bare)

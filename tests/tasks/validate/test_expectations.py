@@ -1,10 +1,6 @@
 """Suites of users: what a file may hold, what its expectations find, and what happens to the rows."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +13,7 @@ from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl
 from tests.tasks.staging_help import run as evaluated
-from tests.tasks.validate.test_validate import Outcome, rows, run
+from tests.tasks.validate.test_validate import rows, run
 
 APOLOGY = {
     "type": "expect_column_values_to_not_match_regex",
@@ -27,17 +23,17 @@ APOLOGY = {
 }
 
 
-def contract(*expectations: dict[str, Any], **more: Any) -> Contract:
+def contract(*expectations, **more):
     return Contract(
         max_quarantined=1.0, expectations=json.dumps({"name": "mine", "expectations": expectations}), **more
     )
 
 
-def check(tmp_path: Path, given: Contract, *each: dict[str, Any]) -> Outcome:
+def check(tmp_path, given, *each):
     return run(tmp_path, rows(*each), given)
 
 
-def test_rows_that_break_a_critical_expectation_are_quarantined_and_of_a_warning_kept(tmp_path: Path) -> None:
+def test_rows_that_break_a_critical_expectation_are_quarantined_and_of_a_warning_kept(tmp_path):
     brief = {
         "type": "expect_column_value_lengths_to_be_between",
         "kwargs": {"column": "answer", "max_value": 12},
@@ -60,7 +56,7 @@ def test_rows_that_break_a_critical_expectation_are_quarantined_and_of_a_warning
     assert (warned.severity, warned.success, warned.n_failed) == ("warning", False, 1)
 
 
-def test_a_name_and_a_sentence_are_shown_as_they_are_in_one_line(tmp_path: Path) -> None:
+def test_a_name_and_a_sentence_are_shown_as_they_are_in_one_line(tmp_path):
     odd = APOLOGY | {"meta": {"name": "no {x}"}, "description": "No answer\nmatches s{2}"}
     found = check(tmp_path, contract(odd).model_copy(update={"max_quarantined": 0.2}), {}, {"answer": "Sorry."})
     assert found.reasons == {2: ("no {x}", "breaks `no {x}`: No answer matches s{2}")}
@@ -70,8 +66,8 @@ def test_a_name_and_a_sentence_are_shown_as_they_are_in_one_line(tmp_path: Path)
     )
 
 
-def test_what_mostly_allows_is_kept(tmp_path: Path) -> None:
-    mostly = APOLOGY | {"kwargs": APOLOGY["kwargs"] | {"mostly": 0.75}}  # type: ignore[operator]
+def test_what_mostly_allows_is_kept(tmp_path):
+    mostly = APOLOGY | {"kwargs": APOLOGY["kwargs"] | {"mostly": 0.75}}
     answers = [{}, {"answer": "Sorry."}, {}, {}, {"answer": None}]
     found = check(tmp_path, contract(mostly), *answers)
     assert found.kept == [1, 2, 3, 4, 5]
@@ -81,14 +77,14 @@ def test_what_mostly_allows_is_kept(tmp_path: Path) -> None:
     assert check(tmp_path, contract(mostly), *answers, {"answer": "Sorry!"}).kept == [1, 3, 4, 5]
 
 
-def test_conditions_pairs_keys_and_slices(tmp_path: Path) -> None:
+def test_conditions_pairs_keys_and_slices(tmp_path):
     law_topic = {"type": "comparison", "column": {"name": "topic"}, "operator": "==", "parameter": "law"}
     asked = {"type": "nullity", "column": {"name": "question"}, "is_null": False}
     legal = {"row_condition": {"type": "and", "conditions": [law_topic, asked]}}
     artful = {"row_condition": 'col("topic") == "art"', "condition_parser": "great_expectations"}
     greater = {"column_A": "question_chars", "column_B": "n_references"}
     suite = contract(
-        APOLOGY | {"kwargs": {**APOLOGY["kwargs"], **legal}},  # type: ignore[dict-item]
+        APOLOGY | {"kwargs": {**APOLOGY["kwargs"], **legal}},
         {
             "type": "expect_column_value_lengths_to_be_between",
             "kwargs": {"column": "answer", "max_value": 2, **artful},
@@ -115,7 +111,7 @@ def test_conditions_pairs_keys_and_slices(tmp_path: Path) -> None:
     assert "(rows 2, 3)" in found.check("answer_lengths_be_between").message
 
 
-def test_a_json_schema_that_refers_to_its_own_parts(tmp_path: Path) -> None:
+def test_a_json_schema_that_refers_to_its_own_parts(tmp_path):
     schema = {
         "$id": "http://127.0.0.1:1/answer",
         "properties": {"city": {"$ref": "#/$defs/name"}},
@@ -128,7 +124,7 @@ def test_a_json_schema_that_refers_to_its_own_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("severity", "stops"), [("critical", True), ("warning", False), ("info", False)])
-def test_an_expectation_about_the_whole_stops_or_warns(tmp_path: Path, severity: str, stops: bool) -> None:
+def test_an_expectation_about_the_whole_stops_or_warns(tmp_path, severity, stops):
     many = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 3}, "severity": severity}
     mean = {
         "type": "expect_column_mean_to_be_between",
@@ -144,7 +140,7 @@ def test_an_expectation_about_the_whole_stops_or_warns(tmp_path: Path, severity:
     assert found.validation.broken == (message if stops else None)
 
 
-def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_change_nothing(tmp_path, monkeypatch):
     unique = {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "question"}, "severity": "warning"}
     given = contract(APOLOGY, unique)
     each = [{"answer": "Sorry" if n % 3 else "Fine", "question": f"q {n % 20}"} for n in range(23)]
@@ -209,7 +205,7 @@ WRONG: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG)
-def test_a_wrong_suite_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_suite_is_one_line(tmp_path, text, message):
     file = tmp_path / "suite.yaml"
     file.write_text(text)
     for given, where in ((text, "expectations"), (str(file), str(file))):
@@ -218,7 +214,7 @@ def test_a_wrong_suite_is_one_line(tmp_path: Path, text: str, message: str) -> N
         assert str(refused.value) == where + message
 
 
-def test_the_text_of_a_file_is_kept_and_is_the_same_suite(tmp_path: Path) -> None:
+def test_the_text_of_a_file_is_kept_and_is_the_same_suite(tmp_path):
     file = tmp_path / "suite.yaml"
     file.write_text("\ufeff- type: expect_table_row_count_to_be_between\n  kwargs:\n    min_value: 3")
     given = read_suite(str(file))
@@ -230,6 +226,6 @@ def test_the_text_of_a_file_is_kept_and_is_the_same_suite(tmp_path: Path) -> Non
     assert report.manifest["expectations"] == given.text
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(UserError, match="No such file or directory"):
         read_suite(str(tmp_path / "suite.json"))

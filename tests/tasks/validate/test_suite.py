@@ -1,7 +1,5 @@
 """What is imported with Great Expectations, and what only when it is used."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -33,6 +31,6 @@ print(module.alt.Chart is altair.Chart, f"{scipy.stats.norm.cdf(0):.1f}")
 
 
 @pytest.mark.slow
-def test_charts_and_distributions_are_imported_by_what_needs_them() -> None:
+def test_charts_and_distributions_are_imported_by_what_needs_them():
     done = subprocess.run([sys.executable, "-c", IMPORTS], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["at first", "True 0.0000", "False 0.1308", "True 0.5"]

@@ -1,7 +1,5 @@
 """Validation: which row breaks which rule, what its messages say, and that no row is lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -9,7 +7,6 @@ import subprocess
 import sys
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +22,13 @@ from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Contract, Expectation
 from answerkey.tasks.validate.suite import breaking
-from answerkey.tasks.validate.validate import Check, Validation, validate
+from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.store import parquet_writer
 
 LENIENT = Contract(max_quarantined=1.0)
 
 
-def row(**fields: Any) -> dict[str, Any]:
+def row(**fields):
     """A sound row, but for the fields given."""
     whole = {
         "sample_id": "q1",
@@ -50,19 +47,19 @@ def row(**fields: Any) -> dict[str, Any]:
     return whole
 
 
-def rows(*each: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rows(*each):
     """Rows with ids of their own."""
     return [row(**({"sample_id": f"q{number}"} | dict(fields))) for number, fields in enumerate(each, start=1)]
 
 
-def stage(path: Path, staged: Iterable[Mapping[str, Any]]) -> str:
+def stage(path, staged):
     numbered = [{"row": number} | dict(fields) for number, fields in enumerate(staged, start=1)]
     pq.write_table(pa.Table.from_pylist(numbered, schema=staged_schema()), path)
     return str(path)
 
 
 class Outcome:
-    def __init__(self, validation: Validation) -> None:
+    def __init__(self, validation):
         self.validation = validation
         lines: list[dict[str, Any]] = pq.read_table(validation.accepted).to_pylist()
         quarantined = [str(line["missing_because"]).startswith("quarantined (") for line in lines]
@@ -72,20 +69,20 @@ class Outcome:
         self.reasons = {line["row"]: (line["rule"], line["reason"]) for line in self.quarantine}
 
     @property
-    def kept(self) -> list[int]:
+    def kept(self):
         return [line["row"] for line in self.accepted]
 
-    def check(self, rule: str, release: str | None = None) -> Check:
+    def check(self, rule, release=None):
         [found] = [c for c in self.validation.checks if c.rule == rule and c.release == release]
         return found
 
 
 def run(
-    folder: Path,
-    staged: Iterable[Mapping[str, Any]],
-    contract: Contract = LENIENT,
-    rejects: Sequence[Mapping[str, Any]] | None = None,
-) -> Outcome:
+    folder,
+    staged,
+    contract=LENIENT,
+    rejects=None,
+):
     refused = None
     if rejects is not None:
         refused = str(folder / "rejects.parquet")
@@ -99,7 +96,7 @@ def run(
     return found
 
 
-def test_sound_rows_are_accepted_in_order_with_the_label_understood(tmp_path: Path) -> None:
+def test_sound_rows_are_accepted_in_order_with_the_label_understood(tmp_path):
     labels = [
         "true",
         " YES ",
@@ -152,7 +149,7 @@ ONE_ROW: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-def test_rows_that_are_all_accepted_as_they_are_are_not_written_again(tmp_path: Path) -> None:
+def test_rows_that_are_all_accepted_as_they_are_are_not_written_again(tmp_path):
     clean: list[dict[str, Any]] = [{"label": None, "answer": f"In Moscow {i}."} for i in range(3)]
     warned = {"label": None, "answer": "In Moscow.[1]"}
     odd = {"label": None, "release": " "}
@@ -168,7 +165,7 @@ def test_rows_that_are_all_accepted_as_they_are_are_not_written_again(tmp_path: 
         assert found.check("citation_mark").n_failed == (name == "warned")
 
 
-def test_the_rules_of_one_row(tmp_path: Path) -> None:
+def test_the_rules_of_one_row(tmp_path):
     contract = Contract(max_quarantined=1.0, max_answer_chars=40, max_reference_chars=30, max_question_chars=50)
     at_the_edge = {"answer": "a" * 40, "references": ["я" * 30], "question": "c" * 50}
     found = run(tmp_path, rows(*(fields for fields, _, _ in ONE_ROW), at_the_edge), contract)
@@ -186,7 +183,7 @@ def test_the_rules_of_one_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_blank_is_what_a_metric_takes_for_blank(tmp_path: Path) -> None:
+def test_blank_is_what_a_metric_takes_for_blank(tmp_path):
     characters = [c for c in map(chr, (*range(0xD800), *range(0xE000, 0x110000))) if _spacelike(c)]
     found = run(tmp_path, rows(*({"references": [c]} for c in characters)))
     blank = [r for r, (rule, _) in found.reasons.items() if rule == "references_present"]
@@ -195,7 +192,7 @@ def test_blank_is_what_a_metric_takes_for_blank(tmp_path: Path) -> None:
     assert len(blank) == 29 + 4174
 
 
-def _spacelike(character: str) -> bool:
+def _spacelike(character):
     return bool(
         character.isspace()
         or regex.match(r"\p{Default_Ignorable_Code_Point}", character)
@@ -203,7 +200,7 @@ def _spacelike(character: str) -> bool:
     )
 
 
-def test_control_characters_that_texts_have_are_kept(tmp_path: Path) -> None:
+def test_control_characters_that_texts_have_are_kept(tmp_path):
     harmless = "a\tb\nc\r\nd\u00a0e\u200bf\u200dg\U0001f469"
     found = run(tmp_path, rows({"answer": harmless, "question": harmless, "references": [harmless]}))
     assert found.kept == [1]
@@ -212,7 +209,7 @@ def test_control_characters_that_texts_have_are_kept(tmp_path: Path) -> None:
     assert [every[r - 1] for r in found.kept] == ["\t", "\n", "\r", "\xa0"]
 
 
-def test_damage_in_several_fields_names_each(tmp_path: Path) -> None:
+def test_damage_in_several_fields_names_each(tmp_path):
     found = run(tmp_path, rows({"answer": "\ufffd", "question": "a\x07", "references": ["\x7f"]}))
     assert found.reasons[1][1] == (
         "the question holds U+0007 at character 2; the answer holds U+FFFD at character 1; "
@@ -220,7 +217,7 @@ def test_damage_in_several_fields_names_each(tmp_path: Path) -> None:
     )
 
 
-def test_the_same_row_again_is_kept_once(tmp_path: Path) -> None:
+def test_the_same_row_again_is_kept_once(tmp_path):
     other = {"sample_id": "q2"}
     found = run(tmp_path, [row(), row(**other), row(), row(release="new"), row(slices={"a": "b"})])
     assert found.kept == [1, 2, 4]
@@ -229,7 +226,7 @@ def test_the_same_row_again_is_kept_once(tmp_path: Path) -> None:
     assert found.check("id_unique").message == ("2 rows whose id occurs more than once in the release (rows 3, 5)")
 
 
-def test_rows_that_differ_under_one_id_are_all_out(tmp_path: Path) -> None:
+def test_rows_that_differ_under_one_id_are_all_out(tmp_path):
     changes: list[dict[str, Any]] = [
         {"answer": "In Paris."},
         {"label": "false"},
@@ -253,7 +250,7 @@ def test_rows_that_differ_under_one_id_are_all_out(tmp_path: Path) -> None:
         )
 
 
-def test_repeats_are_other_answers_and_a_repeat_that_comes_again_is_a_duplicate(tmp_path: Path) -> None:
+def test_repeats_are_other_answers_and_a_repeat_that_comes_again_is_a_duplicate(tmp_path):
     found = run(
         tmp_path,
         [
@@ -278,7 +275,7 @@ def test_repeats_are_other_answers_and_a_repeat_that_comes_again_is_a_duplicate(
     }
 
 
-def test_blank_ids_are_not_repeated_ids(tmp_path: Path) -> None:
+def test_blank_ids_are_not_repeated_ids(tmp_path):
     found = run(tmp_path, [row(sample_id=None), row(sample_id=""), row(sample_id=None, question="Else?"), row()])
     assert {rule for rule, _ in found.reasons.values()} == {"id_present"}
     assert found.reasons[1] == ("id_present", "the id is missing or blank")
@@ -286,7 +283,7 @@ def test_blank_ids_are_not_repeated_ids(tmp_path: Path) -> None:
     assert found.kept == [4]
 
 
-def test_the_sample_that_most_rows_have_is_kept(tmp_path: Path) -> None:
+def test_the_sample_that_most_rows_have_is_kept(tmp_path):
     found = run(
         tmp_path,
         [
@@ -305,7 +302,7 @@ def test_the_sample_that_most_rows_have_is_kept(tmp_path: Path) -> None:
     }
 
 
-def test_without_a_majority_all_rows_of_the_id_are_out(tmp_path: Path) -> None:
+def test_without_a_majority_all_rows_of_the_id_are_out(tmp_path):
     changes: list[tuple[dict[str, Any], str]] = [
         ({"cluster": "page 7"}, "the cluster of the id 'q0' differs"),
         ({"question": None}, "the question of the id 'q1' differs"),
@@ -328,7 +325,7 @@ def test_without_a_majority_all_rows_of_the_id_are_out(tmp_path: Path) -> None:
         )
 
 
-def test_repeated_rows_have_one_vote_and_contradicting_rows_none(tmp_path: Path) -> None:
+def test_repeated_rows_have_one_vote_and_contradicting_rows_none(tmp_path):
     wrong = {"references": ["Paris"]}
     found = run(
         tmp_path,
@@ -350,7 +347,7 @@ def test_repeated_rows_have_one_vote_and_contradicting_rows_none(tmp_path: Path)
     assert [found.reasons[number][0] for number in (2, 3, 6, 7)] == ["id_unique"] * 4
 
 
-def test_a_row_that_breaks_several_rules_is_quarantined_once(tmp_path: Path) -> None:
+def test_a_row_that_breaks_several_rules_is_quarantined_once(tmp_path):
     found = run(tmp_path, rows({}, {"label": "maybe", "references": [], "answer": "\x01", "release": None}))
     assert [line["row"] for line in found.quarantine] == [2]
     assert found.reasons[2] == (
@@ -363,7 +360,7 @@ def test_a_row_that_breaks_several_rules_is_quarantined_once(tmp_path: Path) -> 
         assert found.check(rule).n_failed == 1
 
 
-def test_references_may_be_optional(tmp_path: Path) -> None:
+def test_references_may_be_optional(tmp_path):
     found = run(tmp_path, rows({"references": []}, {}), Contract(references="wanted"))
     assert found.kept == [1, 2]
     check = found.check("references_present")
@@ -373,7 +370,7 @@ def test_references_may_be_optional(tmp_path: Path) -> None:
     assert (unused.kept, [one for one in unused.validation.checks if one.rule == "references_present"]) == ([1, 2], [])
 
 
-def test_a_text_that_stands_for_no_label_is_counted_and_is_no_label(tmp_path: Path) -> None:
+def test_a_text_that_stands_for_no_label_is_counted_and_is_no_label(tmp_path):
     found = run(tmp_path, rows({"label": "nan"}, {"label": "true"}, {"label": " NaN"}, {"label": None}))
     assert [line["correct"] for line in found.accepted] == [None, True, None, None]
     assert [line["label"] for line in found.accepted] == ["nan", "true", " NaN", None]
@@ -389,7 +386,7 @@ def test_a_text_that_stands_for_no_label_is_counted_and_is_no_label(tmp_path: Pa
     )
 
 
-def warned(folder: Path, rule: str, each: Iterable[Mapping[str, Any]]) -> int:
+def warned(folder, rule, each):
     """How many of the rows are warned about; none may be quarantined."""
     found = run(folder, rows(*each))
     assert found.validation.n_quarantined == 0
@@ -416,7 +413,7 @@ READABLE = [
 ]
 
 
-def test_wrongly_decoded_text_is_distinguished_from_other_scripts(tmp_path: Path) -> None:
+def test_wrongly_decoded_text_is_distinguished_from_other_scripts(tmp_path):
     assert warned(tmp_path, "mojibake", ({"answer": text} for text in MOJIBAKE)) == len(MOJIBAKE)
     assert warned(tmp_path, "mojibake", ({"answer": text} for text in READABLE)) == 0
 
@@ -434,7 +431,7 @@ SOUND_WORDS = [
 ]
 
 
-def test_null_inside_a_word_is_distinguished_from_words_that_contain_it(tmp_path: Path) -> None:
+def test_null_inside_a_word_is_distinguished_from_words_that_contain_it(tmp_path):
     assert warned(tmp_path, "null_in_word", ({"references": [t]} for t in DAMAGED_WORDS)) == len(DAMAGED_WORDS)
     assert warned(tmp_path, "null_in_word", ({"references": [t]} for t in SOUND_WORDS)) == 0
 
@@ -494,12 +491,12 @@ def test_null_inside_a_word_is_distinguished_from_words_that_contain_it(tmp_path
         ),
     ],
 )  # fmt: skip
-def test_other_warnings(tmp_path: Path, rule: str, hits: list[dict[str, Any]], misses: list[dict[str, Any]]) -> None:
+def test_other_warnings(tmp_path, rule, hits, misses):
     assert warned(tmp_path, rule, hits) == len(hits)
     assert warned(tmp_path, rule, misses) == 0
 
 
-def test_samples_that_a_release_lacks(tmp_path: Path) -> None:
+def test_samples_that_a_release_lacks(tmp_path):
     staged = [row(sample_id=f"q{i}", release="old") for i in range(100)]
     staged += [row(sample_id=f"q{i}", release="new") for i in range(5, 101)]
     staged += [row(sample_id=f"q{i}", release="tiny") for i in range(3)]
@@ -516,7 +513,7 @@ def test_samples_that_a_release_lacks(tmp_path: Path) -> None:
     assert tiny.message.endswith("compare it with the others only on the samples that both have")
 
 
-def test_answer_length_against_the_first_release(tmp_path: Path) -> None:
+def test_answer_length_against_the_first_release(tmp_path):
     staged = [row(sample_id=f"q{i}", release="zeta", answer="a" * 10) for i in range(3)]
     staged += [row(sample_id=f"q{i}", release="same", answer="a" * 15) for i in range(3)]
     staged += [row(sample_id=f"q{i}", release="long", answer="a" * 40) for i in range(3)]
@@ -539,7 +536,7 @@ def test_answer_length_against_the_first_release(tmp_path: Path) -> None:
     assert found.validation.n_quarantined == 0
 
 
-def test_very_many_releases_are_summed_up(tmp_path: Path) -> None:
+def test_very_many_releases_are_summed_up(tmp_path):
     found = run(tmp_path, [row(sample_id=f"q{i}", release=f"r{i}") for i in range(150)])
     checks = [check for check in found.validation.checks if check.rule == "same_samples"]
     assert len(checks) == 101
@@ -551,7 +548,7 @@ def test_very_many_releases_are_summed_up(tmp_path: Path) -> None:
     assert [check for check in found.validation.checks if check.rule == "length_drift"] == []
 
 
-def test_too_much_quarantine_breaks_the_contract(tmp_path: Path) -> None:
+def test_too_much_quarantine_breaks_the_contract(tmp_path):
     staged = rows(*({"references": []} if i % 4 == 1 else {} for i in range(20)), {"label": "maybe"})
     at_the_limit = run(tmp_path, staged, Contract(max_quarantined=6 / 21))
     assert at_the_limit.validation.broken is None
@@ -567,7 +564,7 @@ def test_too_much_quarantine_breaks_the_contract(tmp_path: Path) -> None:
     assert len(found.quarantine) == 6  # what is broken is still kept for people to see
 
 
-def test_no_rows_break_the_contract(tmp_path: Path) -> None:
+def test_no_rows_break_the_contract(tmp_path):
     found = run(tmp_path, [])
     assert found.validation.broken == "there are no rows: check the file and its mapping"
     assert not found.check("not_empty").success
@@ -575,7 +572,7 @@ def test_no_rows_break_the_contract(tmp_path: Path) -> None:
     assert found.accepted == found.quarantine == []
 
 
-def test_rows_that_could_not_be_read_count(tmp_path: Path) -> None:
+def test_rows_that_could_not_be_read_count(tmp_path):
     refused = [
         {"row": number, "rule": "unreadable", "reason": f"line {number}\n is not JSON", "raw": "{oops"}
         for number in (2, 5, 9, 11)
@@ -592,7 +589,7 @@ def test_rows_that_could_not_be_read_count(tmp_path: Path) -> None:
     assert broken is not None and "most often `unreadable`: 4 rows (rows 2, 5, 9, ...)" in broken
 
 
-def test_raw_restores_the_row(tmp_path: Path) -> None:
+def test_raw_restores_the_row(tmp_path):
     odd = row(
         sample_id="ид-1",
         answer='a\x00b "quoted" \\ \n\u2028 \U0001f600\ufffd',
@@ -647,9 +644,7 @@ def test_raw_restores_the_row(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_texts_that_are_no_answers(
-    tmp_path: Path, rule: str, hits: list[dict[str, Any]], misses: list[dict[str, Any]]
-) -> None:
+def test_texts_that_are_no_answers(tmp_path, rule, hits, misses):
     found = run(tmp_path, rows(*hits, *misses), Contract(max_quarantined=1))
     assert found.kept == [*range(len(hits) + 1, len(hits) + len(misses) + 1)]
     assert {broken for broken, _ in found.reasons.values()} == {rule}
@@ -685,7 +680,7 @@ DIRT: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_dirty_set_loses_nothing(tmp_path: Path) -> None:
+def test_a_dirty_set_loses_nothing(tmp_path):
     refused = [{"row": 26, "rule": "unreadable", "reason": "not JSON", "raw": "{"}]
     found = run(tmp_path, rows(*(fields for fields, _ in DIRT)), Contract(max_quarantined=0.5), refused)
     fates = {number: fate for number, (_, fate) in enumerate(DIRT, start=1)} | {26: "unreadable"}
@@ -710,7 +705,7 @@ def test_a_dirty_set_loses_nothing(tmp_path: Path) -> None:
     assert warnings == dict(said)
 
 
-def test_the_rules_between_rows_against_a_plain_reading_of_them(tmp_path: Path) -> None:
+def test_the_rules_between_rows_against_a_plain_reading_of_them(tmp_path):
     rng = random.Random(7)
     staged = [
         row(
@@ -751,7 +746,7 @@ def test_the_rules_between_rows_against_a_plain_reading_of_them(tmp_path: Path) 
         assert found.reasons[n + 1][0] == "sample_consistent"
 
 
-def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_change_nothing(tmp_path, monkeypatch):
     staged = rows(*({"label": ("true", "x", "false", "0", "z")[i % 5]} for i in range(43)))
     (tmp_path / "whole").mkdir()
     (tmp_path / "parts").mkdir()
@@ -766,7 +761,7 @@ def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert whole.validation.n_quarantined == 17
 
 
-def test_a_check_that_cannot_run_is_not_a_check_that_failed() -> None:
+def test_a_check_that_cannot_run_is_not_a_check_that_failed():
     frame: dict[str, Any] = {"n": [0, 3, 1], "text": ["a", "b", "c"]}
     [outside] = breaking(frame, [Expectation("small", "critical", "n", high=1)])
     assert outside.tolist() == [1]
@@ -776,7 +771,7 @@ def test_a_check_that_cannot_run_is_not_a_check_that_failed() -> None:
         breaking(frame, [Expectation("text", "warning", "text")])
 
 
-def test_bounds_are_inclusive_and_missing_values_break_nothing() -> None:
+def test_bounds_are_inclusive_and_missing_values_break_nothing():
     frame = {"x": [0.5, 1.0, 2.0, float("nan"), 2.5]}
     low, high, both = breaking(
         frame,
@@ -789,7 +784,7 @@ def test_bounds_are_inclusive_and_missing_values_break_nothing() -> None:
     assert (low.tolist(), high.tolist(), both.tolist()) == ([0], [4], [0, 4])
 
 
-def test_columns_with_the_same_numbers_break_each_its_own_bounds() -> None:
+def test_columns_with_the_same_numbers_break_each_its_own_bounds():
     frame = {"a": [0, 7, 1], "b": [0, 7, 1], "c": [7, 0, 1]}
     asked = [("a", 6), ("b", 6), ("c", 6), ("b", 0), ("a", 0)]
     found = breaking(frame, [Expectation(f"{column} {high}", "warning", column, high=high) for column, high in asked])
@@ -797,7 +792,7 @@ def test_columns_with_the_same_numbers_break_each_its_own_bounds() -> None:
 
 
 @pytest.mark.slow
-def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path: Path) -> None:
+def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path):
     staged = stage(tmp_path / "staged.parquet", rows({}, {"label": "maybe"}, {"answer": None}))
     home = tmp_path / "home"
     home.mkdir()
@@ -823,13 +818,13 @@ def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path: Path) 
     assert list(home.iterdir()) == []
 
 
-def test_folders_with_pattern_characters(tmp_path: Path) -> None:
+def test_folders_with_pattern_characters(tmp_path):
     folder = tmp_path / "run [1]*?"
     folder.mkdir()
     assert run(folder, [row()]).kept == [1]
 
 
-def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_it_is_whole(tmp_path):
     path = tmp_path / "accepted.parquet"
     path.write_text("earlier")
     with pytest.raises(RuntimeError, match="in the middle"), parquet_writer(str(path), staged_schema()):
@@ -850,12 +845,12 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
         ({"max_answers": 1}, "max_answers: there is no such field; did you mean max_answer_chars?"),
     ],
 )
-def test_thresholds_out_of_range(threshold: dict[str, Any], message: str) -> None:
+def test_thresholds_out_of_range(threshold, message):
     with pytest.raises(InvalidValue, match=message):
         Contract(**threshold)
 
 
-def test_a_release_that_is_all_in_quarantine_is_named(tmp_path: Path) -> None:
+def test_a_release_that_is_all_in_quarantine_is_named(tmp_path):
     staged = rows({}, {}, {}, {"release": "lost", "references": []})
     check = run(tmp_path, staged).check("release_scored", "lost")
     assert (check.success, check.message) == (
@@ -865,7 +860,7 @@ def test_a_release_that_is_all_in_quarantine_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("invisible", ["\u200b", "\ufeff \u2060", "\u00ad"])
-def test_invisible_characters_are_blank(tmp_path: Path, invisible: str) -> None:
+def test_invisible_characters_are_blank(tmp_path, invisible):
     found = run(tmp_path, rows({"references": [invisible]}, {"answer": invisible}))
     assert found.check("references_present").n_failed == 1
     assert found.check("blank_answer").n_failed == 1

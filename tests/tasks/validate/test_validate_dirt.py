@@ -2,8 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,7 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import Done, Row, query, run
+from tests.tasks.staging_help import Row, query, run
 
 GOOD = 50
 """Rows without damage, before the others: one release, ids 0 to 49."""
@@ -60,7 +58,7 @@ WARNINGS = {
 }  # fmt: skip
 
 
-def row(number: int | str, **changed: Any) -> Row:
+def row(number, **changed):
     good = {"id": str(number), "question": "Capital?", "answer": "It is Paris", "references": ["Paris"]}
     return good | {"model": "one", "label": "true"} | changed
 
@@ -69,12 +67,12 @@ ROWS = [row(i) for i in range(GOOD)] + [row(name, **changed) for name, (changed,
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     return tmp_path_factory.mktemp("dirt")
 
 
 @pytest.fixture(scope="module")
-def done(home: Path) -> Done:
+def done(home):
     file = home / "dirt.jsonl"
     lines = [json.dumps(row).encode() for row in ROWS] + LINES + [LATIN_1]
     file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
@@ -82,7 +80,7 @@ def done(home: Path) -> Done:
     return run(home, source, ["contains", "bleu"], contract=Contract(max_quarantined=0.5))
 
 
-def test_every_line_is_scored_or_in_quarantine_and_none_is_both(home: Path, done: Done) -> None:
+def test_every_line_is_scored_or_in_quarantine_and_none_is_both(home, done):
     quarantined = query(home, 'SELECT "row" FROM quarantine')
     refused = Counter(number for (number,) in quarantined)
     assert set(refused.values()) == {1}
@@ -102,7 +100,7 @@ def test_every_line_is_scored_or_in_quarantine_and_none_is_both(home: Path, done
 
 
 @pytest.mark.parametrize("what", [what for what, (_, rule, _) in DAMAGE.items() if rule])
-def test_a_row_in_quarantine_has_its_rule_and_is_whole(home: Path, done: Done, what: str) -> None:
+def test_a_row_in_quarantine_has_its_rule_and_is_whole(home, done, what):
     number = GOOD + 1 + list(DAMAGE).index(what)
     changed, expected, _ = DAMAGE[what]
     [(rule, reason, raw)] = query(home, 'SELECT rule, reason, raw FROM quarantine WHERE "row" = ?', [number])
@@ -115,7 +113,7 @@ def test_a_row_in_quarantine_has_its_rule_and_is_whole(home: Path, done: Done, w
     assert kept["answer"] == answer
 
 
-def test_the_reasons_say_what_is_wrong(home: Path, done: Done) -> None:
+def test_the_reasons_say_what_is_wrong(home, done):
     reasons = dict(query(home, 'SELECT "row", reason FROM quarantine'))
     numbers = {what: GOOD + 1 + i for i, what in enumerate(DAMAGE)}
     assert {what: reasons[numbers[what]] for what in ("surrogate", "duplicate", "label maybe", "no id")} == {
@@ -135,7 +133,7 @@ def test_the_reasons_say_what_is_wrong(home: Path, done: Done) -> None:
     assert reasons[numbers["other references"]] == other
 
 
-def test_lines_that_are_not_rows(home: Path, done: Done) -> None:
+def test_lines_that_are_not_rows(home, done):
     first = len(ROWS) + 1
     found = query(home, 'SELECT "row", rule, reason, raw FROM quarantine WHERE "row" >= ? ORDER BY "row"', [first])
     assert [(number - first, rule) for number, rule, _, _ in found] == [
@@ -149,7 +147,7 @@ def test_lines_that_are_not_rows(home: Path, done: Done) -> None:
 
 
 @pytest.mark.parametrize("what", [what for what, (_, rule, _) in DAMAGE.items() if not rule])
-def test_a_row_that_can_be_scored_is(home: Path, done: Done, what: str) -> None:
+def test_a_row_that_can_be_scored_is(home, done, what):
     changed, _, value = DAMAGE[what]
     place = row(what, **changed)
     found = query(
@@ -160,14 +158,14 @@ def test_a_row_that_can_be_scored_is(home: Path, done: Done, what: str) -> None:
     assert found == [("scored", value)]
 
 
-def test_damage_that_is_scored_is_warned_of(done: Done) -> None:
+def test_damage_that_is_scored_is_warned_of(done):
     found = {check.rule: check.n_failed for check in done.validation.checks if check.severity == "warning"}
     assert {rule: found[rule] for rule in WARNINGS} == WARNINGS
     warned = {check.rule for check in done.validation.checks if check.severity == "warning" and not check.success}
     assert warned - {"same_samples", "release_scored"} == set(WARNINGS)
 
 
-def test_labels_are_true_false_or_nothing(home: Path, done: Done) -> None:
+def test_labels_are_true_false_or_nothing(home, done):
     counts = dict(
         query(
             home, "SELECT coalesce(label, '(none)'), count(*) FROM answers WHERE missing_because IS NULL GROUP BY ALL"
@@ -180,7 +178,7 @@ def test_labels_are_true_false_or_nothing(home: Path, done: Done) -> None:
     assert query(home, understood) == [(counts["true"],)]
 
 
-def test_the_counts_of_the_report_add_up(home: Path, done: Done) -> None:
+def test_the_counts_of_the_report_add_up(home, done):
     [report] = [report for report in read_reports(Home(home), done.ids) if report.release == "one"]
     # What is in quarantine has no score, as in the gate, and lowers the coverage.
     because = query(home, "SELECT split_part(missing_because, ':', 1) FROM answers WHERE missing_because IS NOT NULL")
@@ -201,7 +199,7 @@ def test_the_counts_of_the_report_add_up(home: Path, done: Done) -> None:
     assert counted == expected
 
 
-def test_a_table_in_single_quotes_with_the_same_damage(tmp_path: Path) -> None:
+def test_a_table_in_single_quotes_with_the_same_damage(tmp_path):
     lines = ["id\tquestion\tanswer\tground_truth\tmodel"]
     lines += [f"{i}\t'Capital?'\t'it''s\tParis'\t'Paris'\tone" for i in range(12)]
     lines += [

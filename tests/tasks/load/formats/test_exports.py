@@ -2,18 +2,17 @@
 
 import gzip
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.load import Loaded, Source, load
+from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.load.formats.exports import ANSWERS, EXPORTS, RIGHT, Export
+from tests.tasks.load.formats.exports import ANSWERS, EXPORTS, RIGHT
 from tests.tasks.staging_help import jsonl, query, rows_of, run
 
 
-def written(folder: Path, export: Export) -> Source:
+def written(folder, export):
     (folder / export.file).write_bytes(export.content)
     references = None
     if export.references:
@@ -24,7 +23,7 @@ def written(folder: Path, export: Export) -> Source:
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
+def loaded(tmp_path_factory):
     """Every export, loaded by itself."""
     found = {}
     for export in EXPORTS:
@@ -34,7 +33,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
 
 
 @pytest.fixture(scope="module")
-def reports(loaded: dict[str, Loaded], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def reports(loaded, tmp_path_factory):
     """The releases of which each export got a report, all in one run: one for each would take half a minute."""
     folder = tmp_path_factory.mktemp("all")
     rows = [
@@ -54,7 +53,7 @@ def reports(loaded: dict[str, Loaded], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("export", EXPORTS, ids=[export.name for export in EXPORTS])
-def test_an_export_becomes_a_report(export: Export, loaded: dict[str, Loaded], reports: dict[str, list[str]]) -> None:
+def test_an_export_becomes_a_report(export, loaded, reports):
     one = loaded[export.name]
     releases = sorted(export.releases or (export.release,))
     expected = [
@@ -74,21 +73,19 @@ TEXTS = [one for one in EXPORTS if one.file.endswith((".json", ".jsonl", ".csv")
 
 
 @pytest.mark.parametrize("export", TEXTS[::3], ids=[export.name for export in TEXTS[::3]])
-def test_an_export_in_utf_16_and_compressed_is_the_same(
-    export: Export, loaded: dict[str, Loaded], tmp_path: Path
-) -> None:
+def test_an_export_in_utf_16_and_compressed_is_the_same(export, loaded, tmp_path):
     packed = gzip.compress(export.content.decode().encode("utf-16"))
     one = load(written(tmp_path, replace(export, file=f"{export.file}.gz", content=packed)), tmp_path / "work")
     assert rows_of(one.staged) == rows_of(loaded[export.name].staged)
     assert f"{export.file}.gz: read as UTF-16" in one.notes
 
 
-def test_there_are_forty_exports() -> None:
+def test_there_are_forty_exports():
     assert len(EXPORTS) >= 40
 
 
 @pytest.mark.parametrize("export", [one for one in EXPORTS if one.release], ids=lambda export: export.name)
-def test_a_format_without_releases_asks_for_one(export: Export, tmp_path: Path) -> None:
+def test_a_format_without_releases_asks_for_one(export, tmp_path):
     source = written(tmp_path, export)
     with pytest.raises(UserError) as error:
         load(Source(source.answers, source.references), tmp_path / "work")

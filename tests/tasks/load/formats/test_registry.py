@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 from typing import Any
 
 import openpyxl
@@ -11,30 +10,30 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, FORMATS, recognise
-from answerkey.tasks.load.load import Loaded, Source, load
+from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.rows import Raw
 from tests.tasks.staging_help import rows_of
 
 
-def document(folder: Path, content: Any) -> Loaded:
+def document(folder, content):
     file = folder / "answers.json"
     file.write_text(json.dumps(content))
     return load(Source(str(file)), folder / "work")
 
 
-def test_an_object_with_one_list_is_its_items(tmp_path: Path) -> None:
+def test_an_object_with_one_list_is_its_items(tmp_path):
     items = [{"id": 1, "answer": "a", "references": "a"}, [2], {"id": 3, "answer": "a", "references": "a"}]
     found = list(AS_IT_STANDS.rows([Raw(1, {"version": 2, "data": items}, document=True), Raw(2, {"id": 4})]))
     assert found == [
-        Raw(1, items[0]),  # type: ignore[arg-type]
+        Raw(1, items[0]),
         Raw(2, None, "item 2 is a JSON list, not an object", "[2]"),
-        Raw(3, items[2]),  # type: ignore[arg-type]
+        Raw(3, items[2]),
         Raw(4, {"id": 4}),
     ]
 
 
 @pytest.mark.parametrize(("content", "has"), [({"a": [1], "b": [2]}, "a, b"), ({"a": 1}, "a"), ({}, "nothing")])
-def test_an_object_of_no_known_format_says_what_is_in_it(tmp_path: Path, content: Any, has: str) -> None:
+def test_an_object_of_no_known_format_says_what_is_in_it(tmp_path, content, has):
     with pytest.raises(UserError) as error:
         document(tmp_path, content)
     assert str(error.value).startswith(
@@ -43,13 +42,13 @@ def test_an_object_of_no_known_format_says_what_is_in_it(tmp_path: Path, content
     )
 
 
-def test_a_format_that_does_not_fit_is_refused() -> None:
+def test_a_format_that_does_not_fit_is_refused():
     with pytest.raises(UserError) as error:
         recognise([{"id": 1, "answer": "a"}], "answers.jsonl", "promptfoo")
     assert str(error.value) == "answers.jsonl: this is not promptfoo results; leave --format out"
 
 
-def test_what_two_formats_read_differently_is_not_guessed() -> None:
+def test_what_two_formats_read_differently_is_not_guessed():
     rows = [{"inputs": {"question": "How many?"}, "outputs": {"answer": "Two"}}]
     with pytest.raises(UserError) as error:
         recognise(rows, "table.jsonl")
@@ -62,7 +61,7 @@ def test_what_two_formats_read_differently_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize("broken", [None, {"id": "a", "inputs": {"question": "q"}, "reference_outputs": {}}])
-def test_an_item_of_a_document_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path, broken: Any) -> None:
+def test_an_item_of_a_document_that_cannot_be_read_takes_no_other_with_it(tmp_path, broken):
     runs: list[Any] = [
         {"id": n, "inputs": {"question": "q"}, "outputs": {"answer": "a"}, "reference_outputs": {"answer": "r"},
          "experiment": "e"}
@@ -77,7 +76,7 @@ def test_an_item_of_a_document_that_cannot_be_read_takes_no_other_with_it(tmp_pa
     assert refused["reason"] == "is not what is in a row of an export of LangSmith"
 
 
-def test_a_row_of_an_mlflow_table_with_another_number_of_values_is_refused(tmp_path: Path) -> None:
+def test_a_row_of_an_mlflow_table_with_another_number_of_values_is_refused(tmp_path):
     table = {"columns": ["inputs", 7, "outputs", "targets", "model"], "data": [["q", 0, "a", "r", "m"], ["q", "a"]]}
     loaded = document(tmp_path, table)
     [row] = rows_of(loaded.staged)
@@ -85,7 +84,7 @@ def test_a_row_of_an_mlflow_table_with_another_number_of_values_is_refused(tmp_p
     assert [row["reason"] for row in rows_of(loaded.rejects)] == ["has 2 values, and the table 5 columns"]
 
 
-def test_data_without_answers_are_not_scored(tmp_path: Path) -> None:
+def test_data_without_answers_are_not_scored(tmp_path):
     with pytest.raises(UserError) as error:
         document(tmp_path, [{"id": "1", "input": "How many?", "datasetId": "d", "expectedOutput": "Two"}])
     assert str(error.value) == (
@@ -99,7 +98,7 @@ def test_data_without_answers_are_not_scored(tmp_path: Path) -> None:
     )
 
 
-def test_plain_rows_are_no_format() -> None:
+def test_plain_rows_are_no_format():
     rows = [{"id": 1, "question": "q", "answer": "a", "references": ["r"], "release": "one"}]
     assert recognise(rows, "answers.jsonl") == AS_IT_STANDS
     assert list(FORMATS)[-1] == "plain"
@@ -119,7 +118,7 @@ CELLS: dict[str, tuple[dict[str, str], tuple[str, str], dict[Key, str], str]] = 
 
 @pytest.mark.parametrize("kind", ["csv", "xlsx"])
 @pytest.mark.parametrize("name", CELLS)
-def test_a_key_twice_in_a_cell_refuses_its_row(tmp_path: Path, name: str, kind: str) -> None:
+def test_a_key_twice_in_a_cell_refuses_its_row(tmp_path, name, kind):
     cells, ends, mapped, reason = CELLS[name]
     plain = {} if name == "ragas" else {"answer": "x", "reference": "x"}
     rows = [
@@ -133,7 +132,7 @@ def test_a_key_twice_in_a_cell_refuses_its_row(tmp_path: Path, name: str, kind: 
     assert (refused, loaded.n_rows) == ([(1, reason), (3, reason)], 4)
 
 
-def table(rows: list[list[str]], file: Path) -> None:
+def table(rows, file):
     if file.suffix == ".csv":
         with file.open("w", newline="") as out:
             csv.writer(out).writerows(rows)
@@ -145,7 +144,7 @@ def table(rows: list[list[str]], file: Path) -> None:
     book.save(file)
 
 
-def test_a_text_that_only_begins_like_json_is_a_text(tmp_path: Path) -> None:
+def test_a_text_that_only_begins_like_json_is_a_text(tmp_path):
     text = '[{"a": 1, "a": 2}] is what it said'
     file = tmp_path / "t.csv"
     table([["id", "answer", "reference"], ["1", text, text]], file)
@@ -153,7 +152,7 @@ def test_a_text_that_only_begins_like_json_is_a_text(tmp_path: Path) -> None:
     assert (row["answer"], row["references"]) == (text, [text])
 
 
-def test_a_log_in_which_nothing_can_be_scored_says_so(tmp_path: Path) -> None:
+def test_a_log_in_which_nothing_can_be_scored_says_so(tmp_path):
     spec = {"spec": {"completion_fns": ["m"], "eval_name": "graded"}}
     event = {"run_id": "r", "event_id": 0, "sample_id": "g.0", "type": "metrics", "data": {"choice": "Y", "score": 1.0}}
     file = tmp_path / "log.jsonl"
@@ -163,7 +162,7 @@ def test_a_log_in_which_nothing_can_be_scored_says_so(tmp_path: Path) -> None:
     assert str(error.value) == f"{file}: a log of OpenAI evals, in which is no answer beside what was expected"
 
 
-def test_an_answer_that_spells_an_object_stays_a_text_in_a_column_for_one_part(tmp_path: Path) -> None:
+def test_an_answer_that_spells_an_object_stays_a_text_in_a_column_for_one_part(tmp_path):
     answers = ['{"a": 1}', '{"content": "Paris"}', '"Paris"', "[1, 2]", "1.10"]
     with (tmp_path / "exp.csv").open("w", newline="") as file:
         table = csv.writer(file)
