@@ -8,8 +8,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.questions import find_questions, questions, text_or_file
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, run
-from tests.tasks.traces.tracing_help import log, served
+from tests.tasks.staging_help import jsonl, run, served
 
 ROWS: list[dict[str, Any]] = [
     {"id": "q1", "question": "Capital of France?", "reference": "Paris", "meta": {"lang": "en"}, "n": 1},
@@ -89,7 +88,7 @@ def test_what_stands_beside_a_reference_is_shown(tmp_path):
 
 
 def test_a_token_in_an_address_is_in_no_message(tmp_path):
-    log(tmp_path / "faq.jsonl", [{"question": "Why?", "reference": "so"}])
+    jsonl(tmp_path / "faq.jsonl", [{"question": "Why?", "reference": "so"}])
     with served(tmp_path) as site, pytest.raises(UserError) as error:
         found = find_questions(Home(tmp_path), f"{site}/faq.jsonl?sig=canary", tmp_path / "work")
         list(questions(found, "{question}", tmp_path / "work"))

@@ -16,8 +16,8 @@ from answerkey.tasks.traces.select import Window, sampled
 from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks import staging_help
-from tests.tasks.staging_help import query
-from tests.tasks.traces.tracing_help import MAPPING, counts, log, prepared, rule, run, served, trace
+from tests.tasks.staging_help import jsonl, query, served
+from tests.tasks.traces.tracing_help import MAPPING, counts, prepared, rule, run, trace
 
 Outcomes = dict[str, str]
 
@@ -33,7 +33,7 @@ def days(text):
 
 
 def test_every_trace_ends_somewhere_and_the_counts_add_up(tmp_path):
-    log(tmp_path / "log.jsonl", [
+    jsonl(tmp_path / "log.jsonl", [
         *(trace(n) for n in range(10)),
         *(trace(n, env="staging") for n in range(10, 14)),
         trace(14, expected=None), trace(15, output=""), trace(16, output="bro\ufffdken"), trace(17, id=None),
@@ -64,7 +64,7 @@ def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(tmp_path):
         trace(8, output={"a": "b", "c": "d"}), trace(9, output="a\x00b"), trace(10, expected="x" * 100_001),
         "[1]", '"text"', "null", "{", '{"id": "half',
     ]  # fmt: skip
-    log(tmp_path / "log.jsonl", hostile)
+    jsonl(tmp_path / "log.jsonl", hostile)
     funnel = run(tmp_path, rule(tmp_path))
     assert counts(funnel) == {"seen": 16, "quarantined": 15, "scored": 1, "measured": 1}
     kept = query(
@@ -92,7 +92,7 @@ def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(tmp_path):
 def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(tmp_path):
     whole = json.dumps(trace(0))
     deep, long = "[" * 50_000 + "]" * 50_000, "9" * 5_000
-    log(tmp_path / "log.jsonl", [
+    jsonl(tmp_path / "log.jsonl", [
         trace(1), whole[:-1] + f', "x": {deep}}}', whole.replace("t0", "t2")[:-1] + f', "x": {long}}}',
         whole.replace("t0", "t3")[:-1] + ', "x": NaN, "y": 1e999}',
         whole.replace("t0", "t4")[:-1] + ', "id": "t5", "output": "twice"}',
@@ -106,13 +106,13 @@ def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(tmp_path):
 
 def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path):
     given = rule(tmp_path)
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(100, 110)])
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(100, 110)])
     first = run(tmp_path, given)
     assert (counts(first), first.watermark) == ({"seen": 10, "scored": 10, "measured": 10}, "2026-11-01T01:49:00+00:00")
     assert counts(run(tmp_path, given)) == {}
     # One is newer, one has the very time of the watermark, one is older than everything.
     new = [trace(200), trace(300, start_time="2026-11-01T01:49:00Z"), trace(400, start_time="2020-01-01T00:00:00Z")]
-    log(tmp_path / "log.jsonl", new, mode="a")
+    jsonl(tmp_path / "log.jsonl", new, mode="a")
     second = run(tmp_path, given)
     assert (counts(second), second.watermark) == ({"seen": 3, "scored": 3, "measured": 3}, "2026-11-01T03:20:00+00:00")
     assert len(outcomes(tmp_path)) == 13 and counts(run(tmp_path, given)) == {}
@@ -122,9 +122,9 @@ def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path):
 @pytest.mark.slow
 def test_a_trace_from_the_future_makes_no_other_late(tmp_path):
     given = rule(tmp_path, late_days=3)
-    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(20)), trace(20, start_time="3000-01-01T00:00:00Z")])
+    jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(20)), trace(20, start_time="3000-01-01T00:00:00Z")])
     assert run(tmp_path, given).watermark == "2026-11-01T00:19:00+00:00"
-    log(tmp_path / "log.jsonl", [trace(1440 + n) for n in range(50)], mode="a")
+    jsonl(tmp_path / "log.jsonl", [trace(1440 + n) for n in range(50)], mode="a")
     found = run(tmp_path, given)
     assert counts(found) == {"seen": 50, "scored": 50, "measured": 50}
     assert found.watermark == "2026-11-02T00:49:00+00:00"
@@ -134,9 +134,9 @@ def test_a_trace_from_the_future_makes_no_other_late(tmp_path):
 def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(tmp_path):
     given = rule(tmp_path, late_days=1, where="env = 'production'")
     # What is filtered is forgotten once it is old: it is no trace that came late.
-    log(tmp_path / "log.jsonl", [trace(0, env="staging"), trace(1440 * 6)])
+    jsonl(tmp_path / "log.jsonl", [trace(0, env="staging"), trace(1440 * 6)])
     assert counts(run(tmp_path, given)) == {"seen": 2, "filtered": 1, "scored": 1, "measured": 1}
-    log(tmp_path / "log.jsonl", [trace(1440 * 2), trace(1440 * 3), trace(1440 * 3 + 1, env="staging")], mode="a")
+    jsonl(tmp_path / "log.jsonl", [trace(1440 * 2), trace(1440 * 3), trace(1440 * 3 + 1, env="staging")], mode="a")
     one, out, run_id = prepared(tmp_path, given)
     assert one.selection.notes == (
         "r: 2 traces are older than the newest one by more than late_days (1), and were left out; `--since 2026-11-03` "
@@ -150,7 +150,7 @@ def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(t
 @pytest.mark.slow
 def test_a_rule_looks_back_as_far_as_it_says(tmp_path):
     given = rule(tmp_path, late_days=1, where="env = 'production'", start="2026-11-02")
-    log(
+    jsonl(
         tmp_path / "log.jsonl",
         [trace(0), trace(1440 * 2, env="staging"), trace(1440 * 5), trace(1440 * 5, id="b", env="x")],
     )
@@ -158,7 +158,7 @@ def test_a_rule_looks_back_as_far_as_it_says(tmp_path):
     assert counts(run(tmp_path, given)) == {"seen": 3, "filtered": 2, "scored": 1, "measured": 1}
     # What was filtered and is too old to be looked at again is forgotten; scores never are.
     assert outcomes(tmp_path) == {"t7200": "scored", "b": "filtered"}
-    log(tmp_path / "log.jsonl", [trace(1440 * 4 + 1), trace(1440 * 4 - 1)], mode="a")
+    jsonl(tmp_path / "log.jsonl", [trace(1440 * 4 + 1), trace(1440 * 4 - 1)], mode="a")
     assert counts(run(tmp_path, given)) == {"seen": 1, "scored": 1, "measured": 1}
     assert counts(run(tmp_path, given)) == {}
 
@@ -166,7 +166,7 @@ def test_a_rule_looks_back_as_far_as_it_says(tmp_path):
 @pytest.mark.slow
 def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(tmp_path):
     given = rule(tmp_path)
-    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(0, 2880, 60)), trace(1, start_time=None), "no json"])
+    jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(0, 2880, 60)), trace(1, start_time=None), "no json"])
     # Before any other run: it needs no watermark, and sets none. A row without a time is in no range.
     back = run(tmp_path, given, days("2026-11-02/2026-11-02T12:00:00Z"))
     assert (counts(back), back.watermark) == ({"seen": 12, "scored": 12, "measured": 12}, None)
@@ -183,7 +183,7 @@ def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_a_higher_rate_keeps_every_trace_of_the_lower_one(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(1000)])
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(1000)])
     low = run(tmp_path, rule(tmp_path, sampling=0.1))
     taken = {one for one, outcome in outcomes(tmp_path).items() if outcome == "scored"}
     assert taken == {f"t{n}" for n in range(1000) if sampled("r", f"t{n}", 0.1)}
@@ -200,7 +200,7 @@ def test_a_higher_rate_keeps_every_trace_of_the_lower_one(tmp_path):
 
 
 def test_a_rule_that_is_switched_off_counts_and_scores_nothing(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(0), trace(1, id=None), "no json"])
+    jsonl(tmp_path / "log.jsonl", [trace(0), trace(1, id=None), "no json"])
     assert counts(run(tmp_path, rule(tmp_path, enabled=False))) == {"seen": 3, "disabled": 3}
     # They went by while it was off; a backfill fetches them.
     assert counts(run(tmp_path, rule(tmp_path))) == {}
@@ -210,7 +210,7 @@ def test_a_rule_that_is_switched_off_counts_and_scores_nothing(tmp_path):
 
 
 def test_one_id_several_times(tmp_path):
-    log(tmp_path / "log.jsonl", [
+    jsonl(tmp_path / "log.jsonl", [
         trace(0), trace(0), trace(1), trace(1, output="something else"), trace(2), trace(2, env="staging"),
     ])  # fmt: skip
     funnel = run(tmp_path, rule(tmp_path, where="env = 'production'"))
@@ -224,7 +224,7 @@ def test_equal_answers_are_measured_once_and_shared_with_evaluations(tmp_path):
     same = {"input": "q", "output": "a", "expected": "a"}
     rows = [{"id": "1", "question": "q", "answer": "a", "reference": "a"}]
     staging_help.run(tmp_path, Source(staging_help.jsonl(tmp_path / "d.jsonl", rows), release="x"), ["contains"])
-    log(
+    jsonl(
         tmp_path / "log.jsonl",
         [
             trace(0, **same),
@@ -240,7 +240,7 @@ def test_equal_answers_are_measured_once_and_shared_with_evaluations(tmp_path):
 def test_ground_truth_can_come_from_a_data_set(tmp_path):
     rows = [{"id": "q1", "question": "Capital?", "answer": "x", "reference": ["Paris", "city of Paris"]}]
     staging_help.run(tmp_path, Source(staging_help.jsonl(tmp_path / "faq.jsonl", rows), release="x"), ["contains"])
-    log(tmp_path / "log.jsonl", [
+    jsonl(tmp_path / "log.jsonl", [
         trace(0, output="It is Paris.", meta={"qid": "q1"}), trace(1, output="Rome", meta={"qid": "q1"}),
         trace(2, meta={"qid": "other"}), trace(3), trace(4, input=None, output="Paris", meta={"qid": "q1"}),
     ])  # fmt: skip
@@ -255,19 +255,19 @@ def test_ground_truth_can_come_from_a_data_set(tmp_path):
 
 @pytest.mark.slow
 def test_what_failed_is_tried_again_and_counted_so(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(4)])
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(4)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
     assert one.plan is not None
     failed = [staging_help.score_or_fail(shard, ["contains"]) for shard in one.plan.shards]
     funnel = scoring.commit(Home(tmp_path), run_id, one, failed, out)
     assert counts(funnel) == {"seen": 4, "failed": 4, "measured": 4}
-    log(tmp_path / "log.jsonl", [trace(4)], mode="a")
+    jsonl(tmp_path / "log.jsonl", [trace(4)], mode="a")
     assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 5, "scored": 5, "again": 4, "measured": 5}
     assert counts(run(tmp_path, rule(tmp_path))) == {}
 
 
 def test_a_path_that_matches_no_trace_is_a_mistake_in_the_rule(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(0), trace(1), "no json"])
+    jsonl(tmp_path / "log.jsonl", [trace(0), trace(1), "no json"])
     for key, path in (("id", "trace_id"), ("time", "created")):
         with pytest.raises(UserError) as error:
             run(tmp_path, rule(tmp_path, **{key: path}))
@@ -290,7 +290,7 @@ def test_a_path_that_matches_no_trace_is_a_mistake_in_the_rule(tmp_path):
 
 @pytest.mark.slow
 def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(0, ms=5), trace(1, ms="5"), trace(2, ms=[]), trace(3), trace(4, ms=7)])
+    jsonl(tmp_path / "log.jsonl", [trace(0, ms=5), trace(1, ms="5"), trace(2, ms=[]), trace(3), trace(4, ms=7)])
     one, _, _ = prepared(tmp_path, rule(tmp_path, where="ms < 6"))
     assert one.selection.notes == (
         "r: 'ms < 6' cannot be evaluated for 2 of 5 rows, which are filtered; give its values a type, like "
@@ -311,7 +311,7 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_pat
 
 @pytest.mark.slow
 def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n, env=("production", "staging", None)[n % 3]) for n in range(6_000)])
+    jsonl(tmp_path / "log.jsonl", [trace(n, env=("production", "staging", None)[n % 3]) for n in range(6_000)])
     taken = [
         prepared(tmp_path, rule(tmp_path, where=where))[0].selection.sampled
         for where in ("env IS DISTINCT FROM 'production'", "env IS NOT DISTINCT FROM 'production'")
@@ -321,7 +321,7 @@ def test_what_is_distinct_is_so_in_thousands_of_traces(tmp_path):
 
 @pytest.mark.slow
 def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n, ref=n if n % 5 else "a long text") for n in range(100)])
+    jsonl(tmp_path / "log.jsonl", [trace(n, ref=n if n % 5 else "a long text") for n in range(100)])
     wrong = rule(tmp_path, where=["env = 'production'", "length(ref::INT::VARCHAR) > 1"])
     assert counts(run(tmp_path, wrong)) == {"seen": 100, "filtered": 28, "scored": 72, "measured": 72}
     # It cannot be evaluated for 20, which it has settled as long as it stays.
@@ -338,7 +338,7 @@ def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(tm
 
 
 def test_a_rule_that_changed_says_what_it_does_not_look_at_again(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(10)])
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(10)])
     assert counts(run(tmp_path, rule(tmp_path, sampling=0))) == {"seen": 10, "sampled_out": 10}
     notes = {
         key: prepared(tmp_path, rule(tmp_path, **{"sampling": 0, key: value}))[0].selection.notes
@@ -357,7 +357,7 @@ def test_a_rule_that_changed_says_what_it_does_not_look_at_again(tmp_path):
 
 @pytest.mark.slow
 def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(20)])
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(20)])
     wrong = rule(tmp_path, mapping={**MAPPING, "answer": "outputs.text"})
     with pytest.raises(UserError) as error:
         run(tmp_path, wrong)
@@ -372,17 +372,17 @@ def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(tmp_path)
         run(tmp_path, wrong, days("2026-11-01/"))
     # By a path that led somewhere before, one trace without an answer is one that failed.
     failed = {key: value for key, value in trace(20).items() if key != "output"}
-    log(tmp_path / "log.jsonl", [failed], mode="a")
+    jsonl(tmp_path / "log.jsonl", [failed], mode="a")
     assert counts(run(tmp_path, right)) == {"seen": 1, "scored": 1, "measured": 1}
 
 
 def test_answers_that_are_all_null_are_no_wrong_path(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n, output=None) for n in range(3)])
+    jsonl(tmp_path / "log.jsonl", [trace(n, output=None) for n in range(3)])
     assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 3, "scored": 3, "measured": 3}
 
 
 def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path, monkeypatch):
-    log(tmp_path / "log.jsonl", [trace(n, output="a" * 2_000) for n in range(100)])
+    jsonl(tmp_path / "log.jsonl", [trace(n, output="a" * 2_000) for n in range(100)])
     monkeypatch.setattr(selecting, "_LIMIT_S", 0.1)
     # Slow in small pieces: each pair of characters of each trace.
     slow = "output ILIKE '%a%b'"
@@ -391,13 +391,13 @@ def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path, monkeypatch):
 
 
 def test_a_path_that_must_be_empty_may_lead_nowhere(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(0)])
+    jsonl(tmp_path / "log.jsonl", [trace(0)])
     one, _, _ = prepared(tmp_path, rule(tmp_path, where=["error IS NULL", "eror <> ''"]))
     assert one.selection.notes == ("r: none of the 1 rows has anything at 'eror', which a condition looks at",)
 
 
 def test_a_row_too_long_for_the_reader_is_reported_with_its_file(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(0), trace(1, output="x" * (34 << 20))])
+    jsonl(tmp_path / "log.jsonl", [trace(0), trace(1, output="x" * (34 << 20))])
     with pytest.raises(UserError) as error:
         run(tmp_path, rule(tmp_path))
     assert str(error.value).startswith(f"{tmp_path}/log.jsonl: cannot be read: ")
@@ -405,7 +405,7 @@ def test_a_row_too_long_for_the_reader_is_reported_with_its_file(tmp_path):
 
 
 def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(3)])
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(3)])
     found = [prepared(tmp_path, rule(tmp_path, name=name)) for name in ("one", "other")]
     shards = [one.plan.shards for one, _, _ in found if one.plan]
     assert [shard.part for shard in shards[0]] == [shard.part for shard in shards[1]]
@@ -419,7 +419,7 @@ def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path):
 
 
 def test_a_token_in_the_address_of_a_source_is_in_no_file(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(0), trace(1, output=["no", "text"]), trace(2, id=None), "no json"])
+    jsonl(tmp_path / "log.jsonl", [trace(0), trace(1, output=["no", "text"]), trace(2, id=None), "no json"])
     with served(tmp_path) as site:
         address = f"{site}/log.jsonl"
         given = rule(tmp_path / "rules", source=f"{address}?token=canary")
@@ -458,7 +458,7 @@ def test_a_view_of_a_duckdb_source_whose_values_do_not_fit_is_one_line(tmp_path)
 
 
 def test_nothing_is_half_committed(tmp_path, monkeypatch):
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
     assert one.plan is not None
     parts = [score(shard, spawn=False) for shard in one.plan.shards]

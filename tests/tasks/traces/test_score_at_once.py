@@ -13,14 +13,14 @@ from answerkey.tasks.traces.score import alone
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.staging_help import query
-from tests.tasks.traces.tracing_help import counts, log, rule, run, trace
+from tests.tasks.staging_help import jsonl, query
+from tests.tasks.traces.tracing_help import counts, rule, run, trace
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path):
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
     given, said, found = rule(tmp_path), [], []
     told, scored = threading.Event(), threading.Event()
 
@@ -77,7 +77,7 @@ def started(script, *arguments):
 
 @pytest.mark.slow
 def test_two_processes_at_once_score_every_trace_once(tmp_path):
-    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(40)), "no json"])
+    jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(40)), "no json"])
     rule(tmp_path)
     runs = [started(TWO, tmp_path) for _ in range(2)]
     for one in runs:
@@ -119,7 +119,7 @@ with alone(Home(home), ["r"], print):
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_twice(tmp_path):
-    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(5)), "no json"])
+    jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(5)), "no json"])
     given = rule(tmp_path, metric="meaning_match", judge="openai/some-model")
     with JudgeServer(wordy) as judge:
         process = started(SCRIPT, tmp_path, judge.url)

@@ -10,8 +10,8 @@ import pytest
 from answerkey.tasks.traces.select import Window
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.staging_help import query
-from tests.tasks.traces.tracing_help import counts, log, rule, run, trace
+from tests.tasks.staging_help import jsonl, query
+from tests.tasks.traces.tracing_help import counts, rule, run, trace
 
 N = 20_000
 DISTINCT = N // 5
@@ -25,7 +25,7 @@ def taken(home, name):
 @pytest.mark.slow
 def test_three_rules_over_many_traces(tmp_path):
     environments = ["production"] * 9 + ["staging"]
-    log(
+    jsonl(
         tmp_path / "log.jsonl",
         (trace(n % DISTINCT, id=f"t{n}", env=environments[n % 10], ms=n % 100) for n in range(N)),
     )
@@ -44,7 +44,7 @@ def test_three_rules_over_many_traces(tmp_path):
         assert first["tenth"].filtered == 2_000 and abs(first["tenth"].scored - 1_800) < 3 * 41
         assert abs(first["judged"].scored - 100) < 30 and judge.n_requests == first["judged"].measured
 
-        log(
+        jsonl(
             tmp_path / "log.jsonl",
             [trace(DISTINCT + n, id=f"new{n}", env="staging", ms=1) for n in range(50)],
             mode="a",

@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.traces.source import absolute, check_source, traces_in
-from tests.tasks.traces.tracing_help import served
+from tests.tasks.staging_help import served
 
 
 def read(source):

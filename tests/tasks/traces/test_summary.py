@@ -15,7 +15,8 @@ from answerkey.tasks.traces.score import preview
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.summary import Period, drift_over_time, main_field, markdown, over_time, table_rows
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.traces.tracing_help import log, prepared, rule, run, trace
+from tests.tasks.staging_help import jsonl
+from tests.tasks.traces.tracing_help import prepared, rule, run, trace
 
 
 def at(day, number, *, right):
@@ -33,7 +34,7 @@ def home(tmp_path_factory):
         for place, (day, rights) in enumerate(days.items())
         for n, right in enumerate(rights)
     ]
-    log(folder / "log.jsonl", [*traces, trace(99, start_time="2026-11-02T13:00:00Z", expected=None)])
+    jsonl(folder / "log.jsonl", [*traces, trace(99, start_time="2026-11-02T13:00:00Z", expected=None)])
     run(folder, rule(folder))
     run(folder, rule(folder, name="graded", metric="rouge_l"))
     return folder
@@ -71,18 +72,18 @@ def test_a_graded_field_has_the_interval_of_bounded_values(home):
 
 @pytest.mark.slow
 def test_numbers_of_two_methods_are_distinguished(home, tmp_path):
-    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
-    log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=True)], mode="a")
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=True)], mode="a")
     run(tmp_path, rule(tmp_path), options={"blank_answer": "undefined"})
     assert [one.methods for one in over_time(Home(tmp_path), "r")[1]] == [1, 2]
 
 
 @pytest.mark.slow
 def test_numbers_of_two_methods_in_one_period_are_reported(tmp_path, capsys):
-    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
-    log(tmp_path / "log.jsonl", [at("2026-11-01", 1, right=True)], mode="a")
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-01", 1, right=True)], mode="a")
     run(tmp_path, rule(tmp_path), options={"blank_answer": "undefined"})
     name, found = over_time(Home(tmp_path), "r")
     assert [(one.start, one.methods) for one in found] == [("2026-11-01", 2)]
@@ -92,9 +93,9 @@ def test_numbers_of_two_methods_in_one_period_are_reported(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path):
-    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path, metric="token_overlap"))
-    log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=False)], mode="a")
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=False)], mode="a")
     run(tmp_path, rule(tmp_path, metric="rouge_l"))
     for field, metric, day, mean in (
         ("", "rouge_l", "2026-11-02", 0.0), ("recall", "rouge_l", "2026-11-02", 0.0),
@@ -127,7 +128,7 @@ def test_a_home_where_no_rule_has_run(tmp_path):
 def test_what_a_dry_run_shows(home):
     one, _, _ = prepared(home, rule(home), Window(until=None, since=None))
     assert (preview(one).seen, preview(one).traces) == (0, ())
-    log(home / "log.jsonl", [at("2026-11-03", 100, right=True), at("2026-11-02", 101, right=False)], mode="a")
+    jsonl(home / "log.jsonl", [at("2026-11-03", 100, right=True), at("2026-11-02", 101, right=False)], mode="a")
     shown = preview(prepared(home, rule(home))[0])
     assert (shown.seen, shown.taken, shown.measured, shown.estimate) == (2, 2, 2, None)
     assert [(one.trace_id, one.time, one.answer) for one in shown.traces] == [
@@ -137,14 +138,14 @@ def test_what_a_dry_run_shows(home):
 
 def test_a_dry_run_shows_the_first_traces_and_counts_all(tmp_path, monkeypatch):
     monkeypatch.setattr(scoring, "MOST_SHOWN", 2)
-    log(tmp_path / "log.jsonl", [*(at("2026-11-01", n, right=True) for n in (3, 1, 2)), "no json"])
+    jsonl(tmp_path / "log.jsonl", [*(at("2026-11-01", n, right=True) for n in (3, 1, 2)), "no json"])
     shown = preview(prepared(tmp_path, rule(tmp_path))[0])
     assert (shown.seen, shown.taken, shown.quarantined) == (4, 3, 1)
     assert [one.trace_id for one in shown.traces] == ["t1", "t2"]
 
 
 def test_the_artifacts_of_a_run(tmp_path):
-    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True), at("2026-11-01", 1, right=False), "no json"])
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True), at("2026-11-01", 1, right=False), "no json"])
     funnel = run(tmp_path, rule(tmp_path))
     [row] = table_rows([funnel])
     assert (row["rule"], row["seen"], row["quarantined"], row["sampled out"], row["scored"]) == ("r", 3, 1, 0, 2)
@@ -160,7 +161,7 @@ def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(tmp_path, mo
         "def long(answer, references):\n    return {'words': len(answer.split()) / 10, 'any': 1.0}\n"
         "from answerkey import metric\nlong = metric(fields=['words', 'any'])(long)\n"
     )
-    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True), at("2026-11-02", 1, right=False)])
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True), at("2026-11-02", 1, right=False)])
     with monkeypatch.context() as installed:
         installed.syspath_prepend(str(tmp_path))
         run(tmp_path, rule(tmp_path, metric="trace_metrics:long"))
@@ -178,7 +179,7 @@ def nights(folder, rights, traces=40):
         for day, right in enumerate(rights)
         for n in range(traces)
     ]
-    log(folder / "log.jsonl", days)
+    jsonl(folder / "log.jsonl", days)
     run(folder, rule(folder))
     return Home(folder)
 
@@ -212,7 +213,7 @@ def test_a_day_that_is_worse_than_those_before_it(tmp_path, capsys):
 def test_days_that_were_scored_in_another_way_are_not_compared(tmp_path):
     home = nights(tmp_path, [4, 4, 4, 4], traces=5)
     assert drift_over_time(home, "r", "contains.match", "day").finding is None
-    log(tmp_path / "log.jsonl", [at("2026-11-09", 9000, right=True), at("2026-11-09", 9001, right=True)], mode="a")
+    jsonl(tmp_path / "log.jsonl", [at("2026-11-09", 9000, right=True), at("2026-11-09", 9001, right=True)], mode="a")
     run(tmp_path, rule(tmp_path), options={"blank_answer": "undefined"})
     found = drift_over_time(home, "r", "contains.match", "day")
     assert (found.report, found.trailing, found.difference) == ("2026-11-09", (), None)

@@ -1,12 +1,7 @@
-"""Rules and logs made for a test, and a rule's run step by step, as the flow does it."""
+"""Rules and traces made for a test, and a rule's run step by step, as the flow does it."""
 
-import http.server
-import json
-import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +30,6 @@ def trace(number: int, **changes: Any) -> dict[str, Any]:
         "expected": f"{number} indeed",
         "env": "production",
     } | changes
-
-
-def log(file: Path, traces: Iterable[Mapping[str, Any] | str], mode: str = "w") -> Path:
-    """Write traces, and lines that are not JSON, as JSON Lines."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open(mode, encoding="utf-8") as out:
-        out.writelines((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in traces)
-    return file
 
 
 def rule(folder: Path, **changes: Any) -> Rule:
@@ -78,24 +65,6 @@ def run(
     parts: Sequence[str] = [score(shard, spawn=False) for shard in (one.plan.shards if one.plan else ())]
     before_commit()
     return commit(Home(home), run_id, one, parts, out)
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The files of a folder behind an address on this machine."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def counts(funnel: Funnel) -> dict[str, int]:
