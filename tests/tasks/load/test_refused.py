@@ -234,7 +234,8 @@ def test_single_rows_that_are_damaged_are_kept_with_their_place(tmp_path):
     assert loaded.n_rows == 8 and len(refused) == 3
     assert refused[0] == (2, f"{folder}/a.csv: row 2: Expected Number of Columns: 3 Found: 4", "2,x,x,x")
     assert refused[1][1].startswith(f"{folder}/b.jsonl: line 2 is not JSON")
-    assert refused[2][1].startswith("answer (output) is an object")
+    odd = '{"id": "7", "output": {"a": 1, "b": 2}}'
+    assert refused[2][1:] == ("answer (output) is an object with a, b; map a path into it", odd)
 
 
 @pytest.mark.slow
