@@ -1,7 +1,9 @@
 """Rules and traces made for a test, and a rule's run step by step, as the flow does it."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from answerkey.tasks.traces.score import Prepared, commit, prepare
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import jsonl, query
 
 NOW = Window()
 MAPPING = {"question": "input", "answer": "output", "references": "expected"}
@@ -71,3 +74,42 @@ def counts(funnel: Funnel) -> dict[str, int]:
     """The counts that are not 0."""
     names = ("seen", "disabled", "filtered", "sampled_out", "quarantined", "scored", "undefined", "failed", "skipped")
     return {name: getattr(funnel, name) for name in (*names, "again", "measured") if getattr(funnel, name)}
+
+
+def days(text: str) -> Window:
+    """A window as `SINCE/UNTIL`, in UTC; an empty end is open."""
+    return Window(*(datetime.fromisoformat(f"{end}T00:00:00Z"[:20]) if end else None for end in text.split("/")))
+
+
+@dataclass(frozen=True)
+class Traces:
+    """A log, the rule `r` on it, and a home with what its runs left, in one folder."""
+
+    folder: Path
+
+    @property
+    def home(self) -> Home:
+        return Home(self.folder)
+
+    def log(self, *traces: Mapping[str, Any] | str) -> None:
+        """Write traces, and lines that are none, to the end of the log."""
+        jsonl(self.folder / "log.jsonl", traces, mode="a")
+
+    def prepared(self, window: Window = NOW, **changes: Any) -> tuple[Prepared, Path, str]:
+        return prepared(self.folder, rule(self.folder, **changes), window)
+
+    def notes(self, window: Window = NOW, **changes: Any) -> tuple[str, ...]:
+        return self.prepared(window, **changes)[0].selection.notes
+
+    def run(self, window: Window = NOW, **changes: Any) -> Funnel:
+        return run(self.folder, rule(self.folder, **changes), window)
+
+    def counts(self, window: Window = NOW, **changes: Any) -> dict[str, int]:
+        return counts(self.run(window, **changes))
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        return query(self.folder, sql)
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        return dict(self.query("SELECT trace_id, outcome FROM trace_outcomes WHERE rule = 'r'"))
