@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
-from answerkey.tasks.load.remote import URL, without_secrets
+from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.traces.condition import names_in, struct, verdict
 from answerkey.tasks.traces.rules import KEYS, Rule
 from answerkey.tasks.traces.source import Relation, traces_in
@@ -147,8 +147,7 @@ def _decide(
 ) -> duckdb.DuckDBPyRelation:
     """Every row of the source, and what the rule makes of it; `found` is NULL where the row is no JSON."""
     relation = traces_in(connection, rule.source, out)
-    if not URL.match(rule.source):
-        _close(connection, relation, out)
+    _close(connection, relation, out)
     names = names_in(rule.where)
     followed, bound = followed_paths([rule.id, rule.time, *map(".".join, names)], f"({relation.query})")
     columns = [f"h{place}" for place in range(2, 2 + len(names))]
@@ -170,8 +169,7 @@ def _decide(
 
 def _close(connection: duckdb.DuckDBPyConnection, relation: Relation, out: Path) -> None:
     """Restrict the session to the folders of the source and `out`."""
-    files = [file for bound in relation.bound.values() if isinstance(bound, list) for file in bound]
-    folders = sorted({str(Path(file).absolute().parent) for file in files} | {str(out.absolute())})
+    folders = sorted(relation.folders | {str(out.absolute())})
     connection.execute(f"SET allowed_directories = [{', '.join(map(quoted, folders))}]")
     connection.execute("SET autoload_known_extensions = false")
     connection.execute("SET enable_external_access = false")
