@@ -1,10 +1,7 @@
 """Judged runs from the plan to the report: calls are kept beside the numbers, and a budget is no dead end."""
 
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -23,34 +20,33 @@ from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import MODEL, judged, wordy
-from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
+from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
 
 BOTH = ["meaning_match", "ground_truth_similarity"]
 KEY = "sk-test-0123456789abcdef"
-ROWS: list[Row] = [
+ROWS = [
     {"id": f"q{i:02}", "question": f"Q{i}?", "answer": f"It is {i}. {'A wrong one.' if i % 4 == 1 else 'So it is.'}"}
     | {"references": [f"It is {i}."], "release": "r"}
     for i in range(12)
 ]
-BLANK: Row = {"id": "q98", "question": "Blank?", "answer": "", "references": ["It is so."], "release": "r"}
-SAME: Row = {"id": "q99", "question": "Same?", "answer": "It is so.", "references": ["It is so."], "release": "r"}
+BLANK = {"id": "q98", "question": "Blank?", "answer": "", "references": ["It is so."], "release": "r"}
+SAME = {"id": "q99", "question": "Same?", "answer": "It is so.", "references": ["It is so."], "release": "r"}
 
 
 @pytest.fixture
-def server() -> Iterator[JudgeServer]:
+def server():
     with JudgeServer(wordy) as one:
         yield one
 
 
-def source(home: Path, rows: list[Row] = ROWS) -> Source:
+def source(home, rows=ROWS):
     return Source(jsonl(home / "d.jsonl", rows))
 
 
-def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path, server):
     rows = [*ROWS, BLANK, SAME]
     done = run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url))
     assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
@@ -83,7 +79,7 @@ def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path: Path, se
     ]
 
 
-def test_measurements_name_their_requests_and_their_reasons(tmp_path: Path, server: JudgeServer) -> None:
+def test_measurements_name_their_requests_and_their_reasons(tmp_path, server):
     run(tmp_path, source(tmp_path, [*ROWS[:2], BLANK, SAME]), BOTH, options=judged(server.url))
     found = query(
         tmp_path,
@@ -104,7 +100,7 @@ def test_measurements_name_their_requests_and_their_reasons(tmp_path: Path, serv
     ]
 
 
-def test_a_rerun_asks_no_judge_and_copies_nothing(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_rerun_asks_no_judge_and_copies_nothing(tmp_path, server):
     run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
     before = query(tmp_path, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
     again = run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
@@ -118,7 +114,7 @@ def test_a_rerun_asks_no_judge_and_copies_nothing(tmp_path: Path, server: JudgeS
 
 
 @pytest.mark.slow
-def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path, server):
     loaded = stage(tmp_path / "staged", ROWS)
     options = judged(server.url, ledger=str(tmp_path), run="died")
     made = plan(
@@ -139,7 +135,7 @@ def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_calls_that_went_wrong_are_copied_too(tmp_path: Path) -> None:
+def test_calls_that_went_wrong_are_copied_too(tmp_path):
     faults = {0: "error_500", 2: "not_found"}
     with JudgeServer(wordy, faults=lambda number, _body: faults.get(number)) as server:
         run(tmp_path, source(tmp_path, ROWS[:1]), ["meaning_match"], options=judged(server.url))
@@ -151,7 +147,7 @@ def test_calls_that_went_wrong_are_copied_too(tmp_path: Path) -> None:
     assert found == [("error", "http_404", False)]
 
 
-def test_a_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path, server):
     done = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], options=judged(server.url, max_calls=5))
     message = "meaning_match: 7 of 12 not scored: 7 budget used up: 5 calls (max_calls)"
     assert [(report.status, report.message) for report in done.reports] == [("PARTIAL", message)]
@@ -178,7 +174,7 @@ def test_a_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path, server: J
 
 
 @pytest.mark.slow
-def test_the_budget_is_shared_by_metrics_and_shards(tmp_path: Path, server: JudgeServer) -> None:
+def test_the_budget_is_shared_by_metrics_and_shards(tmp_path, server):
     rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(1_010)]
     done = run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url, max_calls=20))
     assert len(done.plan.shards) == 4
@@ -191,7 +187,7 @@ def test_the_budget_is_shared_by_metrics_and_shards(tmp_path: Path, server: Judg
     )
 
 
-def by_judge(home: Path, run_id: str, label: str) -> dict[str, Any]:
+def by_judge(home, run_id, label):
     """What a run has spent on its one judge, as the warehouse has the calls."""
     query_ = "SELECT count(*), sum(tokens_in), sum(tokens_out), sum(cost_usd) FROM judge_calls WHERE run = ?"
     [(calls, sent, received, cost)] = query(home, query_, [run_id])
@@ -202,7 +198,7 @@ def by_judge(home: Path, run_id: str, label: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: JudgeServer) -> None:
+def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path, server):
     unknown = run(tmp_path, source(tmp_path), ["meaning_match"], options=judged(server.url, max_calls=50))
     label = f"{MODEL}@127.0.0.1:{server.port}/v1"
     [report] = read_reports(Home(tmp_path), unknown.ids)
@@ -229,16 +225,14 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
     assert "judge" not in read_reports(Home(tmp_path), without.ids)[0].manifest
 
 
-def shard_of(tmp_path: Path, options: dict[str, Any]) -> Shard:
+def shard_of(tmp_path, options):
     loaded = stage(tmp_path / "staged", ROWS)
     metrics = create(["meaning_match"], {**options, "access": Access(ledger=str(tmp_path), run="r")})
     [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "runs" / "work", metrics, only_failed=False).shards
     return one
 
 
-def test_the_key_reaches_the_judge_and_nothing_else(
-    tmp_path: Path, server: JudgeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_reaches_the_judge_and_nothing_else(tmp_path, server, monkeypatch):
     monkeypatch.setenv("SOME_PLACE", KEY)
     shard = shard_of(tmp_path, judged(server.url))
     part = score(shard, spawn=True, key_from="env:SOME_PLACE")
@@ -254,12 +248,12 @@ def test_the_key_reaches_the_judge_and_nothing_else(
         score(shard, spawn=False, key_from="env:SOME_PLACE")
 
 
-def test_what_is_estimated_is_what_happens(tmp_path: Path, server: JudgeServer) -> None:
+def test_what_is_estimated_is_what_happens(tmp_path, server):
     rows = [*ROWS, BLANK, SAME]
     loaded = stage(tmp_path / "staged", rows)
     options = judged(server.url, ledger=str(tmp_path), run="foreseen")
 
-    def planned() -> tuple[tuple[str, int, int, int, bool], ...]:
+    def planned():
         made = plan(
             loaded.staged,
             Home(tmp_path),
@@ -282,7 +276,7 @@ def test_what_is_estimated_is_what_happens(tmp_path: Path, server: JudgeServer) 
     assert server.n_requests == 36
 
 
-def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
+def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path):
     ledger = open_ledger(str(tmp_path))
     call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
     assert ledger.claim(call["request_key"])
@@ -290,7 +284,7 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
     with Home(tmp_path).warehouse.writing() as warehouse:
         warehouse.execute("INSERT INTO runs VALUES ('r', 'f', 'd', now(), NULL, 'running', NULL, '{}')")
 
-    def copy() -> None:
+    def copy():
         part = tmp_path / "part.parquet"
         duckdb.sql("SELECT ['k', 'k', 'other'] AS requests").write_parquet(str(part))
         file = collect_calls(Home(tmp_path), ["part.parquet", "gone.parquet"], tmp_path / "out")
@@ -315,7 +309,7 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_no_requests_no_calls(tmp_path: Path) -> None:
+def test_no_requests_no_calls(tmp_path):
     part = tmp_path / "part.parquet"
     duckdb.sql("SELECT []::VARCHAR[] AS requests").write_parquet(str(part))
     assert collect_calls(Home(tmp_path), ["part.parquet"], tmp_path / "out") is None
@@ -325,8 +319,8 @@ def test_no_requests_no_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(tmp_path: Path, server: JudgeServer) -> None:
-    norway: Row = {"question": "Capital of Norway?", "references": ["Oslo"], "release": "r"}
+def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(tmp_path, server):
+    norway = {"question": "Capital of Norway?", "references": ["Oslo"], "release": "r"}
     rows = [{**norway, "id": "p1", "answer": "It is Bergen."}, {**norway, "id": "p2", "answer": "It is in Oslo."}]
     alone = run(tmp_path, source(tmp_path, rows), ["meaning_match"], options=judged(server.url))
     assert [one.message for one in alone.reports] == [None]
@@ -346,7 +340,7 @@ def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(tmp_p
     ]
 
 
-def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(tmp_path, server):
     rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(60)]
     done = run(tmp_path, source(tmp_path, rows), ["meaning_match"], options=judged(server.url, probes="auto"))
     [report] = done.reports

@@ -16,7 +16,7 @@ from answerkey.tasks.publish.tables import report_scores
 from tests.tasks.publish.page.page_help import FIELDS, report
 
 
-def test_a_score_has_both_ends_of_its_interval_and_its_clusters() -> None:
+def test_a_score_has_both_ends_of_its_interval_and_its_clusters():
     made = report("a", (0.5, None, 0.3))
     assert report_scores(made, FIELDS).records()[:2] == [
         {"metric": "rouge_l.recall", "mean": "0.500", "95 % interval": "0.400 to 0.600", "scored/total": "10/10"},
@@ -27,11 +27,11 @@ def test_a_score_has_both_ends_of_its_interval_and_its_clusters() -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt-4", "GPT_4.1", "модель"])
-def test_a_plain_name_is_the_name_of_the_file(name: str) -> None:
+def test_a_plain_name_is_the_name_of_the_file(name):
     assert file_name(name) == name
 
 
-def test_no_name_leaves_the_folder_or_is_that_of_another() -> None:
+def test_no_name_leaves_the_folder_or_is_that_of_another():
     odd = [
         "..",
         ".",
@@ -55,7 +55,7 @@ def test_no_name_leaves_the_folder_or_is_that_of_another() -> None:
     assert not any(name.startswith(".") for name in found)
 
 
-def test_no_artifact_is_that_of_another_release() -> None:
+def test_no_artifact_is_that_of_another_release():
     named = [
         ("faqru", "модель-а"), ("faqru", "модель-б"), ("faqru", unicodedata.normalize("NFD", "модель-й")),
         ("faqru", "модель-й"), ("faq", "gpt-4.1"), ("faq", "gpt-4-1"), ("faq", "GPT-4-1"), ("faq", "gpt-4-1-"),
@@ -76,17 +76,15 @@ _NAMES = st.text("аб-.aA ", max_size=4)
     st.lists(st.lists(_NAMES, min_size=1, max_size=2), unique_by=tuple, min_size=2)
     | st.lists(st.lists(_NAMES, min_size=4, max_size=4), unique_by=tuple, min_size=2)
 )
-def test_names_have_one_key_and_keys_one_list_of_names(named: list[list[str]]) -> None:
+def test_names_have_one_key_and_keys_one_list_of_names(named):
     assert len({artifact_key("k", *names) for names in named}) == len(named)
 
 
-def test_a_server_that_is_away_is_told_of_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_away_is_told_of_once(caplog, monkeypatch):
     # A run of Prefect would wait for its own server first.
     monkeypatch.setattr(artifacts, "within_run", lambda: True)
 
-    def refused() -> None:
+    def refused():
         httpx.get("http://127.0.0.1:9/api", trust_env=False)
 
     with caplog.at_level(logging.WARNING, logger="answerkey"):

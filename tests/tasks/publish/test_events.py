@@ -1,10 +1,6 @@
 """What automations learn of a run."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
@@ -15,10 +11,10 @@ from tests.tasks.publish.page.page_help import VERDICT
 from tests.tasks.staging_help import jsonl, run
 
 
-def test_events_announce_verdicts_and_partial_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_announce_verdicts_and_partial_reports(tmp_path, monkeypatch):
     rows = [{"id": f"{i}", "reference": "yes", "answer": "yes", "release": name} for i in range(4) for name in "ab"]
     done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"], failing={"exact_match"})
-    sent: list[tuple[str, str, dict[str, Any]]] = []
+    sent = []
     monkeypatch.setattr(events, "emit", lambda *one: sent.append(one) or True)
     gated = ReleaseVerdict(
         done.ids[0],

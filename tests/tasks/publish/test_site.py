@@ -1,7 +1,5 @@
 """All pages of a home: what there is, that it is read from the snapshot, and that nothing is written."""
 
-from pathlib import Path
-
 import pytest
 
 from answerkey.tasks.publish.site import Site, report_page
@@ -11,17 +9,17 @@ from tests.tasks.staging_help import query
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path):
     return made_home(tmp_path)
 
 
-def files(home: Home) -> dict[str, int]:
+def files(home):
     return {
         path.as_posix(): path.stat().st_mtime_ns for path in home.local.rglob("*") if path.suffix not in (".lock", "")
     }
 
 
-def test_every_report_has_a_page_and_reading_writes_nothing(home: Home) -> None:
+def test_every_report_has_a_page_and_reading_writes_nothing(home):
     with home.store.atomic_write("pages/_data-docs/index.html") as file:
         file.write_text("docs")
     before = files(home)
@@ -49,7 +47,7 @@ def test_every_report_has_a_page_and_reading_writes_nothing(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_pages_show_what_was_published_and_keep_no_writer_waiting(home: Home) -> None:
+def test_pages_show_what_was_published_and_keep_no_writer_waiting(home):
     site = Site(home)
     new = next(name for name in site.names() if "new" in name)
     assert b'class="verdict open"' in site.read(new)
@@ -63,7 +61,7 @@ def test_pages_show_what_was_published_and_keep_no_writer_waiting(home: Home) ->
     assert b"Newest verdicts" in site.read("index.html")
 
 
-def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home: Home) -> None:
+def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home):
     page = report_page(home.as_published(), NEW)
     assert [release.report.report_id for release in page.releases] == ["faq/old/v1", NEW]
     assert [(pair.old, pair.new) for pair in page.comparisons] == [("old", HOSTILE)]
@@ -71,7 +69,7 @@ def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home: Hom
 
 
 @pytest.mark.slow
-def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home: Home) -> None:
+def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home):
     with home.warehouse.writing() as warehouse:
         warehouse.execute("DELETE FROM comparisons")
     decide(home)
@@ -81,7 +79,7 @@ def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home: Home) ->
     assert query(home, "SELECT count(*) FROM comparisons") == [(0,)]
 
 
-def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left_out(tmp_path: Path) -> None:
+def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left_out(tmp_path):
     pages = tmp_path / "pages"
     pages.mkdir()
     (tmp_path / "secret.html").write_text("secret")

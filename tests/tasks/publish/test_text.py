@@ -23,7 +23,6 @@ from answerkey.tasks.publish.text import (
     signed,
     undetectable,
 )
-from answerkey.tasks.reports.report import Report
 from tests.tasks.publish.page.page_help import report, score
 
 ROW = FieldComparison(
@@ -34,12 +33,12 @@ ROW = FieldComparison(
 BETTER = replace(ROW, difference=0.05, low=0.03, high=0.07, p_adjusted=1e-6)
 
 
-def table(rows: list[FieldComparison]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def table(rows):
     made = comparison("", rows)
     return tuple(made.head), [tuple(map(str, row)) for row in made.rows]
 
 
-def test_a_row_of_the_table() -> None:
+def test_a_row_of_the_table():
     head, (row,) = table([ROW])
     assert head == (
         "field", "samples", "old", "new", "difference [95 % interval]", "p adjusted", "finding", "detectable",
@@ -54,7 +53,7 @@ def test_a_row_of_the_table() -> None:
     assert row == ("lang=en", "1,618", "0.784", "0.785", "+0.050 [+0.030, +0.070]", "< 0.001", "better")
 
 
-def test_columns_are_there_where_they_say_something() -> None:
+def test_columns_are_there_where_they_say_something():
     predicted = replace(BETTER, people=-0.0412, people_low=-0.09, people_high=0.01, n_labelled=1200)
     head, rows = table([predicted, ROW])
     assert head[4:7] == ("difference [95 % interval]", HUMAN, "p adjusted")
@@ -66,7 +65,7 @@ def test_columns_are_there_where_they_say_something() -> None:
     assert [(row[head.index("clusters")], row[head.index("needed")]) for row in rows] == [("12", "~2,000"), ("–", "–")]
 
 
-def test_a_finding_or_why_there_is_none() -> None:
+def test_a_finding_or_why_there_is_none():
     rows = (BETTER, replace(BETTER, difference=-0.05, low=-0.07, high=-0.03), ROW)
     assert [finding(row) for row in rows] == ["better", "worse", "not shown to differ"]
     assert finding(replace(BETTER, p_adjusted=0.08)) == "not shown to differ (by p adjusted)"
@@ -75,8 +74,8 @@ def test_a_finding_or_why_there_is_none() -> None:
     assert finding(replace(ROW, difference=None, note="only d/b/v1 has it")) == "not compared: only d/b/v1 has it"
 
 
-def test_the_headline_says_what_is_shown_and_whether_it_ships() -> None:
-    def said(row: FieldComparison, verdict: Verdict | None = None) -> str:
+def test_the_headline_says_what_is_shown_and_whether_it_ships():
+    def said(row, verdict=None):
         return headline(Comparison("a", "b", (row,)), "label.correct", verdict)
 
     assert said(BETTER) == (
@@ -119,7 +118,7 @@ def test_the_headline_says_what_is_shown_and_whether_it_ships() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, "–"), (0.6754, "0.675"), (-0.0201, "-0.020"), (1, "1.000"), (0.0, "0.000")]
 )
-def test_numbers(value: float | None, shown: str) -> None:
+def test_numbers(value, shown):
     assert number(value) == shown
 
 
@@ -127,7 +126,7 @@ def test_numbers(value: float | None, shown: str) -> None:
     ("value", "shown"),
     [(None, "–"), (0.0123, "+0.012"), (-0.5, "-0.500"), (0.0, "0.000"), (-0.00004, "-0.00004"), (1e-9, "0.000")],
 )
-def test_differences_have_a_sign_unless_they_are_nothing(value: float | None, shown: str) -> None:
+def test_differences_have_a_sign_unless_they_are_nothing(value, shown):
     assert signed(value) == shown
 
 
@@ -142,11 +141,11 @@ def test_differences_have_a_sign_unless_they_are_nothing(value: float | None, sh
         (0.784, "78.4 %"),
     ],
 )
-def test_shares_are_never_rounded_to_all_or_nothing(value: float | None, shown: str) -> None:
+def test_shares_are_never_rounded_to_all_or_nothing(value, shown):
     assert percent(value) == shown
 
 
-def test_what_cannot_be_shown_is_said_with_its_reason() -> None:
+def test_what_cannot_be_shown_is_said_with_its_reason():
     note = "no difference can be shown with 5 clusters; it takes at least 6"
     few = replace(ROW, mde=None, n_clusters=5, mde_note=note)
     pair = Comparison("a", "b", (few, replace(few, metric="rouge_l", field="f1"), BETTER))
@@ -154,7 +153,7 @@ def test_what_cannot_be_shown_is_said_with_its_reason() -> None:
     assert list(undetectable(pair)) == [f"label.correct, rouge_l.f1: {note}"]
 
 
-def test_an_interval_has_two_ends() -> None:
+def test_an_interval_has_two_ends():
     assert ends(0.5537, 0.772) == "0.554 to 0.772"
     assert ends(None, None) == "–"
     assert str(estimate(0.671, 0.5537, 0.772)) == "0.671 [0.554, 0.772]"
@@ -162,21 +161,21 @@ def test_an_interval_has_two_ends() -> None:
     assert (str(estimate(0.5)), str(estimate(None))) == ("0.500", "–")
 
 
-def test_a_corpus_bleu_of_0_beside_a_sentence_bleu_is_explained() -> None:
-    def made(sentence: float, corpus: float) -> Report:
+def test_a_corpus_bleu_of_0_beside_a_sentence_bleu_is_explained():
+    def made(sentence, corpus):
         return report("a", scores=(score("bleu.bleu", sentence), score("bleu.corpus_bleu", corpus)))
 
     assert (bleu_note(made(1.0, 0.0)) or "").startswith("bleu.corpus_bleu is 0, because it needs four words in a row")
     assert [bleu_note(one) for one in (made(0.0, 0.0), made(0.5, 0.4), report("a"))] == [None] * 3
 
 
-def test_clusters_are_counted_where_there_are_any() -> None:
+def test_clusters_are_counted_where_there_are_any():
     assert [samples(1), samples(1618, 30), samples(2, 1)] == [
         "1 sample", "1,618 samples in 30 clusters", "2 samples in 1 cluster",
     ]  # fmt: skip
 
 
-def test_a_p_value_is_never_shown_as_zero() -> None:
+def test_a_p_value_is_never_shown_as_zero():
     assert [chance(p) for p in (None, 0.0, 0.0004, 0.0006, 0.05, 1.0)] == [
         "–",
         "< 0.001",
@@ -187,7 +186,7 @@ def test_a_p_value_is_never_shown_as_zero() -> None:
     ]
 
 
-def test_samples_of_one_report_only_are_listed_once() -> None:
+def test_samples_of_one_report_only_are_listed_once():
     failed = replace(ROW, metric="meaning_match", field="match", missing_new={"absent": 3, "failed": 12})
     pair = Comparison("d/a/v1", "d/b/v1", (ROW, failed, replace(failed, field="spread")))
     assert list(only_one(pair)) == [
@@ -196,7 +195,7 @@ def test_samples_of_one_report_only_are_listed_once() -> None:
     ]
 
 
-def test_the_family_of_the_adjusted_p_values_is_stated() -> None:
+def test_the_family_of_the_adjusted_p_values_is_stated():
     two = Comparison("a", "b", (ROW, replace(ROW, field="other")))
     assert family_note(replace(two, n_candidates=5)) == "p adjusted: for 2 fields of 5 candidates together (Holm)"
     assert family_note(two) == "p adjusted: for 2 fields together (Holm)"

@@ -1,9 +1,5 @@
 """Several answers of one release to one question, through the steps of a run."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from answerkey.metrics_core.gate.policy import parse_policy
@@ -17,13 +13,13 @@ from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
-from tests.tasks.staging_help import Done, Row, jsonl, query, run, stored
+from tests.tasks.staging_help import jsonl, query, run, stored
 
 RIGHT = {0: 3, 1: 3, 2: 2, 3: 1, 4: 0}
 """How many of three answers are right, by the question's number modulo 5."""
 
 
-def answers(release: str, names: Sequence[object] = (1, 2, 3), n: int = 20) -> list[Row]:
+def answers(release, names=(1, 2, 3), n=20):
     """`n` questions with an answer for each of `names`."""
     return [
         {
@@ -35,11 +31,11 @@ def answers(release: str, names: Sequence[object] = (1, 2, 3), n: int = 20) -> l
     ]  # fmt: skip
 
 
-def made(home: Path, rows: Sequence[Row], **more: Any) -> Done:
+def made(home, rows, **more):
     return run(home, Source(jsonl(home / "d.jsonl", rows), dataset="d"), ["exact_match"], **more)
 
 
-def test_repeats_are_kept_scored_once_and_belong_to_one_sample(tmp_path: Path) -> None:
+def test_repeats_are_kept_scored_once_and_belong_to_one_sample(tmp_path):
     done = made(tmp_path, answers("v1"))
     [release] = done.committed.releases
     assert (release.n_rows, release.n_questions, release.repeats) == (60, 20, 3)
@@ -59,14 +55,14 @@ def test_repeats_are_kept_scored_once_and_belong_to_one_sample(tmp_path: Path) -
     assert query(tmp_path, "SELECT count(*) FROM answers") == [(60,)]
 
 
-def test_one_repeat_is_a_release_without_repeats(tmp_path: Path) -> None:
+def test_one_repeat_is_a_release_without_repeats(tmp_path):
     with_column = made(tmp_path / "a", answers("v1", [1]))
     rows = [{name: value for name, value in row.items() if name != "repeat"} for row in answers("v1", [1])]
     assert with_column.committed == made(tmp_path / "b", rows).committed
 
 
 @pytest.mark.slow
-def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path: Path) -> None:
+def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path):
     named = made(tmp_path / "a", answers("v1", ["a", 10, 9]))
     found = query(tmp_path / "a", "SELECT repeat, answer FROM answers WHERE sample_id = 'q03' ORDER BY repeat")
     assert found == [(1, "no 2"), (2, "no 1"), (3, "yes")]
@@ -78,7 +74,7 @@ def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_report_with_repeats_is_made_again_from_the_warehouse(tmp_path: Path) -> None:
+def test_a_report_with_repeats_is_made_again_from_the_warehouse(tmp_path):
     done = made(tmp_path, answers("v1"))
     again = run(tmp_path, stored(tmp_path, done.ids[0], tmp_path / "stored"), ["exact_match"])
     assert again.committed == done.committed
@@ -91,7 +87,7 @@ FROM report_scores WHERE field = ? AND slice = 'all' AND report_id = ?
 """
 
 
-def test_a_report_has_means_per_question_variance_within_and_passes(tmp_path: Path) -> None:
+def test_a_report_has_means_per_question_variance_within_and_passes(tmp_path):
     done = made(tmp_path, answers("v1"))
     [report] = done.ids
     [(*counts, mean, within, bound_low, bound_high, low, high)] = query(tmp_path, SCORES, ["match", report])
@@ -113,7 +109,7 @@ def test_a_report_has_means_per_question_variance_within_and_passes(tmp_path: Pa
     assert (found.n_total, found.manifest["n_questions"], found.manifest["repeats"]) == (60, 20, 3)
 
 
-def test_answers_without_a_number_are_counted_and_bound_the_mean(tmp_path: Path) -> None:
+def test_answers_without_a_number_are_counted_and_bound_the_mean(tmp_path):
     rows = answers("v1")
     rows[0] |= {"answer": None, "missing_because": "timeout"}
     done = made(tmp_path, rows)
@@ -129,7 +125,7 @@ def test_answers_without_a_number_are_counted_and_bound_the_mean(tmp_path: Path)
     assert reason == [("failed", "2 of 3 answers have a number")]
 
 
-def test_with_more_answers_to_some_questions_passes_are_shares_of_subsets(tmp_path: Path) -> None:
+def test_with_more_answers_to_some_questions_passes_are_shares_of_subsets(tmp_path):
     extra = [{**row, "repeat": 4, "answer": "no 4"} for row in answers("v1", [1])[:5]]
     done = made(tmp_path, [*answers("v1"), *extra])
     found = query(
@@ -142,7 +138,7 @@ def test_with_more_answers_to_some_questions_passes_are_shares_of_subsets(tmp_pa
     assert mean == pytest.approx((15 * 0.6 + 3 / 4 + 3 / 4 + 2 / 4 + 1 / 4) / 20)
 
 
-def test_clusters_are_clusters_of_questions(tmp_path: Path) -> None:
+def test_clusters_are_clusters_of_questions(tmp_path):
     rows = [{**row, "cluster": f"c{int(row['id'][1:]) // 4}"} for row in answers("v1")]
     made(tmp_path, rows)
     found = query(tmp_path, "SELECT DISTINCT n_clusters, n_questions FROM report_scores")
@@ -150,7 +146,7 @@ def test_clusters_are_clusters_of_questions(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_releases_with_other_numbers_of_answers_are_compared_by_question(tmp_path: Path) -> None:
+def test_releases_with_other_numbers_of_answers_are_compared_by_question(tmp_path):
     once = answers("old", [1])
     done = made(tmp_path, [*once, *answers("new")])
     pair = compare(Home(tmp_path), *done.ids)
@@ -164,7 +160,7 @@ def test_releases_with_other_numbers_of_answers_are_compared_by_question(tmp_pat
 
 
 @pytest.mark.slow
-def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
+def test_answers_left_out_of_a_question_do_not_pay(tmp_path):
     policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "policy")
     # The same answers, with the wrong ones left out, not given, or not readable: each question keeps its right ones.
     right = [row for row in answers("dropper") if row["answer"] == "yes" or row["repeat"] == 1]
@@ -191,7 +187,7 @@ def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
     assert decided == dict.fromkeys(("honest", "dropper", "unanswered", "damaged"), ("FAIL", -0.4))
 
 
-def test_a_page_shows_all_answers_to_a_question(tmp_path: Path) -> None:
+def test_a_page_shows_all_answers_to_a_question(tmp_path):
     done = made(tmp_path, [*answers("old", [1]), *answers("new")])
     old, new = build_page(Home(tmp_path), done.ids).samples.answers
     assert (old.more, old.each, len(old.texts)) == ({}, {}, 20)

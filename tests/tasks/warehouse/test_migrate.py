@@ -1,7 +1,5 @@
 """A warehouse of an older version is migrated, whole or not at all; one of a newer version is refused."""
 
-from pathlib import Path
-
 import duckdb
 import pytest
 
@@ -17,7 +15,7 @@ ROWS = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "
 NEXT = "ALTER TABLE reports ADD COLUMN owner VARCHAR; UPDATE reports SET owner = 'team'"
 
 
-def test_a_migration_is_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_migration_is_whole_or_not_at_all(tmp_path):
     run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", ROWS)), ["rouge_l"])
     with duckdb.connect(str(tmp_path / FILE)) as connection:
         connection.execute("BEGIN")
@@ -40,7 +38,7 @@ def test_a_migration_is_whole_or_not_at_all(tmp_path: Path) -> None:
         assert connection.execute(hashes).fetchall() == before
 
 
-def test_a_home_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+def test_a_home_of_a_newer_version_is_refused(tmp_path):
     with Home(tmp_path).warehouse.writing() as connection:
         connection.execute("UPDATE schema_version SET version = 99")
     for session in (Home(tmp_path).warehouse.reading, Home(tmp_path).warehouse.writing):
@@ -52,7 +50,7 @@ def test_a_home_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         )
 
 
-def test_the_tables_have_comments_and_keys(tmp_path: Path) -> None:
+def test_the_tables_have_comments_and_keys(tmp_path):
     run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", ROWS)), ["rouge_l"])
     with duckdb.connect(str(tmp_path / FILE)) as connection:
         for what in ("columns", "views", "tables"):

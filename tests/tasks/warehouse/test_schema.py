@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COMMENTED = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
 
 
-def test_everything_has_a_comment(tmp_path: Path) -> None:
+def test_everything_has_a_comment(tmp_path):
     with Home(tmp_path).warehouse.writing() as warehouse:
         columns = warehouse.execute(COMMENTED).fetchall()
         tables = warehouse.execute("SELECT table_name, comment FROM duckdb_tables()").fetchall()
@@ -25,7 +25,7 @@ def test_everything_has_a_comment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("constraints", [True, False])
-def test_keys_and_checks_are_those_of_the_database_or_of_none(constraints: bool) -> None:
+def test_keys_and_checks_are_those_of_the_database_or_of_none(constraints):
     with duckdb.connect() as connection:
         connection.execute(definitions(constraints=constraints))
         query = "SELECT table_name, constraint_type, constraint_column_names FROM duckdb_constraints()"

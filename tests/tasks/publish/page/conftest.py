@@ -2,20 +2,17 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Playwright, expect, sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
-from answerkey.tasks.publish.page.model import Page as Content
-from tests.tasks.publish.page.browser_help import Open, Opened, html
+from tests.tasks.publish.page.browser_help import Opened, html
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 @pytest.fixture(scope="module")
-def playwright() -> Iterator[Playwright]:
+def playwright():
     # Not for the whole session: its event loop would run on under the tests that start one of their own.
     expect.set_options(timeout=60_000)
     with sync_playwright() as started:
@@ -23,7 +20,7 @@ def playwright() -> Iterator[Playwright]:
 
 
 @pytest.fixture(scope="module")
-def browser(playwright: Playwright) -> Iterator[Browser]:
+def browser(playwright):
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is on the PATH")
@@ -35,14 +32,14 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+def show(browser, tmp_path):
     """Write a page to disk and open it from there, without a network. Whatever goes wrong fails the test."""
-    shown: list[Opened] = []
+    shown = []
 
-    def open_(content: Content, width: int = 1280, spoilt: str = "", **options: object) -> Opened:
+    def open_(content, width=1280, spoilt="", **options):
         file = tmp_path / "page.html"
         file.write_text(html(content).replace("<main", f"{spoilt}<main"), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)  # type: ignore[arg-type]
+        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
         context.set_default_timeout(100_000)
         opened = Opened(context.new_page())
         note = opened.problems.append

@@ -1,8 +1,6 @@
 """Pages made of values alone, of any size and with any text, and the same rows in a warehouse."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from answerkey.metrics_core.comparison import FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
@@ -33,7 +31,7 @@ FACTS = [
 ]
 
 
-def score(name: str, mean: float | None, slice_: str = "all", n: int = 10, failed: int = 0) -> Score:
+def score(name, mean, slice_="all", n=10, failed=0):
     metric, _, field = name.partition(".")
     low, high = (None, None) if mean is None else (max(0.0, mean - 0.1), min(1.0, mean + 0.1))
     scored = n - failed
@@ -43,7 +41,7 @@ def score(name: str, mean: float | None, slice_: str = "all", n: int = 10, faile
     )  # fmt: skip
 
 
-def report(release: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), version: int = 1, **changes: Any) -> Report:
+def report(release, means=(0.5, 0.4, 0.3), version=1, **changes):
     """A report of ten rows on the data set `set`, with the slice `lang=en`."""
     scores = [
         score(name, mean, slice_) for slice_ in ("all", "lang=en") for name, mean in zip(FIELDS, means, strict=True)
@@ -60,11 +58,11 @@ def report(release: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), versio
     return replace(made, **changes)
 
 
-def release(name: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), **changes: Any) -> Release:
+def release(name, means=(0.5, 0.4, 0.3), **changes):
     return Release(name, report(name, means, **changes), "answerkey evaluate a.jsonl", 20.0)
 
 
-def field_comparison(name: str = FIELDS[0], **changes: Any) -> FieldComparison:
+def field_comparison(name=FIELDS[0], **changes):
     metric, _, field = name.partition(".")
     made = FieldComparison(
         metric, field, "all", 10, 0, 0, 0.5, 0.6, 0.1, 0.05, 0.15, 0.001, 0.002, 0.04, None, None,
@@ -82,7 +80,7 @@ VERDICT = ReleaseVerdict(
 )
 
 
-def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str, int], str] | None = None) -> Page:
+def page(n=4, names=("old", "new"), text=None):
     """A page about the releases `names` and `n` samples; `text(kind, place)` makes every text that data can bring."""
     say = text or (lambda kind, place: f"{kind} {place}")
     releases = tuple(release(name, (0.5 + turn / 10, 0.4, 0.3)) for turn, name in enumerate(names))
@@ -123,7 +121,7 @@ def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str,
     )
 
 
-def samples(n: int, names: Sequence[str], say: Callable[[str, int], str]) -> Samples:
+def samples(n, names, say):
     """Sample i scores i / n in the first release; the second swaps best and worst. The last one has no score in it."""
     return Samples(
         n_total=n,
@@ -137,8 +135,8 @@ def samples(n: int, names: Sequence[str], say: Callable[[str, int], str]) -> Sam
     )
 
 
-def _answers(n: int, turn: int, name: str, say: Callable[[str, int], str]) -> Answers:
-    def value(place: int) -> float | None:
+def _answers(n, turn, name, say):
+    def value(place):
         if turn and place == n - 1:
             return None
         return round((n - 1 - place if turn else place) / max(1, n - 1), 4)
@@ -161,16 +159,16 @@ def _answers(n: int, turn: int, name: str, say: Callable[[str, int], str]) -> An
     )
 
 
-def _moment(one: str, turn: int, name: str) -> ReportPoint:
+def _moment(one, turn, name):
     made = f"2026-01-0{turn + 1} 00:00"
     return ReportPoint(f"set/{one}/v1", one, 1, made, "0123456789ab", "COMPLETE", name, 10, 10, 0.5, 0.4, 0.6, 1)
 
 
-def _field(name: str) -> FieldSummary:
+def _field(name):
     metric = name.partition(".")[0]
     return FieldSummary(name, metric, f"what {metric} is", (SIGNATURES[metric],), metric == "exact_match")
 
 
-def _distribution(name: str, one: str) -> Distribution:
+def _distribution(name, one):
     counts = (7, 2) if name.startswith("exact_match") else (3, *(0,) * 18, 6)
     return Distribution(name, one, 0.0, 1.0, counts, 1)

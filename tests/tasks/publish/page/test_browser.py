@@ -6,14 +6,12 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from answerkey.tasks.publish.page.model import Page as Content
-from tests.tasks.publish.page.browser_help import Open, Opened
 from tests.tasks.publish.page.page_help import page
 
 MANY = 50_000
 
 
-def test_the_worst_changes_come_first_and_every_column_sorts_both_ways(show: Open) -> None:
+def test_the_worst_changes_come_first_and_every_column_sorts_both_ways(show):
     opened = show(page(40))
     assert opened.column("Change")[0] == "▼ \u22120.949"
     heads = opened.page.locator("#rows thead th")
@@ -34,7 +32,7 @@ def test_the_worst_changes_come_first_and_every_column_sorts_both_ways(show: Ope
     assert heads.filter(has_text="old").get_attribute("aria-sort") == "none"
 
 
-def test_rows_without_a_score_come_last_and_say_why(show: Open) -> None:
+def test_rows_without_a_score_come_last_and_say_why(show):
     opened = show(page(4))
     assert opened.column("new")[-1] == "failed"
     opened.page.get_by_role("button", name="new", exact=True).click()
@@ -42,7 +40,7 @@ def test_rows_without_a_score_come_last_and_say_why(show: Open) -> None:
     assert opened.column("new")[-1] == "failed"
 
 
-def test_filters_work_together_and_the_count_is_announced(show: Open) -> None:
+def test_filters_work_together_and_the_count_is_announced(show):
     opened = show(page(40))
     expect(opened.status).to_have_text("40 of 40 samples")
     opened.choose("Show", "worse")
@@ -59,7 +57,7 @@ def test_filters_work_together_and_the_count_is_announced(show: Open) -> None:
     expect(opened.page.get_by_text("No sample fits these filters.")).to_be_visible()
 
 
-def test_the_search_looks_at_questions_references_answers_and_ids(show: Open) -> None:
+def test_the_search_looks_at_questions_references_answers_and_ids(show):
     opened = show(page(40))
     for text in ("question 17", "OTHER reference 17", "answer of new 17", "id 17", "17 question"):
         opened.page.get_by_label("Search").fill(text)
@@ -68,7 +66,7 @@ def test_the_search_looks_at_questions_references_answers_and_ids(show: Open) ->
 
 
 @pytest.mark.slow
-def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(show: Open) -> None:
+def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(show):
     opened = show(page(6))
     opened.choose("Show", "disputed by the offline judge")
     assert opened.column("Sample") == ["id 1"]
@@ -84,7 +82,7 @@ def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(sho
     expect(shown.page.get_by_role("option", name="disputed by the offline judge")).to_have_count(0)
 
 
-def test_other_releases_and_scores_can_be_chosen(show: Open) -> None:
+def test_other_releases_and_scores_can_be_chosen(show):
     opened = show(page(4, names=("a", "b", "c")))
     assert opened.page.get_by_label("Old release").input_value() == "1"
     opened.choose("Old release", "a")
@@ -95,7 +93,7 @@ def test_other_releases_and_scores_can_be_chosen(show: Open) -> None:
     assert set(opened.column("Change")) == {"0.000"}
 
 
-def test_pages_turn_and_the_document_stays_small(show: Open) -> None:
+def test_pages_turn_and_the_document_stays_small(show):
     opened = show(page(60))
     expect(opened.rows).to_have_count(25)
     opened.page.get_by_role("button", name="Next").click()
@@ -107,7 +105,7 @@ def test_pages_turn_and_the_document_stays_small(show: Open) -> None:
     expect(opened.rows).to_have_count(60)
 
 
-def test_a_row_opens_with_texts_scores_reasons_and_facts_by_keyboard(show: Open) -> None:
+def test_a_row_opens_with_texts_scores_reasons_and_facts_by_keyboard(show):
     opened = show(page(4))
     opened.page.get_by_label("Search").fill("id 0")
     expect(opened.rows).to_have_count(1)
@@ -138,7 +136,7 @@ def test_a_row_opens_with_texts_scores_reasons_and_facts_by_keyboard(show: Open)
 
 
 @pytest.mark.slow
-def test_fifty_thousand_samples_stay_usable(show: Open) -> None:
+def test_fifty_thousand_samples_stay_usable(show):
     words = ("river", "stone", "cloud", "seven")
     started = time.perf_counter()
     opened = show(
@@ -161,7 +159,7 @@ def test_fifty_thousand_samples_stay_usable(show: Open) -> None:
 
 
 @pytest.mark.slow
-def test_tables_of_slices_follow_the_chosen_field(show: Open) -> None:
+def test_tables_of_slices_follow_the_chosen_field(show):
     opened = show(page(4))
     expect(opened.page.get_by_role("region", name="rouge_l.recall by slice: mean [95 % interval]")).to_be_hidden()
     opened.page.get_by_role("link", name="Slices").click()
@@ -171,14 +169,14 @@ def test_tables_of_slices_follow_the_chosen_field(show: Open) -> None:
     expect(opened.page.get_by_role("region", name="rouge_l.recall by slice: mean [95 % interval]")).to_be_hidden()
 
 
-def test_a_single_release_has_a_table_of_its_answers(show: Open) -> None:
+def test_a_single_release_has_a_table_of_its_answers(show):
     opened = show(page(3, names=("only",)))
     assert opened.column("rouge_l.recall") == ["0.000", "0.500", "1.000"]
     expect(opened.page.get_by_label("Old release")).to_have_count(0)
 
 
-def test_what_changed_begins_with_what_changed(show: Open) -> None:
-    def scored(old: list[float | None], new: list[float | None]) -> Opened:
+def test_what_changed_begins_with_what_changed(show):
+    def scored(old, new):
         made = page(len(old))
         answers = tuple(
             replace(one, values={made.primary: tuple(values)}, unscored={})
@@ -200,7 +198,7 @@ def test_what_changed_begins_with_what_changed(show: Open) -> None:
     assert nothing.column("Sample") == ["id 0", "id 1"]
 
 
-def answers(old: str, new: str) -> Content:
+def answers(old, new):
     """A page with a sample that was answered so."""
     made = page(1)
     return replace(
@@ -232,9 +230,7 @@ def answers(old: str, new: str) -> Content:
     ],
     ids=["other", "added", "Chinese", "equal", "nothing in common", "markup"],
 )
-def test_what_two_answers_do_not_share_is_marked(
-    show: Open, old: str, new: str, lost: list[str], found: list[str]
-) -> None:
+def test_what_two_answers_do_not_share_is_marked(show, old, new, lost, found):
     opened = show(answers(old, new))
     opened.page.locator(".toggle").first.click()
     detail = opened.page.locator("td.detail")
@@ -245,7 +241,7 @@ def test_what_two_answers_do_not_share_is_marked(
 
 
 @pytest.mark.slow
-def test_long_answers_are_marked_where_they_can_be_compared(show: Open) -> None:
+def test_long_answers_are_marked_where_they_can_be_compared(show):
     words = " ".join(f"word{n}" for n in range(1_500))
     opened = show(answers(words, words.replace("word700 ", "")))
     opened.page.locator(".toggle").first.click()
@@ -258,7 +254,7 @@ def test_long_answers_are_marked_where_they_can_be_compared(show: Open) -> None:
 
 
 @pytest.mark.slow
-def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show: Open) -> None:
+def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show):
     opened = show(answers("the old answer", "the new answer"))
     opened.page.add_init_script("delete Intl.Segmenter")
     opened.page.reload()
@@ -269,7 +265,7 @@ def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show
 
 
 @pytest.mark.slow
-def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show: Open) -> None:
+def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show):
     opened = show(page(60, text=lambda kind, place: f"{kind}/{place} & \u00e9"))
     opened.page.get_by_role("button", name="Details of id/40").click()
     link = opened.page.get_by_role("link", name="Link to this sample")
@@ -295,7 +291,7 @@ def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show: Open) -> Non
     expect(opened.status).to_have_text("Sample %E0%A4%A is not on this page")
 
 
-def test_what_comes_after_the_samples_is_folded_and_opens_from_the_list_of_sections(show: Open) -> None:
+def test_what_comes_after_the_samples_is_folded_and_opens_from_the_list_of_sections(show):
     opened = show(page(4))
     for name in ("scores", "slices", "distributions", "coverage", "data", "history", "methods"):
         folded = opened.page.locator(f"#{name} > .folded")

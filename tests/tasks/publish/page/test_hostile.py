@@ -2,12 +2,10 @@
 
 import csv
 import io
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Error, expect
 
-from tests.tasks.publish.page.browser_help import Open
 from tests.tasks.publish.page.page_help import page
 from tests.tasks.publish.page.test_html import HOSTILE
 
@@ -15,13 +13,13 @@ FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", '=cmd|" /C calc"!A0', " =1",
 LONG = "x" * 200_000
 
 
-def hostile(kind: str, place: int) -> str:
+def hostile(kind, place):
     if kind.startswith("answer"):
         return LONG if place == 0 else FORMULAS[place % len(FORMULAS)]
     return f"{kind} {place} {' '.join(HOSTILE)}"
 
 
-def test_hostile_data_do_nothing(show: Open) -> None:
+def test_hostile_data_do_nothing(show):
     names = (f"{HOSTILE[0]} {HOSTILE[7]}", HOSTILE[1])
     opened = show(page(12, names=names, text=hostile))
     for toggle in opened.page.locator(".toggle").all():
@@ -37,7 +35,7 @@ def test_hostile_data_do_nothing(show: Open) -> None:
     assert opened.page.evaluate(isolated)
 
 
-def test_a_script_that_gets_into_the_page_is_not_run(show: Open) -> None:
+def test_a_script_that_gets_into_the_page_is_not_run(show):
     """Should the escaping ever fail: the policy of the page is the second lock."""
     spoilt = "<script>document.title = 1</script><p id=p onclick='document.title = 1'>press</p><style>p{top:0}</style>"
     opened = show(page(4), spoilt=spoilt)
@@ -51,7 +49,7 @@ def test_a_script_that_gets_into_the_page_is_not_run(show: Open) -> None:
 
 
 @pytest.mark.slow
-def test_a_very_long_answer_is_shown_short_until_it_is_asked_for(show: Open) -> None:
+def test_a_very_long_answer_is_shown_short_until_it_is_asked_for(show):
     opened = show(page(2, text=hostile))
     opened.page.get_by_role("button", name="Details of").first.click()
     detail = opened.page.locator("td.detail")
@@ -65,7 +63,7 @@ def test_a_very_long_answer_is_shown_short_until_it_is_asked_for(show: Open) -> 
     assert len(shown.inner_text()) < 1500
 
 
-def test_no_cell_of_the_csv_is_a_formula_and_every_text_comes_back(show: Open, tmp_path: Path) -> None:
+def test_no_cell_of_the_csv_is_a_formula_and_every_text_comes_back(show, tmp_path):
     opened = show(page(9, text=hostile, names=("=old", "new")))
     opened.choose("Show", "all samples")
     with opened.page.expect_download() as started:

@@ -3,11 +3,9 @@
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,7 +16,7 @@ from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.html import for_script, render, write
-from answerkey.tasks.publish.page.model import Corrected, LabelAgreement, Page, ValueWithEnds
+from answerkey.tasks.publish.page.model import Corrected, LabelAgreement
 from tests.tasks.publish.page.page_help import FIELDS, VERDICT, field_comparison, page, score
 
 HOSTILE = (
@@ -30,25 +28,25 @@ HOSTILE = (
 class Elements(HTMLParser):
     """Every start tag with its attributes, and the text of scripts and styles."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html):
         super().__init__(convert_charrefs=True)
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.raw: list[tuple[str, str]] = []
-        self.texts: list[str] = []
+        self.found = []
+        self.raw = []
+        self.texts = []
         self.feed(html)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self.cdata_elem:
             self.raw.append((self.cdata_elem, data))
         else:
             self.texts.append(data)
 
 
-def full() -> Page:
+def full():
     sliced = field_comparison(
         slice="lang=en", fixed=3, broken=1, n_only_old=2, missing_new={"failed": 2}, low=-0.1, needed=900
     )
@@ -57,7 +55,7 @@ def full() -> Page:
         Comparison("old", "new", (field_comparison(), sliced, absent), ("longer answers",), margin=0.02),
         Comparison("old", "new", (), (), None, "the signatures differ"),
     )  # fmt: skip
-    half: ValueWithEnds = (0.5, 0.4, 0.6)
+    half = (0.5, 0.4, 0.6)
     shared = (half, (0.8, 0.7, 0.9), half, (None, None, None), (None, None, None))
     corrected = (Corrected(FIELDS[0], "new", (0.61, 0.6, 0.62), (0.55, 0.5, 0.6), 20, 30, "PPI++"),)
     agreements = (
@@ -68,24 +66,24 @@ def full() -> Page:
 
 
 @pytest.fixture(scope="module")
-def plain() -> str:
+def plain():
     return render(full())
 
 
 @pytest.fixture(scope="module")
-def hostile() -> str:
+def hostile():
     made = page(text=lambda kind, place: f"{kind} {place} {' '.join(HOSTILE)}", names=(HOSTILE[0], HOSTILE[1]))
     return render(made)
 
 
-def attributes(html: str) -> Iterator[tuple[str, str, str | None]]:
+def attributes(html):
     for tag, found in Elements(html).found:
         for name, value in found.items():
             yield tag, name, value
 
 
 @pytest.mark.parametrize("which", ["plain", "hostile"])
-def test_nothing_is_fetched_and_nothing_runs_but_the_page_itself(which: str, request: pytest.FixtureRequest) -> None:
+def test_nothing_is_fetched_and_nothing_runs_but_the_page_itself(which, request):
     html = request.getfixturevalue(which)
     tags = [tag for tag, _ in Elements(html).found]
     assert (tags.count("script"), tags.count("style")) == (2, 1)
@@ -97,7 +95,7 @@ def test_nothing_is_fetched_and_nothing_runs_but_the_page_itself(which: str, req
     assert not re.search(r"@import|url\(", html.partition("</style>")[0])
 
 
-def test_the_policy_names_the_style_and_the_script_by_their_hashes(plain: str) -> None:
+def test_the_policy_names_the_style_and_the_script_by_their_hashes(plain):
     [policy] = [
         found["content"] for tag, found in Elements(plain).found if found.get("http-equiv") == "Content-Security-Policy"
     ]
@@ -109,24 +107,24 @@ def test_the_policy_names_the_style_and_the_script_by_their_hashes(plain: str) -
     assert "unsafe" not in str(policy)
 
 
-def test_the_policy_stands_before_everything_that_it_governs(plain: str) -> None:
+def test_the_policy_stands_before_everything_that_it_governs(plain):
     assert plain.index("Content-Security-Policy") < plain.index("<style>") < plain.index("<script")
 
 
-def test_text_from_data_is_shown_as_it_is(hostile: str) -> None:
+def test_text_from_data_is_shown_as_it_is(hostile):
     shown = "".join(Elements(hostile).texts)
     assert "warning 0 </script><script>alert(1)</script>" in shown
     assert "{{ 7 * 7 }}" in shown and "49" not in shown
     assert "&lt;b&gt;" in shown
 
 
-def test_characters_that_steer_text_are_nowhere_in_the_page(hostile: str) -> None:
+def test_characters_that_steer_text_are_nowhere_in_the_page(hostile):
     outside = re.sub(r'<script type="application/json".*?</script>', "", hostile, flags=re.DOTALL)
     assert not set("\u202e\u2066\x00") & set(outside)
     assert '<span class="mark">RLO</span>' in outside
 
 
-def test_the_data_of_the_table_come_back_unchanged(hostile: str) -> None:
+def test_the_data_of_the_table_come_back_unchanged(hostile):
     [text] = re.findall(r'<script type="application/json" id="data-json">(.*?)</script>', hostile, re.DOTALL)
     found = json.loads(text)
     assert found["samples"]["questions"][1] == f"question 1 {' '.join(HOSTILE)}"
@@ -134,13 +132,13 @@ def test_the_data_of_the_table_come_back_unchanged(hostile: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_json_in_the_script_cannot_end_it_and_is_the_same_data(text: str) -> None:
+def test_json_in_the_script_cannot_end_it_and_is_the_same_data(text):
     made = for_script({"text": text})
     assert not set("<>&\u2028\u2029") & set(made)
     assert json.loads(made) == {"text": text}
 
 
-def test_the_verdict_stands_first_with_its_rules(plain: str) -> None:
+def test_the_verdict_stands_first_with_its_rules(plain):
     main = plain.partition("<main")[2]
     assert main.index("FAIL") < main.index("New loses more than the margin.") < main.index("Before you trust a number")
     assert "<code><bdi" in main and "rouge_l.recall &gt;= -0.02" in main
@@ -153,7 +151,7 @@ def test_the_verdict_stands_first_with_its_rules(plain: str) -> None:
     assert "No policy was given" not in plain
 
 
-def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
+def test_several_releases_have_a_verdict_each_the_last_one_first():
     passed = ReleaseVerdict(
         "old", "mid", parse_policy({"primary": FIELDS[0], "margin": 0.02}, "x"), Verdict("PASS", "It may ship.")
     )
@@ -163,7 +161,7 @@ def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
     assert "<title>set: 1 FAIL, 1 PASS</title>" in html
 
 
-def test_the_difference_that_people_would_find_stands_beside_the_raw_one() -> None:
+def test_the_difference_that_people_would_find_stands_beside_the_raw_one():
     row = field_comparison(people=-0.04, people_low=-0.09, people_high=0.01, n_labelled=120)
     html = render(replace(page(), comparisons=(Comparison("old", "new", (row, field_comparison(FIELDS[1]))),)))
     assert "in human labels</bdi></th>" in html and "estimated from the 120 with a label" in html
@@ -173,13 +171,13 @@ def test_the_difference_that_people_would_find_stands_beside_the_raw_one() -> No
     )
 
 
-def test_without_a_gate_the_page_says_so() -> None:
+def test_without_a_gate_the_page_says_so():
     html = render(page())
     assert "No policy was given, so there is no verdict." in html
     assert "summary 0" in html
 
 
-def test_what_cannot_be_compared_has_a_reason_and_no_numbers(plain: str) -> None:
+def test_what_cannot_be_compared_has_a_reason_and_no_numbers(plain):
     section = plain.partition('id="difference"')[2].partition("</section>")[0]
     first, second = section.split('<details class="comparison"')[1:]
     assert "the signatures differ" in first and "<table" not in first
@@ -189,8 +187,8 @@ def test_what_cannot_be_compared_has_a_reason_and_no_numbers(plain: str) -> None
     assert "longer answers" in second
 
 
-def test_coverage_opens_only_where_something_failed(plain: str) -> None:
-    def section(html: str) -> str:
+def test_coverage_opens_only_where_something_failed(plain):
+    def section(html):
         return html.partition('<section id="coverage"')[2].partition("</section>")[0]
 
     assert "No row failed or was skipped" in section(plain) and "<details>" in section(plain)
@@ -199,7 +197,7 @@ def test_coverage_opens_only_where_something_failed(plain: str) -> None:
     assert "<details open>" in gaps and "6/10" in gaps and "0.300 to 0.700" in gaps and "60\u00a0%" in gaps
 
 
-def test_agreement_with_people_and_the_means_that_they_would_give(plain: str) -> None:
+def test_agreement_with_people_and_the_means_that_they_would_give(plain):
     section = plain.partition('<section id="people"')[2].partition("</section>")[0]
     first, second = section.split("Estimated means of the human labels")
     assert first.count("0.800<small>0.700 to 0.900</small>") == 2
@@ -207,23 +205,23 @@ def test_agreement_with_people_and_the_means_that_they_would_give(plain: str) ->
     assert 'href="#people"' in plain and 'href="#people"' not in render(page())
 
 
-def test_every_mean_stands_with_its_interval(plain: str) -> None:
+def test_every_mean_stands_with_its_interval(plain):
     section = plain.partition('id="scores"')[2].partition("</section>")[0]
     assert section.count("<small>0.400 to 0.600</small>") == 1
     assert section.count("<small>0.500 to 0.700</small>") == 1
 
 
-def test_the_history_says_whether_the_newest_report_differs() -> None:
+def test_the_history_says_whether_the_newest_report_differs():
     html = render(replace(page(), history_notes=("It is <lower> than before.",)))
     assert "It is &lt;lower&gt; than before." in html.partition('id="history"')[2].partition("</section>")[0]
 
 
-def test_a_single_release_has_no_old_and_new() -> None:
+def test_a_single_release_has_no_old_and_new():
     html = render(page(names=("only",)))
     assert "The answers" in html and "What changed" not in html and 'id="history"' not in html
 
 
-def test_how_answers_were_generated_stands_with_their_prompts() -> None:
+def test_how_answers_were_generated_stands_with_their_prompts():
     made = {
         "model": "openai/<b>", "temperature": 0.7, "seed": 3, "max_tokens": 2048, "not_taken": ["seed"],
         "answered": 1999, "questions": 2000, "made_at": "2026-01-01T00:00:00+00:00", "system": "",
@@ -240,7 +238,7 @@ def test_how_answers_were_generated_stands_with_their_prompts() -> None:
     assert "Generated answers" not in render(plain)
 
 
-def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path):
     file = write(page(), tmp_path / "reports" / "page.html")
     first = file.read_text(encoding="utf-8")
     assert first.startswith("<!doctype html>") and first == render(page())
@@ -249,7 +247,7 @@ def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path: Path) -> No
     assert [path.name for path in file.parent.iterdir()] == ["page.html"]
 
 
-def test_reports_of_one_command_share_it() -> None:
+def test_reports_of_one_command_share_it():
     made = page(names=("a", "b", "c"))
     other = replace(made.releases[2], command="answerkey evaluate other.jsonl")
     html = render(replace(made, releases=(*made.releases[:2], other)))
@@ -259,7 +257,7 @@ def test_reports_of_one_command_share_it() -> None:
     ]  # fmt: skip
 
 
-def test_the_margin_is_explained_where_it_is_drawn_first() -> None:
+def test_the_margin_is_explained_where_it_is_drawn_first():
     compared = Comparison("old", "new", (field_comparison(),), margin=0.02)
     html = render(replace(page(), gates=(VERDICT,), comparisons=(compared,)))
     said = "The dashed line is the non-inferiority margin, −0.020."

@@ -7,7 +7,7 @@ from answerkey.tasks.publish.page.markdown import as_markdown
 from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page
 
 
-def test_it_has_everything_but_plots_and_samples() -> None:
+def test_it_has_everything_but_plots_and_samples():
     slice_ = field_comparison(slice="lang=en", n_common=5)
     compared = Comparison("old", "new", (field_comparison(), slice_), ("answers are longer",))
     text = as_markdown(replace(page(), gates=(VERDICT,), comparisons=(compared,)), "pages/set/new-v1.html")
@@ -35,7 +35,7 @@ def test_it_has_everything_but_plots_and_samples() -> None:
         assert line in text.splitlines()
 
 
-def test_text_from_data_stays_text() -> None:
+def test_text_from_data_stays_text():
     nasty = "<img src=x onerror=alert(1)> [a](javascript:b) | `c` \u202e*d*\n# e"
     text = as_markdown(page(names=(nasty, "new"), text=lambda kind, place: f"{kind} {nasty}"))
     assert "\u202e" not in text
@@ -44,7 +44,7 @@ def test_text_from_data_stays_text() -> None:
     assert not [line for line in text.splitlines() if line.startswith("# ") and line != "# set"]
 
 
-def test_it_names_the_judge() -> None:
+def test_it_names_the_judge():
     about = "offline matcher v1, kappa 0.82 with people"
     judges = (
         {"judges": ["offline"], "about": about},

@@ -10,7 +10,7 @@ from answerkey.tasks.publish.page.model import as_json
 from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page
 
 
-def test_a_page_is_json_with_every_value_in_its_place() -> None:
+def test_a_page_is_json_with_every_value_in_its_place():
     made = replace(page(3), gates=(VERDICT,))
     found = json.loads(as_json(made))
     assert found["gates"][0]["verdict"]["rules"][0]["sentence"] == "It lost 0.1."
@@ -21,11 +21,11 @@ def test_a_page_is_json_with_every_value_in_its_place() -> None:
     assert found["history"][0]["methods"] == 1
 
 
-def test_a_nan_is_refused() -> None:
+def test_a_nan_is_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
         as_json(field_comparison(difference=math.nan))
 
 
-def test_what_is_no_part_of_a_page_is_refused() -> None:
+def test_what_is_no_part_of_a_page_is_refused():
     with pytest.raises(TypeError, match="set is not JSON"):
         as_json({"a": {1}})

@@ -2,7 +2,6 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -12,9 +11,7 @@ from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
-from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.publish.page.browser_help import Open
 from tests.tasks.staging_help import query, run
 
 pytestmark = pytest.mark.slow
@@ -23,7 +20,7 @@ PATHS = {"id": "meta.question_id", "release": "model", "label": "human_label"}
 
 
 @pytest.fixture(scope="module")
-def home(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(shared, tmp_path_factory):
     folder = tmp_path_factory.mktemp("five")
     file = str(shared / "data/evouna_nq/evouna_nq_dev.jsonl")
     run(folder, Source(file, dataset="five", paths=PATHS, slices=("meta.usable",)), ["token_overlap", "contains"])
@@ -31,14 +28,14 @@ def home(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page(home: Path) -> Page:
+def page(home):
     ids = [row[0] for row in query(home, "SELECT report_id FROM reports ORDER BY rowid")]
     comparisons = [compare(Home(home), old, new, primary="label.correct") for old, new in pairwise(ids)]
     policy = parse_policy({"primary": "label.correct", "margin": 0.02, "rules": ["coverage >= 0.9"]}, "policy")
     return build_page(Home(home), ids, comparisons=comparisons, gates=[gate(Home(home), *ids[-2:], policy)])
 
 
-def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page, show: Open) -> None:
+def test_it_opens_with_the_verdict_and_filters_and_sorts(home, page, show):
     opened = show(page)
     expect(opened.page.locator(".verdict h2")).to_contain_text(page.gates[0].verdict.outcome)
     expect(opened.page.get_by_text("No difference between Bing Chat and ChatGPT-4 is shown").first).to_be_visible()
@@ -55,7 +52,7 @@ def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page,
     assert opened.column("ChatGPT-4") == ["1.000"] * 25
 
 
-def test_every_mean_on_the_page_is_that_of_the_warehouse(home: Path, page: Page, show: Open) -> None:
+def test_every_mean_on_the_page_is_that_of_the_warehouse(home, page, show):
     stored = query(
         home,
         "SELECT metric || '.' || field, list(mean ORDER BY r.rowid) "

@@ -1,17 +1,16 @@
 """The page on screens of every width, in the dark, by keyboard, printed, and without its script."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from answerkey.metrics_core.comparison import Comparison
-from tests.tasks.publish.page.browser_help import Open, compared, html
+from tests.tasks.publish.page.browser_help import compared, html
 from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page, score
 
 
-def test_the_verdict_is_on_the_first_screen_with_the_warnings(show: Open) -> None:
+def test_the_verdict_is_on_the_first_screen_with_the_warnings(show):
     opened = show(compared())
     for text in ("FAIL", "summary 0", "Before you trust a number", "warning 0"):
         box = opened.page.locator("main").get_by_text(text, exact=text == "FAIL").first.bounding_box()
@@ -19,7 +18,7 @@ def test_the_verdict_is_on_the_first_screen_with_the_warnings(show: Open) -> Non
 
 
 @pytest.mark.slow
-def test_arrows_move_between_rows_and_the_skip_link_passes_the_head(show: Open) -> None:
+def test_arrows_move_between_rows_and_the_skip_link_passes_the_head(show):
     opened = show(page(4))
     toggles = opened.page.locator(".toggle")
     toggles.first.focus()
@@ -35,7 +34,7 @@ def test_arrows_move_between_rows_and_the_skip_link_passes_the_head(show: Open) 
 
 
 @pytest.mark.slow
-def test_sorting_keeps_the_focus(show: Open) -> None:
+def test_sorting_keeps_the_focus(show):
     opened = show(page(4))
     head = opened.page.get_by_role("button", name="Question")
     head.focus()
@@ -46,7 +45,7 @@ def test_sorting_keeps_the_focus(show: Open) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_the_page_is_as_wide_as_the_screen(show: Open, width: int, scheme: str) -> None:
+def test_the_page_is_as_wide_as_the_screen(show, width, scheme):
     opened = show(compared(), width, color_scheme=scheme)
     opened.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     opened.page.locator(".toggle").first.click()
@@ -58,7 +57,7 @@ def test_the_page_is_as_wide_as_the_screen(show: Open, width: int, scheme: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("n", [2, 5])
-def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show: Open, n: int, width: int) -> None:
+def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show, n, width):
     made = page(4, names=("old", *("GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "new")[1 - n :]))
     long = field_comparison("answer_correctness.token_overlap_recall", n_clusters=30, n_only_old=9, needed=12_345)
     rows = tuple(replace(long, slice=part, low=-0.1, fixed=144, broken=142) for part in ("all", "lang=en"))
@@ -80,7 +79,7 @@ def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show: Open,
 
 
 @pytest.mark.slow
-def test_text_can_be_read_in_the_light_and_in_the_dark(show: Open) -> None:
+def test_text_can_be_read_in_the_light_and_in_the_dark(show):
     """WCAG 2.2: contrast of at least 4.5 for text, in both schemes, for every colour that text has."""
     contrast = """names => { const probe = document.createElement('i'); document.body.append(probe);
         const light = name => { probe.style.color = `var(--${name})`;
@@ -98,7 +97,7 @@ def test_text_can_be_read_in_the_light_and_in_the_dark(show: Open) -> None:
 
 
 @pytest.mark.slow
-def test_print_opens_what_is_closed_and_leaves_out_what_is_pressed(show: Open, tmp_path: Path) -> None:
+def test_print_opens_what_is_closed_and_leaves_out_what_is_pressed(show, tmp_path):
     opened = show(compared())
     opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     opened.page.emulate_media(media="print")
@@ -115,7 +114,7 @@ def test_print_opens_what_is_closed_and_leaves_out_what_is_pressed(show: Open, t
     assert opened.page.locator("details:not([open])").count() > 0
 
 
-def test_everything_but_the_table_is_there_without_javascript(browser: Browser, tmp_path: Path) -> None:
+def test_everything_but_the_table_is_there_without_javascript(browser, tmp_path):
     file = tmp_path / "page.html"
     file.write_text(html(compared()), encoding="utf-8")
     context = browser.new_context(java_script_enabled=False, offline=True)
@@ -128,7 +127,7 @@ def test_everything_but_the_table_is_there_without_javascript(browser: Browser, 
 
 
 @pytest.mark.slow
-def test_a_phone_shows_a_line_for_each_metric(show: Open) -> None:
+def test_a_phone_shows_a_line_for_each_metric(show):
     made = compared()
     names = ("answer_correctness.token_overlap_recall", "ground_truth_similarity.similarity", "exact_match.match")
     fields = tuple(replace(field, name=name) for field, name in zip(made.fields, names, strict=True))
@@ -147,7 +146,7 @@ def test_a_phone_shows_a_line_for_each_metric(show: Open) -> None:
 
 
 @pytest.mark.slow
-def test_a_phone_shows_a_line_for_each_release_where_there_are_many(show: Open) -> None:
+def test_a_phone_shows_a_line_for_each_release_where_there_are_many(show):
     opened = show(page(4, names=("old", "GPT-3.5 (text-davinci-003)", "new")), 390)
     opened.page.get_by_role("link", name="Scores").click()
     region = opened.page.get_by_role("region", name="Scores", exact=True)

@@ -1,18 +1,17 @@
 """All pages of a home in a browser, as `answerkey view` serves them: links, screens, barriers, no other request."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
 from answerkey.flows.pages import page_server
-from tests.tasks.publish.page.browser_help import Open, barriers, compared
+from tests.tasks.publish.page.browser_help import barriers, compared
 from tests.tasks.publish.site_help import HOSTILE, decide, made_home
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory):
     home = made_home(tmp_path_factory.mktemp("viewer"))
     decide(home)
     home.warehouse.publish()
@@ -25,12 +24,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def problems() -> list[str]:
+def problems():
     return []
 
 
-def opened(browser: Browser, address: str, problems: list[str], width: int, scheme: str) -> Page:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+def opened(browser, address, problems, width, scheme):
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     page.on("console", lambda message: problems.append(message.text))
     page.on("pageerror", lambda error: problems.append(str(error)))
@@ -40,9 +39,7 @@ def opened(browser: Browser, address: str, problems: list[str], width: int, sche
 
 
 @pytest.mark.slow
-def test_one_comes_from_the_overview_to_every_report_and_back(
-    browser: Browser, address: str, problems: list[str]
-) -> None:
+def test_one_comes_from_the_overview_to_every_report_and_back(browser, address, problems):
     page = opened(browser, address, problems, 1400, "light")
     expect(page.get_by_role("heading", name="Newest verdicts")).to_be_visible()
     for name in (f"{HOSTILE} v1", "old v1", "only v1"):
@@ -56,9 +53,7 @@ def test_one_comes_from_the_overview_to_every_report_and_back(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
-def test_the_overview_has_no_barrier_and_is_as_wide_as_the_screen(
-    browser: Browser, address: str, problems: list[str], width: int, scheme: str
-) -> None:
+def test_the_overview_has_no_barrier_and_is_as_wide_as_the_screen(browser, address, problems, width, scheme):
     page = opened(browser, address, problems, width, scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(page) == []
@@ -68,7 +63,7 @@ def test_the_overview_has_no_barrier_and_is_as_wide_as_the_screen(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "dark"), (390, "light")])
-def test_a_report_has_no_barrier(show: Open, width: int, scheme: str) -> None:
+def test_a_report_has_no_barrier(show, width, scheme):
     shown = show(compared(), width, color_scheme=scheme)
     shown.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     shown.page.locator(".toggle").first.click()
