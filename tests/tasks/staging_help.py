@@ -63,9 +63,11 @@ def run(
 ):
     """Load, validate, plan, score, commit and aggregate. Shards of `failing` metrics are written down as failed.
 
-    Judges get the ledger in `home`, and the run for their budget.
+    Rows in place of a source are answers on the data set `d`. Judges get the ledger in `home`, and the run for their
+    budget.
     """
     run_id, home = uuid.uuid4().hex, with_tables(home)
+    source = source if isinstance(source, Source) else source_of(home, source)
     access = Access(ledger=home.ledger, run=run_id)
     made_of = create(metrics, {**(options or {}), "access": access})
     work = home.scratch / run_id
@@ -106,6 +108,11 @@ def score_or_fail(shard, failing):
 def stage(folder, rows, name="answers", **source):
     """Write rows as JSON Lines under `folder` and load them."""
     return load(Source(jsonl(folder / f"{name}.jsonl", rows), **source), folder / "work")
+
+
+def source_of(folder, rows, name="d", **more):
+    """Rows as a source of answers: JSON Lines in a folder, or in that of a home."""
+    return Source(jsonl(at(folder).local / f"{name}.jsonl", rows), **more)
 
 
 def jsonl(file, rows):

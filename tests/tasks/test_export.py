@@ -8,10 +8,9 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.export import export
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import relations
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import run, source_of
 
 ANSWERS = ["=HYPERLINK(1)", "+1", "-1 degree", "@here", "\t=1", " = 2", "＝1", 'plain, "quoted"\nand broken', "a=b"]
 
@@ -20,7 +19,7 @@ ANSWERS = ["=HYPERLINK(1)", "+1", "-1 degree", "@here", "\t=1", " = 2", "＝1", 
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
     rows = [{"id": str(i), "answer": answer, "reference": "x", "release": "r"} for i, answer in enumerate(ANSWERS)]
-    run(Home(folder / "home"), Source(jsonl(folder / "d.jsonl", rows)), ["exact_match"])
+    run(Home(folder / "home"), source_of(folder, rows), ["exact_match"])
     return Home(folder / "home")
 
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.tasks.load.load import Source
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reports.md"
 METRIC = "ground_truth_similarity"
@@ -44,7 +43,7 @@ def done(tmp_path_factory):
     with broken as server:
         # A question that always fails is asked until its deadline.
         options = judged(server.url, deadline_s=3.0)
-        yield home, run(home, Source(jsonl(home / "faq.jsonl", ROWS)), [METRIC, "rouge_l"], options=options)
+        yield home, run(home, source_of(home, ROWS, "faq"), [METRIC, "rouge_l"], options=options)
 
 
 def statements():
@@ -119,10 +118,10 @@ def test_a_measurement_has_the_same_facts(done):
 def test_a_jury_keeps_the_facts_of_the_vote_that_decided(tmp_path):
     with JudgeServer(wordy) as server:
         options = judged(server.url, repeats=3)
-        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", ROWS[:2])), [METRIC], options=options)
+        run(tmp_path, source_of(tmp_path, ROWS[:2], "faq"), [METRIC], options=options)
         # Taken apart once, and matched three times; the new answer likewise.
         assert server.n_requests == 1 + 3 + 3
-        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", ROWS[:2])), [METRIC], options=options)
+        run(tmp_path, source_of(tmp_path, ROWS[:2], "faq"), [METRIC], options=options)
         assert server.n_requests == 7
     found = query(tmp_path, "SELECT release, side, count(*) FROM report_facts GROUP BY ALL ORDER BY ALL")
     assert found == [("new", "answer", 4), ("new", "reference", 6), ("old", "answer", 6), ("old", "reference", 6)]

@@ -28,7 +28,7 @@ from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import PROCESS
-from tests.tasks.staging_help import jsonl, query, registered, run
+from tests.tasks.staging_help import jsonl, query, registered, run, source_of
 
 ANSWER = "The heron of Lindholm nests behind the mill, says Agathe Brunnwasser of the parish."
 QUESTION = "Where does the heron that Agathe Brunnwasser feeds build its nest?"
@@ -228,7 +228,7 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
         {"id": "a", "answer": "4", "reference": "5", "incorrect_references": [wrong], "release": "r"},
         {"id": "b", "answer": "6", "reference": "7", "release": "r"},
     ]
-    run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"])
+    run(home, source_of(tmp_path, rows), ["exact_match"])
     kept, gone = '{"answer": "14", "reference": "5"}', f'{{"answer": "she said \\"{wrong}\\""}}'
     with home.warehouse.writing() as warehouse:
         for row, raw in enumerate((kept, gone)):
@@ -244,7 +244,7 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
 def test_on_a_lake_the_working_folders_of_the_living_stay(lake, tmp_path):
     home = Home.parse(lake)
     rows = [{"id": "a", "answer": "4", "reference": "5"}, {"id": "b", "answer": "6", "reference": "7"}]
-    run(home, Source(jsonl(tmp_path / "d.jsonl", rows), release="r"), ["exact_match"])
+    run(home, source_of(tmp_path, rows, release="r"), ["exact_match"])
     reader = """
 import sys
 from answerkey.tasks.warehouse.home import Home
@@ -321,7 +321,7 @@ def test_a_release_goes_with_its_reports(home):
 def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home, tmp_path):
     for answer in ("an oak", "a beech"):
         rows = [{"id": "1", "question": "Which tree?", "answer": answer, "reference": "an oak", "release": "trees-1"}]
-        run(Home(home), Source(jsonl(tmp_path / "trees.jsonl", rows)), ["exact_match"])
+        run(Home(home), source_of(tmp_path, rows, "trees"), ["exact_match"])
     with Home(home).warehouse.reading() as warehouse:
         newest = warehouse.execute("SELECT report_id FROM latest_reports ORDER BY ALL").fetchall()
         n = len(warehouse.execute("SELECT 1 FROM reports").fetchall())
@@ -339,7 +339,7 @@ def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home, tmp_
 def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_itself(tmp_path):
     home = Home(tmp_path / "home")
     rows = [{"id": f"q{i}", "question": f"{i}?", "reference": "a", "answer": f"{ANSWER} {i}"} for i in range(3)]
-    source = Source(jsonl(tmp_path / "d.jsonl", rows), dataset="birds", release="birds-1")
+    source = source_of(tmp_path, rows, dataset="birds", release="birds-1")
     made = registered(home, source)
     assert forget_older(home, 0).rows == {}
     assert forget(home, "birds", sample="q1").rows["answers"] == 1

@@ -22,11 +22,11 @@ def aged(file, days):
     return file
 
 
-def test_only_what_is_old_and_unused_goes(tmp_path):
+def test_only_what_is_old_and_unused_goes(home, tmp_path):
     works, killed, unknown = (f"{n}b5e3b0e-8a52-4c0f-9d57-3f1a4a7c1d11" for n in range(3))
     for run in (works, killed):
-        start_run(Home(tmp_path), run, "evaluate-release", "faq", {})
-    finish_run(Home(tmp_path), killed, "stopped", "Crashed")
+        start_run(home, run, "evaluate-release", "faq", {})
+    finish_run(home, killed, "stopped", "Crashed")
     stays = [
         aged(tmp_path / "runs" / works / "staged.parquet", 9),
         aged(tmp_path / "runs" / "2a5e3b0e8a524c0f9d573f1a4a7c1d11" / "staged.parquet", 1),
@@ -40,7 +40,7 @@ def test_only_what_is_old_and_unused_goes(tmp_path):
         aged(tmp_path / "parts" / "a" / "0-9.parquet", 7.1),
         aged(tmp_path / "parts" / "a" / "9-18.parquet.44.part", 7.1),
     ]
-    gone = prune(Home(tmp_path), 7)
+    gone = prune(home, 7)
     assert (gone.folders, gone.files, gone.size) == (2, 2, 20)
     assert [file for file in goes if file.exists()] == []
     assert not (tmp_path / "parts" / "a").exists()

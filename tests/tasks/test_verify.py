@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 from answerkey.tasks.forget import forget
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.content import PARTITIONS, write_checksums
 from answerkey.tasks.warehouse.home import Home
@@ -20,7 +19,7 @@ from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, judged_home, wordy
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 NUMBERS = ("DOUBLE", "INTEGER", "BIGINT", "TIMESTAMPTZ", "BOOLEAN", "VARCHAR", "JSON")
 
@@ -38,7 +37,7 @@ def whole(tmp_path_factory):
         for i in range(12) for repeat in (1, 2)
     ]  # fmt: skip
     paths = {"cluster": "doc", "label": "label"}
-    source = Source(jsonl(folder / "d.jsonl", rows), paths=paths, slices=("lang",))
+    source = source_of(folder, rows, paths=paths, slices=("lang",))
     run(Home(folder), source, ["exact_match", "bleu"])
     return folder
 
@@ -164,7 +163,7 @@ def test_what_is_defined_in_another_way_is_found(home, changes, found):
 def test_a_lake_is_verified_and_forgets(lake, tmp_path):
     rows = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
     home = Home.parse(lake)
-    run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["rouge_l"])
+    run(home, source_of(tmp_path, rows), ["rouge_l"])
     assert verify(home).findings == ()
     with home.store.atomic_write("runs/dead/commit-0-answers.parquet") as of_killed_run:
         of_killed_run.write_text("a 2", encoding="utf-8")
@@ -188,7 +187,7 @@ def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home, tmp_path):
     rows = [
         {"id": str(i), "answer": f"a {i} {'wrong' if i else ''}", "reference": f"b {i}", "release": "r"} for i in (0, 1)
     ]
-    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    source = source_of(tmp_path, rows)
     with JudgeServer(wordy) as server:
         options = judged(server.url, run="r", ledger=any_home.ledger)
         run(any_home, source, ["meaning_match"], options=options)
@@ -212,7 +211,7 @@ def test_calls_that_are_not_in_the_ledger_or_were_put_there_are_named(tmp_path):
     rows = [{"id": str(i), "answer": f"a {i} wrong", "reference": f"b {i}", "release": "r"} for i in range(5)]
     with JudgeServer(wordy) as server:
         options = judged(server.url, run="r", ledger=home.ledger)
-        run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["meaning_match"], options=options)
+        run(home, source_of(tmp_path, rows), ["meaning_match"], options=options)
     calls = [call for (call,) in query(home, "SELECT call_id FROM judge_calls ORDER BY started_at, call_id")]
     [(run_id,)] = query(home, "SELECT DISTINCT run FROM judge_calls")
     file = Path(home.ledger) / "judge.sqlite"

@@ -10,10 +10,9 @@ from answerkey.metrics_core.statistics.paired import paired_difference
 from answerkey.metrics_core.statistics.power import minimum_detectable, needed_to_show
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.compare import compare, compare_all, stored_comparisons
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import LENIENT, answer, release, releases, row_of
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 N = 60
 
@@ -250,7 +249,7 @@ def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair):
 
 def test_the_same_version_without_some_answers_is_one_warning(tmp_path):
     rows = [answer(i, "yes") | {"release": name} for name in ("old", "new") for i in range(9) if name == "old" or i]
-    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows), dataset="d"), ["exact_match"], contract=LENIENT)
+    run(tmp_path, source_of(tmp_path, rows, dataset="d"), ["exact_match"], contract=LENIENT)
     [warning] = compare(Home(tmp_path), "d/old/v1", "d/new/v1").warnings
     assert warning == (
         "the reports do not have the same samples (only in old: 1); the 8 samples that are the same in both are "

@@ -7,10 +7,9 @@ import pytest
 from scipy.stats import binomtest
 
 from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import run, source_of
 
 RELEASES = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 PAIRS = list(pairwise(RELEASES))
@@ -37,7 +36,7 @@ def evouna(shared):
 @pytest.fixture(scope="module")
 def home(evouna, tmp_path_factory):
     folder = tmp_path_factory.mktemp("evouna")
-    run(folder, Source(jsonl(folder / "evouna.jsonl", evouna), paths={"label": "label"}), ["exact_match"])
+    run(folder, source_of(folder, evouna, "evouna", paths={"label": "label"}), ["exact_match"])
     return folder
 
 
@@ -79,7 +78,7 @@ def drift(shared, tmp_path_factory):
         for row in lines(shared / "data/llmdrift_prime/llmdrift_prime.jsonl")
         if row["model"].startswith("gpt-4")
     ]
-    source = Source(jsonl(folder / "drift.jsonl", rows), paths={"label": "correct"})
+    source = source_of(folder, rows, "drift", paths={"label": "correct"})
     ids = run(folder, source, ["rouge_l", "token_overlap", "bleu"]).ids
     assert ids == ["drift/gpt-4-0314/v1", "drift/gpt-4-0613/v1"]
     return compare(Home(folder), *ids, all_fields=True)

@@ -7,13 +7,12 @@ import pytest
 
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.tasks.compare.drift import drift
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import history
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer, Reply
 from tests.tasks.comparing_help import LENIENT, answer, release
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import run, source_of
 
 FIELD = "exact_match.match"
 
@@ -138,7 +137,7 @@ def test_a_report_between_others_is_above_their_mean_and_not_above_each_of_them(
     # The best of the others lacks an answer to a question.
     for name, wrong in (("a", 60), ("b", 60), ("c", 5), ("d", 10)):
         rows += [answer(i, "no" if i < wrong else "yes", release=name) for i in range(120) if (name, i) != ("c", 119)]
-    source = Source(jsonl(tmp_path / "all.jsonl", rows), dataset="d", paths={"release": "release"})
+    source = source_of(tmp_path, rows, dataset="d", paths={"release": "release"})
     run(tmp_path, source, ("exact_match",), contract=LENIENT)
     sentence = drift_of(tmp_path).sentence
     assert sentence.startswith(

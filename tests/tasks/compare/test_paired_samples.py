@@ -8,7 +8,6 @@ import pytest
 from answerkey.metrics_core.statistics.paired import paired_difference
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.paired_samples import groups
-from answerkey.tasks.warehouse.home import Home
 
 N = 12_000
 
@@ -36,9 +35,9 @@ def scores():
     return old, np.clip(old + rng.normal(0.002, 0.2, N), 0, 1)
 
 
-def test_a_comparison_of_many_rows(tmp_path, scores):
+def test_a_comparison_of_many_rows(home, scores):
     signatures = {"rouge_l": "rouge_l|v1"}
-    with Home(tmp_path).warehouse.writing() as warehouse:
+    with home.warehouse.writing() as warehouse:
         for name, values in zip(("old", "new"), scores, strict=True):
             report, manifest = f"d/{name}/v1", {"answers_version": "a", "signatures": signatures, "run_id": "r"}
             about = [report, name, json.dumps(manifest)]
@@ -65,7 +64,7 @@ def test_a_comparison_of_many_rows(tmp_path, scores):
                 "SELECT ?, 'd', 'v', ?, unnest(?), 'rouge_l', 'f1', unnest(?), 'scored', NULL, 'x', 1",
                 [report, name, ids, values.tolist()],
             )
-    overall, slice_ = compare(Home(tmp_path), "d/old/v1", "d/new/v1").rows
+    overall, slice_ = compare(home, "d/old/v1", "d/new/v1").rows
     exact = paired_difference(*scores, permutations=9999)
     assert (overall.n_common, overall.test, slice_.slice) == (N, "sign-flip", "kind=one")
     assert overall.difference == pytest.approx(exact.difference)

@@ -32,10 +32,10 @@ def judged(release, n=400, labelled=400, seed=0, errors=0.1, **more):
     )
 
 
-def test_the_labels_that_came_with_the_answers(tmp_path):
+def test_the_labels_that_came_with_the_answers(home, tmp_path):
     made = judged("a"), judged("b", seed=1)
     ids = warehouse(tmp_path, made)
-    found = calibrate(Home(tmp_path), FIELD, reports=["a", "b"])
+    found = calibrate(home, FIELD, reports=["a", "b"])
     assert (found.report_ids, found.labels, found.signature) == (tuple(ids), "answers.correct", "judge|v1|prompt:aaa")
     whole, a, _ = found.parts
     scores = [*made[0].scores[FIELD].values(), *made[1].scores[FIELD].values()]
@@ -44,10 +44,10 @@ def test_the_labels_that_came_with_the_answers(tmp_path):
     assert (whole.n, whole.clusters, a.release, a.n) == (800, 400, "a", 400)
 
 
-def test_a_part_of_the_labels_corrects_the_mean_of_all(tmp_path):
+def test_a_part_of_the_labels_corrects_the_mean_of_all(home, tmp_path):
     made = judged("a", n=1000, labelled=100, errors=0.15)
     warehouse(tmp_path, [made])
-    [corrected] = calibrate(Home(tmp_path), FIELD, reports=["a"]).corrected
+    [corrected] = calibrate(home, FIELD, reports=["a"]).corrected
     scores = [float(v or 0) for v in made.scores[FIELD].values()]
     labels = [made.labels.get(name) for name in made.scores[FIELD]]
     assert corrected.corrected == ppi_mean(scores, [None if v is None else float(v) for v in labels])
@@ -60,23 +60,23 @@ def test_a_part_of_the_labels_corrects_the_mean_of_all(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_kept_can_be_demanded_until_the_signature_changes(tmp_path):
+def test_what_is_kept_can_be_demanded_until_the_signature_changes(home, tmp_path):
     warehouse(tmp_path, [judged("a"), judged("b")])
     rules = parse_policy({"primary": FIELD, "margin": 0.1, "rules": [f"kappa {FIELD} >= 0.6"]}, "x")
-    before = gate(Home(tmp_path), "a", "b", rules).verdict
+    before = gate(home, "a", "b", rules).verdict
     assert before.outcome == "INCOMPLETE"
     assert before.rules[1].sentence.endswith(
         "it was never calibrated; run answerkey calibrate judge.match --report faq/a/v1 --report faq/b/v1"
     )
-    store_calibration(Home(tmp_path), found := calibrate(Home(tmp_path), FIELD, reports=["a", "b"]))
-    after = gate(Home(tmp_path), "a", "b", rules).verdict
+    store_calibration(home, found := calibrate(home, FIELD, reports=["a", "b"]))
+    after = gate(home, "a", "b", rules).verdict
     assert after.outcome == "PASS"
     kappas = [part.agreement.kappa.value for part in found.parts[1:]]
     assert after.rules[1].value == min(kappas)
     assert "400 labels that came with the answers" in after.rules[1].sentence
-    rows = query(tmp_path, "SELECT release, n, kappa, seed FROM calibrations ORDER BY release NULLS FIRST")
+    rows = query(home, "SELECT release, n, kappa, seed FROM calibrations ORDER BY release NULLS FIRST")
     assert [row[:2] for row in rows] == [(None, 800), ("a", 400), ("b", 400)]
-    columns = {row[0] for row in query(tmp_path, "SELECT column_name FROM (DESCRIBE calibrations)")}
+    columns = {row[0] for row in query(home, "SELECT column_name FROM (DESCRIBE calibrations)")}
     assert set(columns_of(found, found.parts[0])) <= columns
     other = tmp_path / "other"
     warehouse(other, [judged("a", judge="judge|v1|prompt:bbb"), judged("b", judge="judge|v1|prompt:bbb")])
@@ -118,7 +118,7 @@ def test_a_row_that_cannot_be_used_is_named(tmp_path, rows, line):
         read_labels(jsonl(tmp_path / "labels.jsonl", rows))
 
 
-def test_what_cannot_be_calibrated_says_why(tmp_path):
+def test_what_cannot_be_calibrated_says_why(home, tmp_path):
     warehouse(tmp_path, [judged("a", labelled=0), judged("b", judge="judge|v1|prompt:bbb")])
     for arguments, line in (
         ({"name": "judge"}, "judge: write METRIC.FIELD"),
@@ -127,10 +127,10 @@ def test_what_cannot_be_calibrated_says_why(tmp_path):
         ({"name": FIELD, "reports": ["a", "b"]}, "faq/b/v1 and faq/a/v1 were not scored in the same way; name one"),
     ):
         with pytest.raises(UserError, match=line):
-            calibrate(Home(tmp_path), **arguments)
+            calibrate(home, **arguments)
     file = jsonl(tmp_path / "labels.jsonl", [{"id": "elsewhere", "label": 1}])
     with pytest.raises(UserError, match="no label is about an answer of these reports; the first is 'elsewhere'"):
-        calibrate(Home(tmp_path), FIELD, reports=["a"], labels=file)
+        calibrate(home, FIELD, reports=["a"], labels=file)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
-"""All pages of a home: what there is, that it is read from the snapshot, and that nothing is written."""
+"""All pages of a home and its overview: read from the snapshot, the newest first, and nothing is written."""
+
+import re
 
 import pytest
 
+from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, UNSENT
+from answerkey.tasks.publish.overview import build_overview, render_overview
 from answerkey.tasks.publish.site import Site, report_page
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.publish.site_help import HOSTILE, NEW, decide, made_home
@@ -33,15 +37,8 @@ def test_every_report_has_a_page_and_reading_writes_nothing(home):
     assert pages["_data-docs/index.html"] == "docs"
     assert HOSTILE not in pages["index.html"] and "&lt;b&gt;new&lt;/b&gt; &amp; co" in pages["index.html"]
     assert files(home) == before
-    for name in (
-        "nothing.html",
-        "faq/old-v2.html",
-        "answerkey.duckdb",
-        "../snapshot.duckdb",
-        "a\\b.html",
-        "a\0.html",
-        "",
-    ):
+    outside = ("nothing.html", "faq/old-v2.html", "answerkey.duckdb", "../snapshot.duckdb", "a\\b.html", "a\0.html", "")
+    for name in outside:
         with pytest.raises(FileNotFoundError):
             site.read(name)
 
@@ -95,3 +92,49 @@ def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left
         with pytest.raises(FileNotFoundError):
             site.read(name)
     assert b"link.html" not in site.read("index.html")
+
+
+@pytest.mark.slow
+def test_the_overview_lists_reports_verdicts_and_spend(home):
+    outcome = decide(home)
+    overview = build_overview(home)
+    assert [(one.name, one.n_samples, one.n_releases) for one in overview.datasets] == [("other", 1, 1), ("faq", 6, 2)]
+    faq = overview.datasets[1]
+    assert faq.headlines == ("exact_match.match", "token_overlap.recall")
+    stored = query(
+        home,
+        "SELECT release || ' v1', format('{:.3f} [{:.3f}, {:.3f}]', mean, ci_low, ci_high) FROM report_scores "
+        "WHERE slice = 'all' AND field = 'match' AND report_id LIKE 'faq/%' ORDER BY mean DESC",
+    )
+    [table] = faq.reports
+    rows = [dict(zip(table.head, map(str, row), strict=True)) for row in table.rows]
+    assert [(row["report"], row["exact_match.match"]) for row in rows] == stored
+    assert [(row["gate"], row["scored"]) for row in rows] == [(outcome, "6/6"), ("–", "6/6")]
+    points = [(one.release, one.mean) for one in faq.history if one.field == "exact_match.match"]
+    assert points == [("old", 0.5), (HOSTILE, pytest.approx(5 / 6))]
+    calls = [(row["judge"], row["calls"], row["without a usable reply"], row["tokens sent"], row["US$"])
+             for row in overview.judges.records()]  # fmt: skip
+    assert calls == [("local/own", "2", "0", "200", "not known"), ("openai/small", "3", "1", "300", "$1.50")]
+    html = render_overview(overview)
+    assert "<p>$1.50 in all, and 2 calls whose price is not known.</p>" in html
+    assert re.findall(r"(?:src|href)=\"(?!#|data:|faq/|other/)([^\"]*)\"", html) == []
+    assert len(re.findall(r"sha256-", html)) == 2
+    assert html.count("<svg") == 2  # a data set with one report has no line over time
+
+
+def test_calls_that_cost_nothing_have_no_unknown_price_and_lines_that_nobody_worked_on_are_no_calls(home):
+    codes = [*MAY_BE_PAID, "http_500", "http_500", UNSENT, UNSENT]
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("DELETE FROM judge_calls")
+        warehouse.execute(
+            "INSERT INTO judge_calls (call_id, request_key, judge, prompt, run, kind, attempt, format, status, "
+            "started_at, code) "
+            "SELECT c, c, 'local/own', 'meaning_match v1', 'run', 'ask', 1, 'text', 'error', now(), c "
+            "FROM unnest($codes) t(c)",
+            {"codes": codes},
+        )
+    overview = build_overview(home)
+    [row] = overview.judges.records()
+    n_paid = len(MAY_BE_PAID)
+    assert (row["calls"], row["without a usable reply"], row["US$"]) == (f"{n_paid + 2}", f"{n_paid + 2}", "not known")
+    assert (overview.spent, overview.unpriced) == (0, n_paid)

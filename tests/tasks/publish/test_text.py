@@ -7,19 +7,15 @@ import pytest
 from answerkey.metrics_core.comparison import Comparison, FieldComparison, family_note
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.tasks.publish.table import estimate
-from answerkey.tasks.publish.tables import comparison
 from answerkey.tasks.publish.text import (
-    HUMAN,
     bleu_note,
     chance,
     ends,
     finding,
     headline,
-    human_note,
     number,
     only_one,
     percent,
-    samples,
     signed,
     undetectable,
 )
@@ -31,38 +27,6 @@ ROW = FieldComparison(
     missing_new={"absent": 3},
 )  # fmt: skip
 BETTER = replace(ROW, difference=0.05, low=0.03, high=0.07, p_adjusted=1e-6)
-
-
-def table(rows):
-    made = comparison("", rows)
-    return tuple(made.head), [tuple(map(str, row)) for row in made.rows]
-
-
-def test_a_row_of_the_table():
-    head, (row,) = table([ROW])
-    assert head == (
-        "field", "samples", "old", "new", "difference [95 % interval]", "p adjusted", "finding", "detectable",
-        "fixed/broken",
-    )  # fmt: skip
-    assert row == (
-        "label.correct", "1,618", "0.784", "0.785", "+0.001 [-0.019, +0.022]", "1.000", "not shown to differ", "0.030",
-        "144/142",
-    )  # fmt: skip
-    head, (row,) = table([replace(BETTER, slice="lang=en", fixed=None, broken=None, mde=None, level=0.9)])
-    assert head[4:] == ("difference [90 % interval]", "p adjusted", "finding")
-    assert row == ("lang=en", "1,618", "0.784", "0.785", "+0.050 [+0.030, +0.070]", "< 0.001", "better")
-
-
-def test_columns_are_there_where_they_say_something():
-    predicted = replace(BETTER, people=-0.0412, people_low=-0.09, people_high=0.01, n_labelled=1200)
-    head, rows = table([predicted, ROW])
-    assert head[4:7] == ("difference [95 % interval]", HUMAN, "p adjusted")
-    assert [row[5] for row in rows] == ["-0.041 [-0.090, +0.010]", "–"]
-    note = human_note(Comparison("a", "b", (predicted, ROW)))
-    assert note and note.startswith("in human labels: ") and "estimated from the 1,200 with a label" in note
-    assert human_note(Comparison("a", "b", (ROW,))) is None
-    head, rows = table([replace(ROW, n_clusters=12, needed=2400), ROW])
-    assert [(row[head.index("clusters")], row[head.index("needed")]) for row in rows] == [("12", "~2,000"), ("–", "–")]
 
 
 def test_a_finding_or_why_there_is_none():
@@ -116,33 +80,18 @@ def test_the_headline_says_what_is_shown_and_whether_it_ships():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(None, "–"), (0.6754, "0.675"), (-0.0201, "-0.020"), (1, "1.000"), (0.0, "0.000")]
-)
-def test_numbers(value, shown):
-    assert number(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(None, "–"), (0.0123, "+0.012"), (-0.5, "-0.500"), (0.0, "0.000"), (-0.00004, "-0.00004"), (1e-9, "0.000")],
-)
-def test_differences_have_a_sign_unless_they_are_nothing(value, shown):
-    assert signed(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
+    ("show", "shown"),
     [
-        (None, "–"),
-        (1.0, "100 %"),
-        (0.9999, "> 99.9 %"),
-        (0.0001, "< 0.1 %"),
-        (0.0, "0 %"),
-        (0.784, "78.4 %"),
+        (number, {None: "–", 0.6754: "0.675", -0.0201: "-0.020", 1: "1.000", 0.0: "0.000"}),
+        # Differences have a sign unless they are nothing.
+        (signed, {None: "–", 0.0123: "+0.012", -0.5: "-0.500", 0.0: "0.000", -0.00004: "-0.00004", 1e-9: "0.000"}),
+        # Shares are never rounded to all or nothing, and p-values never to nothing.
+        (percent, {None: "–", 1.0: "100 %", 0.9999: "> 99.9 %", 0.0001: "< 0.1 %", 0.0: "0 %", 0.784: "78.4 %"}),
+        (chance, {None: "–", 0.0: "< 0.001", 0.0004: "< 0.001", 0.0006: "0.001", 0.05: "0.050", 1.0: "1.000"}),
     ],
 )
-def test_shares_are_never_rounded_to_all_or_nothing(value, shown):
-    assert percent(value) == shown
+def test_numbers(show, shown):
+    assert {value: show(value) for value in shown} == shown
 
 
 def test_what_cannot_be_shown_is_said_with_its_reason():
@@ -167,23 +116,6 @@ def test_a_corpus_bleu_of_0_beside_a_sentence_bleu_is_explained():
 
     assert (bleu_note(made(1.0, 0.0)) or "").startswith("bleu.corpus_bleu is 0, because it needs four words in a row")
     assert [bleu_note(one) for one in (made(0.0, 0.0), made(0.5, 0.4), report("a"))] == [None] * 3
-
-
-def test_clusters_are_counted_where_there_are_any():
-    assert [samples(1), samples(1618, 30), samples(2, 1)] == [
-        "1 sample", "1,618 samples in 30 clusters", "2 samples in 1 cluster",
-    ]  # fmt: skip
-
-
-def test_a_p_value_is_never_shown_as_zero():
-    assert [chance(p) for p in (None, 0.0, 0.0004, 0.0006, 0.05, 1.0)] == [
-        "–",
-        "< 0.001",
-        "< 0.001",
-        "0.001",
-        "0.050",
-        "1.000",
-    ]
 
 
 def test_samples_of_one_report_only_are_listed_once():

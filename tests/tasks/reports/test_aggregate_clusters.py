@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from answerkey.metrics_core.statistics.clustered import codes_of, mean_interval
-from answerkey.tasks.load.load import Source
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 # Rows and clusters: 4 of "a", 3 of "b", 2 of "1", and three rows alone, one of which has the id "1".
@@ -27,7 +26,7 @@ def rows(clusters):
 
 
 def aggregates(home, clusters):
-    source = Source(jsonl(home / "d.jsonl", rows(clusters)), slices=("half",))
+    source = source_of(home, rows(clusters), slices=("half",))
     done = run(home, source, ["rouge_l", "exact_match"])
     found = query(
         home,
@@ -71,7 +70,7 @@ def test_one_cluster_has_no_interval(tmp_path):
 
 def test_one_row_has_no_interval(tmp_path):
     row = {"id": "1", "answer": "a b", "references": "a c"}
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", [row])), ["rouge_l", "exact_match", "bleu"])
+    done = run(tmp_path, [row], ["rouge_l", "exact_match", "bleu"])
     found = query(
         tmp_path,
         "SELECT field, n_scored, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
@@ -83,7 +82,7 @@ def test_one_row_has_no_interval(tmp_path):
 
 def test_a_release_without_a_single_number(tmp_path):
     rows = [{"id": str(i), "answer": "a", "references": "a"} for i in range(3)]
-    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    source = source_of(tmp_path, rows)
     done = run(tmp_path, source, ["rouge_l", "bleu"], failing={"rouge_l", "bleu"})
     found = query(tmp_path, "SELECT DISTINCT * EXCLUDE (metric, field) FROM report_scores")
     # What the failed rows could do is everything: from 0 to 1.
@@ -96,9 +95,9 @@ def test_a_release_without_a_single_number(tmp_path):
 
 def test_rows_that_were_not_scored_are_skipped_and_counted(tmp_path):
     old = [{"id": str(i), "answer": f"a {i}", "references": f"a {i} b"} for i in range(3)]
-    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", old)), ["bleu"], failing={"bleu"})
+    run(tmp_path, old, ["bleu"], failing={"bleu"})
     new = [*old, {"id": "new", "answer": "x", "references": "x"}]
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", new)), ["bleu"], only_failed=True)
+    done = run(tmp_path, new, ["bleu"], only_failed=True)
     assert [report.status for report in done.reports] == ["PARTIAL"]
     found = query(tmp_path, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids)
     reason = "not scored yet: only failed rows were asked for"

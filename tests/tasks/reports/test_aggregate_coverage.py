@@ -4,13 +4,12 @@ import pytest
 
 from answerkey.metrics_core import METRICS
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 GOOD = Scored({"match": 1.0})
 NOTHING = Undefined("no reference")
@@ -34,7 +33,7 @@ def reported(home, outcomes, min_coverage=0.95):
     """The status and the message of a report on these outcomes by metric."""
     rows = [{"id": str(i), "answer": str(i), "reference": "x"} for i in range(max(map(len, outcomes.values())))]
 
-    source = Source(jsonl(home / "d.jsonl", rows), release="r")
+    source = source_of(home, rows, release="r")
     done = run(home, source, [says(*one) for one in outcomes.items()], min_coverage=min_coverage, contract=Contract())
     [ref] = done.reports
     [report] = read_reports(Home(home), done.ids)
@@ -104,15 +103,15 @@ def test_the_weakest_metric_decides_and_each_is_named(tmp_path):
 @pytest.mark.slow
 def test_every_release_has_its_own(tmp_path):
     rows = [{"id": str(i), "answer": f"{i}", "reference": "x", "release": "ab"[i % 2]} for i in range(4)]
-    source = Source(jsonl(tmp_path / "d.jsonl", [row for row in rows if row["release"] == "a"]))
+    source = source_of(tmp_path, [row for row in rows if row["release"] == "a"])
     run(tmp_path, source, ["contains"])
-    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    source = source_of(tmp_path, rows)
     done = run(tmp_path, source, ["contains"], failing={"contains"})
     assert [(ref.release, ref.status, ref.message) for ref in done.reports] == [
         ("a", "COMPLETE", None),
         ("b", "PARTIAL", "contains: 2 of 2 not scored: 2 task"),
     ]
-    again = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", [*rows, {**rows[0], "id": "new", "answer": "?"}])),
+    again = run(tmp_path, [*rows, {**rows[0], "id": "new", "answer": "?"}],
                 ["contains"], only_failed=True)  # fmt: skip
     assert [(ref.release, ref.status, ref.message) for ref in again.reports] == [
         ("a", "PARTIAL", "contains: 1 of 3 not scored: 1 not scored yet: only failed rows were asked for"),

@@ -19,7 +19,7 @@ from answerkey.tasks.score.shard import fail_shard, score_shard
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, run, stage
+from tests.tasks.staging_help import jsonl, query, run, source_of, stage
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "release": release}
@@ -317,7 +317,7 @@ def test_versions_are_those_of_one_text_of_all_hashes(tmp_path):
         | {"lang": "en" if i % 3 else "fr", "label": i % 2}
         for i in range(28)
     ]
-    source = Source(jsonl(tmp_path / "answers.jsonl", rows[::-1]), paths={"label": "label"}, slices=("lang",))
+    source = source_of(tmp_path, rows[::-1], "answers", paths={"label": "label"}, slices=("lang",))
     done = run(tmp_path / "home", source)
     accepted = [done.validation.accepted]
     with duckdb.connect() as connection:

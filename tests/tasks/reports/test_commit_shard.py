@@ -15,7 +15,7 @@ from answerkey.tasks.score.score import score
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
-from tests.tasks.staging_help import jsonl, query
+from tests.tasks.staging_help import jsonl, query, source_of
 
 METRICS = ("rouge_l", "contains")
 ODD = "NULL/a=b?ü %2F"
@@ -42,7 +42,7 @@ def faq(folder, *, apart):
     rows[3]["answer"] = None
     rows += [{**row, "answer": f"{row['answer']} So it is.", "repeat": "2"} for row in rows[-9:]]
     if not apart:
-        return Source(jsonl(folder / "faq.jsonl", rows), paths={"label": "correct"}, slices=("topic",))
+        return source_of(folder, rows, "faq", paths={"label": "correct"}, slices=("topic",))
     known = [{"id": f"{i}", "question": f"What is {i} times 7?", "reference": f"{i * 7}"} for i in range(50)]
     return Source(
         jsonl(folder / "faq.jsonl", rows), jsonl(folder / "known.jsonl", known), "faq", paths={"label": "correct"}

@@ -5,10 +5,9 @@ from dataclasses import astuple
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import latest_run, list_reports, read_pair, read_reports
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 ODD = ["gpt 4/turbo", "модель №2", "a'b\"c", "../up", "100%_*?", "x/v1", "北京 🚀", "a%2Fb", "' OR 1=1 --"]
 ROWS = [
@@ -29,7 +28,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def done(home):
-    source = Source(jsonl(home / "odd.jsonl", [*ROWS, *BROKEN]), slices=("kind",))
+    source = source_of(home, [*ROWS, *BROKEN], "odd", slices=("kind",))
     return run(home, source, ["rouge_l", "bleu", "exact_match"], failing={"exact_match"})
 
 
@@ -79,7 +78,7 @@ def test_a_report_has_the_checks_and_the_quarantine_of_its_release(home, done):
 
 def test_lists_and_latest(home, done):
     assert latest_run(Home(home)) == done.ids
-    newer = run(home, Source(jsonl(home / "small.jsonl", ROWS[:1]), dataset="odd2"), ["bleu"])
+    newer = run(home, source_of(home, ROWS[:1], dataset="odd2"), ["bleu"])
     assert latest_run(Home(home)) == newer.ids == ["odd2/gpt 4/turbo/v1"]
     listed = list_reports(Home(home))
     assert [report_id for report_id, *_ in listed] == done.ids + newer.ids
@@ -98,7 +97,7 @@ def test_a_report_that_is_not_there(home, done):
 
 def test_two_reports_that_can_be_compared_are_about_one_data_set(home, done):
     assert [report.release for report in read_pair(Home(home), *done.ids[:2])] == ODD[:2]
-    other = run(home, Source(jsonl(home / "other.jsonl", ROWS[:1])), ["exact_match"]).ids[0]
+    other = run(home, source_of(home, ROWS[:1], "other"), ["exact_match"]).ids[0]
     with pytest.raises(UserError, match=r"odd/gpt 4/turbo/v1 is about odd, and other/gpt 4/turbo/v1 about other"):
         read_pair(Home(home), done.ids[0], other)
     with pytest.raises(UserError, match="a report cannot be compared with itself"):

@@ -7,11 +7,10 @@ import pytest
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.drift import drift
 from answerkey.tasks.gate.verdicts import looks_taken
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.reports.report import history, list_reports, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import run, source_of
 
 FEW, MANY = 45, 90
 """More than a history looks back."""
@@ -25,7 +24,7 @@ def home_with(folder, releases):
         for n in range(3)
     ]
     home = Home(folder / "home")
-    run(home, Source(jsonl(folder / "answers.jsonl", rows), dataset="numbers"), ["exact_match"])
+    run(home, source_of(folder, rows, dataset="numbers"), ["exact_match"])
     return home
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports import scores
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import start_run
@@ -11,7 +10,7 @@ from answerkey.tasks.reports.scores import split_scores, write_scores
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 METRICS = ("rouge_l", "bleu")
 ODD = "NULL/a=b?ü %2F"
@@ -26,7 +25,7 @@ def faq(folder):
         for i in range(40)
     ]
     rows[3]["answer"] = None
-    return Source(jsonl(folder / "faq.jsonl", rows), paths={"label": "correct"}, slices=("topic",))
+    return source_of(folder, rows, "faq", paths={"label": "correct"}, slices=("topic",))
 
 
 @pytest.fixture

@@ -15,14 +15,13 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.load.staged import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.baseline_answers import with_baseline_answers
 from answerkey.tasks.score.plan import MAX_SHARDS, plan
 from answerkey.tasks.score.shard import fail_shard, samples_of, score_shard
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
+from tests.tasks.staging_help import query, rows_of, run, stage
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "model": "one"}
@@ -206,9 +205,9 @@ def many(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_metrics", [1, 3, 8])
-def test_the_shards_stay_few(tmp_path, many, n_metrics):
+def test_the_shards_stay_few(home, tmp_path, many, n_metrics):
     names = list(METRICS)[:n_metrics]
-    made = plan(many, Home(tmp_path), tmp_path / "runs" / "work", create(names, {}), only_failed=False)
+    made = plan(many, home, tmp_path / "runs" / "work", create(names, {}), only_failed=False)
     assert n_metrics <= len(made.shards) <= MAX_SHARDS
     assert len({shard.part for shard in made.shards}) == len(made.shards)
     for name in names:
@@ -233,30 +232,30 @@ JUDGED = dict(judge=JudgeOptions(judges=("openai/some-model",)))
         (2_600, list(METRICS)[-10:], [650] * 4),
     ],
 )
-def test_judges_get_small_shards(tmp_path, many, rows, names, sizes):
+def test_judges_get_small_shards(home, tmp_path, many, rows, names, sizes):
     some = tmp_path / "some.parquet"
     pq.write_table(pq.read_table(many).slice(0, rows), some)
-    made = plan(str(some), Home(tmp_path), tmp_path / "runs" / "work", create(names, JUDGED), only_failed=False)
+    made = plan(str(some), home, tmp_path / "runs" / "work", create(names, JUDGED), only_failed=False)
     judged = [shard for shard in made.shards if shard.metric.name == "meaning_match"]
     assert [shard.n_rows for shard in judged] == sizes
     # What they said is in the ledger, so a part serves one run only and lies with it.
     assert {Path(shard.part).parents[1] for shard in judged} == {Path("runs", "work", "parts")}
 
 
-def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path):
+def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(home, tmp_path):
     loaded = stage(tmp_path, ROWS)
     [shard] = plan(
-        loaded.staged, Home(tmp_path), tmp_path / "runs" / "work", create(["meaning_match"], {}), only_failed=False
+        loaded.staged, home, tmp_path / "runs" / "work", create(["meaning_match"], {}), only_failed=False
     ).shards  # fmt: skip
     assert Path(shard.part).parents[1] == Path("parts")
 
 
-def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(tmp_path):
+def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(home, tmp_path):
     loaded = stage(tmp_path, ROWS)
 
     def plan_with(**options):
         metrics = create(["meaning_match"], options)
-        plan(loaded.staged, Home(tmp_path), tmp_path / "runs" / "plan", metrics, only_failed=False)
+        plan(loaded.staged, home, tmp_path / "runs" / "plan", metrics, only_failed=False)
 
     with pytest.raises(
         UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
@@ -267,8 +266,8 @@ def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(tmp_path):
     assert "sk-secret" not in str(error.value)
 
 
-def test_rows_are_scored_in_the_order_of_their_ids(tmp_path, many):
-    [*shards] = plan(many, Home(tmp_path), tmp_path / "runs" / "work", create(["bleu"], {}), only_failed=False).shards
+def test_rows_are_scored_in_the_order_of_their_ids(home, tmp_path, many):
+    [*shards] = plan(many, home, tmp_path / "runs" / "work", create(["bleu"], {}), only_failed=False).shards
     assert pq.read_table(tmp_path / shards[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
         f"{i:05}" for i in range(100_000)
     ]
@@ -284,6 +283,6 @@ def test_a_part_that_an_older_release_left_is_not_taken(tmp_path):
     part = tmp_path / "parts" / content_hash([metric.signature, fingerprint]) / "0-4.parquet"
     part.parent.mkdir(parents=True)
     pq.write_table(pa.table({"sample_key": keys, "signature": [metric.signature] * 4}), part)
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["rouge_l"])
+    done = run(tmp_path, rows, ["rouge_l"])
     assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(4,)]

@@ -16,14 +16,13 @@ import psycopg
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import CATALOG, DATA
 from answerkey.tasks.warehouse.migrate import VERSION
 from answerkey.tasks.warehouse.store import Unreachable
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.cluster_servers import lake as new_lake
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 RUN = "INSERT INTO runs VALUES (?, 'flow', 'data', now(), NULL, 'running', NULL, '{}')"
 RUNS = "SELECT run_id FROM runs ORDER BY run_id"
@@ -145,7 +144,7 @@ def test_sessions_leave_the_schema_alone(lake):
 
 def test_parts_are_never_among_the_files_of_the_lake(lake, tmp_path):
     home = Home.parse(lake)
-    run(home, Source(jsonl(tmp_path / "d.jsonl", ROWS)))
+    run(home, source_of(tmp_path, ROWS))
     names = [file.name for file in home.store.files("")]
     inside = [name for name in names if name.startswith(f"{DATA}/")]
     assert inside and all(Path(name).name.startswith("ducklake-") for name in inside)
@@ -339,7 +338,7 @@ def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path):
 def test_scores_are_those_of_a_file(lake, tmp_path):
     rows = [{**row, "answer": f"{row['answer']} {'b' * (i % 3)}", "lang": "ru" if i % 2 else "en"}
             for i, row in enumerate(ROWS)]  # fmt: skip
-    source = Source(jsonl(tmp_path / "d.jsonl", rows), slices=("lang",))
+    source = source_of(tmp_path, rows, slices=("lang",))
     found = []
     for home in (Home(tmp_path / "home"), Home.parse(lake)):
         run(home, source, ["answer_correctness", "rouge_l"])

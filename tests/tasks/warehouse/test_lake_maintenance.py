@@ -11,12 +11,11 @@ from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, co
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import Budget, open_ledger
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
 from answerkey.tasks.warehouse.warehouse import Maintained
 from tests.cluster_servers import postgres_binaries
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import run, source_of
 
 ADD = "INSERT INTO datasets SELECT 'data', $version || range, now(), range, NULL FROM range(100)"
 OLDER = "UPDATE {} SET {} = {} - INTERVAL '40 days'"
@@ -95,7 +94,7 @@ MEASURED = """
 def test_adopted_parts_are_files_of_the_lake(lake, tmp_path, monkeypatch):
     monkeypatch.setattr(Lake, "adopts_from", 1)
     rows = [{"id": f"{i}", "answer": f"It is {i * 7}, said {i}.", "reference": f"{i * 7}"} for i in range(40)]
-    source = Source(jsonl(tmp_path / "faq.jsonl", rows))
+    source = source_of(tmp_path, rows, "faq")
     found = []
     for home in (Home(tmp_path / "home"), Home.parse(lake)):
         for again in (False, True):

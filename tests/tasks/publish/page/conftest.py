@@ -33,23 +33,27 @@ def browser(playwright):
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Write a page to disk and open it from there, without a network. Whatever goes wrong fails the test."""
+    """Open a page: the content of one from disk without a network, or the address of one. Whatever goes wrong fails."""
     shown = []
 
     def open_(content, width=1280, spoilt="", **options):
-        file = tmp_path / "page.html"
-        file.write_text(html(content).replace("<main", f"{spoilt}<main"), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+        address = content if isinstance(content, str) else (tmp_path / "page.html").as_uri()
+        if address != content:
+            text = html(content).replace("<main", f"{spoilt}<main")
+            (tmp_path / "page.html").write_text(text, encoding="utf-8")
+            options["offline"] = True
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         context.set_default_timeout(100_000)
         opened = Opened(context.new_page())
         note = opened.problems.append
         opened.page.on("console", lambda message: note(f"console {message.type}: {message.text}"))
         opened.page.on("pageerror", lambda error: note(f"error: {error}"))
         opened.page.on("dialog", lambda dialog: (note(f"dialog: {dialog.message}"), dialog.dismiss()))
-        allowed = (file.as_uri(), "data:,", "blob:")
+        allowed = (address, "data:", "blob:")
         context.on("request", lambda one: None if one.url.startswith(allowed) else note(f"request: {one.url}"))
-        opened.page.goto(file.as_uri())
-        expect(opened.rows.first).to_be_visible()
+        opened.page.goto(address)
+        if address != content:
+            expect(opened.rows.first).to_be_visible()
         shown.append(opened)
         return opened
 

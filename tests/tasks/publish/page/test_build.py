@@ -14,7 +14,6 @@ from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
 from answerkey.tasks.publish.page.samples import _CAPS, MOST_CHARS
@@ -24,7 +23,7 @@ from tests.judge_brains import spelled
 from tests.judge_server import JudgeServer, Reply
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.publish.page.page_help import field_comparison
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 METRICS = ["rouge_l", "exact_match", "bleu"]
 LONG = "it seems so " * 50
@@ -52,7 +51,7 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def done(home):
     parameters = {"data": {"answers": "a.jsonl", "dataset": "small"}}
-    source = Source(jsonl(home / "small.jsonl", rows()), slices=("kind",), paths={"label": "correct"})
+    source = source_of(home, rows(), "small", slices=("kind",), paths={"label": "correct"})
     return run(home, source, METRICS, failing={"exact_match"}, parameters=parameters)
 
 
@@ -165,7 +164,7 @@ def test_many_samples_are_cut_to_those_that_move_most(home, done):
 
 def test_a_page_without_samples_has_ids_of_any_kind(tmp_path):
     rows = [{"id": "q", "answer": "a", "reference": "a", "release": "late"}]
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"])
+    done = run(tmp_path, rows, ["exact_match"])
     assert build_page(Home(tmp_path), done.ids, most_samples=0).samples.ids == ()
 
 
@@ -207,13 +206,13 @@ def test_wrong_requests_say_what_is_wrong(home, done):
 
 
 def test_two_data_sets_are_two_pages(home, done, tmp_path):
-    other = run(home, Source(jsonl(tmp_path / "other.jsonl", rows()[:3])), ["rouge_l"])
+    other = run(home, source_of(tmp_path, rows()[:3], "other"), ["rouge_l"])
     with pytest.raises(UserError, match="about one data set, and these reports are about small, other"):
         build_page(Home(home), [*done.ids, *other.ids])
 
 
 def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_version(tmp_path):
-    source = Source(jsonl(tmp_path / "again.jsonl", rows()[:4]))
+    source = source_of(tmp_path, rows()[:4], "again")
     first = run(tmp_path, source, ["rouge_l", "answer_correctness"])
     second = run(tmp_path, source, ["rouge_l"])
     made = build_page(Home(tmp_path), [*first.ids, *second.ids])
@@ -233,7 +232,7 @@ def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_vers
 
 def test_few_labels_do_not_decide(tmp_path):
     few = [{**row, "correct": row["correct"] if row["id"] == "s2" else None} for row in rows()]
-    done = run(tmp_path, Source(jsonl(tmp_path / "few.jsonl", few), paths={"label": "correct"}), ["rouge_l"])
+    done = run(tmp_path, source_of(tmp_path, few, "few", paths={"label": "correct"}), ["rouge_l"])
     assert build_page(Home(tmp_path), done.ids).primary == "rouge_l.recall"
 
 
@@ -268,7 +267,7 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
          "correct": (i % 4 > 0 and i > 12) if i < 20 and name == "part" else True if name == "all" else None}
         for name in ("part", "all", "none") for i in range(100)
     ]  # fmt: skip
-    done = run(tmp_path, Source(jsonl(tmp_path / "part.jsonl", rows), paths={"label": "correct"}), ["exact_match"])
+    done = run(tmp_path, source_of(tmp_path, rows, "part", paths={"label": "correct"}), ["exact_match"])
     made = build_page(Home(tmp_path), done.ids)
     scores = [float(i % 4 > 0) for i in range(100)]
     expected = ppi_mean(scores, [float(i % 4 > 0 and i > 12) if i < 20 else None for i in range(100)])
@@ -295,13 +294,11 @@ def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those
         {"id": f"{place}", "references": ["yes"], "answer": "yes" if match else "no", "release": "r", "correct": right}
         for place, (right, match) in enumerate(verdicts)
     ]
-    labelled = run(
-        tmp_path, Source(jsonl(tmp_path / "people.jsonl", rows), paths={"label": "correct"}), ["exact_match"]
-    )
+    labelled = run(tmp_path, source_of(tmp_path, rows, "people", paths={"label": "correct"}), ["exact_match"])
     plain = [{**row, "id": f"b{row['id']}"} for row in rows[:50]]
     for row in plain:
         del row["correct"]
-    done = run(tmp_path, Source(jsonl(tmp_path / "plain.jsonl", plain)), ["exact_match"])
+    done = run(tmp_path, source_of(tmp_path, plain, "plain"), ["exact_match"])
     store_calibration(Home(tmp_path), calibrate(Home(tmp_path), "exact_match.match", reports=labelled.ids))
     made = build_page(Home(tmp_path), done.ids)
     [one] = made.corrected
@@ -319,7 +316,7 @@ def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path):
               "release": "r"}]  # fmt: skip
     with JudgeServer(wordy) as server:
         options = judged(server.url)
-        done = run(tmp_path, Source(jsonl(tmp_path / "judged.jsonl", asked)),
+        done = run(tmp_path, source_of(tmp_path, asked, "judged"),
                    ["ground_truth_similarity", "meaning_match"], options=options)  # fmt: skip
     made = build_page(Home(tmp_path), done.ids)
     assert made.primary == "meaning_match.match"
@@ -344,7 +341,7 @@ def test_what_verdicts_weigh_is_evidence(tmp_path):
 
     with JudgeServer(unsure) as server:
         options = judged(server.url, log_probabilities=True)
-        done = run(tmp_path, Source(jsonl(tmp_path / "asked.jsonl", asked)), ["meaning_match"], options=options)
+        done = run(tmp_path, source_of(tmp_path, asked, "asked"), ["meaning_match"], options=options)
     [answers] = build_page(Home(tmp_path), done.ids).samples.answers
     assert answers.values["meaning_match.match"] == (0.75,)
     assert answers.evidence["meaning_match"][0]["weights"] == {"match": 0.75, "mismatch": 0.25}
@@ -358,7 +355,7 @@ def test_disputed_verdicts_and_what_answers_rest_on_are_shown(tmp_path, monkeypa
     ]
     with JudgeServer(wordy) as server:
         options = judged(server.url, second_opinion="always")
-        done = run(tmp_path, Source(jsonl(tmp_path / "asked.jsonl", asked)), ["meaning_match"], options=options)
+        done = run(tmp_path, source_of(tmp_path, asked, "asked"), ["meaning_match"], options=options)
     [answers] = build_page(Home(tmp_path), done.ids).samples.answers
     assert answers.reasons["meaning_match"] == {1: "I say match."}
     status, why = answers.unscored["meaning_match"][0]
