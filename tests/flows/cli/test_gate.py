@@ -202,7 +202,7 @@ def test_looks_and_candidates_are_counted_and_kept(bare_cli: Cli, home: Path, tm
 def test_a_hostile_name_is_shown_and_does_nothing(bare_cli: Cli, home: Path) -> None:
     result = bare_cli("gate", "old", "[red]<b>\x1b[2J\u202e", "--primary", FIELD, "--margin", 0.05, "--home", home)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("PASS  [red]<b>�[2J� may ship")
+    assert result.stdout.startswith("PASS  [red]<b>[U+001B][2J[RLO] may ship")
     assert not {"\x1b", "\u202e"} & set(result.stdout)
 
 
