@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,20 @@ print(make_benchmarks.page(stored), end="")
 """
 
 
-def test_the_page_is_made_of_the_figures() -> None:
+def test_the_page_is_made_of_the_figures():
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'docs')!r})\n{CODE}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"), "run docs/make_benchmarks.py"
 
 
-def test_other_libraries_are_installed_without_the_constraints_that_make_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_libraries_are_installed_without_the_constraints_that_make_sets(monkeypatch):
     monkeypatch.setenv("PIP_CONSTRAINT", "constraints.txt")
     monkeypatch.setenv("PIP_BUILD_CONSTRAINT", "constraints.txt")
     _install([sys.executable, "-c", "import os; assert not [n for n in os.environ if 'CONSTRAINT' in n]"], "a library")
 
 
-def test_a_library_that_cannot_be_installed_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_cannot_be_installed_is_missing(tmp_path, monkeypatch):
     with pytest.raises(Missing, match="a library cannot be installed: no network"):
         _install([sys.executable, "-c", "raise SystemExit('no network')"], "a library")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -43,17 +42,17 @@ def test_a_library_that_cannot_be_installed_is_missing(tmp_path: Path, monkeypat
         python_of("ragas", tmp_path / "file")
 
 
-def test_figures_name_no_folder_of_the_machine() -> None:
+def test_figures_name_no_folder_of_the_machine():
     said = "No such file or directory: '/home/ada/.cache/answerkey-benchmarks/ragas-1/bin/python', /var/x/log: 1/2"
     assert without_folders(said) == "No such file or directory: '…/python', …/log: 1/2"
     assert without_folders("see https://example.org/a/b") == "see https://example.org/a/b"
 
 
-def test_a_slow_side_has_one_turn_which_counts() -> None:
+def test_a_slow_side_has_one_turn_which_counts():
     begun: list[str] = []
 
-    def side(name: str, cpu: float) -> Callable[[], Turn]:
-        def turn() -> Turn:
+    def side(name, cpu):
+        def turn():
             begun.append(name)
             return Turn(cpu, cpu, [])
 

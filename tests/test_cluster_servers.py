@@ -15,7 +15,7 @@ from pyarrow import fs
 from tests.cluster_servers import Postgres, SeaweedFS
 
 
-def test_a_database_wants_its_password(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_wants_its_password(postgres, monkeypatch):
     with psycopg.connect(postgres) as connection:
         assert connection.execute("SHOW lc_messages").fetchall() == [("C",)]
         assert connection.execute("SHOW is_superuser").fetchall() == [("off",)]
@@ -25,7 +25,7 @@ def test_a_database_wants_its_password(postgres: str, monkeypatch: pytest.Monkey
         psycopg.connect(postgres)
 
 
-def test_a_bucket_wants_its_keys(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_wants_its_keys(s3, monkeypatch):
     bucket = s3.removeprefix("s3://")
     files = fs.S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"], region="us-east-1")
     with files.open_output_stream(f"{bucket}/a/b") as file:
@@ -41,7 +41,7 @@ def test_a_bucket_wants_its_keys(s3: str, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's help is Linux's")
 @pytest.mark.parametrize("kind", [Postgres, SeaweedFS])
-def test_a_server_dies_with_the_process_that_started_it(kind: type[Postgres | SeaweedFS]) -> None:
+def test_a_server_dies_with_the_process_that_started_it(kind):
     script = f"import sys; from tests.cluster_servers import {kind.__name__} as kind; server = kind()\n"
     script += "print(server.process.pid, server.folder, flush=True); sys.stdin.read()"
     with subprocess.Popen(

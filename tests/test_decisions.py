@@ -23,13 +23,13 @@ for part in tables:
 """
 
 
-def test_the_tables_are_those_that_were_measured() -> None:
+def test_the_tables_are_those_that_were_measured():
     code = f"import sys; sys.path[:0] = [{str(ROOT / 'benchmarks/studies')!r}, {str(ROOT)!r}]\n{CODE}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_packaged_bias_is_the_measured_one() -> None:
+def test_the_packaged_bias_is_the_measured_one():
     packaged = json.loads((ROOT / "metrics_core/offline_judge/bias.json").read_text(encoding="utf-8"))
     tables = json.loads((ROOT / "benchmarks/studies/decisions.json").read_text(encoding="utf-8"))
     measured: dict[str, dict[str, list[float]]] = {}

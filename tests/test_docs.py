@@ -5,7 +5,6 @@ import io
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
@@ -32,7 +31,7 @@ DOCUMENTS = [
 ]
 
 
-def test_the_library_example_prints_what_stands_there() -> None:
+def test_the_library_example_prints_what_stands_there():
     text = (ROOT / "docs/library.md").read_text(encoding="utf-8")
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
     [expected] = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
@@ -42,7 +41,7 @@ def test_the_library_example_prints_what_stands_there() -> None:
     assert printed.getvalue() == expected
 
 
-def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_path: Path) -> None:
+def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_path):
     text = (ROOT / "docs/custom_metrics.md").read_text(encoding="utf-8")
     code, expected = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
     script = tmp_path / "tutorial.py"
@@ -51,7 +50,7 @@ def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_pa
     assert done.stdout == "".join(expected)
 
 
-def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path: Path) -> None:
+def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path):
     text = (ROOT / "docs/own_judge.md").read_text(encoding="utf-8")
     [rubric] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     file = tmp_path / "politeness.yaml"
@@ -68,12 +67,12 @@ def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_to_files(document: Path) -> None:
+def test_links_lead_to_files(document):
     targets = re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8"))
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
-def test_every_test_that_the_page_on_security_names_is_there() -> None:
+def test_every_test_that_the_page_on_security_names_is_there():
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/security.md").read_text(encoding="utf-8")))
     files = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")]
     there = {name for text in files for name in re.findall(r"^ *(?:async )?def (test_\w+)\(", text, re.MULTILINE)}
@@ -81,7 +80,7 @@ def test_every_test_that_the_page_on_security_names_is_there() -> None:
     assert named - there == set()
 
 
-def test_every_metric_is_described() -> None:
+def test_every_metric_is_described():
     text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     assert [name for name in METRICS if f"| `{name}` |" not in text] == []
 
@@ -94,13 +93,13 @@ COMMANDS = (
 
 
 @pytest.fixture(scope="module")
-def helps(help_of: Callable[[str], str]) -> dict[str, str]:
+def helps(help_of):
     """The options that the help of each command lists."""
     return {command: help_of(command) for command in COMMANDS}
 
 
 @pytest.mark.slow
-def test_commands_in_documents_name_options_that_exist(helps: dict[str, str]) -> None:
+def test_commands_in_documents_name_options_that_exist(helps):
     names = ("data", "expectations", "formats", "judge", "gate", "comparing", "reports", "generating", "traces")
     files = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in names)]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
@@ -117,7 +116,7 @@ def test_commands_in_documents_name_options_that_exist(helps: dict[str, str]) ->
         "deployments/README.md",
     ],
 )  # fmt: skip
-def test_every_command_line_in_a_document_has_the_options_of_its_command(helps: dict[str, str], name: str) -> None:
+def test_every_command_line_in_a_document_has_the_options_of_its_command(helps, name):
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
     lines = re.findall(r"^answerkey (\w[\w-]*)(.*?)(?:  #.*)?$", text, re.MULTILINE)
     assert lines
@@ -131,14 +130,14 @@ def test_every_command_line_in_a_document_has_the_options_of_its_command(helps: 
     assert wrong == []
 
 
-def test_the_table_of_deployments_is_the_file() -> None:
+def test_the_table_of_deployments_is_the_file():
     text = (ROOT / "deployments/README.md").read_text(encoding="utf-8")
     content = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))
     listed = re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)
     assert sorted(listed) == sorted(one["name"] for one in content["deployments"])
 
 
-def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there() -> None:
+def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there():
     text = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
     [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     policy = read_policy(example)
@@ -149,7 +148,7 @@ def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there(
     assert read_policy(line).primary.text == "meaning_match.match >= -0.02"
 
 
-def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code() -> None:
+def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code():
     text = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
     codes = dict(re.findall(r"^\| (\d) \| ([A-Z]+) \|", text, re.MULTILINE))
     assert {name: int(code) for code, name in codes.items()} == EXIT_CODES

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from answerkey.flows.cli.comparison_tables import print_funnels
 from answerkey.tasks.traces.condition import parse_condition
 from answerkey.tasks.traces.rules import KEYS, load_rules
@@ -15,12 +13,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/traces.md").read_text(encoding="utf-8")
 
 
-def block(kind: str) -> str:
+def block(kind):
     [found] = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
     return str(found)
 
 
-def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path: Path) -> None:
+def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path):
     (tmp_path / "rule.yaml").write_text(block("yaml"), encoding="utf-8")
     [read] = load_rules([str(tmp_path / "rule.yaml")])
     assert (read.name, read.sampling, len(read.where), read.judge["max_calls"]) == ("faq-meaning", 0.1, 3, 500)
@@ -31,9 +29,7 @@ def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path
     assert all(parse_condition(one).names for one in conditions)
 
 
-def test_the_table_is_what_the_examples_give_and_the_queries_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_is_what_the_examples_give_and_the_queries_run(tmp_path, capsys):
     [rule] = load_rules([str(ROOT / "examples/rules")], ["faq-words"])
     print_funnels([run(tmp_path, rule)], as_json=False)
     assert block("text").strip("\n") in capsys.readouterr().out
@@ -41,7 +37,7 @@ def test_the_table_is_what_the_examples_give_and_the_queries_run(
         assert query(tmp_path, one)
 
 
-def test_the_rules_of_the_examples_can_be_read() -> None:
+def test_the_rules_of_the_examples_can_be_read():
     words, meaning = load_rules([str(ROOT / "examples/rules")])
     assert (words.metric, meaning.metric, meaning.sampling) == ("token_overlap", "meaning_match", 0.5)
     assert words.source == str(ROOT / "examples/traces.jsonl")

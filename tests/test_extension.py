@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,15 +48,15 @@ class Copy:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Copy:
+def copy(tmp_path):
     return Copy(tmp_path)
 
 
 @pytest.fixture
-def listed() -> Callable[[str], list[str]]:
+def listed():
     """The files that the page lists under a heading."""
 
-    def files(heading: str) -> list[str]:
+    def files(heading):
         section = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
         return re.findall(r"^- `([^`]+)`", section, re.MULTILINE)
 
@@ -89,7 +88,7 @@ class SameStart(LexicalMetric):
 '''
 
 
-def test_a_lexical_metric(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_a_lexical_metric(copy, listed):
     copy.add("metrics_core/metrics/same_start.py", METRIC)
     copy.change(
         "metrics_core/registry.py",
@@ -131,7 +130,7 @@ print(json.dumps({
 
 
 @pytest.mark.slow
-def test_an_option_of_the_judge(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_an_option_of_the_judge(copy, listed):
     field = '    tone: str = Field("plain", title="Tone", description="How the judge speaks.")\n'
     place = "    jury: Jury = Field("
     copy.change("metrics_core/judges/options.py", (place, field + place))
@@ -170,7 +169,7 @@ print(json.dumps({
 
 
 @pytest.mark.slow
-def test_an_option_of_a_metric(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_an_option_of_a_metric(copy, listed):
     field = '    edges: int = option(0, title="Edges", description="Words left out at either end.", ge=0)\n\n'
     place = '    name = "contains"\n'
     below = "from answerkey.metrics_core.metric import NO_REFERENCE, Field, Metric, blank_outcome\n"
@@ -201,7 +200,7 @@ def _read_yaml(file: Path, _work: Path) -> Iterator[Raw]:
 _READERS:"""
 
 
-def test_a_data_source(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_a_data_source(copy, listed):
     copy.change(
         "tasks/load/sources.py",
         ("\n_READERS:", SOURCE),
@@ -240,7 +239,7 @@ DEPLOYMENT = """
 """
 
 
-def test_a_flow(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_a_flow(copy, listed):
     copy.add("flows/count_reports.py", FLOW)
     text = (copy.folder / "deployments/prefect.yaml").read_text(encoding="utf-8")
     copy.change("deployments/prefect.yaml", (text, text.rstrip() + "\n" + DEPLOYMENT))

@@ -13,7 +13,7 @@ import answerkey
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_every_public_name_is_there_and_is_that_of_metrics_core() -> None:
+def test_every_public_name_is_there_and_is_that_of_metrics_core():
     for name in answerkey.__all__:
         if name != "__version__":
             assert getattr(answerkey, name) is getattr(answerkey.metrics_core, name)
@@ -23,7 +23,7 @@ def test_every_public_name_is_there_and_is_that_of_metrics_core() -> None:
         answerkey.evalute  # noqa: B018
 
 
-def test_the_example() -> None:
+def test_the_example():
     result = doctest.testmod(answerkey)
     assert (result.attempted, result.failed) == (2, 0)
 
@@ -38,7 +38,7 @@ def test_the_example() -> None:
         ),
     ],
 )
-def test_the_import_is_light(code: str, absent: tuple[str, ...]) -> None:
+def test_the_import_is_light(code, absent):
     script = f"{code}\nimport sys\nprint(*sorted(set({absent!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == ""

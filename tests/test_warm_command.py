@@ -3,13 +3,11 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from tests import warm_command
 from tests.warm_command import MOST_ENVIRONMENTS, SET_BY_ANSWERKEY, WORTH_IMPORTING, WarmCommand
 
 
-def test_more_environments_than_processes_are_kept_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_environments_than_processes_are_kept_for(tmp_path, monkeypatch):
     # Without libraries, which make it slow to start.
     bare = tmp_path / "bare.py"
     source = Path(warm_command.__file__).read_text(encoding="utf-8")
@@ -30,7 +28,7 @@ def test_more_environments_than_processes_are_kept_for(tmp_path: Path, monkeypat
         warm.stop()
 
 
-def test_what_answerkey_sets_in_the_process_of_a_test_leaves_no_command_a_cold_start(warm_command: WarmCommand) -> None:
+def test_what_answerkey_sets_in_the_process_of_a_test_leaves_no_command_a_cold_start(warm_command):
     """Else all tests after the first that validates, or asks a model, would take three times their time."""
     environment = {name: value for name, value in os.environ.items() if name not in SET_BY_ANSWERKEY}
     assert warm_command.can_run(environment)

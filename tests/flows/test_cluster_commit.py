@@ -4,16 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
-from tests.dask_servers import DaskCluster
-from tests.flows.conftest import ROOT, Cli
+from tests.flows.conftest import ROOT
 from tests.flows.test_cluster import LONG_S, rows, until
 from tests.tasks.staging_help import jsonl, query
 
@@ -33,24 +30,22 @@ CONTENT = {
 pytestmark = [pytest.mark.slow, pytest.mark.kills, pytest.mark.timeout(4 * LONG_S)]
 
 
-def worker(cluster: DaskCluster, run: subprocess.Popen[str], held: Path) -> None:
+def worker(cluster, run, held):
     [pid] = {int(held.read_text())} & set(cluster.pids().values())
     os.kill(pid, signal.SIGKILL)
 
 
-def scheduler(cluster: DaskCluster, run: subprocess.Popen[str], held: Path) -> None:
+def scheduler(cluster, run, held):
     cluster.start_again()
 
 
-def driver(cluster: DaskCluster, run: subprocess.Popen[str], held: Path) -> None:
+def driver(cluster, run, held):
     run.kill()
     run.wait()
 
 
 @pytest.mark.parametrize("kill", [worker, scheduler, driver])
-def test_kill_9_while_workers_write_what_is_committed(
-    server: str, cli: Cli, lake: str, lake_cluster: DaskCluster, tmp_path: Path, kill: Callable[..., Any]
-) -> None:
+def test_kill_9_while_workers_write_what_is_committed(server, cli, lake, lake_cluster, tmp_path, kill):
     file, folder, held = jsonl(tmp_path / "faq.jsonl", rows(N)), Home(tmp_path / "home"), tmp_path / "held"
     asked = ("evaluate", file, "--metrics", "bleu,contains", "--no-page")
     undisturbed = cli(*asked, "--home", folder.local)

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,7 @@ from answerkey.metrics_core.llm.ledger import COLUMNS, open_ledger
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import DaskCluster
-from tests.flows.conftest import Cli, command
+from tests.flows.conftest import command
 from tests.flows.test_cluster import LONG_S, not_answered_once, rows, until
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl
@@ -42,7 +40,7 @@ MEASUREMENTS = """
 pytestmark = [pytest.mark.slow, pytest.mark.kills, pytest.mark.timeout(4 * LONG_S)]
 
 
-def content(home: str) -> list[Any]:
+def content(home):
     with Home.parse(home).warehouse.reading() as warehouse:
         return [warehouse.execute(query).fetchall() for query in (SCORES, MEASUREMENTS)]
 
@@ -57,7 +55,7 @@ class Servers:
 
 
 @pytest.fixture
-def servers(s3_server: SeaweedFS, postgres_server: Postgres, lake_cluster: DaskCluster) -> Servers:
+def servers(s3_server, postgres_server, lake_cluster):
     return Servers(s3_server, postgres_server, lake_cluster)
 
 
@@ -96,7 +94,7 @@ class Running:
         return [pid for (pid,) in found]
 
 
-def s3(running: Running) -> None:
+def s3(running):
     """For half a minute; what is scored meanwhile cannot be kept yet."""
     running.servers.s3.kill()
     running.judge.release()
@@ -104,40 +102,40 @@ def s3(running: Running) -> None:
     running.servers.s3.start()
 
 
-def sessions(running: Running, name: str) -> None:
+def sessions(running, name):
     """All of them end at once, as behind a broken network."""
     with running.servers.postgres.admin() as admin:
         for pid in running.sessions(name):
             admin.execute("SELECT pg_terminate_backend(%s)", [pid])
 
 
-def process(running: Running, name: str) -> None:
+def process(running, name):
     """PostgreSQL ends all its other processes, and recovers."""
     os.kill(running.sessions(name)[0], signal.SIGKILL)
 
 
-def worker(running: Running) -> None:
+def worker(running):
     os.kill(running.servers.cluster.pids()[running.servers.cluster.busy()[0]], signal.SIGKILL)
     _hung_up(running)
 
 
-def nanny(running: Running) -> None:
+def nanny(running):
     """Its worker ends by itself a moment later."""
     [busy] = [worker for worker in running.servers.cluster.workers if worker.has(running.servers.cluster.busy()[0])]
     busy.kill()
     _hung_up(running)
 
 
-def _hung_up(running: Running) -> None:
+def _hung_up(running):
     """Wait until the dead one's connections are closed: what the judge says to them is heard by nobody."""
     until(lambda: running.judge.stats()["in_flight"] <= AT_ONCE // 2)
 
 
-def scheduler(running: Running) -> None:
+def scheduler(running):
     running.servers.cluster.start_again()
 
 
-def driver(running: Running) -> None:
+def driver(running):
     running.run.kill()
     running.run.wait()
 
@@ -157,8 +155,8 @@ KILLS: dict[str, Callable[[Running], None]] = {
 
 @pytest.mark.parametrize("killed", KILLS)
 def test_a_run_in_which_something_is_killed_is_equal_to_one_without(
-    server: str, cli: Cli, lake: str, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
-) -> None:
+    server, cli, lake, servers, tmp_path, monkeypatch, killed
+):
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", DaskCluster.KEY)
     file, here = jsonl(tmp_path / "faq.jsonl", rows(N)), tmp_path / "home"
     with JudgeServer(agreeable, LATENCY_S) as judge:

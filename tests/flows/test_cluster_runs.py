@@ -5,9 +5,8 @@ import pickle
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -19,7 +18,6 @@ from answerkey.flows.fan_out import DaskRunner, write_commit, write_scores
 from answerkey.flows.parameters import Data, Scoring
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, load
@@ -33,9 +31,8 @@ from answerkey.tasks.validate.measures import MeasuredShard
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
-from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import DaskCluster
-from tests.flows.conftest import Cli, command
+from tests.flows.conftest import command
 from tests.flows.test_cluster import LONG_S, not_answered_once, rows
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
@@ -50,15 +47,15 @@ SCORES = """
 pytestmark = pytest.mark.timeout(2 * LONG_S)
 
 
-def scores(home: str) -> list[tuple[Any, ...]]:
+def scores(home):
     with Home.parse(home).warehouse.reading() as warehouse:
         return warehouse.execute(SCORES).fetchall()
 
 
 @pytest.mark.slow
 def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
-    cli: Cli, lake: str, lake_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cli, lake, lake_cluster, tmp_path, monkeypatch
+):
     file, folder = jsonl(tmp_path / "faq.jsonl", rows(40)), tmp_path / "home"
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
     doctor = cli("doctor", "--home", lake, "--runner", lake_cluster.address)
@@ -80,9 +77,7 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
 
 
 @pytest.mark.slow
-def test_the_workers_of_a_run_write_what_it_commits(
-    server: str, lake: str, lake_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_workers_of_a_run_write_what_it_commits(server, lake, lake_cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(Lake, "adopts_from", 1)
     data, scoring = Data(answers=str(jsonl(tmp_path / "faq.jsonl", rows(40))), release="new"), Scoring(metrics=["bleu"])
     with temporary_settings({PREFECT_API_URL: server}):
@@ -97,9 +92,7 @@ def test_the_workers_of_a_run_write_what_it_commits(
 
 
 @pytest.mark.slow
-def test_kill_9_of_a_run_costs_no_answer(
-    server: str, cli: Cli, dask_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kill_9_of_a_run_costs_no_answer(server, cli, dask_cluster, tmp_path, monkeypatch):
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
     file, home = jsonl(tmp_path / "faq.jsonl", rows(1_500)), tmp_path / "home"
     with JudgeServer(agreeable, latency=0.05) as judge:
@@ -131,9 +124,7 @@ def test_kill_9_of_a_run_costs_no_answer(
 
 
 @pytest.mark.slow
-def test_a_large_source_is_loaded_by_workers_as_it_is_here(
-    server: str, cli: Cli, dask_cluster: DaskCluster, tmp_path: Path, ask: Callable[..., Any]
-) -> None:
+def test_a_large_source_is_loaded_by_workers_as_it_is_here(server, cli, dask_cluster, tmp_path, ask):
     """Answers and references, each larger than what is loaded in one piece, by the command line on a server."""
     n, data = 1_000, rows(1_000)
     long = source_shards.LARGE_BYTES // n
@@ -164,7 +155,7 @@ def test_a_large_source_is_loaded_by_workers_as_it_is_here(
     assert list(there.scratch.glob("*")) == []
 
 
-def sent(home: Home, source: Source, metrics: list[Metric]) -> Iterator[AnyShard]:
+def sent(home, source, metrics):
     """Every kind of shard that a run sends to workers."""
     out = home.scratch / "run"
     references = source_shards.split_references(source, home, out, 500)
@@ -187,12 +178,12 @@ def sent(home: Home, source: Source, metrics: list[Metric]) -> Iterator[AnyShard
 
 
 def test_what_no_worker_can_write_the_run_commits(
-    lake: str,
-    dask_cluster: DaskCluster,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    lake,
+    dask_cluster,
+    tmp_path,
+    monkeypatch,
+    caplog,
+):
     """Its workers have not been told how to reach the lake."""
     monkeypatch.setattr(Lake, "adopts_from", 1)
     monkeypatch.setattr(rows_of_reports, "LARGE", 1)
@@ -215,9 +206,7 @@ def test_what_no_worker_can_write_the_run_commits(
     assert not verify(home).findings
 
 
-def test_a_shard_of_a_lake_holds_no_path_and_no_key(
-    lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3_server: SeaweedFS, postgres_server: Postgres
-) -> None:
+def test_a_shard_of_a_lake_holds_no_path_and_no_key(lake, tmp_path, monkeypatch, s3_server, postgres_server):
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
     monkeypatch.setattr(Lake, "adopts_from", 1)
     monkeypatch.setattr(rows_of_reports, "LARGE", 1)
@@ -243,7 +232,7 @@ def test_a_shard_of_a_lake_holds_no_path_and_no_key(
 
 
 @pytest.mark.parametrize("words", [("evaluate", "FILE"), ("doctor",)])
-def test_a_runner_that_is_not_there_is_one_line(bare_cli: Cli, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_runner_that_is_not_there_is_one_line(bare_cli, tmp_path, words):
     file = jsonl(tmp_path / "faq.jsonl", rows(2))
     given = [file if word == "FILE" else word for word in words]
     malformed = bare_cli(*given, "--home", tmp_path / "home", "--runner", "spark://somewhere:7077")
@@ -257,7 +246,7 @@ def test_a_runner_that_is_not_there_is_one_line(bare_cli: Cli, tmp_path: Path, w
     assert "dask://127.0.0.1:9 does not answer as a Dask scheduler ([Errno 111] Connection refused)" in said
 
 
-def test_without_the_extra_the_remedy_is_one_line(bare_cli: Cli, tmp_path: Path) -> None:
+def test_without_the_extra_the_remedy_is_one_line(bare_cli, tmp_path):
     missing = tmp_path / "site" / "distributed"
     missing.mkdir(parents=True)
     (missing / "__init__.py").write_text("raise ImportError('not installed')\n")

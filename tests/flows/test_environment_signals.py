@@ -11,7 +11,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +29,7 @@ WHOLE_S = 250.0
 """For a start, or a whole run."""
 
 
-def _heeds_ctrl_c() -> None:
+def _heeds_ctrl_c():
     """As from a terminal: where pytest itself was started in the background, what it starts ignores SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -90,13 +89,13 @@ class Evaluation:
 
 
 @pytest.fixture
-def judge() -> Iterator[JudgeProcess]:
+def judge():
     with JudgeProcess("--latency", "0.01", "--hold-after", str(ANSWERED)) as started:
         yield started
 
 
 @contextmanager
-def held(judge: JudgeProcess, folder: Path, prefect: str) -> Iterator[Evaluation]:
+def held(judge, folder, prefect):
     """An evaluation whose judge does not reply any more."""
     run = Evaluation(judge, folder, prefect)
     try:
@@ -111,7 +110,7 @@ def held(judge: JudgeProcess, folder: Path, prefect: str) -> Iterator[Evaluation
 STATES = "SELECT status, coalesce(code, ''), count(*) FROM answerkey_calls GROUP BY 1, 2 ORDER BY 1, 2"
 
 
-def assert_the_rest_is_asked_once(judge: JudgeProcess, folder: Path, prefect: str, *, twice: int) -> None:
+def assert_the_rest_is_asked_once(judge, folder, prefect, *, twice):
     """Another run of the same command ends well; so many of its questions had been asked before, without a reply."""
     judge.release()
     again = Evaluation(judge, folder, prefect)
@@ -127,13 +126,13 @@ def assert_the_rest_is_asked_once(judge: JudgeProcess, folder: Path, prefect: st
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
 )
 def test_a_run_that_is_told_to_end_ends_and_leaves_no_claim(
-    number: signal.Signals,
-    code: int,
-    on_server: bool,
-    judge: JudgeProcess,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-) -> None:
+    number,
+    code,
+    on_server,
+    judge,
+    request,
+    tmp_path,
+):
     prefect = request.getfixturevalue("server") if on_server else ""
     with held(judge, tmp_path, prefect) as run:
         run.send(number)

@@ -1,9 +1,5 @@
 """Which registered releases are evaluated, and which not."""
 
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from answerkey.flows.evaluate_registered import evaluate_registered
@@ -14,13 +10,13 @@ from answerkey.tasks.load.load import Source
 from tests.tasks.staging_help import jsonl, query, registered
 
 
-def test_on_a_home_with_nothing_in_it_there_is_nothing_to_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_on_a_home_with_nothing_in_it_there_is_nothing_to_do(tmp_path, caplog):
     assert evaluate_registered(home=str(tmp_path / "home")) == []
     assert caplog.messages == ["nothing to do: every registered release has a report"]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_address(tmp_path: Path) -> None:
+def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_address(tmp_path):
     home = tmp_path / "home"
     rows = [{"id": f"q{i}", "question": "?", "reference": "a", "answer": "ab"[i % 2], "lang": "en"} for i in range(4)]
     made = registered(home, Source(jsonl(tmp_path / "a.jsonl", rows), dataset="faq", release="new", slices=("lang",)))
@@ -40,13 +36,11 @@ def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_a
 
 
 @pytest.mark.slow
-def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_and_are_named(
-    bare_cli: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_and_are_named(bare_cli, tmp_path):
     home, file = ["--home", tmp_path / "home"], tmp_path / "faq.csv"
     register = ["register-release", "p1", "--dataset", "faq", "--answers"]
 
-    def with_answer(answer: str) -> Path:
+    def with_answer(answer):
         file.write_text(f"id,question,reference,answer\nq1,Capital?,Paris,{answer}\n")
         return file
 

@@ -8,12 +8,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.conftest import Cli
 from tests.tasks.staging_help import query
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +26,7 @@ expectations:
 FAST = "answer_correctness,exact_match,contains,bleu"
 
 
-def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
+def test_two_releases_in_one_file(cli, answers, tmp_path, ask):
     home = tmp_path / "home"
     suite = tmp_path / "mine.yaml"
     suite.write_text(SUITE)
@@ -68,7 +66,7 @@ def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: 
     assert unknown.stderr.startswith("answerkey: --by nothing: these reports have answer_correctness.rouge_l_precision")
 
 
-def _shown_in_the_ui(ask: Any, home: Path) -> None:
+def _shown_in_the_ui(ask, home):
     named = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate 2 releases on faq"]}}})
     # Other tests evaluate such a data set on the same server, each in a home of its own.
     [run] = [run for run in named if str(home) in json.dumps(run["parameters"])]
@@ -97,7 +95,7 @@ def _shown_in_the_ui(ask: Any, home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_release_has_artifacts_of_its_own(cli: Cli, tmp_path: Path, ask: Any) -> None:
+def test_every_release_has_artifacts_of_its_own(cli, tmp_path, ask):
     file = tmp_path / "faqru.jsonl"
     for release in ("модель-а", "модель-б"):
         file.write_text(json.dumps({"id": "1", "response": "да", "reference": "да", "release": release}))
@@ -113,7 +111,7 @@ def test_every_release_has_artifacts_of_its_own(cli: Cli, tmp_path: Path, ask: A
     }
 
 
-def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
+def test_one_release_prints_the_table_people_want_first(cli, answers, tmp_path, ask):
     home = tmp_path / "home"
     rows = [json.loads(line) for line in answers.read_text().splitlines()]
     one = tmp_path / "one.jsonl"
@@ -140,7 +138,7 @@ def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path,
     assert sum(str(home) in json.dumps(run["parameters"]) for run in named) == 1
 
 
-def test_a_rerun_scores_nothing_and_makes_version_2(cli: Cli, answers: Path, tmp_path: Path) -> None:
+def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path):
     home = tmp_path / "home"
     assert cli("evaluate", answers, "--metrics", FAST, "--home", home).returncode == 0
     before = query(home, "SELECT * FROM scores ORDER BY ALL")
@@ -164,7 +162,7 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli: Cli, answers: Path, tmp
     assert "faq/new/v1" in cli("report", "faq/new/v1", "--home", home).stdout
 
 
-def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli: Cli, answers: Path, tmp_path: Path) -> None:
+def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli, answers, tmp_path):
     home = tmp_path / "home"
     assert cli("evaluate", answers, "--metrics", "contains", "--home", home).returncode == 0
     answers.write_text(
@@ -179,7 +177,7 @@ def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli: Cli, answe
 
 
 @pytest.mark.slow
-def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli: Cli, answers: Path, tmp_path: Path) -> None:
+def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli, answers, tmp_path):
     home = tmp_path / "home"
     blocked = _block_the_part_of("contains", answers, home, tmp_path)
     result = cli("evaluate", answers, "--metrics", "contains,exact_match", "--home", home)
@@ -206,7 +204,7 @@ def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli: Cli, answer
     assert statuses == [("contains", "scored", 8), ("exact_match", "scored", 8), ("rouge_l", "skipped", 24)]
 
 
-def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -> Path:
+def _block_the_part_of(metric, answers, home, tmp_path):
     """Put a folder where the part of a metric's first shard will be written, so that every attempt fails."""
     from answerkey.metrics_core.registry import create
     from answerkey.tasks.load.load import Source, load
@@ -223,7 +221,7 @@ def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -
     return part
 
 
-def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli: Cli, tmp_path: Path) -> None:
+def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path):
     home = tmp_path / "home"
     file = tmp_path / "holes.jsonl"
     rows = [{"id": str(i), "answer": "a", "reference": "" if i < 3 else "b"} for i in range(6)]
@@ -243,7 +241,7 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli: Cli, tmp_
     assert "3 quarantined" in allowed.stdout
 
 
-def start(server: str, *arguments: object) -> subprocess.Popen[str]:
+def start(server, *arguments):
     return subprocess.Popen(
         [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)],
         cwd=ROOT,
@@ -255,7 +253,7 @@ def start(server: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Path) -> None:
+def test_two_runs_at_once_lose_nothing(server, answers, tmp_path):
     home = tmp_path / "home"
     runs = [start(server, "evaluate", answers, "--metrics", metric, "--home", home) for metric in ("bleu", "contains")]
     for run in runs:
@@ -271,7 +269,7 @@ def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_kill_9_in_the_middle_loses_no_finished_shard(server: str, cli: Cli, tmp_path: Path) -> None:
+def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path):
     home = tmp_path / "home"
     file = tmp_path / "many.jsonl"
     with file.open("w") as out:

@@ -1,17 +1,14 @@
 """The gate as the last step of an evaluation: exit code, artifacts, the page, events, and what is refused."""
 
 import json
-import subprocess
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.gate import policy_for
-from tests.flows.conftest import ROOT, Cli
+from tests.flows.conftest import ROOT
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query
 
@@ -19,7 +16,7 @@ POLICY = "primary: exact_match.match\nmargin: 0.05\nrules: [level exact_match.ma
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(tmp_path):
     """Of 60 answers `gated-a` has 50 right, `gated-b` 20; `gated-c` has the same as `gated-a`."""
     rows = [
         answer(i, "yes" if i < right else "no") | {"release": name}
@@ -30,7 +27,7 @@ def file(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_the_gate_is_the_last_step_of_a_run(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:
+def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask):
     home, policy = tmp_path / "home", tmp_path / "gate.yaml"
     policy.write_text(POLICY)
     options = ("--metrics", "exact_match", "--home", home, "--baseline", "gated-a", "--policy", policy, "--json")
@@ -53,7 +50,7 @@ def test_the_gate_is_the_last_step_of_a_run(cli: Cli, file: str, tmp_path: Path,
     _events_say_it(ask, said[0]["sentence"])
 
 
-def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
+def _artifacts_say_it(ask, run, home):
     artifacts = {one["key"]: one for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run]}}})}
     verdict = artifacts["verdict-gated-gated-a-gated-gated-b-d78a73"]
     assert verdict["data"].startswith("# FAIL\n\n**gated-b must not ship in place of gated-a: ")
@@ -72,7 +69,7 @@ def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
     assert html.index('<section class="verdict inconclusive"') < html.index('<details id="verdict-2" class="fail">')
 
 
-def _events_say_it(ask: Any, sentence: str) -> None:
+def _events_say_it(ask, sentence):
     """Events are stored in the background, so a moment may pass."""
     wanted = {
         "filter": {"event": {"prefix": ["answerkey.gate."]}, "resource": {"id_prefix": ["answerkey.release.gated."]}}
@@ -92,12 +89,12 @@ def _events_say_it(ask: Any, sentence: str) -> None:
 
 
 @pytest.mark.slow
-def test_new_answers_are_a_look_and_a_run_that_is_repeated_is_none(cli: Cli, tmp_path: Path) -> None:
+def test_new_answers_are_a_look_and_a_run_that_is_repeated_is_none(cli, tmp_path):
     home, policy = tmp_path / "home", tmp_path / "gate.yaml"
     policy.write_text(POLICY + "looks: repeated\n")
     options = ("--metrics", "exact_match", "--home", home, "--dataset", "faq", "--json")
 
-    def night(name: str, wrong: range, *more: object) -> subprocess.CompletedProcess[str]:
+    def night(name, wrong, *more):
         file = jsonl(tmp_path / "night.jsonl", [answer(i, "no" if i in wrong else "yes") for i in range(60)])
         return cli("evaluate", file, "--release", name, *options, *more)
 
@@ -114,7 +111,7 @@ def test_new_answers_are_a_look_and_a_run_that_is_repeated_is_none(cli: Cli, tmp
 
 
 @pytest.mark.slow
-def test_a_gate_that_was_asked_for_is_never_left_out(cli: Cli, tmp_path: Path) -> None:
+def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path):
     home, policy = tmp_path / "home", tmp_path / "gate.yaml"
     policy.write_text(POLICY)
     files = {
@@ -137,9 +134,7 @@ def test_a_gate_that_was_asked_for_is_never_left_out(cli: Cli, tmp_path: Path) -
     assert not (home / "pages").exists()
 
 
-def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(
-    bare_cli: Cli, file: str, tmp_path: Path
-) -> None:
+def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(bare_cli, file, tmp_path):
     policy = tmp_path / "gate.yaml"
     policy.write_text("primary: exact_match.match\n")
     for options, line in (
@@ -156,7 +151,7 @@ def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(
     assert not (tmp_path / "home/answerkey.duckdb").exists()
 
 
-def test_a_policy_of_the_form_is_checked_before_anything_is_loaded() -> None:
+def test_a_policy_of_the_form_is_checked_before_anything_is_loaded():
     rules = policy_for(POLICY, "gated-a", create(["exact_match"]))
     assert rules and [rule.text for rule in rules.rules] == [
         "exact_match.match >= -0.05", "level exact_match.match >= 0.5", "coverage >= 0.95",
@@ -173,7 +168,7 @@ def test_a_policy_of_the_form_is_checked_before_anything_is_loaded() -> None:
 
 
 @pytest.mark.slow
-def test_without_a_page_the_artifact_is_all(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:
+def test_without_a_page_the_artifact_is_all(cli, file, tmp_path, ask):
     home = tmp_path / "home"
     result = cli("evaluate", file, "--metrics", "exact_match", "--home", home, "--dataset", "bare")
     assert result.returncode == 0, result.stderr

@@ -3,20 +3,16 @@
 import json
 from collections.abc import Mapping
 from math import comb
-from pathlib import Path
 from statistics import fmean, variance
-from typing import Any
 
 import pytest
-
-from tests.flows.conftest import Cli
 
 RIGHT: Mapping[str, tuple[int, ...]] = {"v1": (3, 3, 2, 3, 0), "v2": (3, 2, 2, 0, 0)}
 """How many of the three answers are right, by the question's number modulo 5."""
 K, N = 3, 20
 
 
-def rows(name: str, right: tuple[int, ...]) -> list[dict[str, Any]]:
+def rows(name, right):
     return [
         {
             "id": f"q{question}", "question": f"Question {question}?", "reference": "yes", "release": name,
@@ -28,7 +24,7 @@ def rows(name: str, right: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_answers_to_one_question_are_one_unit(cli: Cli, tmp_path: Path) -> None:
+def test_answers_to_one_question_are_one_unit(cli, tmp_path):
     file, home = tmp_path / "d.jsonl", tmp_path / "home"
     file.write_text("".join(json.dumps(row) + "\n" for name, right in RIGHT.items() for row in rows(name, right)))
     asked = ("evaluate", file, "--metrics", "exact_match", "--home", home)

@@ -1,17 +1,14 @@
 """A team's day on a home in a bucket, by the command line: one machine evaluates, and another one reads."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.cluster_servers import Postgres, SeaweedFS
-from tests.flows.conftest import Cli
 from tests.tasks.staging_help import jsonl
 
 
-def answers(release: str, wrong: int) -> list[dict[str, object]]:
+def answers(release, wrong):
     return [
         {"id": f"q{i:03}", "answer": "no" if i < wrong else "yes", "reference": "yes", "release": release}
         for i in range(60)
@@ -19,12 +16,10 @@ def answers(release: str, wrong: int) -> list[dict[str, object]]:
 
 
 @pytest.mark.slow
-def test_what_one_machine_evaluates_another_one_reads(
-    cli: Cli, lake: str, s3_server: SeaweedFS, postgres_server: Postgres, tmp_path: Path
-) -> None:
+def test_what_one_machine_evaluates_another_one_reads(cli, lake, s3_server, postgres_server, tmp_path):
     said = []
 
-    def on(machine: str, *words: object, code: int = 0) -> str:
+    def on(machine, *words, code=0):
         own = tmp_path / machine
         own.mkdir(exist_ok=True)
         environment = {"HOME": str(own), "ANSWERKEY_SCRATCH": str(own / "scratch"), "ANSWERKEY_HOME": lake}
@@ -66,7 +61,7 @@ def test_what_one_machine_evaluates_another_one_reads(
     assert [secret for secret in secrets if secret in kept] == []
 
 
-def test_a_wrong_catalog_is_one_line(cli: Cli, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_catalog_is_one_line(cli, lake, monkeypatch):
     done = cli("report", ANSWERKEY_HOME=lake, ANSWERKEY_CATALOG="")
     assert (done.returncode, done.stderr) == (
         2,

@@ -1,34 +1,29 @@
 """From a model to a report: the command line, a real Prefect server, a scripted model over HTTP."""
 
 import json
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Cli
-from tests.judge_server import Body, JudgeServer
+from tests.judge_server import JudgeServer
 from tests.tasks.staging_help import query
 
 KEY = "sk-canary-model-0123456789abcdef"
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
 
 
-def knows_most(body: Body) -> str:
+def knows_most(body):
     question = body["messages"][-1]["content"]
     return next(f"It is {name}." for land, name in CAPITALS.items() if land in question).replace("Lima", "Quito")
 
 
 @pytest.fixture
-def model() -> Iterator[JudgeServer]:
+def model():
     with JudgeServer(knows_most) as running:
         yield running
 
 
 @pytest.fixture
-def questions(tmp_path: Path) -> Path:
+def questions(tmp_path):
     file = tmp_path / "capitals.jsonl"
     rows = [
         {"id": land, "question": f"Capital of {land}?", "reference": name, "lang": "en"}
@@ -39,9 +34,7 @@ def questions(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_whole_life_of_a_release(
-    cli: Cli, save_secret: Any, model: JudgeServer, questions: Path, tmp_path: Path, ask: Any
-) -> None:
+def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_path, ask):
     home, prompt = tmp_path / "home", tmp_path / "prompt.txt"
     prompt.write_text("Answer in {lang}: {question}\n")
     save_secret("model-key", KEY)
@@ -91,7 +84,7 @@ def test_the_whole_life_of_a_release(
     _shown_and_no_key(home, ask, [dry, little, made, warm])
 
 
-def _shown_and_no_key(home: Path, ask: Any, done: list[subprocess.CompletedProcess[str]]) -> None:
+def _shown_and_no_key(home, ask, done):
     [artifact] = ask("artifacts/latest/filter", {"artifacts": {"key": {"any_": ["generated-capitals-new"]}}})
     counts = {row["what"]: row["questions"] for row in json.loads(artifact["data"])}
     assert counts == {"questions": 4, "generated": 1, "from ledger": 3, "failed": 0, "skipped": 0}
@@ -133,18 +126,14 @@ NOBODY = ("--model", "openai/x@http://127.0.0.1:9/v1")
     ],
     ids=["column", "brace", "model", "key", "temperature", "price", "month"],
 )  # fmt: skip
-def test_what_is_wrong_is_said_in_one_line_before_anything_starts(
-    arguments: tuple[str, ...], message: str, bare_cli: Cli, questions: Path, tmp_path: Path
-) -> None:
+def test_what_is_wrong_is_said_in_one_line_before_anything_starts(arguments, message, bare_cli, questions, tmp_path):
     home = tmp_path / "home"
     done = bare_cli("generate", "--dataset", questions, "--release", "r", *arguments, "--home", home)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.replace(str(questions), "FILE") == f"answerkey: {message}\n"
 
 
-def test_a_model_answers_each_question_several_times(
-    cli: Cli, model: JudgeServer, questions: Path, tmp_path: Path
-) -> None:
+def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_path):
     home = tmp_path / "home"
     asked = (
         "generate", "--dataset", questions, "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "warm",

@@ -6,12 +6,11 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tests.judge_batches import BatchServer
 from tests.judge_http import http
-from tests.judge_server import Body, JudgeServer
+from tests.judge_server import JudgeServer
 from tests.metrics_core.judges.asking import every_third_match
 from tests.raw_server import RawServer, said
 
@@ -20,14 +19,14 @@ MODEL = "openai/gpt-4o-mini"
 KEY = {"ANSWERKEY_MODEL_KEY": "sk-model-0123456789", "ANSWERKEY_JUDGE_KEY": "sk-judge-0123456789"}
 
 
-def questions(folder: Path, count: int) -> Path:
+def questions(folder, count):
     file = folder / "capitals.jsonl"
     rows = [{"id": f"q{n}", "question": f"Question {n}?", "reference": f"Answer {n}"} for n in range(count)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
 
 
-def generated(home: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+def generated(home):
     """The rows of the answers by their id, and the manifest."""
     folder = home / "answers" / "capitals" / "new"
     assert sorted(path.name for path in folder.iterdir()) == ["answers.jsonl", "answers.manifest.json"]
@@ -37,7 +36,7 @@ def generated(home: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     )
 
 
-def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli: Cli, tmp_path: Path) -> None:
+def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli, tmp_path):
     ends: list[dict[str, Any]] = [
         said({"content": "Answer 0"}),
         said({"content": "Answer 1 is very"}, finish_reason="length"),
@@ -64,8 +63,8 @@ def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli: Cli, tmp_pa
     )
 
 
-def test_the_manifest_counts_the_calls_of_all_runs(bare_cli: Cli, tmp_path: Path) -> None:
-    def answer(body: Body) -> str:
+def test_the_manifest_counts_the_calls_of_all_runs(bare_cli, tmp_path):
+    def answer(body):
         return f"Answer to {body['messages'][-1]['content']}"
 
     with JudgeServer(answer) as server:
@@ -83,14 +82,14 @@ def test_the_manifest_counts_the_calls_of_all_runs(bare_cli: Cli, tmp_path: Path
     assert 3 * manifest["run"]["cost_usd"] < manifest["all_runs"]["cost_usd"] == manifest["cost_usd"]
 
 
-def test_a_batch_that_is_refused_is_an_incomplete_report(bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_batch_that_is_refused_is_an_incomplete_report(bare_cli, tmp_path):
     answers = tmp_path / "answers.jsonl"
     rows = [{"id": f"q{n}", "question": f"Q {n}?", "answer": f"answer {n}", "reference": f"ref {n}"} for n in range(3)]
     answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     with BatchServer(every_third_match, finishes=False) as server:
 
-        def refuse() -> None:
+        def refuse():
             server.wait_for("create")
             for batch in server.batches.values():
                 batch.status = "failed"

@@ -1,13 +1,9 @@
 """Two releases before judges that are not the same for both, or decide nothing: the gate must not pass on it."""
 
 import json
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import Cli
 from tests.judge_server import Body, JudgeServer, data_of
 from tests.tasks.staging_help import jsonl, query
 
@@ -16,18 +12,18 @@ FIELD = "meaning_match.match"
 POLICY = f"{{primary: {FIELD}, margin: 0.03}}"
 
 
-def verdict(*, match: bool) -> str:
+def verdict(*, match):
     said = {"verdict": "match", "reference": 1} if match else {"verdict": "mismatch", "reference": None}
     return json.dumps({"reason": "So it reads.", "rule": "factual_equivalence", **said})
 
 
-def strict(body: Body) -> str:
+def strict(body):
     """A probe is judged by its reference, any other answer is right where it says so."""
     data = data_of(body)
     return verdict(match=right_on_probes(data) if "Which city" not in data["question"] else "right" in data["answer"])
 
 
-def right_on_probes(data: Body) -> bool:
+def right_on_probes(data):
     from answerkey.metrics_core.judges.probes import known_answers
 
     return any(
@@ -37,12 +33,12 @@ def right_on_probes(data: Body) -> bool:
     )
 
 
-def lenient(body: Body) -> str:
+def lenient(body):
     """The same, but takes whatever sounds sure for right."""
     return verdict(match=True) if "surely" in data_of(body)["answer"] else strict(body)
 
 
-def rows(release: str, *, right: int, sure: int = 0, n: int = N) -> list[dict[str, object]]:
+def rows(release, *, right, sure=0, n=N):
     """Of `n` answers the first `right` ones are right, and the next `sure` ones are wrong and sound sure."""
     kinds = ["right"] * right + ["surely"] * sure + ["wrong"] * (n - right - sure)
     return [
@@ -63,20 +59,18 @@ class Outage:
 
 
 @pytest.fixture
-def judges() -> Iterator[tuple[JudgeServer, JudgeServer, Outage]]:
+def judges():
     outage = Outage()
     with JudgeServer(strict, faults=outage) as named, JudgeServer(lenient) as fallback:
         yield named, fallback, outage
 
 
-def words(result: subprocess.CompletedProcess[str]) -> str:
+def words(result):
     return " ".join((result.stdout + result.stderr).split())
 
 
 @pytest.mark.slow
-def test_an_outage_of_the_judge_between_two_releases_is_no_pass(
-    bare_cli: Cli, judges: tuple[JudgeServer, JudgeServer, Outage], tmp_path: Path
-) -> None:
+def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges, tmp_path):
     named, fallback, outage = judges
     home = ("--home", tmp_path / "home")
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}", "--judge-concurrency", "4")
@@ -118,9 +112,7 @@ def test_an_outage_of_the_judge_between_two_releases_is_no_pass(
 
 
 @pytest.mark.slow
-def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(
-    bare_cli: Cli, judges: tuple[JudgeServer, JudgeServer, Outage], tmp_path: Path
-) -> None:
+def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cli, judges, tmp_path):
     named, fallback, outage = judges
     home = ("--home", tmp_path / "home")
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}")
@@ -149,12 +141,12 @@ def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(
     )
 
 
-def preferring(body: Body) -> str:
+def preferring(body):
     return json.dumps({"reason": "The first.", "verdict": "first"})
 
 
 @pytest.mark.slow
-def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path):
     home = ("--home", tmp_path / "home")
     file = jsonl(tmp_path / "both.jsonl", [*rows("old", right=N), *rows("new", right=0)])
     policy = "{primary: preference.preferred, margin: 0.02}"
@@ -178,14 +170,12 @@ def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli: Cli, tmp_p
 
 
 @pytest.mark.slow
-def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_nothing(
-    bare_cli: Cli, tmp_path: Path
-) -> None:
+def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_nothing(bare_cli, tmp_path):
     """The new release is better on all questions; the order decides some pairs."""
     policy = "{primary: preference.preferred, margin: 0.02, rules: [coverage >= 0.7]}"
     for swayed, outcome in ((10, "PASS"), (25, "INCOMPLETE")):
 
-        def brain(body: Body, swayed: int = swayed) -> str:
+        def brain(body, swayed=swayed):
             data = data_of(body)
             first = int(data["question"].split()[-1][:-1]) < swayed or "right" in data["first"]
             return json.dumps({"reason": "So it reads.", "verdict": "first" if first else "second"})
@@ -204,7 +194,7 @@ def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_not
         assert ("one verdict in both orders on only 75 of 100 pairs" in text) == (outcome == "INCOMPLETE"), text
 
 
-def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli: Cli, tmp_path: Path) -> None:
+def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path):
     file = jsonl(tmp_path / "a.jsonl", rows("r", right=50, sure=25))
     with JudgeServer(strict) as one, JudgeServer(lenient) as other:
         result = bare_cli(
@@ -218,8 +208,8 @@ def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli: Cli, tmp
 
 
 @pytest.mark.slow
-def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli: Cli, tmp_path: Path) -> None:
-    def long(release: str, right: int) -> list[dict[str, object]]:
+def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli, tmp_path):
+    def long(release, right):
         return [{**row, "answer": f"{row['answer']} {'So it goes. ' * 20}"} for row in rows(release, right=right)]
 
     file = jsonl(

@@ -5,17 +5,14 @@ import os
 import shlex
 import subprocess
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from pyarrow.fs import S3FileSystem
 
 from answerkey.metrics_core.registry import DEFAULT_METRICS
 from answerkey.tasks.warehouse.home import Home
-from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import namespaces
-from tests.flows.conftest import ROOT, Cli, command
+from tests.flows.conftest import ROOT, command
 from tests.flows.deployed_help import CHROMIUM, Deployed, field, in_a_browser, submitted, until, worker
 
 ROWS = [
@@ -24,7 +21,7 @@ ROWS = [
 ]
 
 
-def machine(folder: Path) -> dict[str, str]:
+def machine(folder):
     """The environment of a machine that shares no folder with others, but for the code."""
     for name in ("home", "temporary"):
         (folder / name).mkdir(parents=True)
@@ -34,13 +31,13 @@ def machine(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def upload(address: str, rows: list[dict[str, str]]) -> None:
+def upload(address, rows):
     files = S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"], region=os.environ["AWS_REGION"])
     with files.open_output_stream(address.removeprefix("s3://")) as file:
         file.write("".join(f"{json.dumps(row)}\n" for row in rows).encode())
 
 
-def read_elsewhere(folder: Path, *arguments: str) -> Any:
+def read_elsewhere(folder, *arguments):
     done = subprocess.run(
         command(*arguments), cwd=ROOT, env={**os.environ, **machine(folder)}, capture_output=True, text=True, check=True
     )
@@ -48,9 +45,7 @@ def read_elsewhere(folder: Path, *arguments: str) -> Any:
 
 
 @pytest.mark.slow
-def test_a_form_a_worker_and_a_reader_share_servers_only(
-    server: str, lake: str, bare_cli: Cli, tmp_path: Path, s3_server: SeaweedFS, postgres_server: Postgres
-) -> None:
+def test_a_form_a_worker_and_a_reader_share_servers_only(server, lake, bare_cli, tmp_path, s3_server, postgres_server):
     deployed = Deployed(server, lake, bare_cli)
     deployed.cli("deploy", "--reset", "all")
     assert deployed.deployment("evaluate")["parameters"]["home"] == lake
@@ -84,7 +79,7 @@ def test_a_form_a_worker_and_a_reader_share_servers_only(
     assert {path.stat().st_mode & 0o077 for one in kept for path in (one, one.parent)} <= {0}
 
 
-def in_a_namespace(folder: Path, command: list[str]) -> list[str]:
+def in_a_namespace(folder, command):
     """A command on a machine of its own: its home and its TMPDIR are empty, in memory, and nobody else sees them."""
     mounts = [f"mount -t tmpfs tmpfs {shlex.quote(str(folder / name))}" for name in ("home", "temporary")]
     return ["unshare", "-m", "sh", "-c", f"{' && '.join(mounts)} && exec {shlex.join(command)}"]
@@ -93,9 +88,7 @@ def in_a_namespace(folder: Path, command: list[str]) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
 @pytest.mark.skipif(not namespaces(), reason="mount namespaces cannot be made here")
-def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(
-    server: str, lake: str, bare_cli: Cli, tmp_path: Path
-) -> None:
+def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(server, lake, bare_cli, tmp_path):
     deployed = Deployed(server, lake, bare_cli)
     deployed.cli("deploy", "--reset", "all")
     upload(f"{lake}-sources/answers.jsonl", ROWS)
@@ -126,6 +119,6 @@ def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(
     assert b"clicked" in pages.read("pages/clicked/gpt-5-v1.html").read()
 
 
-def _holds(file: Path, secrets: tuple[str, ...]) -> bool:
+def _holds(file, secrets):
     content = file.read_bytes()
     return any(secret.encode() in content for secret in secrets)

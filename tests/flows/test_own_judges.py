@@ -1,13 +1,10 @@
 """Judges of a user's own on a real Prefect server: a rubric from its file to the gate, and a preference run."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import Cli
-from tests.judge_server import Body, JudgeServer, data_of
+from tests.judge_server import JudgeServer, data_of
 from tests.tasks.staging_help import jsonl, query
 
 RUBRIC = """\
@@ -23,7 +20,7 @@ examples:
 N = 40
 
 
-def brain(body: Body) -> str:
+def brain(body):
     data = data_of(body)
     if "first" in data:
         return json.dumps({"reason": "The first.", "verdict": "first"})
@@ -31,7 +28,7 @@ def brain(body: Body) -> str:
     return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
 
 
-def answers(folder: Path, retrieved: bool = False) -> Path:
+def answers(folder, retrieved=False):
     """Two releases: the new one is rude to half of the people. With what was retrieved, and then without references."""
     rows = [
         {
@@ -49,7 +46,7 @@ def answers(folder: Path, retrieved: bool = False) -> Path:
 
 
 @pytest.mark.slow
-def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     rubric, home = tmp_path / "manners.yaml", tmp_path / "home"
     rubric.write_text(RUBRIC)
     with JudgeServer(brain) as server:
@@ -80,7 +77,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: P
     assert (gone.returncode, f"{rubric}: there is no such rubric" in gone.stderr) == (2, True)
 
 
-def test_a_rubric_about_the_context_needs_no_references(cli: Cli, tmp_path: Path) -> None:
+def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path):
     home = tmp_path / "home"
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         result = cli(
@@ -100,9 +97,7 @@ def test_a_rubric_about_the_context_needs_no_references(cli: Cli, tmp_path: Path
     assert (needed.returncode, "no column for references was recognised" in needed.stderr) == (2, True)
 
 
-def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about_answers(
-    cli: Cli, tmp_path: Path
-) -> None:
+def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about_answers(cli, tmp_path):
     home = tmp_path / "home"
     with JudgeServer(brain) as server:
         result = cli(
@@ -121,14 +116,14 @@ def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about
     assert result.returncode == 4, result.stdout + result.stderr
 
 
-def test_a_preference_needs_a_baseline_with_answers_in_the_run(cli: Cli, tmp_path: Path) -> None:
+def test_a_preference_needs_a_baseline_with_answers_in_the_run(cli, tmp_path):
     asked = ("--metrics", "preference", "--judge", "openai/m@http://127.0.0.1:9/v1", "--home", tmp_path / "home")
     file = answers(tmp_path)
     without = cli("evaluate", file, *asked)
     assert (without.returncode, "preference: it compares with the answers of a baseline" in without.stderr) == (2, True)
 
 
-def learning_brain(body: Body) -> str:
+def learning_brain(body):
     """Takes "fool" for polite until an example says otherwise."""
     system = body["messages"][0]["content"]
     minds = any("fool" in line for line in system.partition("## Examples")[2].splitlines())
@@ -138,9 +133,9 @@ def learning_brain(body: Body) -> str:
 
 @pytest.mark.slow
 def test_a_rubric_learns_examples_from_labels(
-    cli: Cli, bare_cli: Cli, on_server: Callable[..., str], ask: Callable[[str, object], list[dict[str, object]]],
-    tmp_path: Path,
-) -> None:  # fmt: skip
+    cli, bare_cli, on_server, ask,
+    tmp_path,
+):  # fmt: skip
     rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
     rubric.write_text(RUBRIC.partition("examples")[0])
     with JudgeServer(learning_brain) as mind:
@@ -191,7 +186,7 @@ def test_a_rubric_learns_examples_from_labels(
 
 
 @pytest.mark.slow
-def test_examples_that_bring_nothing_leave_no_new_version(bare_cli: Cli, tmp_path: Path) -> None:
+def test_examples_that_bring_nothing_leave_no_new_version(bare_cli, tmp_path):
     """The labels say nothing of the texts, and the judge says anything: the best of several sets is chance."""
     rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
     rubric.write_text(RUBRIC.partition("examples")[0])
@@ -202,7 +197,7 @@ def test_examples_that_bring_nothing_leave_no_new_version(bare_cli: Cli, tmp_pat
     ]
     file = jsonl(tmp_path / "a.jsonl", rows)
 
-    def noise(body: Body) -> str:
+    def noise(body):
         shown = len(body["messages"][0]["content"])
         number = int(data_of(body)["answer"].split()[-1][:-1])
         return json.dumps({"reason": "So it reads.", "verdict": "yes" if (number * 11 + shown) % 3 else "no"})

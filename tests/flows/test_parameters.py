@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
@@ -36,13 +35,13 @@ expectations:
 FOUR = ["answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity"]
 
 
-def test_the_form_offers_every_metric_and_profile() -> None:
+def test_the_form_offers_every_metric_and_profile():
     metrics = Scoring.model_json_schema()["properties"]["metrics"]
     assert metrics["items"]["enum"] == [*METRICS, *ASKED]
     assert get_args(Scoring.model_fields["profile"].annotation) == ("default", *PROFILES)
 
 
-def test_four_metrics_are_the_default() -> None:
+def test_four_metrics_are_the_default():
     assert Scoring().metrics == FOUR
     assert Scoring.model_validate({"own_metrics": ["exact_match"]}).metrics == [*FOUR, "exact_match"]
     # As a saved schedule has them.
@@ -52,7 +51,7 @@ def test_four_metrics_are_the_default() -> None:
     assert Scoring(metrics=["contains", "meaning_match"]).asks_judges
 
 
-def test_a_suite_typed_into_the_form_is_checked_and_documented(tmp_path: Path) -> None:
+def test_a_suite_typed_into_the_form_is_checked_and_documented(tmp_path):
     rows = [{"id": str(n), "answer": "sorry" if n == 2 else "Paris", "reference": "Paris"} for n in range(9)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     sent = {"data": {"answers": f"{tmp_path}/a.jsonl"}, "limits": {"expectations": SUITE}}
@@ -69,13 +68,13 @@ def test_a_suite_typed_into_the_form_is_checked_and_documented(tmp_path: Path) -
     assert "No answer says sorry" in page.read_text()
 
 
-def test_untouched_forms_are_the_library_s_defaults() -> None:
+def test_untouched_forms_are_the_library_s_defaults():
     assert Scoring().create("cache") == create(FOUR, {"embedding_cache": "cache"})
     assert Limits().contract() == Contract()
     assert Data(answers="a.csv").source() == Source("a.csv")
 
 
-def test_choices_reach_the_library() -> None:
+def test_choices_reach_the_library():
     scoring = Scoring(
         profile="continuous_eval_v0_3",
         blank_answer="undefined",
@@ -96,7 +95,7 @@ def test_choices_reach_the_library() -> None:
     )
 
 
-def test_an_option_that_is_not_set_is_left_to_the_metric() -> None:
+def test_an_option_that_is_not_set_is_left_to_the_metric():
     unset = Scoring(profile="default", models=[], threshold=0, tolerance=0.1)
     assert unset.options == {}
     assert unset.create() == create(FOUR)
@@ -115,13 +114,13 @@ class Polite(Metric):
         return self.threshold
 
 
-def test_a_metric_of_one_s_own_keeps_its_default_of_an_option_that_ours_have_too() -> None:
+def test_a_metric_of_one_s_own_keeps_its_default_of_an_option_that_ours_have_too():
     polite = f"{__name__}:Polite"
     assert Scoring(metrics=[polite]).create() == [Polite()]
     assert Scoring(metrics=[polite], threshold=0.7).create() == [Polite(threshold=0.7)]
 
 
-def test_an_option_that_none_of_the_metrics_has_is_refused_with_its_name() -> None:
+def test_an_option_that_none_of_the_metrics_has_is_refused_with_its_name():
     for given in ({"threshold": 0.5}, {"profile": "continuous_eval_v0_2"}, {"models": ["minilm"]}):
         [name] = given
         with pytest.raises(UserError, match=f"^{name}: none of these metrics has such an option$"):
@@ -149,7 +148,7 @@ class Optional(Metric):
         return 1.0
 
 
-def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty() -> None:
+def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty():
     made = {name: (hint, info.default, info.description) for name, (hint, info) in metric_options([Optional]).items()}
     assert made == {
         "most": (int, 0, "The most. 0: no most."),
@@ -167,6 +166,6 @@ def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty() -> None:
             form(**wrong)
 
 
-def test_a_misspelt_parameter_is_refused() -> None:
+def test_a_misspelt_parameter_is_refused():
     with pytest.raises(InvalidValue, match=r"metrix: there is no such field; did you mean metrics\?"):
         Scoring.model_validate({"metrix": ["bleu"]})

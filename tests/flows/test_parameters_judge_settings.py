@@ -1,9 +1,5 @@
 """Judges and their key in Prefect: variables and secret blocks of a real server."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from prefect import flow
 from prefect.blocks.system import Secret
@@ -29,7 +25,7 @@ KEY = "sk-0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
-def _prefect(server: str) -> Iterator[None]:
+def _prefect(server):
     """The session's server, without anything that a test has put there."""
     with temporary_settings({PREFECT_API_URL: server}):
         yield
@@ -43,7 +39,7 @@ def _prefect(server: str) -> Iterator[None]:
                 client.delete_block_document(document.id)
 
 
-def test_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_there(monkeypatch):
     assert settings((), "") == ((), "")
     assert key("") is None
     for place, remedy in (
@@ -55,7 +51,7 @@ def test_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         assert str(error.value) == f"the judge's key is not in {place}: {remedy}"
 
 
-def test_variables_come_after_parameters_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_come_after_parameters_and_environment(monkeypatch):
     Variable.set("answerkey_judge", "openai/a, openai/b")
     Variable.set("answerkey_judge_base", "http://there/v1")
     assert settings((), "") == (("openai/a", "openai/b"), "http://there/v1")
@@ -71,7 +67,7 @@ def test_variables_come_after_parameters_and_environment(monkeypatch: pytest.Mon
         settings((), "")
 
 
-def test_a_key_in_prefect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_prefect(monkeypatch):
     Secret(value=KEY).save("answerkey-judge-key")
     # The block's own reading would make a number of this one.
     Secret(value="1234567890").save("digits")
@@ -87,7 +83,7 @@ def test_a_key_in_prefect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert key("") == "from-the-environment"
 
 
-def test_a_task_looks_its_key_up_and_shows_it_nowhere(tmp_path: Path, ask: Any) -> None:
+def test_a_task_looks_its_key_up_and_shows_it_nowhere(tmp_path, ask):
     Secret(value=KEY).save("my-judge")
     rows = [{"id": str(i), "question": "?", "answer": f"a {i}", "references": ["a"]} for i in range(3)]
     with JudgeServer(agreeable) as judge:

@@ -1,7 +1,6 @@
 """The form for judges: what reaches the library, and what is refused without being repeated."""
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -15,13 +14,13 @@ KEY = "sk-canary-0123456789"
 OPENAI = "openai/gpt-4o-mini"
 
 
-def test_an_untouched_form_has_the_library_s_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_untouched_form_has_the_library_s_defaults(monkeypatch, tmp_path):
     monkeypatch.setenv("ANSWERKEY_JUDGE", OPENAI)
     assert Judging().options() == JudgeOptions(judges=(OPENAI,))
     assert get_args(Judging.model_fields["jury"].annotation) == get_args(Jury)
 
 
-def test_choices_reach_the_library(tmp_path: Path) -> None:
+def test_choices_reach_the_library(tmp_path):
     judging = Judging(
         judges=["openai/a", "openai/b@http://127.0.0.1:8080/v1"],
         api_base="https://judge.example/v1",
@@ -47,7 +46,7 @@ def test_choices_reach_the_library(tmp_path: Path) -> None:
     assert set(JudgeOptions.model_fields) == set(Judging.model_fields) - {"key_from", "dry_run"}
 
 
-def test_schedules_saved_with_none_or_with_zero_have_no_limit() -> None:
+def test_schedules_saved_with_none_or_with_zero_have_no_limit():
     for saved in (None, 0):
         form = Judging.model_validate(dict.fromkeys(("max_calls", "max_cost_usd", "cascade"), saved))
         assert (form.max_calls, form.max_cost_usd, form.cascade) == (0, 0.0, 0.0)
@@ -65,7 +64,7 @@ def test_schedules_saved_with_none_or_with_zero_have_no_limit() -> None:
         "bedrock/anthropic.claude-3-haiku-20240307-v1:0",
     ],
 )
-def test_judges_as_they_are_written(judge: str) -> None:
+def test_judges_as_they_are_written(judge):
     assert Judging(judges=[judge]).judges == (judge,)
 
 
@@ -87,7 +86,7 @@ def test_judges_as_they_are_written(judge: str) -> None:
         ("api_base", f"https://judge.example/v1#{KEY}"),
     ],
 )
-def test_what_may_hold_a_key_is_refused_and_not_repeated(field: str, value: object) -> None:
+def test_what_may_hold_a_key_is_refused_and_not_repeated(field, value):
     with pytest.raises(InvalidValue) as caught:
         Judging.model_validate({field: value})
     assert caught.value.field == field
@@ -99,26 +98,26 @@ def test_what_may_hold_a_key_is_refused_and_not_repeated(field: str, value: obje
 
 
 @pytest.mark.parametrize("place", ["", "env:JUDGE_KEY", "secret:judge-key", "variable:judge_key"])
-def test_places_of_a_key(place: str) -> None:
+def test_places_of_a_key(place):
     assert Judging(key_from=place).key_from == place
 
 
 @pytest.mark.parametrize(
     "change", [{"repeats": 0}, {"max_calls": -1}, {"max_cost_usd": -0.1}, {"timeout_s": 0.0}, {"cascade": 0.5}]
 )
-def test_numbers_that_make_no_sense(change: dict[str, float]) -> None:
+def test_numbers_that_make_no_sense(change):
     with pytest.raises(InvalidValue):
         Judging.model_validate(change)
 
 
-def test_no_judge_is_the_offline_one_which_needs_no_preflight(tmp_path: Path) -> None:
+def test_no_judge_is_the_offline_one_which_needs_no_preflight(tmp_path):
     options = Judging().options()
     assert options.offline
     assert options == Judging(judges=["offline"]).options()
     preflight(options, "env:NOT_THERE")
 
 
-def test_what_does_not_go_together(tmp_path: Path) -> None:
+def test_what_does_not_go_together(tmp_path):
     with pytest.raises(UserError, match=r"^the offline judge cannot be part of a jury; name only the others"):
         Judging(judges=["offline", "openai/a"]).options()
     with pytest.raises(UserError, match=r"^the offline judge always gives the same verdict; leave `repeats` at 1"):
@@ -127,12 +126,12 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
         Judging(cascade=0.02).options()
 
 
-def test_twice_the_same(tmp_path: Path) -> None:
+def test_twice_the_same(tmp_path):
     with pytest.raises(UserError, match=r"^a judge is named twice"):
         Judging(judges=["openai/a", "openai/a"]).options()
 
 
-def test_preflight_looks_for_the_key_where_the_form_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_preflight_looks_for_the_key_where_the_form_says(monkeypatch, tmp_path):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     options = Judging(judges=[OPENAI]).options()
     with pytest.raises(UserError, match=rf"^judge {OPENAI}: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):

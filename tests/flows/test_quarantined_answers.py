@@ -1,17 +1,14 @@
 """Answers in quarantine are not scored, and everything that is said of the release says so."""
 
 import json
-from pathlib import Path
 
 import duckdb
 import pytest
 
-from tests.flows.conftest import Cli
-
 CAPITALS = ["Paris", "Rome", "Oslo", "Bern", "Wien", "Lima", "Kyiv", "Riga", "Bonn", "Cork"]
 
 
-def answers(file: Path, **bad: str) -> Path:
+def answers(file, **bad):
     """Ten right answers, the last five about the south, with others in place of some, by `qNUMBER`."""
     rows = [
         {"id": f"q{n}", "question": f"Capital {n}?", "reference": right, "answer": bad.get(f"q{n}", right)}
@@ -29,9 +26,7 @@ def answers(file: Path, **bad: str) -> Path:
         pytest.param({"q8": "Bo\x07nn", "q9": "Cor\ufffd"}, "2 quarantined (encoding)", marks=pytest.mark.slow),
     ],
 )
-def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(
-    bare_cli: Cli, tmp_path: Path, bad: dict[str, str], why: str
-) -> None:
+def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bare_cli, tmp_path, bad, why):
     home = ["--home", tmp_path / "home"]
     metric = ["--metrics", "exact_match", "--no-page"]
     file = answers(tmp_path / "faq.jsonl", **bad)
@@ -60,7 +55,7 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(
 
 
 @pytest.mark.slow
-def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli: Cli, tmp_path: Path) -> None:
+def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli, tmp_path):
     file = answers(tmp_path / "faq.jsonl", q9="Paris " * 7_500_000)
     options = ("--release", "a", "--metrics", "exact_match", "--no-page", "--home", tmp_path / "home")
     done = bare_cli("evaluate", file, *options)

@@ -6,16 +6,14 @@ import sqlite3
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.cluster_servers import Postgres, SeaweedFS
-from tests.flows.conftest import Cli, command
-from tests.judge_server import Body, JudgeServer, agreeable
+from tests.flows.conftest import command
+from tests.judge_server import JudgeServer, agreeable
 
 IN_ENVIRONMENT = "sk-canary-environment-0123456789abcdef"
 IN_BLOCK = "sk-canary-block-0123456789abcdef"
@@ -23,9 +21,7 @@ METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--jud
 
 
 @pytest.mark.slow
-def test_a_key_is_nowhere(
-    cli: Cli, save_secret: Any, server_folder: Path, answers: Path, tmp_path: Path, ask: Any
-) -> None:
+def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, ask):
     home = tmp_path / "home"
     save_secret("judge-key", IN_BLOCK)
     with JudgeServer(_says_keys) as judge:
@@ -60,7 +56,7 @@ def test_a_key_is_nowhere(
 
 
 @pytest.mark.slow
-def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path):
     home = tmp_path / "home"
 
     class Answers(BaseHTTPRequestHandler):
@@ -95,9 +91,9 @@ def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli: Cli, tmp_
 
 @pytest.mark.slow
 def test_no_secret_of_a_lake_is_anywhere(
-    cli: Cli, server_folder: Path, answers: Path, tmp_path: Path, ask: Any, lake: str,
-    postgres_server: Postgres, s3_server: SeaweedFS,
-) -> None:  # fmt: skip
+    cli, server_folder, answers, tmp_path, ask, lake,
+    postgres_server, s3_server,
+):  # fmt: skip
     secrets = [IN_BLOCK, s3_server.secret_key, postgres_server.password]
     with JudgeServer(_says_keys) as judge:
         judge.faults = lambda number, _body: "says_key" if number == 0 else None
@@ -132,7 +128,7 @@ def test_no_secret_of_a_lake_is_anywhere(
     assert [place for place, text in texts.items() if "canary" in text] == []
 
 
-def _postgres(conninfo: str) -> str:
+def _postgres(conninfo):
     """All tables of a database as text."""
     import psycopg
 
@@ -142,7 +138,7 @@ def _postgres(conninfo: str) -> str:
         return "\n".join(str(row) for (name,) in tables for row in database.execute(f"SELECT * FROM {name}").fetchall())
 
 
-def _objects(address: str, server: SeaweedFS) -> str:
+def _objects(address, server):
     """All objects of a bucket, and the rows of those that are compressed tables."""
     import pyarrow.parquet as pq
     from pyarrow.fs import FileSelector, S3FileSystem
@@ -161,13 +157,13 @@ def _objects(address: str, server: SeaweedFS) -> str:
     return "\n".join(texts)
 
 
-def _says_keys(body: Body) -> str:
+def _says_keys(body):
     """The verdict of an agreeable judge, with the key that it was sent as the reason."""
     said = json.loads(agreeable(body))
     return json.dumps({key: IN_BLOCK if key == "reason" else value for key, value in said.items()})
 
 
-def _warehouse(home: Path) -> str:
+def _warehouse(home):
     """All tables as text: in the file they are compressed."""
     with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
         tables = [name for (name,) in warehouse.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
@@ -175,19 +171,19 @@ def _warehouse(home: Path) -> str:
         return "\n".join(str(row) for name in tables for row in warehouse.execute(f"FROM {name}").fetchall())
 
 
-def _ledger(home: Path) -> str:
+def _ledger(home):
     with sqlite3.connect(home / "judge.sqlite") as ledger:
         return "\n".join(ledger.iterdump())
 
 
-def _runs(home: Path) -> list[str]:
+def _runs(home):
     with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
         runs = [str(run) for (run,) in warehouse.execute("SELECT run_id FROM runs").fetchall()]
     assert len(runs) == 2
     return runs
 
 
-def _prefect(runs: list[str], ask: Any) -> dict[str, str]:
+def _prefect(runs, ask):
     """What the server's API says of the runs."""
     of_runs = {"flow_runs": {"id": {"any_": runs}}}
     events = {"filter": {"related": {"id": [f"prefect.flow-run.{run}" for run in runs]}}, "limit": 50}

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.flows.conftest import ROOT, Cli
+from tests.flows.conftest import ROOT
 from tests.flows.deployed_help import CHROMIUM, Deployed, field, in_a_browser, until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Request, Route
+    pass
 
 NAME = "score-traces"
 DOCS = ROOT / "deployments/README.md"
 
 
-def settings(deployed: Deployed) -> dict[str, Any]:
+def settings(deployed):
     found = deployed.deployment(NAME)
     [hourly] = found["schedules"]
     return {
@@ -30,7 +29,7 @@ def settings(deployed: Deployed) -> dict[str, Any]:
     }
 
 
-def edit(page: Page, address: str) -> None:
+def edit(page, address):
     """As a person does: the form of the deployment, then the switch of its schedule."""
     # What is loaded late replaces what was typed before it came.
     page.goto(f"{address}/edit", wait_until="networkidle")
@@ -47,7 +46,7 @@ def edit(page: Page, address: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
-def test_what_was_set_in_a_browser_stays_until_it_is_reset(server: str, bare_cli: Cli, tmp_path: Path) -> None:
+def test_what_was_set_in_a_browser_stays_until_it_is_reset(server, bare_cli, tmp_path):
     deployed = Deployed(server, tmp_path / "home", bare_cli)
     deployed.cli("deploy", "--reset", NAME)
     before = settings(deployed)
@@ -65,15 +64,15 @@ def test_what_was_set_in_a_browser_stays_until_it_is_reset(server: str, bare_cli
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
-def test_the_policy_in_the_docs_keeps_the_second_interface_from_other_hosts(server: str) -> None:
+def test_the_policy_in_the_docs_keeps_the_second_interface_from_other_hosts(server):
     base = server.removesuffix("/api")
     [name, policy] = re.findall(r"`(Content-Security-Policy): ([^`]+)`", DOCS.read_text(encoding="utf-8"))[0]
     abroad: list[str] = []
 
-    def is_abroad(asked: Request) -> bool:
+    def is_abroad(asked):
         return not asked.url.startswith((base, "data:", "blob:"))
 
-    def proxied(route: Route) -> None:
+    def proxied(route):
         reply = route.fetch()
         route.fulfill(response=reply, headers={**reply.headers, name: policy})
 

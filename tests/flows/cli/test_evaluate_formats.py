@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +11,15 @@ from answerkey.flows.cli.main import STANDARD_INPUT
 from answerkey.flows.cli.options import with_files
 from answerkey.flows.parameters import Data
 from answerkey.metrics_core.errors import UserError
-from tests.flows.conftest import Cli
 from tests.tasks.load.formats.exports import EXPORTS
 from tests.tasks.staging_help import query
-from tests.warm_command import WarmCommand
 
 BY_NAME = {export.name: export for export in EXPORTS}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["promptfoo 3", "inspect zstandard", "langfuse cells"])
-def test_an_export_is_evaluated_without_an_option(name: str, cli: Cli, tmp_path: Path) -> None:
+def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path):
     export = BY_NAME[name]
     file = tmp_path / export.file
     file.write_bytes(export.content)
@@ -32,7 +29,7 @@ def test_an_export_is_evaluated_without_an_option(name: str, cli: Cli, tmp_path:
     assert [report["release"] for report in json.loads(done.stdout)] == sorted(export.releases)
 
 
-def test_several_files_of_one_data_set(cli: Cli, tmp_path: Path) -> None:
+def test_several_files_of_one_data_set(cli, tmp_path):
     first, second, home = tmp_path / "old.jsonl", tmp_path / "new.csv", tmp_path / "home"
     first.write_text('{"id": 1, "response": "It is Paris", "reference": "Paris", "release": "old"}\n')
     second.write_text("id,output,reference,release\n1,Rome,Paris,new\n")
@@ -44,7 +41,7 @@ def test_several_files_of_one_data_set(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) -> None:
+def test_standard_input(server, warm_command, tmp_path):
     rows = "".join(json.dumps({"id": n, "answer": "x", "reference": "x", "release": "r"}) + "\n" for n in range(3))
     rows += "[1]\n"
     given, other, home = tmp_path / "given", tmp_path / "other.jsonl", tmp_path / "home"
@@ -76,7 +73,7 @@ def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) 
     assert query(home, 'SELECT source, "row", reason FROM quarantine') == [("-", 4, reason)]
 
 
-def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli: Cli, tmp_path: Path) -> None:
+def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_path):
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for n, file in enumerate(files):
         file.write_text(json.dumps({"id": n, "answer": "x", "reference": "", "release": "r"}))
@@ -86,13 +83,13 @@ def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli: Cli, 
     assert last.startswith(f"answerkey: {files[0]}, {files[1]}: 100 % of the rows (2 of 2) are in quarantine, "), last
 
 
-def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_that_is_closed(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match=r"^-: standard input is closed; send the answers to it, or name a file$"):
         with_files(Data(answers=STANDARD_INPUT))
 
 
-def test_a_release_is_asked_for_before_a_server_is_started(bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path):
     export = BY_NAME["langsmith table"]
     file = tmp_path / export.file
     file.write_bytes(export.content)

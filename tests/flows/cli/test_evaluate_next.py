@@ -1,7 +1,6 @@
 """What a run prints at its end: the commands that come next, which work when they are pasted."""
 
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ NEW = 'it\'s $(new); "*" é'
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """Three releases, one of which has a name that a shell would take apart, in a home with a blank in its name."""
     folder = tmp_path_factory.mktemp("next") / "my home"
     for name, right in (("first", 9), ("old", 6), (NEW, 8), ("steers\u00a0by", 8)):
@@ -28,16 +27,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def commands(home: Path, capsys: pytest.CaptureFixture[str], *reports: str, compared: bool = False) -> list[list[str]]:
+def commands(home, capsys, *reports, compared=False):
     print_result(list(reports), Home(home), dry_run=False, as_json=False, compared=compared)
     printed = capsys.readouterr().out.partition("\nnext:\n")[2].splitlines()
     assert [line[:4] for line in printed] == ["  # ", "  an"] * (len(printed) // 2)
     return [shlex.split(line) for line in printed[1::2]]
 
 
-def test_a_new_release_is_compared_with_the_one_before_and_the_commands_run(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_new_release_is_compared_with_the_one_before_and_the_commands_run(home, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     found = commands(home, capsys, f"faq/{NEW}/v1")
     where = ["--home", str(home)]
@@ -59,9 +56,7 @@ def test_a_new_release_is_compared_with_the_one_before_and_the_commands_run(
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
-def test_the_home_is_named_where_a_shell_would_take_another(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_home_is_named_where_a_shell_would_take_another(home, capsys, monkeypatch):
     monkeypatch.setenv("ANSWERKEY_HOME", str(home))
     [first, *_] = commands(home, capsys, "faq/first/v1", "faq/old/v1")
     assert first == ["answerkey", "compare", "faq/first/v1", "faq/old/v1", "--samples", "5"]
@@ -70,7 +65,7 @@ def test_the_home_is_named_where_a_shell_would_take_another(
     assert first[-2:] == ["--home", str(home)]
 
 
-def test_what_was_compared_is_not_compared_again(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_compared_is_not_compared_again(home, capsys):
     print_result(["faq/old/v1"], Home(home), dry_run=False, as_json=False, compared=True)
     assert "answerkey compare" not in capsys.readouterr().out
     print_result(["faq/old/v1"], Home(home), dry_run=False, as_json=True)

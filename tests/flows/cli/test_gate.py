@@ -1,15 +1,12 @@
 """`answerkey gate` and `answerkey calibrate` as their users and CI systems start them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from answerkey.tasks.load.load import Source
-from tests.flows.conftest import Cli
 from tests.tasks.comparing_help import LENIENT, answer, release, releases
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import Row, jsonl, query, run
@@ -19,11 +16,11 @@ FIELD = "label.correct"
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """Four releases with 500 right or wrong answers: two alike, one worse, one with failures; and a hostile name."""
     folder = tmp_path_factory.mktemp("gated")
 
-    def scores(wrong: int, failed: int = 0) -> dict[str, float | str | None]:
+    def scores(wrong, failed=0):
         found: dict[str, float | str | None] = {f"q{i:03}": float(i >= wrong) for i in range(500)}
         return found | {f"q{i:03}": "failed" for i in range(400, 400 + failed)}
 
@@ -46,7 +43,7 @@ INSTEAD_OF_WRONG: dict[str, Row | None] = {
 """What stands in the file of a new release in place of an answer that the old one had right."""
 
 
-def answers_of(instead: Row | None, bad: int = BAD) -> list[Row]:
+def answers_of(instead, bad=BAD):
     """The old release's answers, 800 of 1,000 right, with `instead` in place of the first `bad` ones."""
     rows = [
         answer(i, "yes" if i < RIGHT else "no", kind="a" if i < RIGHT else "b", missing_because=None)
@@ -59,7 +56,7 @@ def answers_of(instead: Row | None, bad: int = BAD) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def cheats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cheats(tmp_path_factory):
     """An old release, and new ones that all have the same 49 answers wrong, or hide them."""
     folder = tmp_path_factory.mktemp("cheats")
     rows = [{**row, "release": "old"} for row in answers_of({}, 0)]
@@ -75,7 +72,7 @@ def cheats(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def decided(cli: Cli, home: Path, new: str, *rules: str, margin: float = 0.02) -> tuple[int, dict[str, Any]]:
+def decided(cli, home, new, *rules, margin=0.02):
     """Exit code and JSON of `answerkey gate old NEW` on exact matches."""
     options = [part for rule in rules for part in ("--rule", rule)]
     result = cli(
@@ -108,7 +105,7 @@ def decided(cli: Cli, home: Path, new: str, *rules: str, margin: float = 0.02) -
         ("mover", ""),
     ],
 )
-def test_not_answering_is_no_better_than_answering_wrong(bare_cli: Cli, cheats: Path, new: str, why: str) -> None:
+def test_not_answering_is_no_better_than_answering_wrong(bare_cli, cheats, new, why):
     rules = ("exact_match.match[kind=a] >= -0.03", "level exact_match.match >= 0.79")
     code, found = decided(bare_cli, cheats, new, *rules)
     assert (code, found["outcome"]) == (1, "FAIL")
@@ -121,14 +118,14 @@ def test_not_answering_is_no_better_than_answering_wrong(bare_cli: Cli, cheats: 
 
 
 @pytest.mark.parametrize(("bad", "margin"), [(12, 0.02), (25, 0.01), (25, 0.05)])
-def test_a_few_answers_left_out_are_a_few_answers_wrong(bare_cli: Cli, cheats: Path, bad: int, margin: float) -> None:
+def test_a_few_answers_left_out_are_a_few_answers_wrong(bare_cli, cheats, bad, margin):
     honest, dropper = (decided(bare_cli, cheats, f"{name}{bad}", margin=margin)[1] for name in ("honest", "dropper"))
     assert honest["outcome"] == dropper["outcome"]
     numbers = [{name: found["rules"][0][name] for name in ("value", "low", "high", "n")} for found in (honest, dropper)]
     assert numbers[0] == pytest.approx(numbers[1])
 
 
-def test_changed_references_are_another_data_set(bare_cli: Cli, cheats: Path) -> None:
+def test_changed_references_are_another_data_set(bare_cli, cheats):
     code, found = decided(bare_cli, cheats, "rewriter", "level exact_match.match >= 0.7")
     assert (code, found["outcome"]) == (4, "INCOMPLETE")
     assert [rule["outcome"] for rule in found["rules"]] == ["INCOMPLETE", "PASS", "PASS"]
@@ -147,9 +144,7 @@ def test_changed_references_are_another_data_set(bare_cli: Cli, cheats: Path) ->
         ("thin", 0.02, 4, "INCOMPLETE"),
     ],
 )
-def test_the_exit_code_is_the_verdict(
-    bare_cli: Cli, home: Path, tmp_path: Path, new: str, margin: float, code: int, outcome: str
-) -> None:
+def test_the_exit_code_is_the_verdict(bare_cli, home, tmp_path, new, margin, code, outcome):
     xml = tmp_path / "gate.xml"
     result = bare_cli(
         "gate", "old", new, "--primary", FIELD, "--margin", margin, "--home", home, "--json", "--junit", xml
@@ -164,7 +159,7 @@ def test_the_exit_code_is_the_verdict(
     )
 
 
-def test_a_policy_file_and_the_text(bare_cli: Cli, home: Path, tmp_path: Path) -> None:
+def test_a_policy_file_and_the_text(bare_cli, home, tmp_path):
     file, written = tmp_path / "gate.yaml", tmp_path / "verdict.json"
     file.write_text(f"primary: {FIELD}\nmargin: 0.05\nrules: [level {FIELD} >= 0.8]\n")
     result = bare_cli("gate", "faq/old/v1", "faq/same/v1", "--policy", file, "--home", home, "--output", written)
@@ -177,7 +172,7 @@ def test_a_policy_file_and_the_text(bare_cli: Cli, home: Path, tmp_path: Path) -
     assert json.loads(written.read_text())["outcome"] == "PASS"
 
 
-def test_looks_and_candidates_are_counted_and_kept(bare_cli: Cli, home: Path, tmp_path: Path) -> None:
+def test_looks_and_candidates_are_counted_and_kept(bare_cli, home, tmp_path):
     xml, file = tmp_path / "gate.xml", tmp_path / "gate.yaml"
     options = ("--primary", FIELD, "--margin", 0.05, "--looks", "repeated", "--home", home)
     result = bare_cli("gate", "old", "same", *options, "--json", "--junit", xml)
@@ -199,14 +194,14 @@ def test_looks_and_candidates_are_counted_and_kept(bare_cli: Cli, home: Path, tm
     assert "98.3 % interval" in found[0]["sentence"]
 
 
-def test_a_hostile_name_is_shown_and_does_nothing(bare_cli: Cli, home: Path) -> None:
+def test_a_hostile_name_is_shown_and_does_nothing(bare_cli, home):
     result = bare_cli("gate", "old", "[red]<b>\x1b[2J\u202e", "--primary", FIELD, "--margin", 0.05, "--home", home)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("PASS  [red]<b>�[2J� may ship")
     assert not {"\x1b", "\u202e"} & set(result.stdout)
 
 
-def test_the_self_test_prints_rates_with_their_errors(bare_cli: Cli, home: Path) -> None:
+def test_the_self_test_prints_rates_with_their_errors(bare_cli, home):
     options = ("--primary", FIELD, "--margin", 0, "--home", home, "--self-test")
     result = bare_cli("gate", "old", "worse", *options)
     assert result.returncode == 0, result.stderr
@@ -251,14 +246,14 @@ def test_the_self_test_prints_rates_with_their_errors(bare_cli: Cli, home: Path)
         (["--primary", FIELD, "--margin", "0.02", "--junit", "no/such/folder"], "no/such/folder: cannot be written"),
     ],
 )
-def test_bad_input_is_one_line_and_2(bare_cli: Cli, home: Path, arguments: list[str], line: str) -> None:
+def test_bad_input_is_one_line_and_2(bare_cli, home, arguments, line):
     result = bare_cli("gate", "old", "same", *arguments, "--home", home)
     assert (result.returncode, result.stdout) == (2, "")
     [found] = result.stderr.splitlines()
     assert found.startswith(f"answerkey: {line}")
 
 
-def test_calibrate_prints_and_keeps(bare_cli: Cli, tmp_path: Path) -> None:
+def test_calibrate_prints_and_keeps(bare_cli, tmp_path):
     file = tmp_path / "labels.csv"
     rows = [f"q{i},{'a' if i % 2 else 'b'},{int(i % 3 > 0)},{int(i % 4 > 0)}" for i in range(60)]
     file.write_text("\n".join(["id,release,label,verdict", *rows]))
@@ -277,9 +272,7 @@ def test_calibrate_prints_and_keeps(bare_cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_flow_keeps_a_calibration_and_shows_it(
-    on_server: Callable[..., str], tmp_path: Path, ask: Callable[[str, object], list[dict[str, object]]]
-) -> None:
+def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask):
     home = tmp_path / "home"
     scores = {f"q{i:03}": float(i % 3 > 0) for i in range(90)}
     labels = {f"q{i:03}": i % 4 > 0 for i in range(90)}
@@ -296,7 +289,7 @@ def test_the_flow_keeps_a_calibration_and_shows_it(
     assert [row["release"] for row in json.loads(str(artifact["data"]))] == ["all", "a"]
 
 
-def test_the_verdict_stands_on_top_of_a_page(bare_cli: Cli, tmp_path: Path) -> None:
+def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path):
     home, policy = tmp_path / "home", tmp_path / "gate.yaml"
     n_right = {"old": 50, "new": 20}
     releases(

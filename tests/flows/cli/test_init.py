@@ -1,13 +1,11 @@
 """`answerkey init` as a newcomer uses it: the folder, and the commands that it prints, run one after the other."""
 
 import shlex
-from pathlib import Path
 
 import pytest
 
 from answerkey.metrics_core.judges.rubric import read_rubric
 from tests.conftest import ROOT
-from tests.flows.conftest import Cli
 
 FILES = [
     "README.md", "answers.jsonl", "gate.yaml", "judges/directness.yaml", "museum.csv", "own_metrics.py",
@@ -16,9 +14,7 @@ FILES = [
 
 
 @pytest.mark.slow
-def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(cli, tmp_path, monkeypatch):
     folder = tmp_path / "a trial"
     made = cli("init", folder)
     laid_out = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
@@ -31,7 +27,7 @@ def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(
     assert done[2].stdout.startswith("PASS  aurora-2 may ship in place of aurora-1, every rule holds: ")
 
 
-def test_nothing_is_overwritten(bare_cli: Cli, tmp_path: Path) -> None:
+def test_nothing_is_overwritten(bare_cli, tmp_path):
     (tmp_path / "gate.yaml").write_text("mine", encoding="utf-8")
     refused = bare_cli("init", tmp_path)
     assert (refused.returncode, [path.name for path in tmp_path.iterdir()]) == (2, ["gate.yaml"])
@@ -40,5 +36,5 @@ def test_nothing_is_overwritten(bare_cli: Cli, tmp_path: Path) -> None:
     )
 
 
-def test_its_judge_is_a_rubric() -> None:
+def test_its_judge_is_a_rubric():
     assert read_rubric(str(ROOT / "examples/judges/directness.yaml")).name == "directness"

@@ -1,15 +1,11 @@
 """What the command line says before anything is started: help, and one clear line for bad input."""
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import Cli
 
-
-def refused(result: subprocess.CompletedProcess[str]) -> str:
+def refused(result):
     """The one line of a refusal."""
     assert result.returncode == 2, result
     assert result.stdout == ""
@@ -18,7 +14,7 @@ def refused(result: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def test_help_names_every_command(bare_cli: Cli) -> None:
+def test_help_names_every_command(bare_cli):
     result = bare_cli("--help")
     assert result.returncode == 0
     for name in ("evaluate", "judge", "report", "compare", "diff", "history", "metrics", "doctor"):
@@ -26,14 +22,14 @@ def test_help_names_every_command(bare_cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(("words", "option"), [(["help"], ["--help"]), (["help", "gate"], ["gate", "--help"])])
-def test_help_is_a_command_too(bare_cli: Cli, words: list[str], option: list[str]) -> None:
+def test_help_is_a_command_too(bare_cli, words, option):
     result = bare_cli(*words)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("Usage: answerkey")
     assert result.stdout == bare_cli(*option).stdout
 
 
-def test_an_unknown_argument_exits_with_2(bare_cli: Cli) -> None:
+def test_an_unknown_argument_exits_with_2(bare_cli):
     line = refused(bare_cli("evaluate", "x.csv", "--metrix", "bleu"))
     assert line == "answerkey: --metrix: there is no such option; did you mean --metrics?"
 
@@ -41,11 +37,11 @@ def test_an_unknown_argument_exits_with_2(bare_cli: Cli) -> None:
 NO_FILE = "there is no such file; in its folder there is constraints.txt"
 
 
-def test_a_missing_file_is_named(bare_cli: Cli) -> None:
+def test_a_missing_file_is_named(bare_cli):
     assert refused(bare_cli("evaluate", "nowhere.csv")) == f"answerkey: nowhere.csv: {NO_FILE}"
 
 
-def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> None:
+def test_a_missing_references_file_is_named(bare_cli, answers):
     line = refused(bare_cli("evaluate", answers, "--references", "gone.jsonl"))
     assert line == f"answerkey: gone.jsonl: {NO_FILE}"
 
@@ -72,20 +68,18 @@ def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> Non
         (["--dataset", "a/b"], "--dataset 'a/b': use letters, digits, dots, dashes and underscores"),
     ],
 )
-def test_a_bad_option_is_refused_before_anything_starts(
-    bare_cli: Cli, answers: Path, arguments: list[str], line: str, tmp_path: Path
-) -> None:
+def test_a_bad_option_is_refused_before_anything_starts(bare_cli, answers, arguments, line, tmp_path):
     home = tmp_path / "home"
     assert refused(bare_cli("evaluate", answers, *arguments, "--home", home)) == f"answerkey: {line}"
     assert not (home / "answerkey.duckdb").exists()
 
 
-def test_reports_of_an_empty_home(bare_cli: Cli, tmp_path: Path) -> None:
+def test_reports_of_an_empty_home(bare_cli, tmp_path):
     line = refused(bare_cli("report", "--home", tmp_path))
     assert line == f"answerkey: {tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
 
 
-def test_metrics_lists_all_with_their_fields(bare_cli: Cli) -> None:
+def test_metrics_lists_all_with_their_fields(bare_cli):
     result = bare_cli("metrics", "--json")
     catalogue = {row["metric"]: row for row in json.loads(result.stdout)}
     assert list(catalogue) == [

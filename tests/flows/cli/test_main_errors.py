@@ -26,7 +26,7 @@ from answerkey.flows.cli.main import _outside, main
 from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.warehouse import SNAPSHOT
-from tests.flows.conftest import ROOT, Cli, command
+from tests.flows.conftest import ROOT, command
 from tests.judge_http import http
 from tests.raw_server import RawServer, ok
 from tests.tasks.staging_help import jsonl, run
@@ -41,7 +41,7 @@ NO_DUCKDB = "it is not a DuckDB file, or its beginning is lost"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def whole(tmp_path_factory):
     """A warehouse with reports on two releases."""
     folder = tmp_path_factory.mktemp("whole")
     rows = [
@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def home(tmp_path: Path, whole: bytes) -> Path:
+def home(tmp_path, whole):
     """A home with that warehouse."""
     folder = tmp_path / "home"
     folder.mkdir()
@@ -62,7 +62,7 @@ def home(tmp_path: Path, whole: bytes) -> Path:
     return folder
 
 
-def said(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -> str:
+def said(capsys, code, *arguments):
     """The one line of a command that ends with this code."""
     capsys.readouterr()
     assert main([*map(str, arguments)]) == code
@@ -80,9 +80,7 @@ def said(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -> s
         (["evaluate", "no\x1b[2J.csv"], None),
     ],
 )
-def test_an_error_is_json_where_json_is_asked_for(
-    home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str | None
-) -> None:
+def test_an_error_is_json_where_json_is_asked_for(home, capsys, arguments, message):
     code = main([*arguments, "--home", str(home), "--json"])
     printed = capsys.readouterr()
     error = json.loads(printed.out)["error"]
@@ -94,9 +92,7 @@ def test_an_error_is_json_where_json_is_asked_for(
     assert len(printed.err.splitlines()) == 1
 
 
-def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(home, tmp_path, capsys):
     rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1", "--home", str(home)]
     file = str(tmp_path / "v.json")
     for words, printed in (["--json"], True), (["--output", file], False), (["--json", "--output", file], False):
@@ -104,9 +100,7 @@ def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(
         assert capsys.readouterr().out.startswith('{"error":{"message":"nope: ') == printed
 
 
-def test_earlier_spellings_work_with_a_line_that_says_the_new_one(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_earlier_spellings_work_with_a_line_that_says_the_new_one(home, tmp_path, capsys):
     rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1", "--home", str(home)]
     goes = "the earlier spelling goes with the next version"
     for words, printed in (["--json", "-"], True), (["--json=-"], True), (["--json", str(tmp_path / "v.json")], False):
@@ -122,11 +116,11 @@ def test_earlier_spellings_work_with_a_line_that_says_the_new_one(
     assert said.out == f"{tmp_path}/tables: 1 parquet files, 2 rows\n"
 
 
-def zeroed(content: bytes, start: int, size: int) -> bytes:
+def zeroed(content, start, size):
     return content[:start] + bytes(size) + content[start + size :]
 
 
-def every_second_block_zeroed(content: bytes) -> bytes:
+def every_second_block_zeroed(content):
     for start in range(HEADERS + BLOCK, len(content), 2 * BLOCK):
         content = zeroed(content, start, BLOCK)
     return content
@@ -145,9 +139,7 @@ DAMAGED: list[tuple[str, Callable[[bytes], bytes], str]] = [
 
 
 @pytest.mark.parametrize(("damage", "what"), [one[1:] for one in DAMAGED], ids=[one[0] for one in DAMAGED])
-def test_a_damaged_warehouse_is_called_so_at_once(
-    home: Path, whole: bytes, damage: Callable[[bytes], bytes], what: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_warehouse_is_called_so_at_once(home, whole, damage, what, capsys):
     file = home / "answerkey.duckdb"
     file.write_bytes(damage(whole))
     for asked in (["report"], ["warehouse", "maintain"]):
@@ -161,7 +153,7 @@ def test_a_damaged_warehouse_is_called_so_at_once(
     assert main(["report", "--home", str(home)]) == 0
 
 
-def test_homes_that_cannot_be(tmp_path: Path, answers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_homes_that_cannot_be(tmp_path, answers, capsys):
     file = tmp_path / "file"
     file.write_text("x")
     for asked in (["report"], ["evaluate", answers]):
@@ -189,16 +181,14 @@ WRITTEN_WRONGLY: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "line"), WRITTEN_WRONGLY)
-def test_what_is_written_wrongly_is_named(
-    home: Path, arguments: list[str], line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_written_wrongly_is_named(home, arguments, line, capsys, monkeypatch):
     monkeypatch.chdir(home)
     where = [] if arguments[0] == "evalute" else ["--home", home]
     assert said(capsys, 2, *arguments, *where) == line
     assert not (home / "nowhere").exists()
 
 
-def test_no_page_is_written_where_a_removal_would_not_find_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_page_is_written_where_a_removal_would_not_find_it(home, capsys):
     (home / "pages").mkdir()
     for page in (home / "pages" / "mine.html", home / "pages" / ".." / "pages" / "mine.html"):
         assert said(capsys, 2, "report", "new", "--html", page, "--home", home) == (
@@ -248,13 +238,13 @@ IN_PANDAS = {"type": "pass_through", "pass_through_filter": f"question.str.len()
     ],
 )  # fmt: skip
 def test_a_suite_of_expectations_runs_no_code(
-    tmp_path: Path,
-    answers: Path,
-    condition: dict[str, object],
-    why: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    tmp_path,
+    answers,
+    condition,
+    why,
+    capsys,
+    monkeypatch,
+):
     monkeypatch.chdir(tmp_path)
     kind = "expect_column_value_lengths_to_be_between"
     one = {"type": kind, "kwargs": {"column": "question", "min_value": 1, **condition}}
@@ -276,9 +266,7 @@ def test_a_suite_of_expectations_runs_no_code(
         ),
     ],
 )
-def test_no_part_of_a_json_schema_is_fetched(
-    tmp_path: Path, schema: dict[str, object], leads: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_part_of_a_json_schema_is_fetched(tmp_path, schema, leads, capsys):
     kind = "expect_column_values_to_match_json_schema"
     data = jsonl(tmp_path / "a.jsonl", [{"id": 1, "answer": '{"a": 1}', "reference": "x"}])
     with RawServer(ok({})) as server:
@@ -293,7 +281,7 @@ def test_no_part_of_a_json_schema_is_fetched(
         assert server.requests == []
 
 
-def test_names_from_data_send_no_control_sequences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_from_data_send_no_control_sequences(tmp_path, capsys):
     file = tmp_path / "answers.csv"
     file.write_text("id,question\x1b[2J,\u202eanswre\n1,a,b\n")
     line = said(capsys, 2, "evaluate", file, "--home", tmp_path / "home")
@@ -302,19 +290,19 @@ def test_names_from_data_send_no_control_sequences(tmp_path: Path, capsys: pytes
     assert PrintableLines("%(message)s").format(record) == "read as�]0;x�\n  one می\u200cشود"
 
 
-def test_a_field_that_reports_merely_lack_is_incomplete(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_field_that_reports_merely_lack_is_incomplete(home, capsys):
     arguments = ["gate", "old", "new", "--primary", "rouge_l.f1", "--margin", ".1", "--home", str(home)]
     assert main(arguments) in (0, 1, 3)
     assert main([*arguments[:4], "token_overlap.f1", *arguments[5:]]) == 4
 
 
-def test_a_terminal_that_knows_ascii_alone(bare_cli: Cli, home: Path) -> None:
+def test_a_terminal_that_knows_ascii_alone(bare_cli, home):
     found = bare_cli("report", "--home", home, PYTHONIOENCODING="ascii")
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout.isascii() and "exact_match" in found.stdout
 
 
-def test_a_server_that_is_down(bare_cli: Cli, home: Path, answers: Path) -> None:
+def test_a_server_that_is_down(bare_cli, home, answers):
     found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home,
                      PREFECT_API_URL="http://name:secret@127.0.0.1:9/api")  # fmt: skip
     assert found.returncode == 1
@@ -327,9 +315,7 @@ def test_a_server_that_is_down(bare_cli: Cli, home: Path, answers: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", ["", "http://127.0.0.1:9/api"])
-def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(
-    profile: str, tmp_path: Path, answers: Path
-) -> None:
+def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(profile, tmp_path, answers):
     """`.env` stands in somebody's data folder; the user has a profile that names a server, or none."""
     (tmp_path / "prefect").mkdir()
     named = f'active = "own"\n[profiles.own]\nPREFECT_API_URL = "{profile}"\n' if profile else ""
@@ -402,7 +388,7 @@ class BusyServer:
                 _pipe(server, client)
 
 
-def _pipe(source: socket.socket, to: socket.socket) -> None:
+def _pipe(source, to):
     with suppress(OSError):
         while piece := source.recv(65_536):
             to.sendall(piece)
@@ -410,7 +396,7 @@ def _pipe(source: socket.socket, to: socket.socket) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli: Cli, server: str, home: Path, answers: Path) -> None:
+def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli, server, home, answers):
     with BusyServer(server, lambda line, before: line in before) as busy:
         found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page",
                          PREFECT_API_URL=busy.url)  # fmt: skip
@@ -421,7 +407,7 @@ def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli: Cli, server: st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("busy_from", ["GET /api/admin/version", "POST /api/artifacts/"])
-def test_a_server_that_is_busy_for_good(bare_cli: Cli, server: str, home: Path, answers: Path, busy_from: str) -> None:
+def test_a_server_that_is_busy_for_good(bare_cli, server, home, answers, busy_from):
     with BusyServer(server, lambda line, before: busy_from not in (line, *before)) as busy:
         found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page",
                          PREFECT_API_URL=busy.url, PREFECT_CLIENT_MAX_RETRIES="2")  # fmt: skip
@@ -436,7 +422,7 @@ def test_a_server_that_is_busy_for_good(bare_cli: Cli, server: str, home: Path, 
     assert asked[:3] == [False] * 3 and not any(asked)
 
 
-def test_a_full_disk_and_a_folder_that_nobody_may_write() -> None:
+def test_a_full_disk_and_a_folder_that_nobody_may_write():
     full = "the disk is full; free some space and run the same command again: what was scored is kept"
     for error in (
         OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x"),
@@ -457,10 +443,10 @@ def test_a_full_disk_and_a_folder_that_nobody_may_write() -> None:
     assert _outside(ValueError("a mistake of ours")) == ""
 
 
-def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli: Cli, home: Path, answers: Path) -> None:
+def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli, home, answers):
     arguments = ("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page")
 
-    def limit() -> None:
+    def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
     found = subprocess.run(
@@ -476,7 +462,7 @@ def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli: Cli, hom
     assert again.returncode == 0, again.stderr
 
 
-def test_data_docs_that_cannot_be_written_are_one_line(bare_cli: Cli, answers: Path, tmp_path: Path) -> None:
+def test_data_docs_that_cannot_be_written_are_one_line(bare_cli, answers, tmp_path):
     there = tmp_path / "home" / "pages" / "_data-docs" / "validations"
     there.parent.mkdir(parents=True)
     there.write_text("a file where the pages should be")
@@ -490,7 +476,7 @@ def test_data_docs_that_cannot_be_written_are_one_line(bare_cli: Cli, answers: P
 
 
 @pytest.fixture
-def unprivileged() -> list[str]:
+def unprivileged():
     """What stands before a command, so that the permissions of files hold for it even if root runs the tests."""
     if os.geteuid():
         return []
@@ -500,13 +486,13 @@ def unprivileged() -> list[str]:
     return prefix
 
 
-def _without_privileges(prefix: list[str], *arguments: object) -> subprocess.CompletedProcess[str]:
+def _without_privileges(prefix, *arguments):
     return subprocess.run(
         [*prefix, *command(*arguments)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=120
     )
 
 
-def test_a_file_that_may_not_be_read(answers: Path, home: Path, unprivileged: list[str]) -> None:
+def test_a_file_that_may_not_be_read(answers, home, unprivileged):
     answers.chmod(0)
     found = _without_privileges(unprivileged, "evaluate", answers, "--home", home)
     assert (found.returncode, found.stderr) == (
@@ -515,9 +501,7 @@ def test_a_file_that_may_not_be_read(answers: Path, home: Path, unprivileged: li
 
 
 @pytest.mark.slow
-def test_a_home_that_may_only_be_read_is_reported_on(
-    bare_cli: Cli, answers: Path, tmp_path: Path, unprivileged: list[str]
-) -> None:
+def test_a_home_that_may_only_be_read_is_reported_on(bare_cli, answers, tmp_path, unprivileged):
     home = tmp_path / "theirs"
     made = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page")
     assert made.returncode == 0, made.stderr
@@ -539,9 +523,7 @@ def test_a_home_that_may_only_be_read_is_reported_on(
 
 
 @pytest.mark.parametrize("command", ["serve", "deploy"])
-def test_only_what_is_deployed_can_be_reset(
-    command: str, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_is_deployed_can_be_reset(command, home, capsys, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     line = said(capsys, 2, command, "--reset", "compare", "--reset", "evaluate-nwe", "--home", home)
     assert line.startswith(
@@ -575,7 +557,7 @@ sys.exit(main(sys.argv[2:]))
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("answerkey.flows.evaluate_release", "duckdb")),
     ],
 )
-def test_a_command_that_is_stopped_while_it_imports_says_so(module: str, answers: Path, tmp_path: Path) -> None:
+def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path):
     words = ("evaluate", answers, "--metrics", "contains", "--no-page", "--home", tmp_path / "home")
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, module, *words], check=False, capture_output=True, text=True, timeout=240

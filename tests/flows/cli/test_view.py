@@ -5,18 +5,16 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from answerkey.tasks.publish.site import Site
 from tests.cluster_servers import dies_with_its_parent
-from tests.flows.conftest import Cli
 from tests.tasks.publish.site_help import made_home
 
 
 @pytest.mark.slow
-def test_the_files_are_what_is_served_until_a_signal(bare_cli: Cli, tmp_path: Path) -> None:
+def test_the_files_are_what_is_served_until_a_signal(bare_cli, tmp_path):
     home = made_home(tmp_path)
     done = bare_cli("view", "--to", tmp_path / "site", "--home", home)
     assert (done.returncode, done.stderr) == (0, "")
@@ -36,7 +34,7 @@ def test_the_files_are_what_is_served_until_a_signal(bare_cli: Cli, tmp_path: Pa
         assert (process.stdout.read(), process.wait(100)) == ("stopped\n", 0)
 
 
-def test_no_home_and_a_folder_that_will_not_do_are_one_line(bare_cli: Cli, tmp_path: Path) -> None:
+def test_no_home_and_a_folder_that_will_not_do_are_one_line(bare_cli, tmp_path):
     none = bare_cli("view", "--home", tmp_path / "none")
     assert (none.returncode, none.stdout) == (2, "")
     assert none.stderr == (
@@ -54,7 +52,7 @@ def test_no_home_and_a_folder_that_will_not_do_are_one_line(bare_cli: Cli, tmp_p
 
 
 @pytest.mark.slow
-def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli: Cli, tmp_path: Path) -> None:
+def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp_path):
     home, site = made_home(tmp_path), tmp_path / "site"
     site.mkdir()
     outside = tmp_path / "kept.html"

@@ -1,16 +1,14 @@
 """`answerkey warehouse`: what it says, and what it refuses."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.conftest import Cli
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path):
     home = Home.parse(tmp_path / "home")
     with home.warehouse.writing() as connection:
         connection.execute("INSERT INTO datasets SELECT 'data', range::VARCHAR, now(), 1, NULL FROM range(3)")
@@ -19,7 +17,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def test_a_home_is_moved_and_nothing_is_moved_onto_it(bare_cli: Cli, home: Home, tmp_path: Path) -> None:
+def test_a_home_is_moved_and_nothing_is_moved_onto_it(bare_cli, home, tmp_path):
     done = bare_cli("warehouse", "move", home, tmp_path / "new", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
@@ -36,7 +34,7 @@ def test_a_home_is_moved_and_nothing_is_moved_onto_it(bare_cli: Cli, home: Home,
     assert "a home in a bucket needs a catalog" in bucket.stderr
 
 
-def test_a_file_is_maintained(bare_cli: Cli, home: Home, tmp_path: Path) -> None:
+def test_a_file_is_maintained(bare_cli, home, tmp_path):
     done = bare_cli("warehouse", "maintain", "--home", home)
     assert done.returncode == 0, done.stderr
     assert "0 files merged, 0 old states given up, 0 files removed" in done.stdout
@@ -48,7 +46,7 @@ def test_a_file_is_maintained(bare_cli: Cli, home: Home, tmp_path: Path) -> None
     )  # fmt: skip
 
 
-def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli: Cli, home: Home, tmp_path: Path) -> None:
+def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli, home, tmp_path):
     clean = bare_cli("warehouse", "verify", "--home", home)
     assert (clean.returncode, clean.stderr) == (1, "")
     assert clean.stdout.splitlines() == [
