@@ -177,8 +177,10 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         )  # fmt: skip
 
         tell(Advance("report"))
-        cut = write_commit(runner, home, run.id, loaded, validated.accepted, parts, folder)
-        committed = steps.commit(home, run.id, source.answers, loaded, validated.accepted, parts, cut, wait_for=[plan])
+        written = write_commit(runner, home, run.id, loaded, validated.accepted, parts, folder)
+        committed = steps.commit(
+            home, run.id, source.answers, loaded, validated.accepted, parts, written, wait_for=[plan]
+        )
         run.rename(_name_of(committed))
         made = manifest(run.id, asked.parameters, loaded, validated, plan, judge, run.access)
         made["command"] = command_line(made["parameters"])

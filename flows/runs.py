@@ -107,7 +107,9 @@ class Run:
         return Access(ledger=self.home.ledger, run=self.id)
 
     @contextmanager
-    def recorded(self, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool) -> Iterator[None]:
+    def recorded(
+        self, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool = False
+    ) -> Iterator[None]:
         """Around the work of the run: the row in `runs` that says when it started and how it ended."""
         made(self.home.local)
         # By its lock `forget`, and housekeeping without a server, know that it works: before its row says so.

@@ -112,7 +112,7 @@ import json
 from prefect.utilities.callables import parameter_schema
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Judging, Limits, Scoring
-from answerkey.flows.rerunning import Rerunning, again
+from answerkey.flows.rerun_report import Rerunning, again
 from answerkey.flows.command_line import command_line
 
 judging = Judging(judges=["openai/a"], tone="stern")
@@ -150,7 +150,7 @@ import json
 from prefect.utilities.callables import parameter_schema
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Judging, Limits, Scoring
-from answerkey.flows.rerunning import Rerunning, again
+from answerkey.flows.rerun_report import Rerunning, again
 from answerkey.flows.command_line import command_line
 
 forms = {"scoring": Scoring(metrics=["contains", "bleu"], edges=3), "judging": Judging(), "limits": Limits()}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from answerkey.flows.cli.main import main
 from tests.cluster_servers import dies_with_its_parent
 from tests.dask_servers import DaskCluster
 
@@ -181,6 +182,23 @@ def cli(request, bare_cli):
         return bare_cli(*arguments, *bare, **on, **changes)
 
     return run
+
+
+@pytest.fixture
+def refusal(capsys, monkeypatch):
+    """What a command says, in one line on standard error, that ends with an exit code other than 0."""
+    for name in ("ANSWERKEY_JUDGE_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def line(*arguments, code=2):
+        capsys.readouterr()
+        assert main([*map(str, arguments)]) == code
+        printed = capsys.readouterr()
+        [said] = printed.err.splitlines()
+        assert (printed.out, said.startswith("answerkey: ")) == ("", True), printed
+        return said.removeprefix("answerkey: ")
+
+    return line
 
 
 @pytest.fixture

@@ -231,21 +231,6 @@ def test_a_shard_of_a_lake_holds_no_path_and_no_key(lake, tmp_path, monkeypatch,
             assert marker.encode() not in pickled, (kind, marker)
 
 
-@pytest.mark.parametrize("words", [("evaluate", "FILE"), ("doctor",)])
-def test_a_runner_that_is_not_there_is_one_line(bare_cli, tmp_path, words):
-    file = jsonl(tmp_path / "faq.jsonl", rows(2))
-    given = [file if word == "FILE" else word for word in words]
-    malformed = bare_cli(*given, "--home", tmp_path / "home", "--runner", "spark://somewhere:7077")
-    assert (malformed.returncode, malformed.stderr) == (
-        2,
-        "answerkey: --runner: write local, or dask://HOST:PORT of a Dask scheduler\n",
-    )
-    refused = bare_cli(*given, "--home", tmp_path / "home", "--runner", "dask://127.0.0.1:9")
-    assert refused.returncode == (2 if words[0] == "evaluate" else 1)
-    said = refused.stderr if words[0] == "evaluate" else refused.stdout
-    assert "dask://127.0.0.1:9 does not answer as a Dask scheduler ([Errno 111] Connection refused)" in said
-
-
 def test_without_the_extra_the_remedy_is_one_line(bare_cli, tmp_path):
     missing = tmp_path / "site" / "distributed"
     missing.mkdir(parents=True)

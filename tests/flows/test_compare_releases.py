@@ -137,29 +137,6 @@ def test_history_is_drawn(bare_cli, home):
     assert drift["sentence"].endswith("The reports before it are about several releases: old, new, same.")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("compare", "old", "gone"), "gone: no such report or release in "),
-        (("compare", "old", "old"), "d/old/v2: a report cannot be compared with itself"),
-        (("compare", "old", "new", "--fields", "f"), "f: these reports have label.correct, exact_match.match, cont"),
-        (("compare", "old", "new", "--level", "2"), "--level 2.0: must be less than 1"),
-        (("compare", "old", "new", "--samples", "-1"), "--samples -1: give a count"),
-        (("report", "--samples", "-1"), "--samples -1: give a count"),
-        (("report", "new", "--samples", "1", "--baseline", "old"), "--samples: not with --html, whose page has all"),
-        (("report", "--list", "--samples", "1"), "--samples: not with --html, whose page has all"),
-        (("report", "new", "--html", "no/folder.html"), "--html no/folder.html: there is no folder no"),
-        (("diff", "new", "new"), "d/new/v1: a report cannot be compared with itself"),
-        (("history", "label"), "label: the reports in "),
-    ],
-)
-def test_bad_input_is_one_line(bare_cli, home, arguments, line):
-    result = bare_cli(*arguments, "--home", home)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"answerkey: {line}")
-    assert len(result.stderr.splitlines()) == 1
-
-
 def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask):
     home = tmp_path / "home"
     rows = [answer(i, "yes" if i < right else "no") | {"release": name} for name, right in (("a", 9), ("b", 3))
@@ -224,6 +201,10 @@ def test_commands_run_flows_where_there_is_a_server(cli, home, ask):
     assert keys["gate same against d/old/v1"] == compared | {"verdict-d-old-d-same"}
     # The commands draw no page.
     assert not (home / "pages/d/same-v1-against-old-v1.html").exists()
+    of_flows = "SELECT flow, dataset, status, parameters -> '$.comparing.new' FROM runs WHERE run_id = ?"
+    [compared] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["compare same with d/old/v1"]}}})
+    assert query(home, of_flows, [compared["id"]]) == [("compare-releases", "d", "complete", '"same"')]
+    assert query(home, "SELECT DISTINCT status FROM runs WHERE flow = 'gate-releases'") == [("complete",)]
 
 
 def test_one_field_per_metric_is_shown_and_candidates_share_their_family(tmp_path, capsys):

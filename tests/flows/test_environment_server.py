@@ -42,6 +42,11 @@ def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(ser
     done = bare_cli("register-release", "new", "--dataset", "faq", "--answers", rows, "--home", served_home)
     assert done.returncode == 0, done.stderr
     assert "evaluate it with" not in done.stdout
+    with Home(served_home).warehouse.reading() as warehouse:
+        [(run, flow, status)] = warehouse.execute("SELECT run_id, flow, status FROM runs").fetchall()
+    [found] = ask("flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    assert (flow, status, found["name"]) == ("register-release", "complete", "register new on faq")
+    assert found["state"]["message"].startswith("faq/new is registered as ")
     wanted = {"event": {"name": ["answerkey.release.registered"]}, "order": "DESC"}
 
     def announced():

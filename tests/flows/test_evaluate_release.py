@@ -61,9 +61,6 @@ def test_two_releases_in_one_file(cli, answers, tmp_path, ask):
     cells = [line.split() for line in shown[start + 4 : start + 8]]
     assert cells == [["topic=colour", "0.000", "1.000", "1"], ["topic=geo", "1.000", "0.000", "1"],
                      ["topic=name", "0.000", "0.000", "1"], ["topic=number", "0.000", "1.000", "1"]]  # fmt: skip
-    unknown = cli("report", "--home", home, "--by", "nothing")
-    assert unknown.returncode == 2
-    assert unknown.stderr.startswith("answerkey: --by nothing: these reports have answer_correctness.rouge_l_precision")
 
 
 def _shown_in_the_ui(ask, home):

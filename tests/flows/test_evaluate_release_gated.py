@@ -8,7 +8,6 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.gate import policy_for
-from tests.flows.conftest import ROOT
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query
 
@@ -132,23 +131,6 @@ def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path):
     found = query(home, "SELECT new_report, n_candidates, p_adjusted FROM comparisons ORDER BY new_report")
     assert found == [("kept/new/v1", 2, pytest.approx(4 / 2**30)), ("kept/newer/v1", 2, pytest.approx(4 / 2**10))]
     assert not (home / "pages").exists()
-
-
-def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(bare_cli, file, tmp_path):
-    policy = tmp_path / "gate.yaml"
-    policy.write_text("primary: exact_match.match\n")
-    for options, line in (
-        (("--policy", policy), "--policy: a gate needs a release to compare with; name one with --baseline"),
-        (
-            ("--policy", policy, "--baseline", "gated-a"),
-            f"{policy}:1: margin: missing; write the loss of exact_match.match",
-        ),
-        (("--policy", "gone.yaml", "--baseline", "gated-a"), f"{ROOT}/gone.yaml: No such file or directory"),
-    ):
-        result = bare_cli("evaluate", file, "--metrics", "exact_match", "--home", tmp_path / "home", *options)
-        assert (result.returncode, result.stdout) == (2, "")
-        assert result.stderr.splitlines()[-1].startswith(f"answerkey: {line}")
-    assert not (tmp_path / "home/answerkey.duckdb").exists()
 
 
 def test_a_policy_of_the_form_is_checked_before_anything_is_loaded():

@@ -13,8 +13,7 @@ from prefect.states import AwaitingRetry, Running
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.generate_answers import generate_answers
-from answerkey.flows.generating import Afterwards, Generating, Questions
-from answerkey.flows.parameters import Data, Judging, Scoring
+from answerkey.flows.parameters import Afterwards, Data, Generating, Judging, Questions, Scoring
 from tests.flows.deployed_help import Deployed, Engine, until
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query

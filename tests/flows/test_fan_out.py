@@ -80,13 +80,13 @@ def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(tmp_path
     assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
     [(run_id,)] = query(tmp_path / "shards", "SELECT run_id FROM runs")
     edges = Deployed(server, tmp_path).edges(str(run_id))
-    loads = {after for before, after in edges if before in ("cut references", "cut a source") and "load" in after}
+    loads = {after for before, after in edges if before in ("split references", "split answers") and "load" in after}
     assert len(loads) == 6
-    of_answers = {after for before, after in edges if before == "cut a source" and after in loads}
+    of_answers = {after for before, after in edges if before == "split answers" and after in loads}
     assert len(of_answers) == 2
-    assert {(one, to) for one in of_answers for to in ("gather", "gather measures")} <= edges
-    assert {(one, "cut a source") for one in loads - of_answers} <= edges
-    assert {("gather", "validate"), ("gather measures", "validate"), ("validate", "plan")} <= edges
+    assert {(one, to) for one in of_answers for to in ("merge shards", "merge measures")} <= edges
+    assert {(one, "split answers") for one in loads - of_answers} <= edges
+    assert {("merge shards", "validate"), ("merge measures", "validate"), ("validate", "plan")} <= edges
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from answerkey.flows.forms import (
     TYPE,
     USUAL,
     Form,
+    ReleaseChoice,
     as_shown,
     names_of,
     with_defaults,
@@ -39,7 +40,7 @@ class Serving(Cooking):
 _SERVING = Serving()
 
 
-def cook(cooking, home="here", serving=_SERVING, note=""):
+def cook(cooking: Cooking, home: str = "here", serving: Serving = _SERVING, note: str = ""):
     """Cook.
 
     Args:
@@ -122,7 +123,7 @@ class Ordering(Form):
     year: int = Field(0, title="Year", description="Of which year.")
 
 
-def order(ordering, cheese=""): ...
+def order(ordering: Ordering, cheese: ReleaseChoice = ""): ...
 
 
 def test_a_field_for_a_name_offers_those_that_are_known_and_takes_any_other():

@@ -104,35 +104,6 @@ def _shown_and_no_key(home, ask, done):
     assert [path for path in files if b"canary" in path.read_bytes()] == []
 
 
-NOBODY = ("--model", "openai/x@http://127.0.0.1:9/v1")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((*NOBODY, "--template", "{topic}: {question}"), "template: FILE has no column 'topic' with a text; there are "
-         "question, id, lang"),
-        ((*NOBODY, "--template", "{question"), "template: { near '{question' names no column; write {question}, and {{ "
-         "or }} for a brace"),
-        (("--model", KEY), "--model: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance "
-         "openai/gpt-4o-mini"),
-        ((*NOBODY, "--key-from", KEY), "--key-from: say where the key is (env:NAME, secret:BLOCK or variable:NAME); "
-         "never give the key itself"),
-        ((*NOBODY, "--temperature", "-1"), "--temperature -1.0: must be greater than or equal to 0"),
-        ((*NOBODY, "--max-cost", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot be "
-         "limited; name the price (price), or limit the calls instead (max_calls)"),
-        ((*NOBODY, "--max-cost-total", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost "
-         "cannot be limited; name the price (price), or limit the calls instead (max_calls)"),
-    ],
-    ids=["column", "brace", "model", "key", "temperature", "price", "month"],
-)  # fmt: skip
-def test_what_is_wrong_is_said_in_one_line_before_anything_starts(arguments, message, bare_cli, questions, tmp_path):
-    home = tmp_path / "home"
-    done = bare_cli("generate", "--dataset", questions, "--release", "r", *arguments, "--home", home)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.replace(str(questions), "FILE") == f"answerkey: {message}\n"
-
-
 def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_path):
     home = tmp_path / "home"
     asked = (

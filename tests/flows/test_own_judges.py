@@ -116,13 +116,6 @@ def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about
     assert result.returncode == 4, result.stdout + result.stderr
 
 
-def test_a_preference_needs_a_baseline_with_answers_in_the_run(cli, tmp_path):
-    asked = ("--metrics", "preference", "--judge", "openai/m@http://127.0.0.1:9/v1", "--home", tmp_path / "home")
-    file = answers(tmp_path)
-    without = cli("evaluate", file, *asked)
-    assert (without.returncode, "preference: it compares with the answers of a baseline" in without.stderr) == (2, True)
-
-
 def learning_brain(body):
     """Takes "fool" for polite until an example says otherwise."""
     system = body["messages"][0]["content"]
@@ -174,15 +167,6 @@ def test_a_rubric_learns_examples_from_labels(
     assert "it agrees with people on 75.0% without the new examples and on 100.0% with them" in words.stdout
     assert "version: 2" in better.read_text()
     assert "fool" in better.read_text()
-    without = bare_cli("calibrate", "manners.polite", "--learn", "2", "--home", home)
-    assert (without.returncode, "--learn N: how many examples" in without.stderr) == (2, True)
-    for refused, message in (
-        (("--learn", "51", "--rubric", rubric), "how many examples to choose, 1 to 50, for the rubric"),
-        (("--learn", "2", "--rubric", rubric, "--out", tmp_path / "none" / "b.yaml"), "its folder is missing"),
-        (("--judge", "openai/m"), "--judge and --dry-run go with --learn"),
-    ):
-        found = bare_cli("calibrate", "manners.polite", *refused, "--home", home)
-        assert (found.returncode, message in found.stderr) == (2, True), found.stderr
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 
 from answerkey.flows.parameters import Judging, Limits, Scoring
-from answerkey.flows.rerunning import Rerunning, again
+from answerkey.flows.rerun_report import Rerunning, again
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.validation import InvalidValue
 

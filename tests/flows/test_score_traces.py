@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from answerkey.flows.tracing import Tracing, jobs
+from answerkey.flows.score_traces import Tracing, jobs, window_of
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.warehouse.home import Home
@@ -155,17 +155,6 @@ def test_a_rule_that_is_switched_off_needs_no_key(rules, tmp_path):
     ]  # fmt: skip
 
 
-def test_a_rule_that_is_wrong_ends_the_command_before_a_server_is_needed(bare_cli, rules, tmp_path):
-    text = (rules / "all.yaml").read_text()
-    (rules / "all.yaml").write_text(text.replace("metric: bleu", "metric: blue"))
-    done = bare_cli("score-traces", rules, "--home", tmp_path / "home")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(
-        rf"answerkey: {rules}/all\.yaml:\d+: metric: metric 'blue' is not known: did you mean bleu\?\n", done.stderr
-    )
-    assert not (tmp_path / "home" / "answerkey.duckdb").exists()
-
-
 def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(bare_cli, rules, tmp_path):
     text = (rules / "all.yaml").read_text()
     slow = "len(range(100_000_000)) = 0"
@@ -189,29 +178,16 @@ def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(bare_cli,
 def test_parameters_that_cannot_be_used(rules, tmp_path, form, said):
     given = Tracing(rules=[str(rules)], **form)
     with pytest.raises(UserError) as error:
-        given.window()
+        window_of(given)
         jobs(given, Home(tmp_path / "home"), "run")
     assert said in str(error.value)
 
 
 def test_the_days_of_a_backfill_are_those_of_utc():
-    window = Tracing(since="2026-11-01", until="2026-11-02T01:30+01:00").window()
+    window = window_of(Tracing(since="2026-11-01", until="2026-11-02T01:30+01:00"))
     assert window.since == datetime(2026, 11, 1, tzinfo=UTC)
     assert window.until == datetime(2026, 11, 2, 0, 30, tzinfo=UTC)
-    assert window.backfill and not Tracing().window().backfill
-
-
-def test_an_invalid_day_is_reported_with_its_option(bare_cli, rules):
-    done = bare_cli("score-traces", rules, "--since", "yesterday")
-    assert done.returncode == 2
-    assert done.stderr.startswith("answerkey: --since yesterday: String should match pattern")
-
-
-def test_history_wants_a_field_or_a_rule(bare_cli, tmp_path):
-    done = bare_cli("history", "--home", tmp_path)
-    assert (done.returncode, done.stderr) == (
-        2, "answerkey: history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule\n",
-    )  # fmt: skip
+    assert window.backfill and not window_of(Tracing()).backfill
 
 
 def test_the_form_says_what_each_field_is():

@@ -213,15 +213,6 @@ def test_labels_that_were_picked_are_found_out(bare_cli, tmp_path):
     assert "are not like the others" not in json.dumps(decided(bare_cli, tmp_path / "drawn", policy=policy))
 
 
-def test_a_key_that_stands_in_a_policy_twice_is_refused(bare_cli, tmp_path):
-    policy = tmp_path / "gate.yaml"
-    policy.write_text(f"primary: {MATCH}\nmargin: 0.02\nmargin: 0.5\n", encoding="utf-8")
-    done = bare_cli("gate", "old", "new", "--policy", str(policy), "--home", str(tmp_path))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"answerkey: {policy}")
-    assert "margin" in done.stderr
-
-
 @pytest.mark.slow
 def test_answers_that_name_the_reference_among_others_are_named(bare_cli, tmp_path):
     rows = {

@@ -13,7 +13,6 @@ QUESTION = "Who wrote it, and when?"
 REFERENCE = "Ada Brown wrote it. It came out in 1851."
 ANSWER = "Ada Brown did. It was in 1852. It is long."
 KEY = "sk-canary-0123456789"
-NOWHERE = "http://127.0.0.1:9/v1"
 
 
 def brain(body):
@@ -174,68 +173,6 @@ def test_an_empty_answer_and_no_reference_need_no_judge(trial, server):
     assert server.n_requests == 0
 
 
-def refused(result):
-    assert (result.returncode, result.stdout) == (2, ""), result
-    [line] = result.stderr.splitlines()
-    assert KEY not in line
-    return line.removeprefix("answerkey: ")
-
-
-PLACES = "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself"
-REFUSALS = [
-    (["--judge", "nobody/x"], "judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "),
-    (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
-    (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
-    (["--judge", "offline,openai/x"], "the offline judge cannot be part of a jury; name only the others"),
-    (["--judge", "openai/x", "--cascade", "0.5"], "--cascade 0.5: must be less than 0.5"),
-    (["--judge", KEY], "--judge: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, "),
-    (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
-    (["--judge", "openai/x", "--judge-key-from", "env:NO_KEY"], "the judge's key is not in env:NO_KEY: export NO_KEY"),
-    (
-        ["--judge", "openai/x", "--judge-key-from", "secret:k"],
-        "the judge's key is not in secret:k: there is no Prefect ",
-    ),
-    (["--judge", "openai/x", "--judge-base", f"http://u:{KEY}@h/v1"], "--judge-base: write the address of a server, "),
-    (["--judge", "openai/x", "--jury", "best"], "--jury best: choose from majority, unanimous, mean"),
-    (["--judge", "openai/x", "--repeats", "0"], "--repeats 0: must be greater than or equal to 1"),
-]
-OF_RUNS = [
-    (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
-    (["--cascade", "0.02", "--metrics", "bleu"], "--cascade: none of the metrics needs a judge; add meaning_match or "),
-    (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
-    (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
-    (["--judge", "openai/x", "--max-calls", "-1"], "--max-calls -1: must be greater than or equal to 0"),
-    (["--judge", f"openai/x@{NOWHERE}", "--max-cost", "1"], "judge openai/x@127.0.0.1:9/v1: its price is not known"),
-    (
-        ["--judge", "openai/x", "--metrics", "contains"],
-        "--judge: none of the metrics needs a judge; add meaning_match ",
-    ),
-    (
-        ["--dry-run", "--metrics", "bleu"],
-        "--dry-run: none of the metrics needs a judge; add meaning_match or ground_truth_similarity",
-    ),
-    (["--min-coverage", "1.5"], "--min-coverage 1.5: must be less than or equal to 1"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "line"), REFUSALS)
-def test_a_trial_that_cannot_be(bare_cli, tmp_path, arguments, line):
-    home = tmp_path / "home"
-    assert refused(bare_cli("judge", QUESTION, REFERENCE, ANSWER, *arguments, "--home", home)).startswith(line)
-
-
-def test_a_metric_that_asks_no_judge(bare_cli):
-    line = refused(bare_cli("judge", QUESTION, REFERENCE, ANSWER, "--metric", "bleu"))
-    assert line == "--metric bleu: choose from meaning_match, ground_truth_similarity"
-
-
-@pytest.mark.parametrize(("arguments", "line"), OF_RUNS)
-def test_a_run_that_cannot_be_is_refused_before_a_server_starts(bare_cli, answers, tmp_path, arguments, line):
-    home = tmp_path / "home"
-    assert refused(bare_cli("evaluate", answers, *arguments, "--home", home)).startswith(line)
-    assert not (home / "answerkey.duckdb").exists()
-
-
 def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path):
     with JudgeServer(lambda body: json.dumps({"reason": data_of(body)["context"][0], "verdict": "no"})) as running:
         asked = ("--judge", f"openai/m@{running.url}", "--home", tmp_path / "home")
@@ -245,10 +182,5 @@ def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path):
     assert [line.rstrip() for line in result.stdout.splitlines()[:3]] == [
         "faithfulness  faithful 0", "  verdict    no", "  reason     It was.",
     ]  # fmt: skip
-    bad = tmp_path / "bad.yaml"
-    bad.write_text("name: x\ninputs: [answer]\nscale: yes/no\ncriterium: Fine.\n")
-    wrong = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", bad, "--home", tmp_path / "home")
-    assert wrong.returncode == 2
-    assert f"{bad}:4: criterium: a rubric has no such key; did you mean criterion?" in wrong.stderr
     offline = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "refusal", "--home", tmp_path / "home")
     assert (offline.returncode, "the offline judge cannot judge this" in offline.stderr) == (2, True)

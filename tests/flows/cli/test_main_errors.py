@@ -169,34 +169,6 @@ def test_homes_that_cannot_be(tmp_path, answers, capsys):
     assert not named.parent.exists()
 
 
-WRITTEN_WRONGLY: list[tuple[list[str], str]] = [
-    (["evalute"], "evalute: there is no such command; did you mean evaluate?"),
-    (["compare", "old", "new", "--level", "95"], "--level 95.0: must be less than 1; 95 % is 0.95"),
-    (
-        ["gate", "old", "new", "--primary", "exact.match", "--margin", ".1"],
-        "exact.match: neither report has such a field; did you mean exact_match.match?",
-    ),
-    (["report", "--html", "nowhere/x.html"], "--html nowhere/x.html: there is no folder nowhere"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "line"), WRITTEN_WRONGLY)
-def test_what_is_written_wrongly_is_named(home, arguments, line, capsys, monkeypatch):
-    monkeypatch.chdir(home)
-    where = [] if arguments[0] == "evalute" else ["--home", home]
-    assert said(capsys, 2, *arguments, *where) == line
-    assert not (home / "nowhere").exists()
-
-
-def test_no_page_is_written_where_a_removal_would_not_find_it(home, capsys):
-    (home / "pages").mkdir()
-    for page in (home / "pages" / "mine.html", home / "pages" / ".." / "pages" / "mine.html"):
-        assert said(capsys, 2, "report", "new", "--html", page, "--home", home) == (
-            f"--html {page}: answerkey writes and removes the pages in {home}/pages; name another folder"
-        )
-    assert list((home / "pages").iterdir()) == []
-
-
 CODE = "@pd.io.common.os.system('touch ran')"
 PANDAS = (
     "row_condition: a condition in the language of pandas can run any code, so it is refused; "
@@ -520,17 +492,6 @@ def test_a_home_that_may_only_be_read_is_reported_on(bare_cli, answers, tmp_path
     finally:
         for file in files:
             file.chmod(file.stat().st_mode | 0o200)
-
-
-@pytest.mark.parametrize("command", ["serve", "deploy"])
-def test_only_what_is_deployed_can_be_reset(command, home, capsys, monkeypatch):
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    line = said(capsys, 2, command, "--reset", "compare", "--reset", "evaluate-nwe", "--home", home)
-    assert line.startswith(
-        "--reset evaluate-nwe: there is no such deployment or automation; choose from all; evaluate; "
-    )
-    assert "; answerkey - a registered release is evaluated" in line
-    assert not (home / "prefect").exists()
 
 
 INTERRUPTED = """

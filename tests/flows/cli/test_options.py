@@ -19,7 +19,6 @@ from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.validation import Option, Validated
 
 COMMANDS = [name for group in _COMMANDS.values() for name in group]
-KEY = "sk-0123456789abcdef0123456789abcdef"
 
 
 class Form(Validated):
@@ -113,14 +112,6 @@ def test_what_is_wrong_in_a_file_has_its_line_and_key(tmp_path, text, line):
     assert str(error.value) == line.format(file=file)
 
 
-def test_a_file_of_settings_that_is_wrong_exits_with_2(bare_cli, tmp_path):
-    file = tmp_path / "answerkey.yaml"
-    file.write_text("data: {answers: examples/answers.jsonl}\njudging: {reapets: 3}\n")
-    result = bare_cli("evaluate", "--config", file)
-    said = f"answerkey: {file}:2: judging.reapets: there is no such field; did you mean repeats?\n"
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", said)
-
-
 def test_commas_within_brackets_separate_nothing():
     assert listed("rouge_l, x=a.b:C(d=1, e=2) ,bleu") == ["rouge_l", "x=a.b:C(d=1, e=2)", "bleu"]
 
@@ -131,40 +122,6 @@ def test_every_field_of_the_forms_is_a_flag_of_evaluate(bare_cli):
         options = [option_of(name, info) for name, info in form.model_fields.items()]
         assert [option for option in options if option not in page] == []
     assert JudgeOptions.model_fields.keys() <= Judging.model_fields.keys()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("evaluate", "examples/answers.jsonl", "--api-key", KEY),
-        ("evaluate", "examples/answers.jsonl", f"--judge-key={KEY}"),
-        ("evaluate", "examples/answers.jsonl", f"--{KEY}"),
-        ("evaluate", "examples/answers.jsonl", KEY),
-        ("evaluate", "examples/answers.jsonl", "--judge", KEY),
-        ("evaluate", "examples/answers.jsonl", "--judge-key-from", KEY),
-        ("evaluate", "examples/answers.jsonl", "--judge-base", f"http://me:{KEY}@host/v1"),
-        ("evaluate", "examples/answers.jsonl", "--repeats", KEY),
-        ("evaluate", "examples/answers.jsonl", "--jury", KEY),
-        ("generate", "--dataset", "x", "--release", "r", "--model", KEY),
-        ("rerun", "faq/a/v1", "--judge-key-from", KEY),
-        (KEY,),
-    ],
-)
-def test_a_pasted_key_is_not_repeated(bare_cli, words):
-    result = bare_cli(*words)
-    assert (result.returncode, result.stdout, len(result.stderr.splitlines())) == (2, "", 1), result.stderr
-    assert KEY[:10] not in result.stderr
-
-
-def test_a_near_miss_is_named(bare_cli):
-    for words, hint in {
-        ("evalute", "a.csv"): "evalute: there is no such command; did you mean evaluate?",
-        ("report", "--policies", "x"): "--policies: there is no such option; did you mean --policy?",
-        ("evaluate",): "FILE is missing; see `answerkey evaluate --help`",
-        ("serve", "--port", "many"): "--port many: write a whole number",
-        ("completion", "tcsh"): "SHELL tcsh: choose from bash, zsh, fish",
-    }.items():
-        assert bare_cli(*words).stderr == f"answerkey: {hint}\n"
 
 
 def app_of(name):

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from answerkey.flows.generate_answers import generate_answers
-from answerkey.flows.generating import Generating, Questions
+from answerkey.flows.parameters import Generating, Questions, Tracing
 from answerkey.flows.score_traces import score_traces
-from answerkey.flows.tracing import Tracing
 from answerkey.metrics_core.progress import LOGGER, Advance
 from tests.judge_server import JudgeServer
 

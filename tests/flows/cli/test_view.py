@@ -34,23 +34,6 @@ def test_the_files_are_what_is_served_until_a_signal(bare_cli, tmp_path):
         assert (process.stdout.read(), process.wait(100)) == ("stopped\n", 0)
 
 
-def test_no_home_and_a_folder_that_will_not_do_are_one_line(bare_cli, tmp_path):
-    none = bare_cli("view", "--home", tmp_path / "none")
-    assert (none.returncode, none.stdout) == (2, "")
-    assert none.stderr == (
-        f"answerkey: {tmp_path}/none: no warehouse here yet; run `answerkey evaluate` first, or give --home\n"
-    )
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "answerkey.duckdb").touch()
-    for to, why in (
-        (home / "site", "this is in the home; give a folder outside of it"),
-        (home / "answerkey.duckdb", "this is a file; give a folder"),
-    ):
-        done = bare_cli("view", "--to", to, "--home", home)
-        assert (done.returncode, done.stderr) == (2, f"answerkey: --to {to}: {why}\n")
-
-
 @pytest.mark.slow
 def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp_path):
     home, site = made_home(tmp_path), tmp_path / "site"
