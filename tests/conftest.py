@@ -14,7 +14,6 @@ import shutil
 import sys
 import tempfile
 import zlib
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -223,18 +222,6 @@ def warm_command():
     warm = WarmCommand()
     yield warm
     warm.stop()
-
-
-@pytest.fixture(scope="session")
-def help_of(warm_command):
-    """What a command says it takes."""
-
-    def said(command):
-        done = warm_command.run("answerkey.flows.cli", [*command.split(), "--help"], ROOT, dict(os.environ), 240)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
-
-    return cache(said)
 
 
 @pytest.fixture(scope="session")

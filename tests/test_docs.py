@@ -85,51 +85,6 @@ def test_every_metric_is_described():
     assert [name for name in METRICS if f"| `{name}` |" not in text] == []
 
 
-COMMANDS = (
-    "calibrate", "compare", "deploy", "diff", "evaluate", "gate", "generate", "history", "judge", "register-release",
-    "report", "rerun", "score-traces", "serve", "warehouse backup", "warehouse export", "warehouse forget",
-    "warehouse maintain", "warehouse verify",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def helps(help_of):
-    """The options that the help of each command lists."""
-    return {command: help_of(command) for command in COMMANDS}
-
-
-@pytest.mark.slow
-def test_commands_in_documents_name_options_that_exist(helps):
-    names = ("data", "expectations", "formats", "judge", "gate", "comparing", "reports", "generating", "traces")
-    files = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in names)]
-    text = "".join(file.read_text(encoding="utf-8") for file in files)
-    # Two are of other tools.
-    used = set(re.findall(r"[ `(](--[a-z-]+)", text)) - {"--output", "--log"}
-    assert len(used) >= 30
-    assert {option for option in used if not any(option in page for page in helps.values())} == set()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "README.md", "docs/gate.md", "docs/comparing.md", "docs/reports.md", "docs/generating.md",
-        "deployments/README.md",
-    ],
-)  # fmt: skip
-def test_every_command_line_in_a_document_has_the_options_of_its_command(helps, name):
-    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = re.findall(r"^answerkey (\w[\w-]*)(.*?)(?:  #.*)?$", text, re.MULTILINE)
-    assert lines
-    wrong = [
-        (command, option)
-        for command, rest in lines
-        if command in helps
-        for option in re.findall(r"(?<= )--[a-z-]+", rest)
-        if option not in helps[command]
-    ]
-    assert wrong == []
-
-
 def test_the_table_of_deployments_is_the_file():
     text = (ROOT / "deployments/README.md").read_text(encoding="utf-8")
     content = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))

@@ -4,7 +4,6 @@ import ast
 import contextlib
 import os
 import re
-import resource
 import socket
 import subprocess
 import sys
@@ -21,8 +20,6 @@ PACKAGES = ("metrics_core", "tasks", "flows", "deployments")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REQUIREMENTS = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
 
-MOST_CPU_S = 1.0
-"""Of --help and of a bad argument: .5 to .7 on idle cores. What may be imported is tested apart."""
 HEAVY = (
     "duckdb",
     "great_expectations",
@@ -107,26 +104,6 @@ def test_the_torch_pin_needs_no_cuda():
 def test_importing_stays_light(module):
     done = python("-c", f"import sys, {module}; print(*sorted(set(sys.modules) & set({HEAVY})))")
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(("--help",), 0), (("evaluate", "--help"), 0), (("evaluate", "--no-such-option"), 2)],
-    ids=["help", "help of a command", "bad argument"],
-)
-def test_the_command_line_answers_at_once(arguments, code):
-    seconds = []
-    # The first call writes the bytecode that an installed package has.
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = python("-m", "answerkey.flows.cli", *arguments)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        assert done.returncode == code, done.stderr
-        expected = "Usage: answerkey" if code == 0 else "--no-such-option: there is no such option"
-        assert expected in done.stdout + done.stderr
-    assert min(seconds) <= MOST_CPU_S
 
 
 def test_no_file_names_a_package_host_or_a_path_of_one_machine():

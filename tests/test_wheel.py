@@ -210,20 +210,6 @@ def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_
 
 
 @pytest.mark.slow
-def test_it_is_what_runs(installed, project):
-    code = "import answerkey, answerkey.flows.cli; print(answerkey.__file__, answerkey.flows.cli.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=project,
-        env=environment(installed),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert [Path(file).relative_to(installed).parts[0] for file in done.stdout.split()] == ["answerkey", "answerkey"]
-
-
-@pytest.mark.slow
 def test_the_command_works_beside_the_users_own_packages(installed, project):
     script = subprocess.run(
         [installed / "bin/answerkey", "--help"],

@@ -6,12 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 
+from tests.flows.deployed_help import Deployed, until
 from tests.judge_server import JudgeServer, data_of
 from tests.tasks.staging_help import query
 
@@ -160,23 +159,9 @@ def served(server, site, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("served")
 def test_the_form_of_a_server_takes_them(server, judge, tmp_path):
-    def ask(method, path, body=None):
-        content = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        with urllib.request.urlopen(
-            urllib.request.Request(f"{server}/{path}", content, headers, method=method)
-        ) as reply:
-            return json.loads(reply.read())
-
-    def until(found):
-        deadline = time.monotonic() + 150
-        while not (result := found()):
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
-        return result
-
+    deployed = Deployed(server, tmp_path)
     named = {"deployments": {"name": {"any_": ["own-metrics"]}}}
-    [deployment] = until(lambda: ask("POST", "deployments/filter", named))
+    until(lambda: deployed.ask("POST", "deployments/filter", named) or None, 150, "the deployment")
     home, rubric = tmp_path / "home", tmp_path / "manners.yaml"
     rubric.write_text(RUBRIC)
     parameters = {
@@ -191,14 +176,7 @@ def test_the_form_of_a_server_takes_them(server, judge, tmp_path):
         "judging": {"judges": [f"openai/m@{judge.url}"], "key_from": "env:JUDGE_KEY"},
         "home": str(home), "page": False,
     }  # fmt: skip
-    body = {"parameters": parameters, "enforce_parameter_schema": True, "state": {"type": "SCHEDULED"}}
-    run = ask("POST", f"deployments/{deployment['id']}/create_flow_run", body)["id"]
-
-    def ended():
-        found = ask("GET", f"flow_runs/{run}")
-        return found if found["state_type"] in ("COMPLETED", "FAILED", "CRASHED") else None
-
-    done = until(ended)
+    done = deployed.wait(deployed.start("own-metrics", parameters))
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
     fields = query(home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
     assert fields == [

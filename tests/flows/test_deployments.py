@@ -1,6 +1,7 @@
 """All deployments on a real server with two workers: forms, events, schedules, kills, the browser."""
 
 import os
+import re
 import signal
 import subprocess
 import urllib.error
@@ -187,6 +188,7 @@ def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed):
 
     def state():
         found = {key: deployed.deployment(name)[key] for key in settings}
+        found["limit"] = (deployed.deployment(name)["global_concurrency_limit"] or {}).get("limit")
         found["tags"] = sorted(found["tags"])
         found["schedules"] = [{key: one[key] for key in ("slug", "schedule", "active", "parameters")}
                               for one in sorted(found["schedules"], key=lambda one: one["slug"] or "")]  # fmt: skip
@@ -200,7 +202,8 @@ def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed):
     before = state()
     path = f"deployments/{deployed.deployment(name)['id']}"
     # As the pages of the deployment and of the automation do.
-    deployed.ask("PATCH", path, {"description": "ours", "tags": ["team"], "parameters": {"home": "/elsewhere"}})
+    changes = {"description": "ours", "tags": ["team"], "parameters": {"home": "/elsewhere"}, "concurrency_limit": 3}
+    deployed.ask("PATCH", path, changes)
     deployed.ask("POST", f"{path}/pause_deployment", {})
     [hourly] = deployed.deployment(name)["schedules"]
     schedule_in_a_browser(deployed, name, "0 12 * * *")
@@ -210,6 +213,7 @@ def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed):
     [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [automation]}}})
     deployed.ask("PATCH", f"automations/{found['id']}", {"enabled": False})
     set_by_hand = state()
+    assert set_by_hand["limit"] == 3
     assert [one["schedule"].get("cron") for one in set_by_hand["schedules"]] == [None, "0 12 * * *"]
     kept = deploy_again()
     assert state() == set_by_hand
@@ -505,6 +509,33 @@ def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed):
     assert run["state"]["message"].startswith("no heartbeat for 5 minutes")
     assert deployed.wait(tidying)["state_type"] == "COMPLETED"
     assert any("runs closed in the warehouse" in line for line in deployed.messages(tidying))
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
+def test_the_policy_in_the_docs_keeps_the_second_interface_from_other_hosts(deployed):
+    base = deployed.url.removesuffix("/api")
+    [name, policy] = re.findall(
+        r"`(Content-Security-Policy): ([^`]+)`", (ROOT / "deployments/README.md").read_text(encoding="utf-8")
+    )[0]
+    abroad: list[str] = []
+
+    def is_abroad(asked):
+        return not asked.url.startswith((base, "data:", "blob:"))
+
+    def proxied(route):
+        reply = route.fetch()
+        route.fulfill(response=reply, headers={**reply.headers, name: policy})
+
+    # Of Prefect's analytics. Once it asks nobody any more, the docs need no policy.
+    with in_a_browser() as page, page.expect_event("request", is_abroad):
+        page.goto(f"{base}/v2/deployments")
+    with in_a_browser() as page:
+        page.on("request", lambda asked: abroad.append(asked.url) if is_abroad(asked) else None)
+        page.route(f"{base}/v2/deployments", proxied)
+        page.goto(f"{base}/v2/deployments")
+        page.get_by_text("Deployments", exact=True).first.wait_for()
+        page.wait_for_load_state("networkidle")
+    assert abroad == []
 
 
 def _not_silent_for(deployed, seconds):

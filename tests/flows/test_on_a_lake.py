@@ -1,4 +1,4 @@
-"""A run is started from a form, a worker with only its environment does it, and somebody else reads the report."""
+"""A home in a bucket: one machine evaluates, or a worker that was started from a form, and another one reads."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from answerkey.tasks.warehouse.home import Home
 from tests.dask_servers import namespaces
 from tests.flows.conftest import ROOT, command
 from tests.flows.deployed_help import CHROMIUM, Deployed, field, in_a_browser, submitted, until, worker
+from tests.tasks.staging_help import jsonl
 
 ROWS = [
     {"id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
@@ -122,3 +123,51 @@ def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(server, lake, b
 def _holds(file, secrets):
     content = file.read_bytes()
     return any(secret.encode() in content for secret in secrets)
+
+
+def answers(release, wrong):
+    return [
+        {"id": f"q{i:03}", "answer": "no" if i < wrong else "yes", "reference": "yes", "release": release}
+        for i in range(60)
+    ]
+
+
+@pytest.mark.slow
+def test_what_one_machine_evaluates_another_one_reads(cli, lake, tmp_path):
+    def on(machine, *words, code=0):
+        own = tmp_path / machine
+        own.mkdir(exist_ok=True)
+        environment = {"HOME": str(own), "ANSWERKEY_SCRATCH": str(own / "scratch"), "ANSWERKEY_HOME": lake}
+        done = cli(*words, page=True, **environment)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    for release, wrong in (("old", 5), ("new", 30)):
+        file = jsonl(tmp_path / f"{release}.jsonl", answers(release, wrong))
+        on("first", "evaluate", file, "--dataset", "faq", "--metrics", "exact_match")
+    # Nothing is left of the runs but what the warehouse has, the pages, and Data Docs beside them.
+    home = Home.parse(lake)
+    left = {file.name for file in home.store.files("") if not file.name.startswith("data/")}
+    assert {name for name in left if not name.startswith("pages/_data-docs/")} == {
+        "pages/faq/old-v1.html",
+        "pages/faq/new-v1.html",
+    }
+    assert "pages/_data-docs/index.html" in left
+    assert list((tmp_path / "first" / "scratch").glob("*/runs/*/*.parquet")) == []
+    shown = on("second", "report", "new", "--json")
+    assert "faq/new/v1" in shown and json.loads(shown)
+    assert "exact_match" in on("second", "compare", "old", "new")
+    assert "FAIL" in on("second", "gate", "old", "new", "--primary", "exact_match.match", "--margin", "0.02", code=1)
+    assert "new" in on("second", "history", "exact_match.match")
+    page = tmp_path / "page.html"
+    on("second", "report", "new", "--html", page)
+    assert "q059" in page.read_text(encoding="utf-8")
+
+
+def test_a_wrong_catalog_is_one_line(cli, lake):
+    done = cli("report", ANSWERKEY_HOME=lake, ANSWERKEY_CATALOG="")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"answerkey: {lake}: a home in a bucket needs a catalog; "
+        'set ANSWERKEY_CATALOG="postgres:host=HOST dbname=NAME"\n',
+    )

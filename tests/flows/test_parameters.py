@@ -1,6 +1,7 @@
-"""The forms offer what the library has, and pass it on unchanged."""
+"""The forms offer what the library has, pass it on unchanged, and refuse what may be a key without repeating it."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -10,9 +11,9 @@ from pydantic import create_model
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.forms import Form
-from answerkey.flows.parameters import METRIC_OPTIONS, Data, Limits, Scoring, metric_options
+from answerkey.flows.parameters import METRIC_OPTIONS, Data, Judging, Limits, Scoring, metric_options, preflight
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 from answerkey.metrics_core.metric import BlankAnswer, Field, Metric, option
 from answerkey.metrics_core.metrics.continuous_eval import PROFILES
 from answerkey.metrics_core.registry import ASKED, METRICS, create
@@ -68,12 +69,6 @@ def test_a_suite_typed_into_the_form_is_checked_and_documented(tmp_path):
     assert "No answer says sorry" in page.read_text()
 
 
-def test_untouched_forms_are_the_library_s_defaults():
-    assert Scoring().create("cache") == create(FOUR, {"embedding_cache": "cache"})
-    assert Limits().contract() == Contract()
-    assert Data(answers="a.csv").source() == Source("a.csv")
-
-
 def test_choices_reach_the_library():
     scoring = Scoring(
         profile="continuous_eval_v0_3",
@@ -120,16 +115,6 @@ def test_a_metric_of_one_s_own_keeps_its_default_of_an_option_that_ours_have_too
     assert Scoring(metrics=[polite], threshold=0.7).create() == [Polite(threshold=0.7)]
 
 
-def test_an_option_that_none_of_the_metrics_has_is_refused_with_its_name():
-    for given in ({"threshold": 0.5}, {"profile": "continuous_eval_v0_2"}, {"models": ["minilm"]}):
-        [name] = given
-        with pytest.raises(UserError, match=f"^{name}: none of these metrics has such an option$"):
-            Scoring(metrics=["rouge_l"], **given).create()
-    assert Scoring(metrics=["rouge_l"], blank_answer="undefined").create() == create(
-        ["rouge_l"], blank_answer="undefined"
-    )
-
-
 @dataclass(frozen=True)
 class Optional(Metric):
     """One option of each type that may be None, and lists."""
@@ -169,3 +154,93 @@ def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty():
 def test_a_misspelt_parameter_is_refused():
     with pytest.raises(InvalidValue, match=r"metrix: there is no such field; did you mean metrics\?"):
         Scoring.model_validate({"metrix": ["bleu"]})
+
+
+KEY = "sk-canary-0123456789"
+OPENAI = "openai/gpt-4o-mini"
+
+
+def test_untouched_forms_are_the_library_s_defaults(monkeypatch):
+    assert Scoring().create("cache") == create(FOUR, {"embedding_cache": "cache"})
+    assert Limits().contract() == Contract()
+    assert Data(answers="a.csv").source() == Source("a.csv")
+    assert Judging().options() == Judging(judges=["offline"]).options() and Judging().options().offline
+    monkeypatch.setenv("ANSWERKEY_JUDGE", OPENAI)
+    assert Judging().options() == JudgeOptions(judges=(OPENAI,))
+    assert get_args(Judging.model_fields["jury"].annotation) == get_args(Jury)
+
+
+def test_choices_of_judges_reach_the_library():
+    chosen = dict(
+        judges=("openai/a", "openai/b@http://127.0.0.1:8080/v1"), api_base="https://judge.example/v1",
+        jury="unanimous", repeats=3, concurrency=5, timeout_s=8.0, deadline_s=9.0, max_calls=7, max_cost_usd=0.5,
+        cascade=0.02,
+    )  # fmt: skip
+    assert Judging(**chosen, key_from="env:JUDGE_KEY").options() == JudgeOptions(**chosen)
+    unlimited = Judging(judges=["openai/a"]).options()
+    assert (unlimited.limits.max_calls, unlimited.limits.max_cost_usd, unlimited.cascade) == (None, None, 0.0)
+    # Every option of the library is one of the form.
+    assert set(JudgeOptions.model_fields) == set(Judging.model_fields) - {"key_from", "dry_run"}
+
+
+def test_schedules_saved_with_none_or_with_zero_have_no_limit():
+    for saved in (None, 0):
+        form = Judging.model_validate(dict.fromkeys(("max_calls", "max_cost_usd", "cascade"), saved))
+        assert (form.max_calls, form.max_cost_usd, form.cascade) == (0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        OPENAI,
+        "offline",
+        "openai/qwen2.5:7b@http://127.0.0.1:8080/v1",
+        "vertex_ai/claude-3-5-sonnet@20240620",
+        "vertex_ai/claude-3-5-sonnet@20240620@https://judge.example/v1",
+        "openrouter/meta-llama/llama-3.1-70b-instruct",
+        "bedrock/anthropic.claude-3-haiku-20240307-v1:0",
+    ],
+)
+def test_judges_as_they_are_written(judge):
+    assert Judging(judges=[judge]).judges == (judge,)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("key_from", KEY),
+        ("key_from", f"env:{KEY}"),
+        ("key_from", "env:"),
+        ("key_from", "secret: judge"),
+        ("key_from", f"file:{KEY}"),
+        ("judges", [KEY]),
+        ("judges", [f"openai/x@http://user:{KEY}@127.0.0.1/v1"]),
+        ("judges", [f"openai/x@http://127.0.0.1/v1?key={KEY}"]),
+        ("judges", ["openai/x y"]),
+        ("api_base", KEY),
+        ("api_base", f"https://user:{KEY}@judge.example/v1"),
+        ("api_base", f"https://judge.example/v1?key={KEY}"),
+        ("api_base", f"https://judge.example/v1#{KEY}"),
+    ],
+)
+def test_what_may_hold_a_key_is_refused_and_not_repeated(field, value):
+    with pytest.raises(InvalidValue) as caught:
+        Judging.model_validate({field: value})
+    assert caught.value.field == field
+    assert KEY not in str(caught.value)
+    # The same in the form of the UI, which checks before it stores.
+    schema = Judging.model_json_schema()["properties"][field]
+    pattern = schema["items"]["pattern"] if field == "judges" else schema["pattern"]
+    assert not re.search(pattern, value[0] if isinstance(value, list) else str(value))
+
+
+def test_preflight_looks_for_the_key_where_the_form_says(monkeypatch, tmp_path):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    options = Judging(judges=[OPENAI]).options()
+    with pytest.raises(UserError, match=rf"^judge {OPENAI}: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
+        preflight(options, "")
+    with pytest.raises(UserError, match=r"^the judge's key is not in env:JUDGE_KEY"):
+        preflight(options, "env:JUDGE_KEY")
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    preflight(options, "env:JUDGE_KEY")
+    assert list(tmp_path.iterdir()) == []

@@ -24,14 +24,14 @@ sys.exit(code)
 """
 
 
-def imports(folder, *arguments):
+def imports(folder, *arguments, code=0):
     """What a new process that runs this command has imported at its end."""
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home")}
     done = subprocess.run(
         [sys.executable, "-c", CODE, *map(str, arguments)],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return set(done.stdout.splitlines()[-1].split())
 
 
@@ -48,6 +48,10 @@ def evaluated(tmp_path_factory):
     )
     (folder / "faq.csv").write_text("\n".join(rows) + "\n")
     return folder, imports(folder, "evaluate", "faq.csv", "--metrics", "exact_match,rouge_l", "--quiet")
+
+
+def test_a_bad_argument_is_refused_before_anything_heavy_is_imported(tmp_path):
+    assert imports(tmp_path, "evaluate", "--no-such-option", code=2) == set()
 
 
 def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated):
