@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import query
+from tests.tasks.staging_help import jsonl, query
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = """
@@ -91,50 +91,6 @@ def _shown_in_the_ui(ask, home):
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in logs
 
 
-@pytest.mark.slow
-def test_every_release_has_artifacts_of_its_own(cli, tmp_path, ask):
-    file = tmp_path / "faqru.jsonl"
-    for release in ("модель-а", "модель-б"):
-        file.write_text(json.dumps({"id": "1", "response": "да", "reference": "да", "release": release}))
-        assert cli("evaluate", file, "--metrics", "exact_match", "--home", tmp_path / "home").returncode == 0
-    like = {"artifacts": {"key": {"like_": "%-faqru-%"}}}
-    latest = {one["key"].split("-")[0]: [] for one in ask("artifacts/latest/filter", like)}
-    for one in ask("artifacts/latest/filter", like):
-        latest[one["key"].split("-")[0]].append(one["description"])
-    about = ["faqru/модель-а/v1", "faqru/модель-б/v1"]
-    assert {kind: sorted(found) for kind, found in latest.items()} == {
-        "scores": [f"Scores of {one}" for one in about],
-        "report": about,
-    }
-
-
-def test_one_release_prints_the_table_people_want_first(cli, answers, tmp_path, ask):
-    home = tmp_path / "home"
-    rows = [json.loads(line) for line in answers.read_text().splitlines()]
-    one = tmp_path / "one.jsonl"
-    one.write_text("".join(json.dumps(row) + "\n" for row in rows if row["release"] == "new"))
-    result = cli("evaluate", one, "--dataset", "faq", "--metrics", "exact_match", "--home", home)
-    assert result.returncode == 0, result.stderr
-    [(command,)] = query(home, "SELECT manifest->>'$.command' FROM reports")
-    assert command.startswith(
-        f"answerkey evaluate \\\n    {one} \\\n    --dataset faq \\\n    --metrics exact_match \\\n"
-    )
-    lines = result.stdout.splitlines()
-    assert lines[0].strip() == "new on faq"
-    assert [word for line in lines[1:4] for word in line.split()][:6] == [
-        "metric",
-        "mean",
-        "95",
-        "%",
-        "interval",
-        "scored/total",
-    ]
-    assert "exact_match.match   0.500   0.068 to 0.932            4/4" in result.stdout
-    assert "faq/new/v1  4 answers" in result.stdout
-    named = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate new on faq"]}}})
-    assert sum(str(home) in json.dumps(run["parameters"]) for run in named) == 1
-
-
 def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path):
     home = tmp_path / "home"
     assert cli("evaluate", answers, "--metrics", FAST, "--home", home).returncode == 0
@@ -157,20 +113,6 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path):
     assert "- 1 row with a blank answer: a missing answer scores 0 (row 6)" in newest.splitlines()
     assert list((home / "runs").iterdir()) == list((home / "parts").iterdir()) == []
     assert "faq/new/v1" in cli("report", "faq/new/v1", "--home", home).stdout
-
-
-def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli, answers, tmp_path):
-    home = tmp_path / "home"
-    assert cli("evaluate", answers, "--metrics", "contains", "--home", home).returncode == 0
-    answers.write_text(
-        answers.read_text()
-        .replace('"blue", "topic"', '"green", "topic"')
-        .replace('"reference": "blue"', '"reference": "green"')
-    )
-    again = cli("evaluate", answers, "--metrics", "contains", "--home", home)
-    # q3 of both releases has other references now; the other six answers are known.
-    assert "contains (2 new, 6 known)" in again.stderr
-    assert query(home, "SELECT count(*) FROM datasets") == [(2,)]
 
 
 @pytest.mark.slow
@@ -216,6 +158,32 @@ def _block_the_part_of(metric, answers, home, tmp_path):
     part = Path(shard.home, shard.part)
     part.mkdir(parents=True)
     return part
+
+
+def test_answers_to_one_question_are_one_unit(cli, tmp_path):
+    """Twenty questions with three answers each; of every five, so many are right."""
+    home = tmp_path / "home"
+    rows = [
+        {"id": f"q{question}", "question": f"Question {question}?", "reference": "yes", "release": release}
+        | {"run": f"run {repeat}", "answer": "yes" if repeat < right[question % 5] else f"no {repeat}"}
+        for release, right in (("v1", (3, 3, 2, 3, 0)), ("v2", (3, 2, 2, 0, 0)))
+        for question in range(20)
+        for repeat in range(3)
+    ]
+    asked = ("evaluate", jsonl(tmp_path / "d.jsonl", rows), "--metrics", "exact_match", "--home", home)
+    # Without a column that tells them apart they are duplicates.
+    refused = cli(*asked)
+    assert (refused.returncode, "most often `id_unique`" in refused.stderr) == (2, True)
+    assert cli(*asked, "--map", "repeat=run").returncode == 0
+    shown = cli("report", "d/v1", "--home", home).stdout
+    assert "60 answers to 20 questions" in shown
+    assert "exact_match.match_pass@3" in shown and "exact_match.match_pass^3" in shown
+    assert "variance between the answers to one question: exact_match.match 0.067" in shown
+    # Twenty questions are few for a gate, and sixty answers to them are no more.
+    gated = cli("gate", "v1", "v2", "--primary", "exact_match.match", "--margin", "0.05", "--home", home, "--json")
+    [rule, *_] = json.loads(gated.stdout)["rules"]
+    assert (gated.returncode, rule["outcome"], rule["n"]) == (3, "INCONCLUSIVE", 20)
+    assert rule["value"] == pytest.approx(7 / 15 - 11 / 15)
 
 
 def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path):

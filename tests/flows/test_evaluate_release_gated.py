@@ -5,9 +5,6 @@ import time
 
 import pytest
 
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import create
-from answerkey.tasks.gate.gate import policy_for
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query
 
@@ -88,28 +85,6 @@ def _events_say_it(ask, sentence):
 
 
 @pytest.mark.slow
-def test_new_answers_are_a_look_and_a_run_that_is_repeated_is_none(cli, tmp_path):
-    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
-    policy.write_text(POLICY + "looks: repeated\n")
-    options = ("--metrics", "exact_match", "--home", home, "--dataset", "faq", "--json")
-
-    def night(name, wrong, *more):
-        file = jsonl(tmp_path / "night.jsonl", [answer(i, "no" if i in wrong else "yes") for i in range(60)])
-        return cli("evaluate", file, "--release", name, *options, *more)
-
-    assert night("old", range(10)).returncode == 0
-    gated = ("--baseline", "old", "--policy", policy)
-    runs = [night("new", range(start, start + 10), *gated) for start in (5, 5, 6)]
-    [first], [again], [second] = (json.loads(one.stdout)["verdicts"] for one in runs)
-    assert [one["new"] for one in (first, again, second)] == [f"faq/new/v{n}" for n in (1, 2, 3)]
-    assert [one["look"] for one in (first, again, second)] == [1, 1, 2]
-    assert [one["level"] for one in (first, again, second)] == pytest.approx([0.975, 0.975, 1 - 0.05 / 6])
-    assert "This is look 2: intervals at 99.17 %" in runs[2].stderr
-    history = cli("history", "exact_match.match", "--home", home).stdout
-    assert "The gate has taken 2 looks at new against old, the last of them INCONCLUSIVE." in " ".join(history.split())
-
-
-@pytest.mark.slow
 def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path):
     home, policy = tmp_path / "home", tmp_path / "gate.yaml"
     policy.write_text(POLICY)
@@ -131,29 +106,3 @@ def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path):
     found = query(home, "SELECT new_report, n_candidates, p_adjusted FROM comparisons ORDER BY new_report")
     assert found == [("kept/new/v1", 2, pytest.approx(4 / 2**30)), ("kept/newer/v1", 2, pytest.approx(4 / 2**10))]
     assert not (home / "pages").exists()
-
-
-def test_a_policy_of_the_form_is_checked_before_anything_is_loaded():
-    rules = policy_for(POLICY, "gated-a", create(["exact_match"]))
-    assert rules and [rule.text for rule in rules.rules] == [
-        "exact_match.match >= -0.05", "level exact_match.match >= 0.5", "coverage >= 0.95",
-    ]  # fmt: skip
-    assert policy_for("", "", create(["exact_match"])) is None
-    with pytest.raises(UserError, match=r"policy: margin 5: a release that is far worse would pass, since exact"):
-        policy_for(POLICY.replace("0.05", "5"), "gated-a", create(["exact_match"]))
-    with pytest.raises(UserError, match=r"'level label.correct >= 2': no release could pass"):
-        policy_for(POLICY.replace("exact_match.match >= 0.5", "label.correct >= 2"), "gated-a", create(["exact_match"]))
-    with pytest.raises(UserError, match="a policy needs a baseline"):
-        policy_for(POLICY, "", create(["exact_match"]))
-    with pytest.raises(UserError, match=r"exact_match.match: this run will not have such a field; it has bleu.bleu"):
-        policy_for(POLICY, "gated-a", create(["bleu"]))
-
-
-@pytest.mark.slow
-def test_without_a_page_the_artifact_is_all(cli, file, tmp_path, ask):
-    home = tmp_path / "home"
-    result = cli("evaluate", file, "--metrics", "exact_match", "--home", home, "--dataset", "bare")
-    assert result.returncode == 0, result.stderr
-    assert not (home / "pages").exists()
-    [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["report-bare"]}}})
-    assert "The whole page" not in artifact["data"] and "## Scores" in artifact["data"]

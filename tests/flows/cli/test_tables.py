@@ -138,15 +138,6 @@ def test_nothing_from_data_steers_the_terminal(shown, capsys, monkeypatch, width
         assert [line for line in lines if not line.isprintable()] == []
 
 
-def test_two_releases_side_by_side(shown):
-    lines = shown(120, PRINTED["two releases"])
-    assert lines[0] == "2 releases on set: mean [95 % interval]"
-    row = next(line for line in lines if line.startswith(" rouge_l.recall"))
-    assert row.split() == ["rouge_l.recall", "0.500", "[0.400,", "0.600]", "0.600", "[0.500,", "0.700]"]
-    assert any(line.split() == ["scored/total", "1,600/1,618", "1,601/1,618"] for line in lines)
-    assert any(line.split() == ["clusters", "1,234", "1,234"] for line in lines)
-
-
 def test_a_comparison_in_lines_on_a_narrow_terminal(shown):
     rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, fixed=3, broken=1, old=None))
     pair = Comparison("set/old/v1", "set/new/v1", rows, ("longer",), n_common=10)
