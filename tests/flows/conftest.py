@@ -170,6 +170,19 @@ def bare_cli(warm_command):
 
 
 @pytest.fixture
+def home(tmp_path):
+    """A home with nothing in it."""
+    return tmp_path / "home"
+
+
+@pytest.fixture(autouse=True)
+def _commands_use_the_home(request, monkeypatch):
+    """A test that has a home, its own or that of its file, need not name it in commands."""
+    if "home" in request.fixturenames:
+        monkeypatch.setenv("ANSWERKEY_HOME", str(request.getfixturevalue("home")))
+
+
+@pytest.fixture
 def cli(request, bare_cli):
     """The command line, on the running server where a test has anything to do with it, and without one elsewhere.
 

@@ -28,7 +28,6 @@ from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, Stager
 from answerkey.tasks.load.load import load as load_whole
 from answerkey.tasks.score.plan import plan
-from answerkey.tasks.score.score import score
 from answerkey.tasks.validate.measures import MeasuredShard, merge_measures
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
@@ -118,24 +117,6 @@ def running(cluster, shards):
     yield outcomes
     thread.join(2 * LONG_S)
     assert not thread.is_alive()
-
-
-def test_what_workers_measure_is_what_this_process_measures(dask_cluster, tmp_path):
-    names = ["bleu", "rouge_l", "meaning_match"]
-    here = planned(tmp_path / "here", rows(60), names, 3)
-    for shard in here:
-        score(shard, spawn=False)
-    there = planned(tmp_path / "there", rows(60), names, 3)
-    cluster = Cluster(dask_cluster.address)
-    cluster.check(Home(tmp_path / "there" / "home"), [(shard.metric, "") for shard in there])
-    found = list(cluster.run(there, no_key))
-    assert sorted((shard.part, outcome) for shard, outcome in found) == sorted((one.part, one.part) for one in there)
-    assert content(there) == content(here)
-    assert list((tmp_path / "there" / "home" / "runs").glob("*")) == [tmp_path / "there" / "home" / "runs" / "run"]
-    # A part that is there is not made again.
-    kept = [Path(one.home, one.part).stat().st_mtime_ns for one in there]
-    assert len(list(cluster.run(there, no_key))) == 9
-    assert [Path(one.home, one.part).stat().st_mtime_ns for one in there] == kept
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 import os
 import pickle
-import signal
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import get_args
@@ -22,7 +20,7 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.reports import scores as rows_of_reports
-from answerkey.tasks.reports.commit import commit, split_commit, start_run
+from answerkey.tasks.reports.commit import commit, split_commit
 from answerkey.tasks.reports.scores import split_scores
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
@@ -32,8 +30,7 @@ from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
 from tests.dask_servers import DaskCluster
-from tests.flows.conftest import command
-from tests.flows.test_cluster import LONG_S, not_answered_once, rows
+from tests.flows.test_cluster import LONG_S, rows
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
 
@@ -89,70 +86,6 @@ def test_the_workers_of_a_run_write_what_it_commits(server, lake, lake_cluster, 
         assert not Path(file.name).name.startswith("ducklake-")
     assert not verify(home).findings
     assert [*home.store.files("runs"), *home.store.files("parts")] == []
-
-
-@pytest.mark.slow
-def test_kill_9_of_a_run_costs_no_answer(server, cli, dask_cluster, tmp_path, monkeypatch):
-    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
-    file, home = jsonl(tmp_path / "faq.jsonl", rows(1_500)), tmp_path / "home"
-    with JudgeServer(agreeable, latency=0.05) as judge:
-        asked = (
-            "--metrics",
-            "meaning_match",
-            "--judge",
-            f"openai/m@{judge.url}",
-            "--judge-concurrency",
-            "8",
-            "--probes",
-            "never",
-        )
-        words = (*asked, "--home", home, "--runner", dask_cluster.address)
-        run = subprocess.Popen(
-            command("evaluate", file, *words), env={**os.environ, "PREFECT_API_URL": server},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert run.stderr is not None
-        if not any(line.startswith("scored 1/3") for line in run.stderr):
-            pytest.fail("the run ended before it could be killed")
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-        again = cli("evaluate", file, *words)
-        assert again.returncode == 0, again.stderr
-        assert not_answered_once(judge, 1_500) == {}
-    [(metric, n, _)] = scores(str(home))
-    assert metric == "meaning_match" and n == 1_500
-
-
-@pytest.mark.slow
-def test_a_large_source_is_loaded_by_workers_as_it_is_here(server, cli, dask_cluster, tmp_path, ask):
-    """Answers and references, each larger than what is loaded in one piece, by the command line on a server."""
-    n, data = 1_000, rows(1_000)
-    long = source_shards.LARGE_BYTES // n
-    answers = [{"id": row["id"], "answer": f"{row['answer']} {row['id'] * (long // 4)}"} for row in data]
-    known = [{"id": row["id"], "question": row["id"] * (long // 4), "reference": row["reference"]} for row in data]
-    files = [jsonl(tmp_path / "faq.jsonl", answers), jsonl(tmp_path / "known.jsonl", known)]
-    assert all(Path(file).stat().st_size >= source_shards.LARGE_BYTES for file in files)
-    whole, there = Home(tmp_path / "whole"), Home(tmp_path / "there")
-    source = Source(str(files[0]), str(files[1]), dataset="faq", release="new")
-    loaded = load(source, whole.scratch / "run")
-    start_run(whole, "run", "load", "faq", {})
-    commit(whole, "run", source.answers, loaded, loaded.staged, [])
-    asked = ("--references", files[1], "--dataset", "faq", "--release", "new", "--metrics", "contains")
-    done = cli("evaluate", files[0], *asked, "--home", there.local, "--runner", dask_cluster.address)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("loaded 8/8 shards") == 2, done.stderr
-    for table in ("samples", "answers"):
-        assert query(there, f"FROM {table} ORDER BY ALL") == query(whole, f"FROM {table} ORDER BY ALL"), table
-        assert len(query(there, f"FROM {table}")) == n
-    hashes = """
-        SELECT table_name, part, n_rows, content_hash FROM content_hashes
-        WHERE table_name IN ('samples', 'answers') ORDER BY ALL
-    """
-    assert query(there, hashes) == query(whole, hashes) and len(query(there, hashes)) == 2
-    assert query(there, 'SELECT status, sum("value"), count(*) FROM scores GROUP BY ALL') == [("scored", n, n)]
-    names = [run["name"] for run in ask("task_runs/filter", {"limit": 200})]
-    assert names.count(f"load on {dask_cluster.address}") == 2
-    assert list(there.scratch.glob("*")) == []
 
 
 def sent(home, source, metrics):

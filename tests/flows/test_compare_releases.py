@@ -43,7 +43,7 @@ def cells(line):
 
 
 def test_a_table_with_a_verdict(bare_cli, home):
-    result = bare_cli("compare", "old", "new", "--home", home, "--by-slice", "--fields", "label.correct")
+    result = bare_cli("compare", "old", "new", "--by-slice", "--fields", "label.correct")
     lines = lines_of(result)
     low, high, _ = paired_proportions(fixed=12, broken=2, n=N) or (0.0, 0.0, "")
     size = f"+0.250 [{low:+.3f}, {high:+.3f}]"
@@ -63,18 +63,18 @@ def test_a_table_with_a_verdict(bare_cli, home):
 
 
 def test_what_is_not_shown_says_what_would_have_been(bare_cli, home):
-    result = bare_cli("compare", "d/old/v1", "same", "--home", home, "--json", "--samples", "3")
+    result = bare_cli("compare", "d/old/v1", "same", "--json", "--samples", "3")
     found = json.loads(result.stdout)
     assert (found["old"], found["new"], found["samples"]) == ("d/old/v1", "d/same/v1", [])
     row = found["rows"][0]
     assert (row["metric"], row["difference"], row["finding"]) == ("label", 0.0, "not shown to differ")
-    table = bare_cli("compare", "d/old/v1", "same", "--home", home).stdout
+    table = bare_cli("compare", "d/old/v1", "same").stdout
     assert "No difference between d/same/v1 and d/old/v1 is shown: label.correct went from" in table
     assert f"not shown to differ        {row['mde']:.3f}" in table
 
 
 def test_samples_that_changed_with_both_answers(bare_cli, home):
-    result = bare_cli("compare", "old", "new", "--home", home, "--samples", "2", "--moved", "worse")
+    result = bare_cli("compare", "old", "new", "--samples", "2", "--moved", "worse")
     assert result.stdout.splitlines()[-8:] == [
         line
         for sample in (0, 1)
@@ -86,16 +86,16 @@ def test_samples_that_changed_with_both_answers(bare_cli, home):
 
 
 def test_a_report_has_the_lowest_samples_where_they_are_asked_for(bare_cli, home):
-    result = bare_cli("report", "d/old/v1", "--samples", "1", "--by", "exact_match.match", "--home", home)
+    result = bare_cli("report", "d/old/v1", "--samples", "1", "--by", "exact_match.match")
     assert result.stdout.splitlines()[-5:] == [
         "old: the samples with the lowest exact_match.match",
         "q020  0.000", "  question   Question 20?", "  reference  yes", "  answer     no",
     ]  # fmt: skip
-    [one] = json.loads(bare_cli("report", "d/old/v1", "--samples", "2", "--json", "--home", home).stdout)
+    [one] = json.loads(bare_cli("report", "d/old/v1", "--samples", "2", "--json").stdout)
     assert [(row["sample_id"], row["field"], row["value"]) for row in one["samples"]] == [
         ("q020", "label.correct", 0.0), ("q021", "label.correct", 0.0),
     ]  # fmt: skip
-    compact = bare_cli("report", "d/old/v1", "--json", "--home", home).stdout
+    compact = bare_cli("report", "d/old/v1", "--json").stdout
     assert "samples" not in json.loads(compact)[0] and "Question" not in compact
 
 
@@ -110,7 +110,7 @@ def test_lowest_samples_of_reports_of_which_one_lacks_the_field(bare_cli, tmp_pa
 
 
 def test_why_a_number_moved(bare_cli, home):
-    lines = lines_of(bare_cli("diff", "d/old/v1", "new", "--home", home))
+    lines = lines_of(bare_cli("diff", "d/old/v1", "new"))
     assert lines[:3] == [
         "d/old/v1 → d/new/v1",
         "samples: 40 in both; 14 with another answer, 14 with another label",
@@ -118,17 +118,17 @@ def test_why_a_number_moved(bare_cli, home):
     ]
     assert lines[6].split() == ["label.correct", "0.500", "0.750", "+0.250", "+0.250"]
     assert lines[-1] == "answer: another answer"
-    found = json.loads(bare_cli("diff", "d/old/v1", "new", "--home", home, "--json").stdout)
+    found = json.loads(bare_cli("diff", "d/old/v1", "new", "--json").stdout)
     assert found["movements"][0]["parts"] == [{"cause": "answer", "n_rows": 14, "amount": 0.25}]
 
 
 def test_history_is_drawn(bare_cli, home):
-    lines = lines_of(bare_cli("history", "label.correct", "--home", home))
+    lines = lines_of(bare_cli("history", "label.correct"))
     assert lines[0] == "label.correct on d"
     assert [line.split()[:2] for line in lines[3:7]] == [["old", "v1"], ["new", "v1"], ["same", "v1"], ["old", "v2"]]
     assert all("├" in line and "●" in line and "┤" in line for line in lines[3:7])
     assert lines[4].index("●") > lines[3].index("●") == lines[5].index("●")
-    found = json.loads(bare_cli("history", "label.correct", "--home", home, "--json").stdout)
+    found = json.loads(bare_cli("history", "label.correct", "--json").stdout)
     assert [moment["mean"] for moment in found["d"]] == [0.5, 0.75, 0.5, 0.5]
     drift = found["d"][-1]["drift"]
     # Forty samples are too few to show so small a difference: it is said, and not as a warning.
@@ -137,12 +137,11 @@ def test_history_is_drawn(bare_cli, home):
     assert drift["sentence"].endswith("The reports before it are about several releases: old, new, same.")
 
 
-def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask):
-    home = tmp_path / "home"
+def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, home):
     rows = [answer(i, "yes" if i < right else "no") | {"release": name} for name, right in (("a", 9), ("b", 3))
             for i in range(12)]  # fmt: skip
     file = jsonl(tmp_path / "quiz.jsonl", rows)
-    options = ("--metrics", "exact_match", "--home", home, "--baseline")
+    options = ("--metrics", "exact_match", "--baseline")
     result = cli("evaluate", file, *options, "a", "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
@@ -187,8 +186,8 @@ def test_the_flow_takes_names_and_shows_what_it_found(on_server, home, ask):
 
 def test_commands_run_flows_where_there_is_a_server(cli, home, ask):
     rules = ("--primary", "contains.match", "--margin", "0.01", "--json")
-    assert json.loads(cli("compare", "d/old/v1", "same", "--home", home, "--json").stdout)["new"] == "d/same/v1"
-    gated = cli("gate", "d/old/v1", "same", *rules, "--home", home)
+    assert json.loads(cli("compare", "d/old/v1", "same", "--json").stdout)["new"] == "d/same/v1"
+    gated = cli("gate", "d/old/v1", "same", *rules)
     assert (gated.returncode, json.loads(gated.stdout)["outcome"], gated.stderr) == (3, "INCONCLUSIVE", "")
     keys = {}
     for name in ("compare same with d/old/v1", "gate same against d/old/v1"):

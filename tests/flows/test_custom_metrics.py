@@ -71,7 +71,7 @@ def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, sit
     policy = "{primary: politeness.share, margin: 0.1}"
     result = cli(
         "evaluate", answers_file(tmp_path), "--metrics", ",".join(SPECS), "--baseline", "old", "--policy", policy,
-        "--min-coverage", "0.1", "--home", home, page=True, PYTHONPATH=path,
+        "--min-coverage", "0.1", page=True, PYTHONPATH=path,
     )  # fmt: skip
     assert result.returncode == 1, result.stdout + result.stderr  # the verdict of the gate
     scores = dict(
@@ -104,16 +104,16 @@ def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, sit
 @pytest.mark.slow
 def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_cli, home, tmp_path):
     assert "custom_metrics" not in bare_cli("metrics").stdout
-    text = bare_cli("report", "--all-fields", "--home", home)
+    text = bare_cli("report", "--all-fields")
     assert "politeness.share" in text.stdout, text.stderr
     page = tmp_path / "page.html"
-    drawn = bare_cli("report", "polite/old", "polite/new", "--html", page, "--home", home)
+    drawn = bare_cli("report", "polite/old", "polite/new", "--html", page)
     assert drawn.returncode == 0, drawn.stderr
     assert "Whether an answer is polite, and how much of it is." in page.read_text(encoding="utf-8")
-    assert "politeness.share" in bare_cli("compare", "old", "new", "--all-fields", "--home", home).stdout
-    gate = bare_cli("gate", "old", "new", "--primary", "politeness.share", "--margin", "0.1", "--home", home)
+    assert "politeness.share" in bare_cli("compare", "old", "new", "--all-fields").stdout
+    gate = bare_cli("gate", "old", "new", "--primary", "politeness.share", "--margin", "0.1")
     assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
-    missing = bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness", "--home", home)
+    missing = bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness")
     assert missing.returncode == 2
 
 
@@ -158,11 +158,11 @@ def served(server, site, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("served")
-def test_the_form_of_a_server_takes_them(server, judge, tmp_path):
+def test_the_form_of_a_server_takes_them(server, judge, tmp_path, home):
     deployed = Deployed(server, tmp_path)
     named = {"deployments": {"name": {"any_": ["own-metrics"]}}}
     until(lambda: deployed.ask("POST", "deployments/filter", named) or None, 150, "the deployment")
-    home, rubric = tmp_path / "home", tmp_path / "manners.yaml"
+    rubric = tmp_path / "manners.yaml"
     rubric.write_text(RUBRIC)
     parameters = {
         "data": {"answers": str(answers_file(tmp_path, 6))},

@@ -16,8 +16,7 @@ def test_on_a_home_with_nothing_in_it_there_is_nothing_to_do(tmp_path, caplog):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_address(tmp_path):
-    home = tmp_path / "home"
+def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_address(tmp_path, home):
     rows = [{"id": f"q{i}", "question": "?", "reference": "a", "answer": "ab"[i % 2], "lang": "en"} for i in range(4)]
     made = registered(home, Source(jsonl(tmp_path / "a.jsonl", rows), dataset="faq", release="new", slices=("lang",)))
     (tmp_path / "a.jsonl").unlink()
@@ -36,8 +35,8 @@ def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_a
 
 
 @pytest.mark.slow
-def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_and_are_named(bare_cli, tmp_path):
-    home, file = ["--home", tmp_path / "home"], tmp_path / "faq.csv"
+def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_and_are_named(bare_cli, tmp_path, home):
+    home, file = ["--home", home], tmp_path / "faq.csv"
     register = ["register-release", "p1", "--dataset", "faq", "--answers"]
 
     def with_answer(answer):

@@ -26,12 +26,11 @@ expectations:
 FAST = "answer_correctness,exact_match,contains,bleu"
 
 
-def test_two_releases_in_one_file(cli, answers, tmp_path, ask):
-    home = tmp_path / "home"
+def test_two_releases_in_one_file(cli, answers, tmp_path, ask, home):
     suite = tmp_path / "mine.yaml"
     suite.write_text(SUITE)
     result = cli(
-        "evaluate", answers, "--metrics", FAST, "--slice", "topic", "--home", home, "--json",
+        "evaluate", answers, "--metrics", FAST, "--slice", "topic", "--json",
         "--expectations", suite, page=True,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -56,7 +55,7 @@ def test_two_releases_in_one_file(cli, answers, tmp_path, ask):
     [number] = [s for s in old["scores"] if s["slice"] == "topic=number" and s["metric"] == "exact_match"]
     assert (number["mean"], number["n_total"], number["ci_low"]) == (0.0, 1, None)
     _shown_in_the_ui(ask, home)
-    shown = cli("report", "--home", home, "--by", "exact_match.match").stdout.splitlines()
+    shown = cli("report", "--by", "exact_match.match").stdout.splitlines()
     start = shown.index("exact_match.match by slice: mean [95 % interval]")
     cells = [line.split() for line in shown[start + 4 : start + 8]]
     assert cells == [["topic=colour", "0.000", "1.000", "1"], ["topic=geo", "1.000", "0.000", "1"],
@@ -91,35 +90,33 @@ def _shown_in_the_ui(ask, home):
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in logs
 
 
-def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path):
-    home = tmp_path / "home"
-    assert cli("evaluate", answers, "--metrics", FAST, "--home", home).returncode == 0
+def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path, home):
+    assert cli("evaluate", answers, "--metrics", FAST).returncode == 0
     before = query(home, "SELECT * FROM scores ORDER BY ALL")
     made = query(home, "SELECT max(created_at) FROM measurements")
     shuffled = tmp_path / "other" / "faq.jsonl"
     shuffled.parent.mkdir()
     shuffled.write_text("\n".join(reversed(answers.read_text().splitlines())))
-    again = cli("evaluate", shuffled, "--metrics", FAST, "--home", home)
+    again = cli("evaluate", shuffled, "--metrics", FAST)
     assert "scoring answer_correctness (0 new, 8 known), exact_match (0 new, 8 known)" in again.stderr
     assert query(home, "SELECT max(created_at) FROM measurements") == made
     assert query(home, "SELECT * FROM scores WHERE report_id LIKE '%/v1' ORDER BY ALL") == before
     same = "SELECT release, sample_id, metric, field, value FROM scores WHERE report_id LIKE ? ORDER BY ALL"
     assert query(home, same, ["%/v2"]) == query(home, same, ["%/v1"])
     assert query(home, "SELECT count(DISTINCT dataset_version) FROM reports") == [(1,)]
-    listed = cli("report", "--list", "--home", home).stdout
+    listed = cli("report", "--list").stdout
     assert all(report in listed for report in ("faq/old/v1", "faq/old/v2", "faq/new/v1", "faq/new/v2"))
-    newest = cli("report", "--home", home).stdout
+    newest = cli("report").stdout
     assert "faq/new/v2" in newest
     assert "- 1 row with a blank answer: a missing answer scores 0 (row 6)" in newest.splitlines()
     assert list((home / "runs").iterdir()) == list((home / "parts").iterdir()) == []
-    assert "faq/new/v1" in cli("report", "faq/new/v1", "--home", home).stdout
+    assert "faq/new/v1" in cli("report", "faq/new/v1").stdout
 
 
 @pytest.mark.slow
-def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli, answers, tmp_path):
-    home = tmp_path / "home"
+def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli, answers, tmp_path, home):
     blocked = _block_the_part_of("contains", answers, home, tmp_path)
-    result = cli("evaluate", answers, "--metrics", "contains,exact_match", "--home", home)
+    result = cli("evaluate", answers, "--metrics", "contains,exact_match")
     assert result.returncode == 4, result.stderr
     assert "faq/new/v1: no answer has a score of contains" in result.stderr
     assert "contains: 8 rows failed: IsADirectoryError" in result.stderr
@@ -134,7 +131,7 @@ def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli, answers, tm
     )
     assert bounds == (4, 0, 4, 0.0, None, 0.0, 1.0)
     blocked.rmdir()
-    again = cli("evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed", "--home", home)
+    again = cli("evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed")
     assert "contains (8 new, 0 known), exact_match (0 new, 8 known), rouge_l (0 new, 0 known)" in again.stderr
     statuses = query(
         home,
@@ -160,9 +157,8 @@ def _block_the_part_of(metric, answers, home, tmp_path):
     return part
 
 
-def test_answers_to_one_question_are_one_unit(cli, tmp_path):
+def test_answers_to_one_question_are_one_unit(cli, tmp_path, home):
     """Twenty questions with three answers each; of every five, so many are right."""
-    home = tmp_path / "home"
     rows = [
         {"id": f"q{question}", "question": f"Question {question}?", "reference": "yes", "release": release}
         | {"run": f"run {repeat}", "answer": "yes" if repeat < right[question % 5] else f"no {repeat}"}
@@ -170,28 +166,27 @@ def test_answers_to_one_question_are_one_unit(cli, tmp_path):
         for question in range(20)
         for repeat in range(3)
     ]
-    asked = ("evaluate", jsonl(tmp_path / "d.jsonl", rows), "--metrics", "exact_match", "--home", home)
+    asked = ("evaluate", jsonl(tmp_path / "d.jsonl", rows), "--metrics", "exact_match")
     # Without a column that tells them apart they are duplicates.
     refused = cli(*asked)
     assert (refused.returncode, "most often `id_unique`" in refused.stderr) == (2, True)
     assert cli(*asked, "--map", "repeat=run").returncode == 0
-    shown = cli("report", "d/v1", "--home", home).stdout
+    shown = cli("report", "d/v1").stdout
     assert "60 answers to 20 questions" in shown
     assert "exact_match.match_pass@3" in shown and "exact_match.match_pass^3" in shown
     assert "variance between the answers to one question: exact_match.match 0.067" in shown
     # Twenty questions are few for a gate, and sixty answers to them are no more.
-    gated = cli("gate", "v1", "v2", "--primary", "exact_match.match", "--margin", "0.05", "--home", home, "--json")
+    gated = cli("gate", "v1", "v2", "--primary", "exact_match.match", "--margin", "0.05", "--json")
     [rule, *_] = json.loads(gated.stdout)["rules"]
     assert (gated.returncode, rule["outcome"], rule["n"]) == (3, "INCONCLUSIVE", 20)
     assert rule["value"] == pytest.approx(7 / 15 - 11 / 15)
 
 
-def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path):
-    home = tmp_path / "home"
+def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path, home):
     file = tmp_path / "holes.jsonl"
     rows = [{"id": str(i), "answer": "a", "reference": "" if i < 3 else "b"} for i in range(6)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = cli("evaluate", file, "--metrics", "contains", "--home", home)
+    result = cli("evaluate", file, "--metrics", "contains")
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     last = result.stderr.splitlines()[-1]
@@ -201,7 +196,7 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path)
     ]
     assert query(home, "SELECT status FROM runs") == [("stopped",)]
     assert query(home, "SELECT count(*) FROM measurements") == [(0,)]
-    allowed = cli("evaluate", file, "--metrics", "contains", "--home", home, "--max-quarantined", "0.6")
+    allowed = cli("evaluate", file, "--metrics", "contains", "--max-quarantined", "0.6")
     assert allowed.returncode == 0
     assert "3 quarantined" in allowed.stdout
 
@@ -218,9 +213,8 @@ def start(server, *arguments):
 
 
 @pytest.mark.slow
-def test_two_runs_at_once_lose_nothing(server, answers, tmp_path):
-    home = tmp_path / "home"
-    runs = [start(server, "evaluate", answers, "--metrics", metric, "--home", home) for metric in ("bleu", "contains")]
+def test_two_runs_at_once_lose_nothing(server, answers, tmp_path, home):
+    runs = [start(server, "evaluate", answers, "--metrics", metric) for metric in ("bleu", "contains")]
     for run in runs:
         _, errors = run.communicate(timeout=240)
         assert run.returncode == 0, errors
@@ -234,15 +228,14 @@ def test_two_runs_at_once_lose_nothing(server, answers, tmp_path):
 
 
 @pytest.mark.slow
-def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path):
-    home = tmp_path / "home"
+def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, home):
     file = tmp_path / "many.jsonl"
     with file.open("w") as out:
         for i in range(12_000):
             row = {"id": str(i), "answer": f"answer number {i} is {i * 7} and more", "reference": f"{i * 7}"}
             out.write(json.dumps(row) + "\n")
     metrics = "chrf,bleu,contains"
-    run = start(server, "evaluate", file, "--metrics", metrics, "--home", home)
+    run = start(server, "evaluate", file, "--metrics", metrics)
     assert run.stderr is not None
     for line in run.stderr:
         if line.startswith("scored 2/"):
@@ -255,7 +248,7 @@ def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path):
     assert len(finished) >= 2
     assert query(home, "SELECT status FROM runs") == [("running",)]
     kept = {part: part.read_bytes() for part in finished}
-    result = cli("evaluate", file, "--metrics", metrics, "--home", home)
+    result = cli("evaluate", file, "--metrics", metrics)
     assert result.returncode == 0, result.stderr
     counts = query(
         home,

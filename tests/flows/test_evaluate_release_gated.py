@@ -23,10 +23,10 @@ def file(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask):
-    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask, home):
+    policy = tmp_path / "gate.yaml"
     policy.write_text(POLICY)
-    options = ("--metrics", "exact_match", "--home", home, "--baseline", "gated-a", "--policy", policy, "--json")
+    options = ("--metrics", "exact_match", "--baseline", "gated-a", "--policy", policy, "--json")
     result = cli("evaluate", file, *options, page=True)
     assert result.returncode == 1, result.stderr
     said = json.loads(result.stdout)["verdicts"]
@@ -85,19 +85,19 @@ def _events_say_it(ask, sentence):
 
 
 @pytest.mark.slow
-def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path):
-    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path, home):
+    policy = tmp_path / "gate.yaml"
     policy.write_text(POLICY)
     files = {
         name: jsonl(tmp_path / f"{name}.jsonl", [answer(i, "yes" if i < right else "no") for i in range(60)])
         for name, right in (("old", 50), ("new", 20), ("newer", 40))
     }
-    options = ("--metrics", "exact_match", "--home", home, "--baseline", "old", "--policy", policy)
+    options = ("--metrics", "exact_match", "--baseline", "old", "--policy", policy)
     alone = cli("evaluate", files["old"], "--release", "old", "--dataset", "kept", *options)
     assert alone.returncode == 4, alone.stderr
     assert "old: there is no other release to compare it with" in alone.stderr
     for name in ("new", "newer"):
-        registered = cli("register-release", name, "--answers", files[name], "--dataset", "kept", "--home", home)
+        registered = cli("register-release", name, "--answers", files[name], "--dataset", "kept")
         assert registered.returncode == 0, registered.stderr
     result = cli("evaluate-registered", *options, "--no-page")
     assert result.returncode == 1, result.stderr

@@ -52,7 +52,7 @@ def evaluate(cli, judge, home, tmp_path):
 
     def run(*arguments, url=judge.url, **changes):
         asked = ("--metrics", METRICS, "--judge", "openai/gpt-4o-mini", "--judge-base", url)
-        return cli("evaluate", file, *asked, "--home", home, *arguments, **changes)
+        return cli("evaluate", file, *asked, *arguments, **changes)
 
     return run
 
@@ -177,14 +177,14 @@ def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evalu
     assert query(home, "SELECT status, message FROM runs") == [("complete", None)]
 
 
-def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(bare_cli, tmp_path):
+def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(bare_cli, tmp_path, home):
     file = tmp_path / "faq.csv"
     # Where the words are the same, nobody is asked.
     file.write_text("id,release,question,answer,reference\nq1,a,Where?,It is Paris,Paris\nq1,b,Where?,Paris,Paris\n")
     with JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge:
         done = bare_cli(
             "evaluate", file, "--metrics", "contains,meaning_match", "--judge", f"openai/x@{judge.url}",
-            "--home", tmp_path / "home", "--no-page", ANSWERKEY_JUDGE_KEY="none",
+            "--no-page", ANSWERKEY_JUDGE_KEY="none",
         )  # fmt: skip
     assert done.returncode == 4, done.stderr
     assert [line for line in done.stderr.splitlines() if line.startswith("answerkey:")] == [

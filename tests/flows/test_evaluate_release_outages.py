@@ -64,7 +64,9 @@ def each_asked_once_in_one_report(judge, home):
     assert query(home, "SELECT status FROM runs") == [("complete",)]
 
 
-def test_a_run_that_is_killed_while_its_batch_is_worked_on_fetches_it_when_it_is_retried(prefect_server, tmp_path):
+def test_a_run_that_is_killed_while_its_batch_is_worked_on_fetches_it_when_it_is_retried(
+    prefect_server, tmp_path, home
+):
     on_server = Deployed(prefect_server.url, tmp_path)
     with BatchServer(agreeable, finishes=False) as provider:
         parameters = asked(provider, tmp_path)
@@ -84,7 +86,6 @@ def test_a_run_that_is_killed_while_its_batch_is_worked_on_fetches_it_when_it_is
             assert engine.result() == ["outage/a/v1"]
         assert on_server.run(run_id)["state_type"] == "COMPLETED"
         assert (len(provider.batches), provider.worked_on, provider.direct) == (1, N, [])
-    home = tmp_path / "home"
     assert query(home, "SELECT report_id, status FROM reports") == [("outage/a/v1", "COMPLETE")]
     paid = "SELECT count(*), count(DISTINCT request_key), sum(cost_usd) FROM judge_calls"
     [(calls, replies, dollars)] = query(home, paid)

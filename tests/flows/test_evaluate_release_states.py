@@ -28,10 +28,9 @@ def engine(server, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(server, engine, tmp_path):
+def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(server, engine, tmp_path, home):
     rows = [{"id": f"q{i}", "question": "Who?", "answer": f"No {i}.", "reference": f"{i}"} for i in range(3)]
     answers = [{**row, "release": release} for row in rows for release in ("states-a", "states-b")]
-    home = tmp_path / "home"
     on_server = Deployed(server, home)
     with JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge:
         parameters = {
@@ -130,8 +129,8 @@ def test_a_run_says_what_the_runs_within_it_have_found(server, tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server, tmp_path):
-    home, todo = tmp_path / "home", ["first"]
+def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server, tmp_path, home):
+    todo = ["first"]
 
     @prefect.flow
     def own() -> list[object]:

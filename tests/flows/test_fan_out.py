@@ -33,29 +33,6 @@ from tests.tasks.staging_help import query
 
 
 @pytest.mark.slow
-def test_a_large_source_writes_the_same_rows_as_a_small_one(tmp_path, monkeypatch, caplog):
-    answers = [{"id": f"q{i}", "answer": f"It is {i}.", "reference": f"{i}"} for i in range(200)]
-    # In another shard than those they contradict.
-    answers += [{"id": "q1", "answer": "It is 1.", "reference": "1"}, {"id": "q2", "answer": "2", "reference": "two"}]
-    file = tmp_path / "faq.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in answers))
-
-    def run(home):
-        data, scoring = Data(answers=str(file), release="new"), Scoring(metrics=["exact_match"])
-        return evaluate_release(data, scoring, home=str(tmp_path / home), page=False)
-
-    with caplog.at_level(logging.INFO, "answerkey"):
-        assert run("whole") == ["faq/new/v1"]
-        assert not [line for line in caplog.messages if line.startswith("loaded")]
-        monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
-        monkeypatch.setattr(source_shards, "SHARD_BYTES", 4_000)
-        assert run("shards") == ["faq/new/v1"]
-    assert "loaded 3/3 shards" in caplog.messages
-    assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
-    assert any("id_unique" in one and "False" in one for one in rows(tmp_path / "shards")["validations"])
-
-
-@pytest.mark.slow
 def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(tmp_path, monkeypatch, caplog, server):
     file, references = tmp_path / "faq.jsonl", tmp_path / "known.jsonl"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": f"It is {i}."}) + "\n" for i in range(200)))

@@ -34,13 +34,13 @@ def questions(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_path, ask):
-    home, prompt = tmp_path / "home", tmp_path / "prompt.txt"
+def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_path, ask, home):
+    prompt = tmp_path / "prompt.txt"
     prompt.write_text("Answer in {lang}: {question}\n")
     save_secret("model-key", KEY)
     asked = (
         "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "new", "--key-from", "secret:model-key",
-        "--system", "Be brief.", "--template", prompt, "--home", home,
+        "--system", "Be brief.", "--template", prompt,
     )  # fmt: skip
 
     dry = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--dry-run", "--json")
@@ -104,11 +104,10 @@ def _shown_and_no_key(home, ask, done):
     assert [path for path in files if b"canary" in path.read_bytes()] == []
 
 
-def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_path):
-    home = tmp_path / "home"
+def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_path, home):
     asked = (
         "generate", "--dataset", questions, "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "warm",
-        "--home", home, "--repeats", "3", "--evaluate", "--metrics", "contains",
+        "--repeats", "3", "--evaluate", "--metrics", "contains",
     )  # fmt: skip
     made = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY)
     assert made.returncode == 0, made.stderr

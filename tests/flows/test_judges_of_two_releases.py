@@ -70,11 +70,10 @@ def words(result):
 
 
 @pytest.mark.slow
-def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges, tmp_path):
+def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges, tmp_path, home):
     named, fallback, outage = judges
-    home = ("--home", tmp_path / "home")
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}", "--judge-concurrency", "4")
-    common = ("--dataset", "d", "--metrics", "meaning_match", *judge, *home)
+    common = ("--dataset", "d", "--metrics", "meaning_match", *judge)
     old = bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=75)), *common)
     assert old.returncode == 0, old.stderr
     # A third of the right answers are made wrong, which the fallback does not see.
@@ -87,11 +86,11 @@ def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges
         ("COMPLETE", True), ("COMPLETE", False),
     ]  # fmt: skip
 
-    compared = bare_cli("compare", "fa", "fb", *home)
+    compared = bare_cli("compare", "fa", "fb")
     assert "meaning_match is not compared: judged by other judges: fallbacks judged 25 of 100 answers of" in words(
         compared
     )
-    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03")
     assert (gated.returncode, "INCOMPLETE" in gated.stdout) == (4, True), gated.stdout
     assert "fallbacks judged 25 of 100 answers of fb; ask the named judges again with answerkey rerun d/fb/v1" in words(
         gated
@@ -99,24 +98,23 @@ def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges
 
     # While the judge is away, a rerun asks nobody in vain and keeps what the fallback said.
     before = fallback.n_requests
-    again = bare_cli("rerun", "fb", "--only-failed", *home)
+    again = bare_cli("rerun", "fb", "--only-failed")
     assert (counted in words(again), fallback.n_requests) == (True, before)
     # Once it is back, its verdicts replace those of the fallback, and the loss shows.
     outage.now = False
     asked = named.n_requests
-    again = bare_cli("rerun", "fb", "--only-failed", *home)
+    again = bare_cli("rerun", "fb", "--only-failed")
     assert again.returncode == 0 and "judged by the fallback" not in words(again), words(again)
     assert 25 <= named.n_requests - asked <= 25 + 12 + 3
-    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03")
     assert (gated.returncode, gated.stdout.startswith("FAIL")) == (1, True), gated.stdout
 
 
 @pytest.mark.slow
-def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cli, judges, tmp_path):
+def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cli, judges, tmp_path, home):
     named, fallback, outage = judges
-    home = ("--home", tmp_path / "home")
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}")
-    common = ("--dataset", "d", "--metrics", "meaning_match", "--probes", "never", *judge, *home)
+    common = ("--dataset", "d", "--metrics", "meaning_match", "--probes", "never", *judge)
     bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=225, n=300)), *common)
     # The new release has 30 other answers, and the named judge is away for 9 of them.
     new = rows("fb", right=225, n=300)
@@ -125,10 +123,10 @@ def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cl
     bare_cli("evaluate", jsonl(tmp_path / "some.jsonl", new[9:]), *common, "--release", "other")
     outage.now = True
     bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", new), *common)
-    gate = ("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    gate = ("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03")
     assert "fallbacks judged 9 of 300" in words(bare_cli(*gate))
     # The fallback alone judges all, and agrees: it moves 9 of 300 verdicts by hardly anything.
-    alone = bare_cli("rerun", "fb", "--judge", f"openai/b@{fallback.url}", *home)
+    alone = bare_cli("rerun", "fb", "--judge", f"openai/b@{fallback.url}")
     assert alone.returncode == 0, alone.stderr
     bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", new), *common)
     gated = bare_cli(*gate)
@@ -146,8 +144,8 @@ def preferring(body):
 
 
 @pytest.mark.slow
-def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path):
-    home = ("--home", tmp_path / "home")
+def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path, home):
+    home = ("--home", home)
     file = jsonl(tmp_path / "both.jsonl", [*rows("old", right=N), *rows("new", right=0)])
     policy = "{primary: preference.preferred, margin: 0.02}"
     with JudgeServer(preferring) as server:
@@ -194,12 +192,12 @@ def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_not
         assert ("one verdict in both orders on only 75 of 100 pairs" in text) == (outcome == "INCOMPLETE"), text
 
 
-def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path):
+def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path, home):
     file = jsonl(tmp_path / "a.jsonl", rows("r", right=50, sure=25))
     with JudgeServer(strict) as one, JudgeServer(lenient) as other:
         result = bare_cli(
             "evaluate", file, "--metrics", "meaning_match", "--judge",
-            f"openai/a@{one.url},openai/b@{other.url}", "--probes", "never", "--home", tmp_path / "home",
+            f"openai/a@{one.url},openai/b@{other.url}", "--probes", "never",
         )  # fmt: skip
     text = words(result)
     assert "2 votes on each answer can be a tie, which is no score; ask for an odd number of votes" in text
@@ -208,14 +206,14 @@ def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path
 
 
 @pytest.mark.slow
-def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli, tmp_path):
+def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli, tmp_path, home):
     def long(release, right):
         return [{**row, "answer": f"{row['answer']} {'So it goes. ' * 20}"} for row in rows(release, right=right)]
 
     file = jsonl(
         tmp_path / "a.jsonl", [*long("old", N), *long("new", N - 2), *rows("short", right=N), *long("mixed", 80)]
     )
-    home = ("--home", tmp_path / "home")
+    home = ("--home", home)
     with JudgeServer(strict) as server:
         result = bare_cli("evaluate", file, "--metrics", "meaning_match", "--judge", f"openai/a@{server.url}", *home)
     assert result.returncode == 0, result.stderr

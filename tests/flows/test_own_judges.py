@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.judge_server import JudgeServer, data_of
-from tests.tasks.staging_help import jsonl, query
+from tests.tasks.staging_help import query
 
 RUBRIC = """\
 name: manners
@@ -77,17 +77,16 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     assert (gone.returncode, f"{rubric}: there is no such rubric" in gone.stderr) == (2, True)
 
 
-def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path):
-    home = tmp_path / "home"
+def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path, home):
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         result = cli(
             "evaluate", answers(tmp_path, retrieved=True), "--metrics", "faithfulness", "--judge", "openai/m",
-            "--judge-base", server.url, "--probes", "never", "--home", home,
+            "--judge-base", server.url, "--probes", "never",
         )  # fmt: skip
         sent = {data_of(request.body)["context"][0] for request in server.requests}
         needed = cli(
             "evaluate", tmp_path / "faq.jsonl", "--metrics", "faithfulness,contains", "--judge", "openai/m",
-            "--judge-base", server.url, "--home", home,
+            "--judge-base", server.url,
         )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert sent == {f"{release} found {i}" for release in ("old", "new") for i in range(N)}
@@ -97,12 +96,11 @@ def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path):
     assert (needed.returncode, "no column for references was recognised" in needed.stderr) == (2, True)
 
 
-def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about_answers(cli, tmp_path):
-    home = tmp_path / "home"
+def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about_answers(cli, tmp_path, home):
     with JudgeServer(brain) as server:
         result = cli(
             "evaluate", answers(tmp_path), "--metrics", "preference", "--judge", "openai/m", "--judge-base", server.url,
-            "--baseline", "old", "--policy", "{primary: preference.preferred, margin: 0.1}", "--home", home,
+            "--baseline", "old", "--policy", "{primary: preference.preferred, margin: 0.1}",
         )  # fmt: skip
         asked = [data_of(request.body)["question"] for request in server.requests]
         # Its probes stop a judge that goes by the order, before it is asked about any of the answers that differ.
@@ -167,30 +165,3 @@ def test_a_rubric_learns_examples_from_labels(
     assert "it agrees with people on 75.0% without the new examples and on 100.0% with them" in words.stdout
     assert "version: 2" in better.read_text()
     assert "fool" in better.read_text()
-
-
-@pytest.mark.slow
-def test_examples_that_bring_nothing_leave_no_new_version(bare_cli, tmp_path):
-    """The labels say nothing of the texts, and the judge says anything: the best of several sets is chance."""
-    rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
-    rubric.write_text(RUBRIC.partition("examples")[0])
-    rows = [
-        {"id": f"{i}", "release": "r", "question": "Q", "references": ["x"], "answer": f"It is at {i}."}
-        | {"label": "yes" if i * 7 % 5 < 3 else "no"}
-        for i in range(24)
-    ]
-    file = jsonl(tmp_path / "a.jsonl", rows)
-
-    def noise(body):
-        shown = len(body["messages"][0]["content"])
-        number = int(data_of(body)["answer"].split()[-1][:-1])
-        return json.dumps({"reason": "So it reads.", "verdict": "yes" if (number * 11 + shown) % 3 else "no"})
-
-    with JudgeServer(noise) as mind:
-        judge = ("--judge", "openai/m", "--judge-base", mind.url, "--home", home)
-        evaluated = bare_cli("evaluate", file, "--metrics", rubric, "--map", "label=label", "--probes", "never", *judge)
-        assert evaluated.returncode == 0, evaluated.stderr
-        learned = bare_cli("calibrate", "manners.polite", "--rubric", rubric, "--learn", "4", "--out", better, *judge)
-    assert learned.returncode == 0, learned.stderr
-    assert "That is no gain that these labels show: the rubric stays as it is." in learned.stdout
-    assert "The rubric is in" not in learned.stdout and not better.exists()

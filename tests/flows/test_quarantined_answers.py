@@ -26,8 +26,8 @@ def answers(file, **bad):
         pytest.param({"q8": "Bo\x07nn", "q9": "Cor\ufffd"}, "2 quarantined (encoding)", marks=pytest.mark.slow),
     ],
 )
-def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bare_cli, tmp_path, bad, why):
-    home = ["--home", tmp_path / "home"]
+def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bare_cli, tmp_path, bad, why, home):
+    home = ["--home", home]
     metric = ["--metrics", "exact_match", "--no-page"]
     file = answers(tmp_path / "faq.jsonl", **bad)
     done = bare_cli("evaluate", file, "--release", "new", "--slice", "part", "--json", *metric, *home)
@@ -55,9 +55,9 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
 
 
 @pytest.mark.slow
-def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli, tmp_path):
+def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli, tmp_path, home):
     file = answers(tmp_path / "faq.jsonl", q9="Paris " * 7_500_000)
-    options = ("--release", "a", "--metrics", "exact_match", "--no-page", "--home", tmp_path / "home")
+    options = ("--release", "a", "--metrics", "exact_match", "--no-page")
     done = bare_cli("evaluate", file, *options)
     assert done.returncode == 0, done.stderr[-2_000:]
     assert "exact_match: 1 of 10 not scored: 1 quarantined (length_answer)" in done.stdout

@@ -43,11 +43,10 @@ def rules(tmp_path, judge):
 
 
 @pytest.mark.slow
-def test_from_dry_run_to_history(cli, rules, judge, tmp_path, ask):
-    home = tmp_path / "home"
+def test_from_dry_run_to_history(cli, rules, judge, tmp_path, ask, home):
 
     def score(*arguments):
-        done = cli("score-traces", rules, "--home", home, "--json", *arguments, KEY_OF_THE_TEST="secret-of-the-test")
+        done = cli("score-traces", rules, "--json", *arguments, KEY_OF_THE_TEST="secret-of-the-test")
         assert done.returncode == 0, done.stderr
         return {one["rule"]: one for one in json.loads(done.stdout)}
 
@@ -154,11 +153,11 @@ def test_a_rule_that_is_switched_off_needs_no_key(rules, tmp_path):
     ]  # fmt: skip
 
 
-def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(bare_cli, rules, tmp_path):
+def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(bare_cli, rules, tmp_path, home):
     text = (rules / "all.yaml").read_text()
     slow = "len(range(100_000_000)) = 0"
     (rules / "all.yaml").write_text(text.replace("where: env = 'production'", f"where: {slow!r}", 1))
-    done = bare_cli("score-traces", rules, "--home", tmp_path / "home")
+    done = bare_cli("score-traces", rules)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(
         rf"answerkey: {rules}/all\.yaml:\d+: where: .*: range\(\) is not allowed in a condition on a trace\n",

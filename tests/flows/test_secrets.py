@@ -21,13 +21,12 @@ METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--jud
 
 
 @pytest.mark.slow
-def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, ask):
-    home = tmp_path / "home"
+def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, ask, home):
     save_secret("judge-key", IN_BLOCK)
     with JudgeServer(_says_keys) as judge:
         # This answer quotes the key.
         judge.faults = lambda _number, _body: "unauthorized"
-        base = ("--judge-base", judge.url, "--home", home)
+        base = ("--judge-base", judge.url)
         refused = cli("evaluate", answers, *METRICS, *base, ANSWERKEY_JUDGE_KEY=IN_ENVIRONMENT)
         assert refused.returncode == 0, refused.stderr
         assert refused.stdout.count("PARTIAL\n  meaning_match: 2 of 4 not scored: 2 http_401\n") == 2
@@ -42,7 +41,7 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
     assert "secret:judge-key" in half.stdout
     texts = {
         "terminal": refused.stdout + refused.stderr + half.stdout + half.stderr,
-        "report": cli("report", "--home", home).stdout,
+        "report": cli("report").stdout,
         "warehouse": _warehouse(home),
         "ledger": _ledger(home),
         **_prefect(_runs(home), ask),
@@ -56,8 +55,7 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
 
 
 @pytest.mark.slow
-def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path):
-    home = tmp_path / "home"
+def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path, home):
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -72,13 +70,13 @@ def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://ada:canary-1@127.0.0.1:{server.server_port}/a.csv?token=canary-2"
         done = subprocess.run(
-            command("evaluate", address, "--metrics", "exact_match", "--home", home),
+            command("evaluate", address, "--metrics", "exact_match"),
             check=False, capture_output=True, text=True, timeout=240, umask=0o077,
         )  # fmt: skip
-        kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address, "--home", home)
+        kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address)
         server.shutdown()
     assert (done.returncode, kept.returncode) == (0, 0), done.stderr + kept.stderr
-    shown = bare_cli("report", "--home", home, "--json").stdout
+    shown = bare_cli("report", "--json").stdout
     assert f"http://…@127.0.0.1:{server.server_port}/a.csv?…" in shown
     texts = {"terminal": done.stdout + done.stderr, "report": shown, "warehouse": _warehouse(home)}
     assert [place for place, text in texts.items() if "canary" in text] == []

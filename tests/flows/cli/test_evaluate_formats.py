@@ -19,11 +19,11 @@ BY_NAME = {export.name: export for export in EXPORTS}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["promptfoo 3", "inspect zstandard", "langfuse cells"])
-def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path):
+def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, home):
     export = BY_NAME[name]
     file = tmp_path / export.file
     file.write_bytes(export.content)
-    done = cli("evaluate", file, "--home", tmp_path / "home", "--metrics", "contains", "--json")
+    done = cli("evaluate", file, "--metrics", "contains", "--json")
     assert done.returncode == 0, done.stderr
     assert export.says in done.stderr
     assert [report["release"] for report in json.loads(done.stdout)] == sorted(export.releases)
@@ -73,11 +73,11 @@ def test_standard_input(server, warm_command, tmp_path):
     assert query(home, 'SELECT source, "row", reason FROM quarantine') == [("-", 4, reason)]
 
 
-def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_path):
+def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_path, home):
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for n, file in enumerate(files):
         file.write_text(json.dumps({"id": n, "answer": "x", "reference": "", "release": "r"}))
-    done = bare_cli("evaluate", *files, "--dataset", "d", "--home", tmp_path / "home", PREFECT_API_URL="")
+    done = bare_cli("evaluate", *files, "--dataset", "d", PREFECT_API_URL="")
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"answerkey: {files[0]}, {files[1]}: 100 % of the rows (2 of 2) are in quarantine, "), last
@@ -89,11 +89,11 @@ def test_standard_input_that_is_closed(monkeypatch):
         with_files(Data(answers=STANDARD_INPUT))
 
 
-def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path):
+def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, home):
     export = BY_NAME["langsmith table"]
     file = tmp_path / export.file
     file.write_bytes(export.content)
-    done = bare_cli("evaluate", file, "--home", tmp_path / "home", PREFECT_API_URL="")
+    done = bare_cli("evaluate", file, PREFECT_API_URL="")
     assert done.returncode == 2
     assert done.stderr == (
         "answerkey: exp.csv: it is not said which release answered (an export of LangSmith); name it with --release\n"

@@ -134,9 +134,7 @@ def test_changed_references_are_another_data_set(bare_cli, cheats):
 )
 def test_the_exit_code_is_the_verdict(bare_cli, home, tmp_path, new, margin, code, outcome):
     xml = tmp_path / "gate.xml"
-    result = bare_cli(
-        "gate", "old", new, "--primary", FIELD, "--margin", margin, "--home", home, "--json", "--junit", xml
-    )
+    result = bare_cli("gate", "old", new, "--primary", FIELD, "--margin", margin, "--json", "--junit", xml)
     assert result.returncode == code, result.stderr
     content = json.loads(result.stdout)
     assert (content["outcome"], content["exit_code"], content["old"]) == (outcome, code, "faq/old/v1")
@@ -151,7 +149,7 @@ def test_the_exit_code_is_the_verdict(bare_cli, home, tmp_path, new, margin, cod
 def test_a_policy_file_and_the_text(bare_cli, home, tmp_path):
     file, written = tmp_path / "gate.yaml", tmp_path / "verdict.json"
     file.write_text(f"primary: {FIELD}\nmargin: 0.05\nrules: [level {FIELD} >= 0.8]\n")
-    result = bare_cli("gate", "faq/old/v1", "faq/same/v1", "--policy", file, "--home", home, "--output", written)
+    result = bare_cli("gate", "faq/old/v1", "faq/same/v1", "--policy", file, "--output", written)
     assert result.returncode == 0, result.stderr
     first, *lines = result.stdout.splitlines()
     assert first.startswith("PASS  same may ship in place of old, every rule holds: label.correct went")
@@ -162,14 +160,14 @@ def test_a_policy_file_and_the_text(bare_cli, home, tmp_path):
 
 
 def test_a_hostile_name_is_shown_and_does_nothing(bare_cli, home):
-    result = bare_cli("gate", "old", "[red]<b>\x1b[2J\u202e", "--primary", FIELD, "--margin", 0.05, "--home", home)
+    result = bare_cli("gate", "old", "[red]<b>\x1b[2J\u202e", "--primary", FIELD, "--margin", 0.05)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("PASS  [red]<b>�[2J� may ship")
     assert not {"\x1b", "\u202e"} & set(result.stdout)
 
 
 def test_the_self_test_prints_rates_with_their_errors(bare_cli, home):
-    options = ("--primary", FIELD, "--margin", 0, "--home", home, "--self-test")
+    options = ("--primary", FIELD, "--margin", 0, "--self-test")
     result = bare_cli("gate", "old", "worse", *options)
     assert result.returncode == 0, result.stderr
     assert "The gate itself on simulated releases: 500 samples, drawn again and exchanged at random" in result.stdout
@@ -180,25 +178,22 @@ def test_the_self_test_prints_rates_with_their_errors(bare_cli, home):
     assert [trial["name"] for trial in content["trials"]] == ["equal", "loss", "noise"]
 
 
-def test_calibrate_prints_and_keeps(bare_cli, tmp_path):
+def test_calibrate_prints_and_keeps(bare_cli, tmp_path, home):
     file = tmp_path / "labels.csv"
     rows = [f"q{i},{'a' if i % 2 else 'b'},{int(i % 3 > 0)},{int(i % 4 > 0)}" for i in range(60)]
     file.write_text("\n".join(["id,release,label,verdict", *rows]))
-    result = bare_cli("calibrate", "mine.match", "--labels", file, "--home", tmp_path / "home")
+    result = bare_cli("calibrate", "mine.match", "--labels", file)
     assert result.returncode == 0, result.stderr
     assert [line.split()[:2] for line in result.stdout.splitlines() if "[" in line] == [
         ["all", "60"], ["b", "30"], ["a", "30"],
     ]  # fmt: skip
     assert "signature: mine|stored" in result.stdout
-    content = json.loads(
-        bare_cli("calibrate", "mine.match", "--labels", file, "--home", tmp_path / "home", "--json").stdout
-    )
+    content = json.loads(bare_cli("calibrate", "mine.match", "--labels", file, "--json").stdout)
     assert [part["release"] for part in content["calibrations"]] == [None, "b", "a"]
 
 
 @pytest.mark.slow
-def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask):
-    home = tmp_path / "home"
+def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask, home):
     scores = {f"q{i:03}": float(i % 3 > 0) for i in range(90)}
     labels = {f"q{i:03}": i % 4 > 0 for i in range(90)}
     warehouse(home, [Made("a", {"judge.match": scores}, labels=labels)])
@@ -214,14 +209,14 @@ def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask):
     assert [row["release"] for row in json.loads(str(artifact["data"]))] == ["all", "a"]
 
 
-def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path):
-    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, home):
+    policy = tmp_path / "gate.yaml"
     n_right = {"old": 50, "new": 20}
     releases(
         home, {name: [answer(i, "yes" if i < right else "no") for i in range(60)] for name, right in n_right.items()}
     )
     policy.write_text("primary: exact_match.match\nmargin: 0.05\n")
-    options = ("--policy", policy, "--home", home)
+    options = ("--policy", policy)
     summary = tmp_path / "summary.md"
     result = bare_cli("gate", "old", "new", *options, "--html", tmp_path / "gate.html", "--markdown", summary)
     assert result.returncode == 1, result.stderr

@@ -47,10 +47,10 @@ def server():
 
 
 @pytest.fixture
-def trial(bare_cli, server, tmp_path):
+def trial(bare_cli, server, tmp_path, home):
     def run(*arguments, model="openai/gpt-4o-mini", **changes):
         judge = f"{model}@{server.url}"
-        return bare_cli("judge", *arguments, "--judge", judge, "--home", tmp_path / "home", **changes)
+        return bare_cli("judge", *arguments, "--judge", judge, **changes)
 
     return run
 
@@ -173,14 +173,14 @@ def test_an_empty_answer_and_no_reference_need_no_judge(trial, server):
     assert server.n_requests == 0
 
 
-def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path):
+def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path, home):
     with JudgeServer(lambda body: json.dumps({"reason": data_of(body)["context"][0], "verdict": "no"})) as running:
-        asked = ("--judge", f"openai/m@{running.url}", "--home", tmp_path / "home")
+        asked = ("--judge", f"openai/m@{running.url}")
         result = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "faithfulness", "--context", "It was.", *asked)
         assert running.n_requests == 1
     assert (result.returncode, result.stderr) == (0, "")
     assert [line.rstrip() for line in result.stdout.splitlines()[:3]] == [
         "faithfulness  faithful 0", "  verdict    no", "  reason     It was.",
     ]  # fmt: skip
-    offline = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "refusal", "--home", tmp_path / "home")
+    offline = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "refusal")
     assert (offline.returncode, "the offline judge cannot judge this" in offline.stderr) == (2, True)

@@ -81,7 +81,7 @@ def said(capsys, code, *arguments):
     ],
 )
 def test_an_error_is_json_where_json_is_asked_for(home, capsys, arguments, message):
-    code = main([*arguments, "--home", str(home), "--json"])
+    code = main([*arguments, "--json"])
     printed = capsys.readouterr()
     error = json.loads(printed.out)["error"]
     assert error["exit_code"] == code == 2
@@ -93,7 +93,7 @@ def test_an_error_is_json_where_json_is_asked_for(home, capsys, arguments, messa
 
 
 def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(home, tmp_path, capsys):
-    rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1", "--home", str(home)]
+    rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1"]
     file = str(tmp_path / "v.json")
     for words, printed in (["--json"], True), (["--output", file], False), (["--json", "--output", file], False):
         assert main([*rules, *words]) == 2
@@ -101,7 +101,7 @@ def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(home, tm
 
 
 def test_earlier_spellings_work_with_a_line_that_says_the_new_one(home, tmp_path, capsys):
-    rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1", "--home", str(home)]
+    rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1"]
     goes = "the earlier spelling goes with the next version"
     for words, printed in (["--json", "-"], True), (["--json=-"], True), (["--json", str(tmp_path / "v.json")], False):
         assert main([*rules, *words]) == 2
@@ -110,7 +110,7 @@ def test_earlier_spellings_work_with_a_line_that_says_the_new_one(home, tmp_path
         assert said.err.startswith(
             f"answerkey: of `gate`, `--json` prints the verdict now, and `--output FILE` writes it; {goes}\n"
         )
-    assert main(["export", str(tmp_path / "tables"), "reports", "--home", str(home)]) == 0
+    assert main(["export", str(tmp_path / "tables"), "reports"]) == 0
     said = capsys.readouterr()
     assert said.err == f"answerkey: `answerkey export` is called `answerkey warehouse export` now; {goes}\n"
     assert said.out == f"{tmp_path}/tables: 1 parquet files, 2 rows\n"
@@ -143,14 +143,14 @@ def test_a_damaged_warehouse_is_called_so_at_once(home, whole, damage, what, cap
     file = home / "answerkey.duckdb"
     file.write_bytes(damage(whole))
     for asked in (["report"], ["warehouse", "maintain"]):
-        assert said(capsys, 2, *asked, "--home", home) == f"{file}: {what}; {RESTORE}"
+        assert said(capsys, 2, *asked) == f"{file}: {what}; {RESTORE}"
     (home / SNAPSHOT).write_bytes(whole)
-    assert said(capsys, 2, "report", "--home", home) == (
+    assert said(capsys, 2, "report") == (
         f"{file}: {what}; move it away and copy snapshot.duckdb beside it, the state after the last run, to "
         "answerkey.duckdb"
     )
     file.write_bytes((home / SNAPSHOT).read_bytes())
-    assert main(["report", "--home", str(home)]) == 0
+    assert main(["report"]) == 0
 
 
 def test_homes_that_cannot_be(tmp_path, answers, capsys):
@@ -238,13 +238,13 @@ def test_a_suite_of_expectations_runs_no_code(
         ),
     ],
 )
-def test_no_part_of_a_json_schema_is_fetched(tmp_path, schema, leads, capsys):
+def test_no_part_of_a_json_schema_is_fetched(tmp_path, schema, leads, capsys, home):
     kind = "expect_column_values_to_match_json_schema"
     data = jsonl(tmp_path / "a.jsonl", [{"id": 1, "answer": '{"a": 1}', "reference": "x"}])
     with RawServer(ok({})) as server:
         kwargs = json.dumps({"column": "answer", "json_schema": schema}).replace("{url}", server.url)
         suite = f'{{"expectations": [{{"type": "{kind}", "kwargs": {kwargs}}}]}}'
-        command = ["evaluate", data, "--metrics", "exact_match", "--expectations", suite, "--home", tmp_path / "home"]
+        command = ["evaluate", data, "--metrics", "exact_match", "--expectations", suite]
         assert said(capsys, 2, *command) == (
             f"expectations: expectation 1 ({kind}): json_schema: {leads.replace('{url}', server.url)} leads out of the "
             "schema, and nothing is fetched; write what it names under $defs, without an $id, and refer to it as "
@@ -253,29 +253,29 @@ def test_no_part_of_a_json_schema_is_fetched(tmp_path, schema, leads, capsys):
         assert server.requests == []
 
 
-def test_names_from_data_send_no_control_sequences(tmp_path, capsys):
+def test_names_from_data_send_no_control_sequences(tmp_path, capsys, home):
     file = tmp_path / "answers.csv"
     file.write_text("id,question\x1b[2J,\u202eanswre\n1,a,b\n")
-    line = said(capsys, 2, "evaluate", file, "--home", tmp_path / "home")
+    line = said(capsys, 2, "evaluate", file)
     assert "among id, question�[2J, �answre; name it" in line
     record = logging.makeLogRecord({"msg": "read as\x1b]0;x\x07\n  one\xa0می\u200cشود"})
     assert PrintableLines("%(message)s").format(record) == "read as�]0;x�\n  one می\u200cشود"
 
 
 def test_a_field_that_reports_merely_lack_is_incomplete(home, capsys):
-    arguments = ["gate", "old", "new", "--primary", "rouge_l.f1", "--margin", ".1", "--home", str(home)]
+    arguments = ["gate", "old", "new", "--primary", "rouge_l.f1", "--margin", ".1"]
     assert main(arguments) in (0, 1, 3)
     assert main([*arguments[:4], "token_overlap.f1", *arguments[5:]]) == 4
 
 
 def test_a_terminal_that_knows_ascii_alone(bare_cli, home):
-    found = bare_cli("report", "--home", home, PYTHONIOENCODING="ascii")
+    found = bare_cli("report", PYTHONIOENCODING="ascii")
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout.isascii() and "exact_match" in found.stdout
 
 
 def test_a_server_that_is_down(bare_cli, home, answers):
-    found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home,
+    found = bare_cli("evaluate", answers, "--metrics", "exact_match",
                      PREFECT_API_URL="http://name:secret@127.0.0.1:9/api")  # fmt: skip
     assert found.returncode == 1
     assert "Traceback" not in found.stderr and "secret" not in found.stderr
@@ -287,7 +287,7 @@ def test_a_server_that_is_down(bare_cli, home, answers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", ["", "http://127.0.0.1:9/api"])
-def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(profile, tmp_path, answers):
+def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(profile, tmp_path, answers, home):
     """`.env` stands in somebody's data folder; the user has a profile that names a server, or none."""
     (tmp_path / "prefect").mkdir()
     named = f'active = "own"\n[profiles.own]\nPREFECT_API_URL = "{profile}"\n' if profile else ""
@@ -297,7 +297,7 @@ def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(
     with BusyServer("http://127.0.0.1:9/api", lambda *_: False) as elsewhere:
         (tmp_path / ".env").write_text(f"PREFECT_API_URL={elsewhere.url}\n")
         found = subprocess.run(
-            command("evaluate", answers, "--metrics", "exact_match", "--no-page", "--home", tmp_path / "home"),
+            command("evaluate", answers, "--metrics", "exact_match", "--no-page"),
             check=False, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
             timeout=240,
         )  # fmt: skip
@@ -370,7 +370,7 @@ def _pipe(source, to):
 @pytest.mark.slow
 def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli, server, home, answers):
     with BusyServer(server, lambda line, before: line in before) as busy:
-        found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page",
+        found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--no-page",
                          PREFECT_API_URL=busy.url)  # fmt: skip
     assert (found.returncode, "Traceback" in found.stderr) == (0, False), found.stderr
     refused = {line for line, wanted in busy.answered if not wanted}
@@ -381,7 +381,7 @@ def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli, server, home, a
 @pytest.mark.parametrize("busy_from", ["GET /api/admin/version", "POST /api/artifacts/"])
 def test_a_server_that_is_busy_for_good(bare_cli, server, home, answers, busy_from):
     with BusyServer(server, lambda line, before: busy_from not in (line, *before)) as busy:
-        found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page",
+        found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--no-page",
                          PREFECT_API_URL=busy.url, PREFECT_CLIENT_MAX_RETRIES="2")  # fmt: skip
     assert found.returncode == 1, found.stderr
     assert "Traceback" not in found.stderr and "secret" not in found.stderr
@@ -416,7 +416,7 @@ def test_a_full_disk_and_a_folder_that_nobody_may_write():
 
 
 def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli, home, answers):
-    arguments = ("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page")
+    arguments = ("evaluate", answers, "--metrics", "exact_match", "--no-page")
 
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
@@ -466,7 +466,7 @@ def _without_privileges(prefix, *arguments):
 
 def test_a_file_that_may_not_be_read(answers, home, unprivileged):
     answers.chmod(0)
-    found = _without_privileges(unprivileged, "evaluate", answers, "--home", home)
+    found = _without_privileges(unprivileged, "evaluate", answers)
     assert (found.returncode, found.stderr) == (
         2, f"answerkey: {answers}: the file cannot be read: Permission denied\n"
     )  # fmt: skip
@@ -518,8 +518,8 @@ sys.exit(main(sys.argv[2:]))
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("answerkey.flows.evaluate_release", "duckdb")),
     ],
 )
-def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path):
-    words = ("evaluate", answers, "--metrics", "contains", "--no-page", "--home", tmp_path / "home")
+def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path, home):
+    words = ("evaluate", answers, "--metrics", "contains", "--no-page")
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, module, *words], check=False, capture_output=True, text=True, timeout=240
     )

@@ -1,7 +1,6 @@
 """Progress on a terminal: it fits any width with every number whole, and is nowhere else."""
 
 import fcntl
-import json
 import logging
 import os
 import pty
@@ -15,11 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.flows.generate_answers import generate_answers
-from answerkey.flows.parameters import Generating, Questions, Tracing
+from answerkey.flows.parameters import Tracing
 from answerkey.flows.score_traces import score_traces
 from answerkey.metrics_core.progress import LOGGER, Advance
-from tests.judge_server import JudgeServer
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = """
@@ -153,21 +150,6 @@ def listening():
     finally:
         LOGGER.removeHandler(listener)
         LOGGER.setLevel(level)
-
-
-@pytest.mark.slow
-def test_generating_tells_how_many_questions_have_an_answer(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    rows = [{"id": str(n), "question": f"Number {n}?", "reference": str(n)} for n in range(5)]
-    file = tmp_path / "numbers.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    with JudgeServer(lambda _body: "It is five.") as model, listening() as told:
-        asked = Generating(release="new", model=f"openai/gpt-4o-mini@{model.url}")
-        generate_answers(Questions(dataset=str(file)), asked, home=str(tmp_path / "home"))
-    assert told[:2] == [Advance("count questions"), Advance("answers", 0, 5)]
-    assert [(one.what, one.more) for one in told[2:7]] == [("answers", 1)] * 5
-    assert [one.what for one in told[7:]] == ["load rows"]
-    assert sum(one.cost_usd for one in told) > 0
 
 
 def test_scoring_traces_tells_which_rule_is_at_work(tmp_path):

@@ -32,15 +32,15 @@ def test_a_home_is_moved_and_nothing_is_moved_onto_it(bare_cli, home, tmp_path):
 
 
 def test_a_file_is_maintained(bare_cli, home):
-    done = bare_cli("warehouse", "maintain", "--home", home)
+    done = bare_cli("warehouse", "maintain")
     assert done.returncode == 0, done.stderr
     assert "0 files merged, 0 old states given up, 0 files removed" in done.stdout
-    found = json.loads(bare_cli("warehouse", "maintain", "--home", home, "--json").stdout)
+    found = json.loads(bare_cli("warehouse", "maintain", "--json").stdout)
     assert found == {"merged": 0, "states": 0, "removed": 0, "size": home.warehouse.size()[1]}
 
 
 def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli, home, tmp_path):
-    clean = bare_cli("warehouse", "verify", "--home", home)
+    clean = bare_cli("warehouse", "verify")
     assert (clean.returncode, clean.stderr) == (1, "")
     assert clean.stdout.splitlines() == [
         *(f"datasets: data/{n}: 1 rows that answerkey has not written" for n in range(3)),
@@ -51,15 +51,13 @@ def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli, ho
     for file in mine:
         file.parent.mkdir()
         file.write_text("years of work")
-    done = bare_cli(
-        "warehouse", "export", tmp_path / "out", "datasets", "report_metrics", "--format", "csv", "--home", home
-    )
+    done = bare_cli("warehouse", "export", tmp_path / "out", "datasets", "report_metrics", "--format", "csv")
     assert done.stdout == f"{tmp_path / 'out'}: 2 csv files, 3 rows\n"
-    done = bare_cli("warehouse", "backup", tmp_path / "copy", "--home", home)
+    done = bare_cli("warehouse", "backup", tmp_path / "copy")
     assert done.stdout.startswith(f"{tmp_path / 'copy'} has {home} as it was: 0 reports, 0 paid calls, 1 other files, ")
     assert [file.read_text() for file in mine] == ["years of work"] * 2
     assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith(".")) == []
-    again = bare_cli("warehouse", "backup", tmp_path / "copy", "--home", home)
+    again = bare_cli("warehouse", "backup", tmp_path / "copy")
     assert (again.returncode, again.stderr) == (
         2, f"answerkey: {tmp_path / 'copy'}: this is there already; name a folder that is not\n",
     )  # fmt: skip
