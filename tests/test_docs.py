@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 import yaml
 
+from answerkey.flows.cli.comparison_tables import print_funnels
 from answerkey.metrics_core import JudgeOptions, Sample, evaluate
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.policy import KEYS, RuleKind
@@ -20,7 +21,12 @@ from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES
 from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE
+from answerkey.tasks.traces.condition import parse_condition
+from answerkey.tasks.traces.rules import KEYS as KEYS_OF_RULES
+from answerkey.tasks.traces.rules import load_rules
 from tests.judge_server import JudgeServer
+from tests.tasks.staging_help import query
+from tests.tasks.traces.tracing_help import run
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -111,3 +117,36 @@ def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code():
     named = {first, *(first.rpartition(".")[0] + other for other in others)}
     assert named == set(GATE_EVENTS.values())
     assert f"`{RUN_INCOMPLETE}`" in text
+
+
+PAGE = (ROOT / "docs/traces.md").read_text(encoding="utf-8")
+
+
+def block(kind):
+    [found] = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path):
+    (tmp_path / "rule.yaml").write_text(block("yaml"), encoding="utf-8")
+    [read] = load_rules([str(tmp_path / "rule.yaml")])
+    assert (read.name, read.sampling, len(read.where), read.judge["max_calls"]) == ("faq-meaning", 0.1, 3, 500)
+    shown = set(re.findall(r"^([a-z_]+):", block("yaml"), re.MULTILINE)) | set(re.findall(r"`([a-z_]+)`", PAGE))
+    assert set(KEYS_OF_RULES) - shown == {"description"}
+    conditions = re.findall(r"`([^`]+)`", PAGE.split("| to select traces |")[1].split("\n\n")[0])
+    assert len(conditions) > 10
+    assert all(parse_condition(one).names for one in conditions)
+
+
+def test_the_table_is_what_the_examples_give_and_the_queries_run(tmp_path, capsys):
+    [rule] = load_rules([str(ROOT / "examples/rules")], ["faq-words"])
+    print_funnels([run(tmp_path, rule)], as_json=False)
+    assert block("text").strip("\n") in capsys.readouterr().out
+    for one in filter(str.strip, block("sql").split(";")):
+        assert query(tmp_path, one)
+
+
+def test_the_rules_of_the_examples_can_be_read():
+    words, meaning = load_rules([str(ROOT / "examples/rules")])
+    assert (words.metric, meaning.metric, meaning.sampling) == ("token_overlap", "meaning_match", 0.5)
+    assert words.source == str(ROOT / "examples/traces.jsonl")

@@ -1,7 +1,8 @@
-"""The rules of the project that no linter holds: pins, start-up, unwanted names, the network."""
+"""The rules of the project that no linter holds: pins, start-up, unwanted names, the network; and `import answerkey`."""
 
 import ast
 import contextlib
+import doctest
 import os
 import re
 import socket
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import answerkey
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("metrics_core", "tasks", "flows", "deployments")
@@ -182,3 +185,34 @@ def test_loopback_and_unix_sockets_stay_open(tmp_path, monkeypatch):
         server.listen()
         client.connect("s")
         assert client.getpeername() == "s"
+
+
+def test_every_public_name_is_there_and_is_that_of_metrics_core():
+    for name in answerkey.__all__:
+        if name != "__version__":
+            assert getattr(answerkey, name) is getattr(answerkey.metrics_core, name)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert answerkey.__version__ == project["version"]
+    with pytest.raises(AttributeError, match="module 'answerkey' has no attribute 'evalute'"):
+        answerkey.evalute  # noqa: B018
+
+
+def test_the_example():
+    result = doctest.testmod(answerkey)
+    assert (result.attempted, result.failed) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import answerkey", ("answerkey.metrics_core", "pydantic", "regex")),
+        (
+            "from answerkey import evaluate, metric, Metric, Sample",
+            ("numpy", "litellm", "prefect", "duckdb", "sacrebleu"),
+        ),
+    ],
+)
+def test_the_import_is_light(code, absent):
+    script = f"{code}\nimport sys\nprint(*sorted(set({absent!r}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == ""
