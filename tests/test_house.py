@@ -1,4 +1,4 @@
-"""The rules of the project that no linter holds: pins, start-up, unwanted names, the network; and `import answerkey`."""
+"""The rules of the project that no linter holds: pins, start-up, unwanted names, the network, `import answerkey`."""
 
 import ast
 import contextlib

@@ -1,4 +1,4 @@
-"""The server that `answerkey serve` keeps for a home takes part in its runs; signals end a run, which pays nothing twice."""
+"""The server that `answerkey serve` keeps for a home takes part in its runs; a signal ends a run within seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms offer what the library has, pass it on unchanged, refuse what may be a key, and merge with a report in a rerun."""
+"""Forms offer what the library has, pass it on unchanged, and refuse what may be a key; a rerun merges them."""
 
 import re
 from collections.abc import Sequence
