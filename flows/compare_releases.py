@@ -7,7 +7,7 @@ from answerkey.flows.environment import FINDING
 from answerkey.flows.evaluate_release import decide, how_it_ended, log_page
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import completed, flow
-from answerkey.flows.runs import log, started
+from answerkey.flows.runs import form_of, log, started
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import read_policy
@@ -15,10 +15,7 @@ from answerkey.tasks.reports.report import pair_named
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["comparing"]
-    form = given if isinstance(given, Comparing) else Comparing(**given)
+    form = form_of("comparing", Comparing)
     return f"compare {form.new} with {form.old}"
 
 

@@ -19,7 +19,7 @@ from answerkey.flows.parameters import (
     checked,
 )
 from answerkey.flows.prefect_or_local import completed, flow
-from answerkey.flows.runs import Run, log, started
+from answerkey.flows.runs import Run, form_of, log, started
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.generate import ANSWERS, Prompting, placeholders
@@ -46,10 +46,7 @@ class Made:
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["generating"]
-    return f"generate {given['release'] if isinstance(given, dict) else given.release}"
+    return f"generate {form_of('generating', Generating).release}"
 
 
 @flow(

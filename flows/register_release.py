@@ -5,16 +5,13 @@ from __future__ import annotations
 from answerkey.flows import steps
 from answerkey.flows.parameters import Data
 from answerkey.flows.prefect_or_local import completed, flow
-from answerkey.flows.runs import started
+from answerkey.flows.runs import form_of, started
 from answerkey.tasks.load.load import dataset_name
 from answerkey.tasks.releases.register import Registration
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["data"]
-    form = given if isinstance(given, Data) else Data(**given)
+    form = form_of("data", Data)
     return f"register {form.release} on {form.dataset}"
 
 

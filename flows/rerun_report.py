@@ -19,7 +19,7 @@ from answerkey.flows.parameters import (
     Scoring,
 )
 from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.runs import started
+from answerkey.flows.runs import form_of, started
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost
@@ -28,10 +28,7 @@ from answerkey.tasks.reports.report import read_reports, report_named
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["rerun"]
-    return f"rerun {given['report'] if isinstance(given, dict) else given.report}"
+    return f"rerun {form_of('rerun', Rerunning).report}"
 
 
 @flow(

@@ -15,7 +15,7 @@ from answerkey.flows import steps
 from answerkey.flows.fan_out import Runner, fan_out, runner_at
 from answerkey.flows.parameters import LOCAL, Judging, RunnerAddress, Scoring, Tracing, preflight
 from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.runs import Run, log, started
+from answerkey.flows.runs import Run, form_of, log, started
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
@@ -37,10 +37,7 @@ _TRACING = Tracing()
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["traces"]
-    form = given if isinstance(given, Tracing) else Tracing(**given)
+    form = form_of("traces", Tracing)
     return f"score traces: {', '.join(form.only or (Path(place).stem for place in form.rules))}"
 
 
