@@ -100,17 +100,17 @@ class Deployed:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}/{path}", content, headers, method=method)
 
-        def reply() -> bytes | None:
+        def reply() -> list[bytes]:
             try:
                 with urllib.request.urlopen(request, timeout=300) as answer:
-                    return bytes(answer.read())
+                    return [answer.read()]
             except urllib.error.HTTPError as error:
                 # SQLite was busy with what runs have just reported; Prefect's own client asks again as well.
                 if error.code == 503:
-                    return None
+                    return []
                 raise
 
-        text = until(reply, 300, f"{method} {path}")
+        [text] = until(reply, 300, f"{method} {path}")
         return json.loads(text) if text else None
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -191,17 +191,17 @@ class Deployed:
 
 
 def within(found, seconds):
-    """Poll `found` until it returns something; None if it does not in time."""
+    """Poll `found` until it returns something true; None if it does not in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if (result := found()) is not None:
+        if result := found():
             return result
         time.sleep(0.5)
     return None
 
 
 def until(found, seconds, what):
-    """Poll `found` until it returns something; the test fails if it does not in time."""
+    """Poll `found` until it returns something true; the test fails if it does not in time."""
     if (result := within(found, seconds)) is None:
         pytest.fail(f"{what}: not within {seconds:.0f} s")
     return result
@@ -252,7 +252,7 @@ def field(page, title, kind="textarea"):
 def submitted(page, deployed, before):
     """Press Submit as people do: again, where the form was still being redrawn and nothing came of it."""
     page.get_by_role("button", name="Submit").click()
-    return within(lambda: deployed.runs_of("evaluate")[before:] or None, 30.0)
+    return within(lambda: deployed.runs_of("evaluate")[before:], 30.0)
 
 
 def unfold(page, title):
@@ -267,7 +267,7 @@ def schedule_in_a_browser(deployed, name, cron):
 
     def is_saved():
         [found] = deployed.deployment(name)["schedules"]
-        return True if found["schedule"]["cron"] == cron else None
+        return found["schedule"]["cron"] == cron
 
     def saved(page):
         page.goto(address, wait_until="networkidle")

@@ -259,7 +259,7 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
         first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
         both = (first, second)
-        until(lambda: all(deployed.run(one)["start_time"] for one in both) or None, 900, "two runs at work")
+        until(lambda: all(deployed.run(one)["start_time"] for one in both), 900, "two runs at work")
         judge.release()
         runs = [deployed.wait(one) for one in both]
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {KEY}"}
@@ -313,7 +313,7 @@ def _kill_with_a_heartbeat(deployed, doomed):
 
     def beat():
         found = deployed.ask("POST", "events/filter", {"filter": wanted, "limit": 50})["events"]
-        return True if any(event["resource"]["prefect.resource.name"] == "evaluate doomed" for event in found) else None
+        return any(event["resource"]["prefect.resource.name"] == "evaluate doomed" for event in found)
 
     until(beat, 300, "the heartbeat of the run to be killed")
     doomed.send_signal(signal.SIGKILL)
@@ -361,7 +361,7 @@ def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
     # The scheduler looks at once only at what has changed itself; at everything each minute.
     deployed.ask("PATCH", f"deployments/{deployment['id']}", {"concurrency_limit": 2})
     try:
-        [run] = until(lambda: deployed.runs_of("evaluate-new")[before:][:1] or None, 300, "a scheduled run")
+        [run] = until(lambda: deployed.runs_of("evaluate-new")[before:][:1], 300, "a scheduled run")
     finally:
         deployed.ask("PATCH", path, {"active": False})
     done = deployed.wait(run["id"])
@@ -384,7 +384,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
         judging |= {"concurrency": at_once}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
         run_id = deployed.start("evaluate", {**forms, "page": False})
-        until(lambda: True if judge.n_requests > answered else None, 300, "some requests")
+        until(lambda: judge.n_requests > answered, 300, "some requests")
         pid = int(str(deployed.run(run_id)["infrastructure_pid"]).rpartition(":")[2])
         os.kill(pid, signal.SIGKILL)
         judge.release()
@@ -395,9 +395,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
         # The worker reports the crash a second time; a retry before that would crash by it.
         told = {"event": {"name": ["prefect.worker.executed-flow-run"]}}
         told |= {"related": {"id": [f"prefect.flow-run.{run_id}"]}}
-        until(
-            lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"] or None, 300, "the worker's word"
-        )
+        until(lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"], 300, "the worker's word")
         assert deployed.query("SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
         with _pointed_at(deployed):
             assert close_runs(Home(deployed.home)) == 1
@@ -406,7 +404,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
         before = judge.n_requests
         assert before < n
         deployed.retry(run_id)
-        until(lambda: True if deployed.run(run_id)["state_type"] not in FINAL_STATES else None, 100, "the retry")
+        until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, 100, "the retry")
         done = deployed.wait(run_id)
         assert done["state_type"] == "COMPLETED", (done["state"], deployed.messages(run_id))
         # Only what was in flight when it died, and has no answer, was asked twice.

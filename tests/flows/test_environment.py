@@ -63,7 +63,7 @@ def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(ser
         found: Any = ask("events/filter", {"filter": wanted, "limit": 50})
         return any(one["payload"]["home"] == str(served_home) for one in found["events"])
 
-    until(lambda: announced() or None, WAIT_S, "the event")
+    until(announced, WAIT_S, "the event")
 
 
 def test_a_server_of_another_home_and_one_that_is_gone_are_not_used(served_home, server, tmp_path):

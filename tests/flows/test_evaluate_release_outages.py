@@ -55,7 +55,7 @@ def asked(judge, folder):
 
 
 def is_scoring(judge):
-    return True if judge.n_requests > ANSWERED else None
+    return judge.n_requests > ANSWERED
 
 
 def each_asked_once_in_one_report(judge, home):
@@ -153,8 +153,8 @@ def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge, tm
         ):
             for engine, home in zip((killed, goes_on), homes.values(), strict=True):
                 engine.start(asked(judge, made(home.parent)))
-            until(lambda: True if judge.held >= len(homes) else None, LONG_S, "requests of both")
-            until(lambda: True if {*map(status, homes.values())} == {"running"} else None, LONG_S, "both runs")
+            until(lambda: judge.held >= len(homes), LONG_S, "requests of both")
+            until(lambda: {*map(status, homes.values())} == {"running"}, LONG_S, "both runs")
             server.kill()
             killed.process.kill()
             killed.process.wait()
@@ -162,7 +162,7 @@ def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge, tm
             with temporary_settings({PREFECT_API_URL: another.url}):
                 assert {name: close_runs(Home(home)) for name, home in homes.items()} == {"killed": 1, "goes-on": 0}
             judge.release()
-            until(lambda: True if status(homes["goes-on"]) == "complete" else None, LONG_S, "the end of the other")
+            until(lambda: status(homes["goes-on"]) == "complete", LONG_S, "the end of the other")
         assert query(homes["killed"], "SELECT status, message FROM runs") == [
             ("stopped", "no server knows it, and its process is gone")
         ]

@@ -183,7 +183,7 @@ def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server, engine, tmp_pat
 
     def waits():
         both = {("score exact_match, 3 rows", "Completed"), ("score meaning_match", "Pending")}
-        return True if both <= states() else None
+        return both <= states()
 
     try:
         run_id = engine.start(parameters)

@@ -63,8 +63,8 @@ def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(ba
                     "home": str(tmp_path / "home"), "page": False,
                 },
             )  # fmt: skip
-            until(lambda: True if deployed.run(run)["state_type"] == "RUNNING" else None, 200, "the run")
-            until(lambda: True if judge.n_requests else None, 200, "the question to the judge")
+            until(lambda: deployed.run(run)["state_type"] == "RUNNING", 200, "the run")
+            until(lambda: judge.n_requests, 200, "the question to the judge")
             os.kill(first.pid, signal.SIGKILL)
             first.wait()
             with running(start, environment, tmp_path / "server-2.log"):
@@ -135,12 +135,12 @@ def test_thirty_releases_that_are_registered_with_a_slow_server_are_each_evaluat
                 for done in [six.submit(register, number) for number in range(30)]:
                     done.result()
             wanted = sorted(f"d/r{number:02}/v1" for number in range(30))
-            until(lambda: True if len(list_reports(Home(home))) >= len(wanted) else None, 1_500, "the reports")
+            until(lambda: len(list_reports(Home(home))) >= len(wanted), 1_500, "the reports")
             # Nothing is evaluated twice by what is still on its way.
             deployed = Deployed(f"http://127.0.0.1:{port}/api", home)
             busy = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}}}}
             busy["flow_runs"]["tags"] = {"all_": ["registered"]}
-            until(lambda: True if deployed.ask("POST", "flow_runs/count", busy) == 0 else None, 900, "the last run")
+            until(lambda: deployed.ask("POST", "flow_runs/count", busy) == 0, 900, "the last run")
             assert sorted(row[0] for row in list_reports(Home(home))) == wanted
         finally:
             serving.terminate()

@@ -62,16 +62,6 @@ def home(tmp_path, whole):
     return folder
 
 
-def said(capsys, code, *arguments):
-    """The one line of a command that ends with this code."""
-    capsys.readouterr()
-    assert main([*map(str, arguments)]) == code
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    [line] = printed.err.splitlines()
-    return line.removeprefix("answerkey: ")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -139,13 +129,13 @@ DAMAGED: list[tuple[str, Callable[[bytes], bytes], str]] = [
 
 
 @pytest.mark.parametrize(("damage", "what"), [one[1:] for one in DAMAGED], ids=[one[0] for one in DAMAGED])
-def test_a_damaged_warehouse_is_called_so_at_once(home, whole, damage, what, capsys):
+def test_a_damaged_warehouse_is_called_so_at_once(home, whole, damage, what, refusal):
     file = home / "answerkey.duckdb"
     file.write_bytes(damage(whole))
     for asked in (["report"], ["warehouse", "maintain"]):
-        assert said(capsys, 2, *asked) == f"{file}: {what}; {RESTORE}"
+        assert refusal(*asked) == f"{file}: {what}; {RESTORE}"
     (home / SNAPSHOT).write_bytes(whole)
-    assert said(capsys, 2, "report") == (
+    assert refusal("report") == (
         f"{file}: {what}; move it away and copy snapshot.duckdb beside it, the state after the last run, to "
         "answerkey.duckdb"
     )
@@ -153,17 +143,17 @@ def test_a_damaged_warehouse_is_called_so_at_once(home, whole, damage, what, cap
     assert main(["report"]) == 0
 
 
-def test_homes_that_cannot_be(tmp_path, answers, capsys):
+def test_homes_that_cannot_be(tmp_path, answers, refusal):
     file = tmp_path / "file"
     file.write_text("x")
     for asked in (["report"], ["evaluate", answers]):
-        line = said(capsys, 2, *asked, "--home", file)
+        line = refusal(*asked, "--home", file)
         assert line == f"{file}: this is a file; the home is a folder, in which the warehouse is"
-    assert said(capsys, 2, "evaluate", answers, "--home", "/proc/nothing/home") == (
+    assert refusal("evaluate", answers, "--home", "/proc/nothing/home") == (
         "/proc/nothing/home: the folder cannot be made: No such file or directory; name another one with --home"
     )
     named = tmp_path / "release=v1" / "home"
-    assert said(capsys, 2, "evaluate", answers, "--home", named) == (
+    assert refusal("evaluate", answers, "--home", named) == (
         f"{named}: the home cannot be in 'release=v1', a folder called NAME=VALUE; name another with --home"
     )
     assert not named.parent.exists()
@@ -214,7 +204,7 @@ def test_a_suite_of_expectations_runs_no_code(
     answers,
     condition,
     why,
-    capsys,
+    refusal,
     monkeypatch,
 ):
     monkeypatch.chdir(tmp_path)
@@ -222,7 +212,7 @@ def test_a_suite_of_expectations_runs_no_code(
     one = {"type": kind, "kwargs": {"column": "question", "min_value": 1, **condition}}
     (tmp_path / "suite.json").write_text(json.dumps({"expectations": [one]}))
     command = ["evaluate", answers, "--metrics", "exact_match", "--expectations", "suite.json", "--home", "home"]
-    assert said(capsys, 2, *command) == f"{tmp_path}/suite.json: expectation 1 ({kind}): {why}"
+    assert refusal(*command) == f"{tmp_path}/suite.json: expectation 1 ({kind}): {why}"
     assert not (tmp_path / "ran").exists() and not (tmp_path / "home").exists()
 
 
@@ -238,14 +228,14 @@ def test_a_suite_of_expectations_runs_no_code(
         ),
     ],
 )
-def test_no_part_of_a_json_schema_is_fetched(tmp_path, schema, leads, capsys, home):
+def test_no_part_of_a_json_schema_is_fetched(tmp_path, schema, leads, refusal, home):
     kind = "expect_column_values_to_match_json_schema"
     data = jsonl(tmp_path / "a.jsonl", [{"id": 1, "answer": '{"a": 1}', "reference": "x"}])
     with RawServer(ok({})) as server:
         kwargs = json.dumps({"column": "answer", "json_schema": schema}).replace("{url}", server.url)
         suite = f'{{"expectations": [{{"type": "{kind}", "kwargs": {kwargs}}}]}}'
         command = ["evaluate", data, "--metrics", "exact_match", "--expectations", suite]
-        assert said(capsys, 2, *command) == (
+        assert refusal(*command) == (
             f"expectations: expectation 1 ({kind}): json_schema: {leads.replace('{url}', server.url)} leads out of the "
             "schema, and nothing is fetched; write what it names under $defs, without an $id, and refer to it as "
             "#/$defs/NAME"
@@ -253,10 +243,10 @@ def test_no_part_of_a_json_schema_is_fetched(tmp_path, schema, leads, capsys, ho
         assert server.requests == []
 
 
-def test_names_from_data_send_no_control_sequences(tmp_path, capsys, home):
+def test_names_from_data_send_no_control_sequences(tmp_path, refusal, home):
     file = tmp_path / "answers.csv"
     file.write_text("id,question\x1b[2J,\u202eanswre\n1,a,b\n")
-    line = said(capsys, 2, "evaluate", file)
+    line = refusal("evaluate", file)
     assert "among id, question�[2J, �answre; name it" in line
     record = logging.makeLogRecord({"msg": "read as\x1b]0;x\x07\n  one\xa0می\u200cشود"})
     assert PrintableLines("%(message)s").format(record) == "read as�]0;x�\n  one می\u200cشود"

@@ -91,4 +91,4 @@ def test_it_serves_on_any_port_and_leaves_nothing_behind(served, home, port):
     served.send_signal(signal.SIGINT)
     assert served.wait(250) == 0
     assert served.stdout.read() == "stopped; reports, runs and schedules are kept\n"
-    until(lambda: True if not any(Path(f"/proc/{child}").exists() for child in children) else None, 100, "the children")
+    until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 100, "the children")
