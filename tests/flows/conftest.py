@@ -156,15 +156,18 @@ def command(*arguments):
 
 @pytest.fixture(scope="session")
 def bare_cli(warm_command):
-    """The command line without a server: what it says before one would be needed."""
+    """The command line without a server, in a changed environment; its exit code is checked where one is named."""
 
-    def run(*arguments, **changes):
+    def run(*arguments, code=None, **changes):
         environment = {**os.environ, **changes}
         if warm_command.can_run(environment):
-            return warm_command.run("answerkey.flows.cli", [*map(str, arguments)], ROOT, environment, 240)
-        return subprocess.run(
-            command(*arguments), check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
-        )
+            done = warm_command.run("answerkey.flows.cli", [*map(str, arguments)], ROOT, environment, 240)
+        else:
+            done = subprocess.run(
+                command(*arguments), check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+            )
+        assert code in (None, done.returncode), f"{done.returncode}\n{done.stdout}{done.stderr}"
+        return done
 
     return run
 

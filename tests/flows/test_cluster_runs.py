@@ -61,10 +61,8 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
     assert found[0].endswith("2 workers of one thread; 2 offer model, 2 offer judge")
     with JudgeServer(agreeable) as judge:
         asked = (*METRICS, "--judge", f"openai/m@{judge.url}")
-        here = cli("evaluate", file, *asked, "--home", folder)
-        assert here.returncode == 0, here.stderr
-        there = cli("evaluate", file, *asked, "--home", lake, "--runner", lake_cluster.address)
-        assert there.returncode == 0, there.stderr
+        cli("evaluate", file, *asked, "--home", folder, code=0)
+        there = cli("evaluate", file, *asked, "--home", lake, "--runner", lake_cluster.address, code=0)
         assert "scored 3/3 shards" in there.stderr
         # Each home has a ledger of its own.
         assert set(Counter(request.body_hash for request in judge.requests).values()) == {2}

@@ -142,8 +142,7 @@ def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, home):
             for i in range(12)]  # fmt: skip
     file = jsonl(tmp_path / "quiz.jsonl", rows)
     options = ("--metrics", "exact_match", "--baseline")
-    result = cli("evaluate", file, *options, "a", "--json")
-    assert result.returncode == 0, result.stderr
+    result = cli("evaluate", file, *options, "a", "--json", code=0)
     found = json.loads(result.stdout)
     assert [report["report_id"] for report in found["reports"]] == ["quiz/a/v1", "quiz/b/v1"]
     [pair] = found["comparisons"]
@@ -153,8 +152,7 @@ def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, home):
     assert "| exact\\_match.match | 12 | 0.750 | 0.250 |" in artifacts["report-quiz-b"]["data"]
     assert json.loads(artifacts["differences-quiz-a-quiz-b"]["data"])[0]["finding"] == "worse"
     assert query(home, "SELECT parameters->>'baseline' FROM runs") == [("a",)]
-    refused = cli("evaluate", file, *options, "c")
-    assert refused.returncode == 2
+    refused = cli("evaluate", file, *options, "c", code=2)
     assert refused.stderr.splitlines()[-1].startswith("answerkey: c: no such report or release on quiz in ")
     assert len(query(home, "FROM reports")) == 2
 

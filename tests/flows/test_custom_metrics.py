@@ -71,9 +71,8 @@ def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, sit
     policy = "{primary: politeness.share, margin: 0.1}"
     result = cli(
         "evaluate", answers_file(tmp_path), "--metrics", ",".join(SPECS), "--baseline", "old", "--policy", policy,
-        "--min-coverage", "0.1", page=True, PYTHONPATH=path,
+        "--min-coverage", "0.1", page=True, PYTHONPATH=path, code=1,
     )  # fmt: skip
-    assert result.returncode == 1, result.stdout + result.stderr  # the verdict of the gate
     scores = dict(
         query(home, "SELECT metric || '.' || field, mean FROM report_scores WHERE slice = 'all' AND release = 'old'")
     )
@@ -107,14 +106,12 @@ def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_
     text = bare_cli("report", "--all-fields")
     assert "politeness.share" in text.stdout, text.stderr
     page = tmp_path / "page.html"
-    drawn = bare_cli("report", "polite/old", "polite/new", "--html", page)
-    assert drawn.returncode == 0, drawn.stderr
+    bare_cli("report", "polite/old", "polite/new", "--html", page, code=0)
     assert "Whether an answer is polite, and how much of it is." in page.read_text(encoding="utf-8")
     assert "politeness.share" in bare_cli("compare", "old", "new", "--all-fields").stdout
     gate = bare_cli("gate", "old", "new", "--primary", "politeness.share", "--margin", "0.1")
     assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
-    missing = bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness")
-    assert missing.returncode == 2
+    bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness", code=2)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +124,8 @@ def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_
 )
 def test_what_cannot_be_is_one_line(bare_cli, site, tmp_path, spec, message):
     result = bare_cli(
-        "evaluate", answers_file(tmp_path, 1), "--metrics", spec, "--home", tmp_path, PYTHONPATH=path_of(site)
+        "evaluate", answers_file(tmp_path, 1), "--metrics", spec, "--home", tmp_path, PYTHONPATH=path_of(site), code=2
     )
-    assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr
 

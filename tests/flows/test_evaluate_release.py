@@ -32,9 +32,8 @@ def test_two_releases_in_one_file(cli, answers, tmp_path, ask, home):
     suite.write_text(SUITE)
     result = cli(
         "evaluate", answers, "--metrics", FAST, "--slice", "topic", "--json",
-        "--expectations", suite, page=True,
+        "--expectations", suite, page=True, code=0,
     )  # fmt: skip
-    assert result.returncode == 0, result.stderr
     assert f"data docs: {home}/pages/_data-docs/validations/contract/" in result.stderr
     assert "columns recognised by name: id, answer=response, references=reference, release" in result.stderr
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in result.stderr
@@ -117,8 +116,7 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path, home
 @pytest.mark.slow
 def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli, answers, tmp_path, home):
     blocked = _block_the_part_of("contains", answers, home, tmp_path)
-    result = cli("evaluate", answers, "--metrics", "contains,exact_match")
-    assert result.returncode == 4, result.stderr
+    result = cli("evaluate", answers, "--metrics", "contains,exact_match", code=4)
     assert "faq/new/v1: no answer has a score of contains" in result.stderr
     assert "contains: 8 rows failed: IsADirectoryError" in result.stderr
     assert "PARTIAL" in result.stdout
@@ -187,8 +185,7 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path,
     file = tmp_path / "holes.jsonl"
     rows = [{"id": str(i), "answer": "a", "reference": "" if i < 3 else "b"} for i in range(6)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = cli("evaluate", file, "--metrics", "contains")
-    assert result.returncode == 2
+    result = cli("evaluate", file, "--metrics", "contains", code=2)
     assert "Traceback" not in result.stderr
     last = result.stderr.splitlines()[-1]
     assert last.startswith(f"answerkey: {file}: 50 % of the rows (3 of 6) are in quarantine, 20 % are allowed")
@@ -197,8 +194,7 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path,
     ]
     assert query(home, "SELECT status FROM runs") == [("stopped",)]
     assert query(home, "SELECT count(*) FROM measurements") == [(0,)]
-    allowed = cli("evaluate", file, "--metrics", "contains", "--max-quarantined", "0.6")
-    assert allowed.returncode == 0
+    allowed = cli("evaluate", file, "--metrics", "contains", "--max-quarantined", "0.6", code=0)
     assert "3 quarantined" in allowed.stdout
 
 
@@ -249,8 +245,7 @@ def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, hom
     assert len(finished) >= 2
     assert query(home, "SELECT status FROM runs") == [("running",)]
     kept = {part: part.read_bytes() for part in finished}
-    result = cli("evaluate", file, "--metrics", metrics)
-    assert result.returncode == 0, result.stderr
+    cli("evaluate", file, "--metrics", metrics, code=0)
     counts = query(
         home,
         "SELECT metric, count(*), count(DISTINCT sample_key) FROM measurements GROUP BY ALL ORDER BY ALL",
@@ -285,8 +280,7 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
     home = ["--home", home]
     metric = ["--metrics", "exact_match", "--no-page"]
     file = answers(tmp_path / "faq.jsonl", **bad)
-    done = bare_cli("evaluate", file, "--release", "new", "--slice", "part", "--json", *metric, *home)
-    assert done.returncode == 0, done.stderr
+    done = bare_cli("evaluate", file, "--release", "new", "--slice", "part", "--json", *metric, *home, code=0)
     [report] = json.loads(done.stdout)
     assert (report["status"], report["message"]) == ("PARTIAL", f"exact_match: 2 of 10 not scored: {why}")
     score, south = (
@@ -313,8 +307,7 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
 def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli, tmp_path, home):
     file = answers(tmp_path / "faq.jsonl", q9="Paris " * 7_500_000)
     options = ("--release", "a", "--metrics", "exact_match", "--no-page")
-    done = bare_cli("evaluate", file, *options)
-    assert done.returncode == 0, done.stderr[-2_000:]
+    done = bare_cli("evaluate", file, *options, code=0)
     assert "exact_match: 1 of 10 not scored: 1 quarantined (length_answer)" in done.stdout
     with duckdb.connect(str(tmp_path / "home/snapshot.duckdb"), read_only=True) as warehouse:
         [(reason, raw)] = warehouse.execute("SELECT reason, raw FROM quarantine").fetchall()

@@ -32,8 +32,7 @@ def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask, home):
     policy = tmp_path / "gate.yaml"
     policy.write_text(POLICY)
     options = ("--metrics", "exact_match", "--baseline", "gated-a", "--policy", policy, "--json")
-    result = cli("evaluate", file, *options, page=True)
-    assert result.returncode == 1, result.stderr
+    result = cli("evaluate", file, *options, page=True, code=1)
     said = json.loads(result.stdout)["verdicts"]
     assert [(one["new"], one["outcome"]) for one in said] == [
         ("gated/gated-b/v1", "FAIL"), ("gated/gated-c/v1", "INCONCLUSIVE"),
@@ -98,14 +97,11 @@ def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path, home):
         for name, right in (("old", 50), ("new", 20), ("newer", 40))
     }
     options = ("--metrics", "exact_match", "--baseline", "old", "--policy", policy)
-    alone = cli("evaluate", files["old"], "--release", "old", "--dataset", "kept", *options)
-    assert alone.returncode == 4, alone.stderr
+    alone = cli("evaluate", files["old"], "--release", "old", "--dataset", "kept", *options, code=4)
     assert "old: there is no other release to compare it with" in alone.stderr
     for name in ("new", "newer"):
-        registered = cli("register-release", name, "--answers", files[name], "--dataset", "kept")
-        assert registered.returncode == 0, registered.stderr
-    result = cli("evaluate-registered", *options, "--no-page")
-    assert result.returncode == 1, result.stderr
+        cli("register-release", name, "--answers", files[name], "--dataset", "kept", code=0)
+    result = cli("evaluate-registered", *options, "--no-page", code=1)
     assert "FAIL  new must not ship in place of old" in result.stdout
     # Each is evaluated by a run of its own, and allows for the other: 10 answers fewer are right, p = 2 / 2^10.
     found = query(home, "SELECT new_report, n_candidates, p_adjusted FROM comparisons ORDER BY new_report")
@@ -148,8 +144,7 @@ def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_
 
     assert bare_cli(*register, with_answer("Lyon"), *home).returncode == 0
     bare_cli("evaluate", with_answer("Paris"), "--release", "p1", "--metrics", "exact_match", "--no-page", *home)
-    done = bare_cli("evaluate-registered", "--metrics", "exact_match", "--no-page", *home)
-    assert done.returncode == 0, done.stderr
+    done = bare_cli("evaluate-registered", "--metrics", "exact_match", "--no-page", *home, code=0)
     assert "is left out, since the release has newer answers" in done.stderr
     assert "nothing to do: every registered release has a report" in done.stderr
     shown = bare_cli("report", "p1", *home).stdout

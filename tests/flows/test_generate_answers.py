@@ -53,8 +53,7 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
         "--system", "Be brief.", "--template", prompt,
     )  # fmt: skip
 
-    dry = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--dry-run", "--json")
-    assert dry.returncode == 0, dry.stderr
+    dry = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--dry-run", "--json", code=0)
     assert ([one["calls"] for one in json.loads(dry.stdout)], model.n_requests) == ([4], 0)
 
     little = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--max-calls", "3")
@@ -66,8 +65,9 @@ def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_pat
     assert query(home, "SELECT * FROM registered") == []
 
     # The same again, with what is left.
-    made = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--evaluate", "--metrics", "contains")
-    assert made.returncode == 0, made.stderr
+    made = cli(
+        "generate", "--dataset", questions, "--slice", "lang", *asked, "--evaluate", "--metrics", "contains", code=0
+    )
     assert model.n_requests == 4
     assert set(model.stats()["bodies"].values()) == {1}
     assert {request.headers["authorization"] for request in model.requests} == {f"Bearer {KEY}"}
@@ -119,8 +119,7 @@ def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_
         "generate", "--dataset", questions, "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "warm",
         "--repeats", "3", "--evaluate", "--metrics", "contains",
     )  # fmt: skip
-    made = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY)
-    assert made.returncode == 0, made.stderr
+    made = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY, code=0)
     assert "capitals/warm: 4 questions, 3 answers each: 12 generated, 0 from ledger" in made.stderr
     assert "12 answers to 4 questions" in made.stdout
     assert "will be alike" not in made.stderr

@@ -68,8 +68,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     assert "The answer is polite." in page.read_text(encoding="utf-8")
     # All of this goes on without the file.
     rubric.unlink()
-    calibrated = bare_cli("calibrate", "manners.polite", "--json", "--home", home)
-    assert calibrated.returncode == 0, calibrated.stderr
+    bare_cli("calibrate", "manners.polite", "--json", "--home", home, code=0)
     assert query(home, "SELECT DISTINCT kappa FROM calibrations WHERE release IS NULL") == [(1.0,)]
     gate = bare_cli("gate", "old", "new", "--primary", "manners.polite", "--margin", "0.05", "--home", home)
     assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
@@ -131,16 +130,13 @@ def test_a_rubric_learns_examples_from_labels(
     rubric.write_text(RUBRIC.partition("examples")[0])
     with JudgeServer(learning_brain) as mind:
         judge = ("--judge", "openai/m", "--judge-base", mind.url, "--home", home)
-        evaluated = cli("evaluate", answers(tmp_path), "--metrics", rubric, "--map", "label=label", *judge)
-        assert evaluated.returncode == 0, evaluated.stderr
+        cli("evaluate", answers(tmp_path), "--metrics", rubric, "--map", "label=label", *judge, code=0)
         asked = ("calibrate", "manners.polite", "--rubric", rubric, "--learn", "2", "--out", better)
         paid = mind.n_requests
-        dry = bare_cli(*asked, "--dry-run", "--json", *judge)
-        assert dry.returncode == 0, dry.stderr
+        dry = bare_cli(*asked, "--dry-run", "--json", *judge, code=0)
         [most] = json.loads(dry.stdout)
         assert (mind.n_requests, better.exists(), most["samples"]) == (paid, False, 2 * N)
-        found = bare_cli(*asked, "--json", *judge)
-        assert found.returncode == 0, found.stderr
+        found = bare_cli(*asked, "--json", *judge, code=0)
         assert 0 < mind.n_requests - paid <= most["calls"] <= 11 * 2 * N
         told, paid = json.loads(found.stdout), mind.n_requests
         assert (told["n"], told["corrected"], told["before"], told["after"]) == (2 * N, N // 2, 0.75, 1.0)

@@ -46,8 +46,7 @@ def rules(tmp_path, judge):
 def test_from_dry_run_to_history(cli, rules, judge, tmp_path, ask, home):
 
     def score(*arguments):
-        done = cli("score-traces", rules, "--json", *arguments, KEY_OF_THE_TEST="secret-of-the-test")
-        assert done.returncode == 0, done.stderr
+        done = cli("score-traces", rules, "--json", *arguments, KEY_OF_THE_TEST="secret-of-the-test", code=0)
         return {one["rule"]: one for one in json.loads(done.stdout)}
 
     foreseen = score("--dry-run")
@@ -112,8 +111,7 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli, rules, tmp_p
             {"name": "good", "source": "../log.jsonl", **shared},
         ]})
     )  # fmt: skip
-    done = cli("score-traces", rules, "--home", tmp_path / "home")
-    assert done.returncode == 2
+    done = cli("score-traces", rules, "--home", tmp_path / "home", code=2)
     assert done.stderr.splitlines()[-1].startswith(f"answerkey: {tmp_path}/broken.parquet: cannot be read: ")
     assert query(tmp_path / "home", "SELECT rule, n_scored FROM trace_funnels") == [("good", 41)]
     assert query(tmp_path / "home", "SELECT status FROM runs") == [("stopped",)]

@@ -27,13 +27,11 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
         # This answer quotes the key.
         judge.faults = lambda _number, _body: "unauthorized"
         base = ("--judge-base", judge.url)
-        refused = cli("evaluate", answers, *METRICS, *base, ANSWERKEY_JUDGE_KEY=IN_ENVIRONMENT)
-        assert refused.returncode == 0, refused.stderr
+        refused = cli("evaluate", answers, *METRICS, *base, ANSWERKEY_JUDGE_KEY=IN_ENVIRONMENT, code=0)
         assert refused.stdout.count("PARTIAL\n  meaning_match: 2 of 4 not scored: 2 http_401\n") == 2
         n_refused = judge.n_requests
         judge.faults = lambda number, _body: "unauthorized" if number == n_refused + 3 else None
-        half = cli("evaluate", answers, *METRICS, *base, "--judge-key-from", "secret:judge-key", "--json")
-        assert half.returncode == 0, half.stderr
+        half = cli("evaluate", answers, *METRICS, *base, "--judge-key-from", "secret:judge-key", "--json", code=0)
         sent = [request.headers["authorization"] for request in judge.requests]
     # It did travel, and each from the place that was named.
     assert 0 < n_refused < len(sent)
@@ -97,8 +95,7 @@ def test_no_secret_of_a_lake_is_anywhere(
         judge.faults = lambda number, _body: "says_key" if number == 0 else None
         base = ("--judge-base", judge.url, "--home", lake)
         environment = {"ANSWERKEY_JUDGE_KEY": IN_BLOCK, "ANSWERKEY_SCRATCH": str(tmp_path / "scratch")}
-        found = cli("evaluate", answers, *METRICS, *base, page=True, **environment)
-        assert found.returncode == 0, found.stderr
+        found = cli("evaluate", answers, *METRICS, *base, page=True, **environment, code=0)
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {IN_BLOCK}"}
         # The catalog is down to a password that is wrong: what is said of it does not have it.
         wrong = {**environment, "PGPASSFILE": "none", "PGPASSWORD": "canary-password-0123456789"}

@@ -15,8 +15,7 @@ def findings(result):
 def test_all_is_well(cli, server, tmp_path):
     with Home(tmp_path).warehouse.writing():
         pass
-    result = cli("doctor", "--home", tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
+    result = cli("doctor", "--home", tmp_path, code=0)
     found = findings(result)
     assert {mark for mark, _ in found.values()} == {"ok"}
     assert found["numbers"][1] == "equal to rouge-score and sacreBLEU"
@@ -53,8 +52,9 @@ def test_a_catalog_beside_a_folder_is_a_finding(bare_cli, tmp_path):
 
 def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli, tmp_path):
     nowhere, judge = "http://name:secret@127.0.0.1:9/api", "openai/gpt-4o-mini"
-    result = bare_cli("doctor", "--home", tmp_path, PREFECT_API_URL=nowhere, ANSWERKEY_JUDGE=judge, OPENAI_API_KEY="k")
-    assert result.returncode == 1
+    result = bare_cli(
+        "doctor", "--home", tmp_path, PREFECT_API_URL=nowhere, ANSWERKEY_JUDGE=judge, OPENAI_API_KEY="k", code=1
+    )
     mark, text = findings(result)["server"]
     assert mark == "fail"
     assert text.startswith("http://…@127.0.0.1:9/api does not answer")

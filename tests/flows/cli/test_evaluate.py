@@ -27,8 +27,7 @@ def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, home):
     export = BY_NAME[name]
     file = tmp_path / export.file
     file.write_bytes(export.content)
-    done = cli("evaluate", file, "--metrics", "contains", "--json")
-    assert done.returncode == 0, done.stderr
+    done = cli("evaluate", file, "--metrics", "contains", "--json", code=0)
     assert export.says in done.stderr
     assert [report["release"] for report in json.loads(done.stdout)] == sorted(export.releases)
 
@@ -37,8 +36,7 @@ def test_several_files_of_one_data_set(cli, tmp_path):
     first, second, home = tmp_path / "old.jsonl", tmp_path / "new.csv", tmp_path / "home"
     first.write_text('{"id": 1, "response": "It is Paris", "reference": "Paris", "release": "old"}\n')
     second.write_text("id,output,reference,release\n1,Rome,Paris,new\n")
-    done = cli("evaluate", first, second, "--dataset", "d", "--home", home, "--metrics", "contains", "--json")
-    assert done.returncode == 0, done.stderr
+    done = cli("evaluate", first, second, "--dataset", "d", "--home", home, "--metrics", "contains", "--json", code=0)
     means = {one["report_id"]: one["scores"][0]["mean"] for one in json.loads(done.stdout)}
     assert means == {"d/old/v1": 1.0, "d/new/v1": 0.0}
     assert "old.jsonl, new.csv: columns recognised by name: " in done.stderr
@@ -81,8 +79,7 @@ def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_p
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for n, file in enumerate(files):
         file.write_text(json.dumps({"id": n, "answer": "x", "reference": "", "release": "r"}))
-    done = bare_cli("evaluate", *files, "--dataset", "d", PREFECT_API_URL="")
-    assert done.returncode == 2
+    done = bare_cli("evaluate", *files, "--dataset", "d", PREFECT_API_URL="", code=2)
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"answerkey: {files[0]}, {files[1]}: 100 % of the rows (2 of 2) are in quarantine, "), last
 
@@ -97,8 +94,7 @@ def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, h
     export = BY_NAME["langsmith table"]
     file = tmp_path / export.file
     file.write_bytes(export.content)
-    done = bare_cli("evaluate", file, PREFECT_API_URL="")
-    assert done.returncode == 2
+    done = bare_cli("evaluate", file, PREFECT_API_URL="", code=2)
     assert done.stderr == (
         "answerkey: exp.csv: it is not said which release answered (an export of LangSmith); name it with --release\n"
     )

@@ -175,8 +175,7 @@ def test_bash_completes_commands_and_options(bare_cli, tmp_path):
 
 
 def test_help_names_every_command(bare_cli):
-    result = bare_cli("--help")
-    assert result.returncode == 0
+    result = bare_cli("--help", code=0)
     for name in ("evaluate", "judge", "report", "compare", "diff", "history", "metrics", "doctor"):
         assert f"\n│ {name} " in result.stdout
 
