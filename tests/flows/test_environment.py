@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
-import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +16,10 @@ import pytest
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.tasks.server import NOTE, kept_server
 from answerkey.tasks.warehouse.home import Home
+from tests.flows.conftest import command
 from tests.flows.deployed_help import until
 from tests.judge_server import JudgeProcess
+from tests.tasks.staging_help import jsonl, query
 
 WAIT_S = 100.0
 
@@ -118,60 +116,6 @@ def _heeds_ctrl_c():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-class Evaluation:
-    """The command on these rows, in a group of processes of its own, as a shell starts it."""
-
-    def __init__(self, judge: JudgeProcess, folder: Path, prefect: str) -> None:
-        file = folder / "a.jsonl"
-        rows = [
-            {"id": f"s{n}", "question": f"question {n}?", "reference": f"reference {n}", "answer": f"answer {n}"}
-            for n in range(ROWS)
-        ]
-        file.write_text("\n".join(map(json.dumps, rows)))
-        environment = {**os.environ, "ANSWERKEY_JUDGE_KEY": "sk-none", "PREFECT_API_URL": prefect}
-        if not prefect:
-            del environment["PREFECT_API_URL"]
-        self._judge, self._ledger = judge, folder / "home" / FILE
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "answerkey.flows.cli", "evaluate", file, "--home", folder / "home"),
-                *("--metrics", "meaning_match", "--judge", f"openai/gpt-4o-mini@{judge.url}", "--no-page"),
-                *("--judge-concurrency", str(IN_FLIGHT), "--probes", "never"),
-            ],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            process_group=0,
-            preexec_fn=_heeds_ctrl_c,  # noqa: PLW1509
-        )
-
-    def wait_until_held(self) -> None:
-        """Until the judge has replied to some, and does not reply to others."""
-        until = time.monotonic() + WHOLE_S
-        while self._judge.stats()["requests"] < ANSWERED + IN_FLIGHT:
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < until
-            time.sleep(0.1)
-
-    def send(self, number: signal.Signals) -> None:
-        """As a terminal sends it."""
-        os.killpg(self.process.pid, number)
-
-    def end(self, timeout: float = LONG_S) -> tuple[int, str]:
-        """Its exit code, and what it has said."""
-        said, _ = self.process.communicate(timeout=timeout)
-        return self.process.returncode, said
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        """What its ledger has."""
-        database = sqlite3.connect(self._ledger)
-        try:
-            return database.execute(query).fetchall()
-        finally:
-            database.close()
-
-
 @pytest.fixture
 def judge():
     with JudgeProcess("--latency", "0.01", "--hold-after", str(ANSWERED)) as started:
@@ -179,30 +123,35 @@ def judge():
 
 
 @contextmanager
-def held(judge, folder, prefect):
-    """An evaluation whose judge does not reply any more."""
-    run = Evaluation(judge, folder, prefect)
+def evaluating(judge, folder, prefect):
+    """The command on these rows, in a group of processes of its own, as a shell starts it."""
+    rows = [
+        {"id": f"s{n}", "question": f"question {n}?", "reference": f"reference {n}", "answer": f"answer {n}"}
+        for n in range(ROWS)
+    ]
+    words = ("--metrics", "meaning_match", "--judge", f"openai/gpt-4o-mini@{judge.url}", "--judge-concurrency",
+             IN_FLIGHT, "--probes", "never", "--no-page", "--home", folder / "home")  # fmt: skip
+    run = subprocess.Popen(
+        command("evaluate", jsonl(folder / "a.jsonl", rows), *words),
+        env={**os.environ, "ANSWERKEY_JUDGE_KEY": "sk-none", **({"PREFECT_API_URL": prefect} if prefect else {})},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0,
+        preexec_fn=_heeds_ctrl_c,  # noqa: PLW1509
+    )  # fmt: skip
     try:
-        run.wait_until_held()
         yield run
     finally:
-        if run.process.poll() is None:
-            os.killpg(run.process.pid, signal.SIGKILL)
-            run.process.communicate()
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.communicate()
+
+
+def ledger(home, query):
+    with closing(sqlite3.connect(home / FILE)) as database:
+        return database.execute(query).fetchall()
 
 
 STATES = "SELECT status, coalesce(code, ''), count(*) FROM answerkey_calls GROUP BY 1, 2 ORDER BY 1, 2"
-
-
-def assert_the_rest_is_asked_once(judge, folder, prefect, *, twice):
-    """Another run of the same command ends well; so many of its questions had been asked before, without a reply."""
-    judge.release()
-    again = Evaluation(judge, folder, prefect)
-    code, said = again.end(timeout=WHOLE_S)
-    assert code == 0, said
-    asked = sorted(judge.stats()["bodies"].values())
-    assert asked == [1] * (ROWS - twice) + [2] * twice
-    assert again.rows("SELECT count(*) FROM answerkey_claims") == [(0,)]
+CLAIMS = "SELECT count(*) FROM answerkey_claims"
 
 
 @pytest.mark.slow
@@ -211,27 +160,24 @@ def assert_the_rest_is_asked_once(judge, folder, prefect, *, twice):
     ("number", "code", "on_server"),
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
 )
-def test_a_run_that_is_told_to_end_ends_and_leaves_no_claim(
-    number,
-    code,
-    on_server,
-    judge,
-    request,
-    tmp_path,
-):
-    prefect = request.getfixturevalue("server") if on_server else ""
-    with held(judge, tmp_path, prefect) as run:
-        run.send(number)
-        ended, said = run.end()
-    assert (ended, said.splitlines()[-1]) == (
-        code,
-        "answerkey: stopped; what was scored so far is kept, run the same command again",
-    )
-    assert "Traceback" not in said
-    assert run.rows(STATES) == [("error", "cancelled", IN_FLIGHT), ("usable", "", ANSWERED)]
-    assert run.rows("SELECT count(*) FROM answerkey_claims") == [(0,)]
-    with Home(tmp_path / "home").warehouse.reading() as warehouse:
-        [(state,)] = warehouse.execute("SELECT status FROM runs").fetchall()
-    assert state == "stopped"
-    if not on_server:
-        assert_the_rest_is_asked_once(judge, tmp_path, prefect, twice=IN_FLIGHT)
+def test_a_run_that_is_told_to_end_ends_and_leaves_no_claim(number, code, on_server, judge, request, tmp_path):
+    prefect, home = request.getfixturevalue("server") if on_server else "", tmp_path / "home"
+    with evaluating(judge, tmp_path, prefect) as run:
+        # The judge has replied to some, and does not reply to others.
+        until(lambda: run.poll() is not None or judge.stats()["requests"] >= ANSWERED + IN_FLIGHT, WHOLE_S, "requests")
+        os.killpg(run.pid, number)
+        said, _ = run.communicate(timeout=LONG_S)
+    stopped = "answerkey: stopped; what was scored so far is kept, run the same command again"
+    assert (run.returncode, said.splitlines()[-1], "Traceback" in said) == (code, stopped, False)
+    assert ledger(home, STATES) == [("error", "cancelled", IN_FLIGHT), ("usable", "", ANSWERED)]
+    assert ledger(home, CLAIMS) == [(0,)]
+    assert query(home, "SELECT status FROM runs") == [("stopped",)]
+    if on_server:
+        return
+    # The same command ends well; only what was in flight is asked a second time.
+    judge.release()
+    with evaluating(judge, tmp_path, prefect) as again:
+        said, _ = again.communicate(timeout=WHOLE_S)
+    assert again.returncode == 0, said
+    assert sorted(judge.stats()["bodies"].values()) == [1] * (ROWS - IN_FLIGHT) + [2] * IN_FLIGHT
+    assert ledger(home, CLAIMS) == [(0,)]
