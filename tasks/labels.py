@@ -1,4 +1,4 @@
-"""Labels of people in the warehouse: queues of drawn questions, the labels themselves, and what they say of two reports.
+"""Labels of people in the warehouse: queues of drawn questions, the labels, and what these say of two reports.
 
 A label belongs to a question with its references and an answer, whichever release gave it: it also counts for a later
 release that gives the same answer.
@@ -7,7 +7,6 @@ release that gives the same answer.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -116,13 +115,12 @@ class DrawnLabels:
         return f"{text}. This is analysis {analysis} of {planned} of the labels; the intervals of all hold together."
 
 
-def store_queue(
-    home: Home, old: str, new: str, design: Design, seed: int, policy: Policy, annotators: int,
-    analyses: Sequence[int], questions: Sequence[DrawnQuestion],
-) -> Queue:  # fmt: skip
+def store_queue(home: Home, queue: Queue, questions: Sequence[DrawnQuestion]) -> None:
     """Keep a draw."""
-    queue = Queue(uuid.uuid4().hex[:12], old, new, design, seed, policy, annotators, tuple(analyses))
-    about = {"queue": queue.id, "old": old, "new": new, "design": design, "seed": seed, "annotators": annotators}
+    about = {
+        "queue": queue.id, "old": queue.old, "new": queue.new, "design": queue.design, "seed": queue.seed,
+        "policy": json.dumps(queue.policy.as_dict()), "annotators": queue.annotators, "analyses": list(queue.analyses),
+    }  # fmt: skip
     columns = {
         "samples": [question.sample_id for question in questions],
         "places": [question.place for question in questions],
@@ -130,11 +128,9 @@ def store_queue(
         "probabilities": [list(question.probabilities) for question in questions],
     }
     with home.warehouse.writing() as warehouse:
-        policy_text = json.dumps(policy.as_dict())
-        warehouse.execute(_SQL["add_queue"], {**about, "policy": policy_text, "analyses": list(analyses)})
+        warehouse.execute(_SQL["add_queue"], about)
         warehouse.execute(_SQL["add_questions"], {"queue": queue.id, **columns})
-        write_checksums(warehouse, dict.fromkeys(("label_queues", "label_questions"), [queue.id]))
-    return queue
+        write_checksums(warehouse, {"label_queues": [queue.id], "label_questions": [queue.id]})
 
 
 def newest_queue(home: Home, old: str = "", new: str = "", queue: str = "") -> Queue | None:

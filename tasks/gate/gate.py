@@ -322,7 +322,7 @@ def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
 
 
 def _people_decide(policy: Policy, column: PairedScores | Missing) -> bool:
-    """Whether every sample has a label in both releases, or some do that were drawn, by a queue or as the policy says."""
+    """Whether every sample has a label in both releases, or those that do were drawn, by a queue or by the policy."""
     people = None if isinstance(column, Missing) else column.by_people()
     if people is None or isinstance(column, Missing):
         return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,7 @@ from answerkey.metrics_core.gate.evidence import Missing
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.tasks.gate.gate import evidence
-from answerkey.tasks.labels import Design, DrawnQuestion, Queue, newest_queue, paired_labels, store_queue
+from answerkey.tasks.labels import Design, DrawnQuestion, Queue, drawn_labels, newest_queue, paired_labels, store_queue
 from answerkey.tasks.reports.report import LABEL, pair_named, read_pair
 from answerkey.tasks.warehouse.home import Home
 
@@ -24,27 +26,48 @@ WEIGHTS = {"worse": 2.0, "same": 1.0, "better": 2.0}
 question has less than half of the probability that it would have in a simple random draw."""
 
 
-def label_queue(
-    home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, labels: int | None = None,
-    design: Design = "stratified", annotators: int = 1, seed: int = 0,
-) -> Queue:  # fmt: skip
-    """The queue for two releases and a policy: the newest, if it is for the same, else a new draw.
+@dataclass(frozen=True, slots=True)
+class LabelPlan:
+    """How questions are to be drawn and labelled.
 
-    Args:
+    Attributes:
         labels: questions to label, with one analysis at their end; None: until decided, with an analysis after ever
             larger batches.
+        annotators: how many people label each question.
+    """
+
+    labels: int | None = None
+    design: Design = "stratified"
+    annotators: int = 1
+    seed: int = 0
+
+    def is_of(self, queue: Queue) -> bool:
+        """Whether a queue was drawn for as many questions and annotators."""
+        return self.annotators == queue.annotators and self.labels in (None, queue.analyses[-1])
+
+
+def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan, dataset: str = "") -> Queue:
+    """The queue for two releases: the newest, for this policy, if it was drawn for the same plan; else a new draw.
+
+    The intervals of all analyses of a queue hold together whatever the policy is, but those of two queues do not.
 
     Raises:
-        UserError: the releases cannot be compared by this policy, or there is nothing to label.
+        UserError: the releases cannot be compared by this policy, there is nothing to label, or the labels of a queue
+            with another plan were analysed already.
     """
     if policy.primary.field.startswith(f"{LABEL}."):
         raise UserError(f"{policy.primary.field}: name the field of a metric, which predicts the labels still missing")
-    if annotators < 1 or (labels is not None and labels < 2):
+    if plan.annotators < 1 or (plan.labels is not None and plan.labels < 2):
         raise UserError("label: at least 2 questions and 1 annotator are needed")
     before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
     known = newest_queue(home, before.report_id, after.report_id)
-    if known and known.policy == policy and known.annotators == annotators and labels in (None, known.analyses[-1]):
-        return known
+    if known and plan.is_of(known):
+        return replace(known, policy=policy)
+    if known and drawn_labels(home, before.report_id, after.report_id):
+        raise UserError(
+            f"queue {known.id} was planned for {known.analyses[-1]:,} questions and {known.annotators} annotators, and "
+            "has been analysed: go on with it, since two plans together would err more often than stated"
+        )
     _, found = evidence(home, before, after, policy)
     column = found.scores[policy.primary.field, ALL]
     if isinstance(column, Missing):
@@ -59,23 +82,24 @@ def label_queue(
     to_label = np.flatnonzero(asked & without)
     if len(to_label) < 2:
         raise UserError(f"{after.report_id} against {before.report_id}: every question has its labels; run the gate")
-    if found.clusters is not None or not column.binary:
-        # Within strata, only single rows with scores of 0 or 1 have an interval that is narrower.
-        design = "random"
+    # Within strata, only single rows with scores of 0 or 1 have an interval that is narrower.
+    design: Design = plan.design if found.clusters is None and column.binary else "random"
     strata = np.full(len(asked), "all", dtype="<U6")
     if design == "stratified":
         change = np.sign(column.filled(column.low) - column.old)
         strata = np.select([change < 0, change > 0], ["worse", "better"], "same")
-    order = _drawn_order(strata[to_label], np.random.default_rng(seed))
-    analyses = _analyses(len(to_label), labels)
+    order = _drawn_order(strata[to_label], np.random.default_rng(plan.seed))
+    analyses = _analyses(len(to_label), plan.labels)
     drawn = _questions(existing.sample_ids, to_label[order], strata, analyses)
     certain = [
         DrawnQuestion(existing.sample_ids[index], 0, "known", (1.0,) * len(analyses))
         for index in np.flatnonzero(asked & ~without)
     ]
-    return store_queue(
-        home, before.report_id, after.report_id, design, seed, policy, annotators, analyses, [*certain, *drawn]
+    queue = Queue(
+        uuid.uuid4().hex[:12], before.report_id, after.report_id, design, plan.seed, policy, plan.annotators, analyses
     )
+    store_queue(home, queue, [*certain, *drawn])
+    return queue
 
 
 def _analyses(n: int, labels: int | None) -> tuple[int, ...]:
