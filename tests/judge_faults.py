@@ -2,12 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable
-
-from tests.judge_brains import Body
-
-Faults = Callable[[int, Body], "str | None"]
-"""The kind of fault for a request's number, from 0, and its body; None for a good reply."""
 
 ERRORS = {
     # status, message, type, code
