@@ -55,8 +55,3 @@ def test_what_is_read_together_is_adjusted_together():
     assert (one_of_four.n_candidates, adjust([])) == (4, ())
 
 
-def test_names_and_overall():
-    slice_ = replace(BETTER, slice="lang=en")
-    pair = Comparison("d/a/v1", "d/b/v1", (BETTER, slice_))
-    assert BETTER.name == "label.correct"
-    assert pair.overall == (BETTER,)
