@@ -311,6 +311,8 @@ def _contradiction(rule: PolicyRule, decided: tuple[Decision, Decision], policy:
         return ""
     labels, corrected = column.by_people(), people_statistic(column, evidence.clusters)
     alone = None if labels is None else statistic_of(labels, evidence.clusters, difference=True)
+    # Where labels were drawn with several probabilities, their plain mean is no estimate.
+    alone = corrected if column.draw else alone
     if alone is None or corrected is None:
         return ""
     passes = decided[0] == "PASS"

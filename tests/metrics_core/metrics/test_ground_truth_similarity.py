@@ -8,8 +8,8 @@ import pytest
 from answerkey.metrics_core import JudgeOptions, Sample, Scored, Undefined, create
 from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
 from tests.judge_server import data_of
-from tests.metrics_core.judges.measuring import asked_with
-from tests.metrics_core.judges.measuring import judged as measured
+from tests.metrics_core.judges.asking import asked_with
+from tests.metrics_core.judges.asking import judged as measured
 from tests.metrics_core.judges.test_facts import DOCUMENT, reply_of
 
 # The document's examples, and their facts in the reference, in the answer, and matched. `DOCUMENT` has these facts.

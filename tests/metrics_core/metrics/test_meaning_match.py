@@ -13,7 +13,7 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline
 from answerkey.metrics_core.offline_judge import matcher
 from tests.judge_server import Reply, data_of
-from tests.metrics_core.judges.measuring import judged as measured
+from tests.metrics_core.judges.asking import judged as measured
 
 # The document's examples and that of its prompt: question, reference, answer, and how our judge decides each.
 LISA = "Who painted the Mona Lisa?"
