@@ -163,7 +163,7 @@ def test_what_bleu_counts(text, tokens):
     assert bleu_tokens(normalise(text)) == tokens
 
 
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @given(st.lists(st.sampled_from([*"ab19.,-&;'\" <>$%/é", "&amp;", "&lt", "<skipped>", "-\n"]) | PRINTABLE).map("".join))
 def test_the_short_way_to_13a_tokens_ends_where_sacrebleus_does(text):
     normalised = normalise(text)
