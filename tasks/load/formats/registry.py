@@ -29,20 +29,7 @@ from answerkey.tasks.load.formats.format import (
     question_in,
 )
 from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
-from answerkey.tasks.load.formats.tools import (
-    BRAINTRUST,
-    DEEPEVAL,
-    HUGGING_FACE,
-    INSPECT,
-    LANGFUSE,
-    LANGSMITH,
-    LM_EVAL,
-    MLFLOW,
-    OPENAI_EVALS,
-    OPIK,
-    RAGAS,
-    SQUAD,
-)
+from answerkey.tasks.load.formats.tools import TOOLS
 from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, item_row
 from answerkey.tasks.load.sources import called
@@ -55,11 +42,7 @@ def _nothing(_records: Sequence[Record]) -> None:
 PLAIN = Format("plain", "rows with columns", _nothing)
 """Whatever no other format is: columns are recognised by their names."""
 
-_ALL = (
-    PROMPTFOO, LM_EVAL, INSPECT, DEEPEVAL, OPIK, LANGFUSE, LANGSMITH, MLFLOW, BRAINTRUST, RAGAS, SQUAD, OPENAI_EVALS,
-    HUGGING_FACE, PLAIN,
-)  # fmt: skip
-FORMATS = {one.name: one for one in _ALL}
+FORMATS = {one.name: one for one in (PROMPTFOO, *TOOLS, PLAIN)}
 """By the name that the option `--format` takes."""
 
 LOOK_AHEAD = 100

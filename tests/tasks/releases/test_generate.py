@@ -167,6 +167,8 @@ def test_repeats_are_asked_one_by_one_and_more_of_them_later(server, home, found
     assert generation_of(made.answers)["repeats"] == 3
     # A run that is stopped half way goes on where it ended.
     stopped = generated("third", repeats=5, max_calls=3)
+    missing = Counter(row["missing_because"] for row in lines(stopped))
+    assert missing == {None: 15, "budget used up: 3 calls (max_calls)": 5, "the question is blank": 5}
     assert counted(stopped) == (5, 3, 12, 0, 10)
     few = "15 of 25 answers are there (5 budget used up, 5 the question is blank)"
     assert few in refusal(check_answered, stopped, 0.95)
@@ -263,14 +265,6 @@ def test_the_manifest_goes_where_the_answers_go(home, found, generated, tmp_path
     assert kept.generation == generation_of(made.answers)
     assert query(home, "SELECT DISTINCT map_keys(slices) FROM answers") == [(["south"],)]
     assert query(home, "SELECT generation ->> '$.release' FROM registered") == [("gpt-5",)]
-
-
-def test_the_budget_stops_and_the_next_run_goes_on(server, generated):
-    first = generated("one", max_calls=3)
-    assert (counted(first), first.calls, server.n_requests) == ((5, 3, 0, 0, 2), 3, 3)
-    missing = [row["missing_because"] for row in lines(first) if row["answer"] is None]
-    assert sorted(missing) == ["budget used up: 3 calls (max_calls)", "the question is blank"]
-    assert (counted(generated("two", max_calls=3)), server.n_requests) == ((5, 1, 3, 0, 1), 4)
 
 
 def test_the_key_is_in_no_file(server, home, generated):

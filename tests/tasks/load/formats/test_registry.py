@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from answerkey.tasks.load.formats.registry import AS_IT_STANDS, FORMATS, recognise
+from answerkey.tasks.load.formats.registry import AS_IT_STANDS, recognise
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.rows import Raw
 from tests.tasks.staging_help import refusal, rows_of
@@ -77,12 +77,6 @@ def test_data_without_answers_are_not_scored(tmp_path):
         "answers.json: an export of Langfuse without answers: it goes with --references beside a file of answers, or "
         "to `answerkey generate`"
     )
-
-
-def test_plain_rows_are_no_format():
-    rows = [{"id": 1, "question": "q", "answer": "a", "references": ["r"], "release": "one"}]
-    assert recognise(rows, "answers.jsonl") == AS_IT_STANDS
-    assert list(FORMATS)[-1] == "plain"
 
 
 TWICE = "an object has the key 'a' twice; keep one of them"
