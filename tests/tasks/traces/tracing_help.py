@@ -70,10 +70,11 @@ def run(
     return commit(Home(home), run_id, one, parts, out)
 
 
-def counts(funnel: Funnel) -> dict[str, int]:
-    """The counts that are not 0."""
+def counts(funnel: Funnel) -> str:
+    """The counts that are not 0, like `5 seen, 5 scored`."""
     names = ("seen", "disabled", "filtered", "sampled_out", "quarantined", "scored", "undefined", "failed", "skipped")
-    return {name: getattr(funnel, name) for name in (*names, "again", "measured") if getattr(funnel, name)}
+    found = {name: getattr(funnel, name) for name in (*names, "again", "measured")}
+    return ", ".join(f"{n} {name}" for name, n in found.items() if n)
 
 
 def days(text: str) -> Window:
@@ -104,7 +105,7 @@ class Traces:
     def run(self, window: Window = NOW, **changes: Any) -> Funnel:
         return run(self.folder, rule(self.folder, **changes), window)
 
-    def counts(self, window: Window = NOW, **changes: Any) -> dict[str, int]:
+    def counts(self, window: Window = NOW, **changes: Any) -> str:
         return counts(self.run(window, **changes))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
