@@ -85,8 +85,8 @@ ONCE_AND_TWICE = (', "a": 1', ', "a": 1, "a": 2')
 PLAIN = {"answer": "x", "reference": "x"}
 CELLS = {
     "mapped": (PLAIN | {"meta": '{"a": "1"%s}'}, ("", ', "a": "2"'), {"label": "meta.a"}, f"label (meta.a) {TWICE}"),
-    "JSON": (PLAIN | {"reference": '["x", {"a": 1%s}]'}, ("", ', "a": 1'), {}, f"references (reference) {TWICE}"),
-    "Python": (PLAIN | {"reference": "['x', {'a': 1%s}]"}, ("", ", 'a': 2"), {}, f"references (reference) {TWICE}"),
+    "JSON": (PLAIN | {"reference": '["x", {"a": "1"%s}]'}, ("", ', "a": 1'), {}, f"references (reference) {TWICE}"),
+    "Python": (PLAIN | {"reference": "['x', {'a': '1'%s}]"}, ("", ", 'a': 2"), {}, f"references (reference) {TWICE}"),
     "chat": (PLAIN | {"question": CHAT}, ONCE_AND_TWICE, {}, TWICE),
     "ragas": ({"user_input": CHAT, "reference": "x"}, ONCE_AND_TWICE, {}, TWICE),
 }
