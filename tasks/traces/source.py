@@ -42,10 +42,10 @@ def files_in(source: str) -> list[str]:
         return [str(file) for file in sorted(Path(source).rglob("*")) if _kind(file.name) and file.is_file()]
     files = files_of(source, SUPPORTED) or [source]
     for file in files:
-        if not _kind(file):
-            raise UserError(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
         if not URL.match(file) and not Path(file).is_file():
             raise UserError(f"{file}: there is no such file or folder")
+        if not _kind(file):
+            raise UserError(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
     return files
 
 
