@@ -29,7 +29,6 @@ from answerkey.tasks.releases.register import registered_source
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess, JudgeServer
 from tests.metrics_core.judges.asking import count
-from tests.raw_server import RawServer, ok, said
 from tests.tasks.staging_help import jsonl, query, refusal, run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -125,29 +124,6 @@ def test_answers_are_kept_in_order_with_how_they_were_made(server, found, asking
     # Answers that were edited no longer count as generated.
     Path(made.answers).write_bytes(before.replace(b"Rome", b"Lyon"))
     assert generation_of(made.answers) is None
-
-
-def test_how_each_answer_ended_is_kept_and_counted(home, found, tmp_path):
-    replies = {
-        "France": said({"content": "It is Pa"}, finish_reason="length"),
-        "Italy": said({"content": None, "refusal": "I will not say."}),
-        "Spain": said({"content": "<think>Perhaps Rome"}, finish_reason="length"),
-        "Peru": said({"content": " \u200b"}),
-    }
-
-    def reply(request):
-        return ok(next(body for land, body in replies.items() if land.encode() in request))
-
-    with RawServer(reply) as raw:
-        asked = Asking(PLAIN, ModelRef("openai/gpt-4o-mini", raw.url), CallLimits(), Access(run="run"))
-        made = generate(home, found, asked, "r", tmp_path / "work")
-    assert [(row["answer"], row["finish_reason"], (row["missing_because"] or "").partition(":")[0])
-            for row in lines(made)] == [
-        ("It is Pa", "length", ""), ("I will not say.", "refusal", ""), (None, None, "no_room"),
-        (None, None, "empty_reply"), (None, None, "the question is blank"),
-    ]  # fmt: skip
-    assert (made.n_cut_off, made.n_refused, generation_of(made.answers)["refused"]) == (1, 1, 1)
-    assert "; 1 cut off at the limit of tokens; 1 refused; " in tally(made)
 
 
 def test_repeats_are_asked_one_by_one_and_more_of_them_later(server, home, found, asking, generated, tmp_path):
