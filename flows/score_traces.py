@@ -17,7 +17,7 @@ from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.publish.artifacts import show_table
 from answerkey.tasks.publish.text import price
 from answerkey.tasks.score.plan import MAX_SHARDS
-from answerkey.tasks.traces.score import Prepared, Preview, alone, foreseen
+from answerkey.tasks.traces.score import Prepared, Preview, alone, preview_table
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.summary import BUCKETS, Funnel
 
@@ -109,7 +109,7 @@ def _preview(todo: Sequence[Job], run: Run, window: Window) -> list[Preview]:
     prepared, problems = _prepared(todo, run, window)
     previews = [steps.preview_traces(one) for one in prepared]
     estimates = [one.estimate for one in previews if one.estimate]
-    show_table(foreseen(previews), "dry-run-score-traces", "Which traces the rules would score")
+    show_table(preview_table(previews), "dry-run-score-traces", "Which traces the rules would score")
     calls = sum(one.calls for one in estimates)
     log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; no judge was asked, and nothing was scored")
     if problems:
