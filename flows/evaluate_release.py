@@ -16,7 +16,7 @@ from answerkey.flows.fan_out import LocalRunner, Runner, fan_out, load, runner_a
 from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, checked
 from answerkey.flows.prefect_or_local import Future, completed, flow, outcome
-from answerkey.flows.runs import Run, log, offer_names, started, started_before
+from answerkey.flows.runs import Run, form_of, log, offer_names, started, started_before
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
@@ -55,12 +55,8 @@ _MOST_REASONS = 3
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    data = flow_run.parameters["data"]
-    answers = data["answers"] if isinstance(data, dict) else data.answers
-    release = data["release"] if isinstance(data, dict) else data.release
-    return f"evaluate {release or Path(answers.split(chr(10))[0]).stem}"
+    data = form_of("data", Data)
+    return f"evaluate {data.release or Path(data.answers.partition(chr(10))[0]).stem}"
 
 
 @flow(
@@ -178,8 +174,10 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         )  # fmt: skip
 
         tell(Advance("report"))
-        cut = write_commit(runner, home, run.id, loaded, validated.accepted, parts, folder)
-        committed = steps.commit(home, run.id, source.answers, loaded, validated.accepted, parts, cut, wait_for=[plan])
+        written = write_commit(runner, home, run.id, loaded, validated.accepted, parts, folder)
+        committed = steps.commit(
+            home, run.id, source.answers, loaded, validated.accepted, parts, written, wait_for=[plan]
+        )
         run.rename(_name_of(committed))
         made = manifest(run.id, asked.parameters, loaded, validated, plan, judge, run.access)
         made["command"] = command_line(made["parameters"])

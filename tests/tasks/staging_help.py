@@ -1,17 +1,23 @@
-"""The steps of a run in the order of the flow, called as the plain functions that they are."""
+"""The steps of a run in the order of the flow, called as the plain functions that they are; and files to run on."""
 
+import http.server
 import json
 import tempfile
 import threading
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import openpyxl
 import pyarrow.parquet as pq
+import pytest
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import create
@@ -110,15 +116,36 @@ def stage(folder, rows, name="answers", **source):
     return load(Source(jsonl(folder / f"{name}.jsonl", rows), **source), folder / "work")
 
 
+def staged(folder: Path, rows: Iterable[Mapping[str, Any]], **source: Any) -> list[Row]:
+    """The staged rows of a file with these rows."""
+    return rows_of(stage(folder, rows, **source).staged)
+
+
 def source_of(folder, rows, name="d", **more):
     """Rows as a source of answers: JSON Lines in a folder, or in that of a home."""
     return Source(jsonl(at(folder).local / f"{name}.jsonl", rows), **more)
 
 
-def jsonl(file, rows):
-    """Write rows as JSON Lines and return the path as a source names it."""
+def jsonl(file: Path, rows: Iterable[Mapping[str, Any] | str], mode: str = "w") -> str:
+    """Write rows, and lines that are none, as JSON Lines and return the path as a source names it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with file.open(mode, encoding="utf-8") as out:
+        out.writelines((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+    return str(file)
+
+
+def workbook(file: Path, **sheets: Sequence[Sequence[Any]]) -> str:
+    """Write a workbook; a cell may be a value with its number format."""
+    book = openpyxl.Workbook()
+    book.remove(book.worksheets[0])
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for number, row in enumerate(rows, start=1):
+            for column, value in enumerate(row, start=1):
+                content, *shape = value if isinstance(value, tuple) else (value,)
+                cell = sheet.cell(number, column, content)
+                cell.number_format = shape[0] if shape else cell.number_format
+    book.save(file)
     return str(file)
 
 
@@ -126,6 +153,32 @@ def rows_of(file):
     """The rows of a Parquet file."""
     found = pq.read_table(file).to_pylist()
     return found
+
+
+def refusal(call: Callable[..., object], *arguments: Any, **options: Any) -> str:
+    """The message, of one line, with which a call refuses its arguments."""
+    with pytest.raises(UserError) as error:
+        call(*arguments, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The files of a folder behind an address on this machine."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def at(home):
