@@ -266,7 +266,7 @@ class Preview(Selected):
     traces: tuple[Shown, ...]
 
 
-def foreseen(previews: Sequence[Preview]) -> Table:
+def preview_table(previews: Sequence[Preview]) -> Table:
     """A column a rule: what a run would do with its traces, and what it would ask judges."""
     about = {
         "seen": "",
