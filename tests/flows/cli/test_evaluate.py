@@ -126,6 +126,7 @@ def commands(home, capsys, *reports, compared=False):
 
 def test_a_new_release_is_compared_with_the_one_before_and_the_commands_run(home, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANSWERKEY_HOME")
     found = commands(home, capsys, f"faq/{NEW}/v1")
     where = ["--home", str(home)]
     pair = ["faq/steers\u00a0by/v1", f"faq/{NEW}/v1"]
