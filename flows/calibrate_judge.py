@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from answerkey.flows import steps
@@ -15,8 +14,8 @@ from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.gate.learn import Learning
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
-from answerkey.tasks.publish.tables import agreement
-from answerkey.tasks.publish.text import code_block, dollars, literal, price, what_it_learned
+from answerkey.tasks.publish.tables import agreement, costs
+from answerkey.tasks.publish.text import code_block, literal, price, what_it_learned
 from answerkey.tasks.warehouse.warehouse import nothing_here
 
 _NEWEST: list[str] = []
@@ -103,8 +102,7 @@ def _learn(home: str, asked: Learning, judging: Judging, parameters: dict[str, A
                 return learned
             cost = steps.estimate_learning(run.home, asked, options)
             log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
-            rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)}]
-            show_table(rows, artifact_key("dry-run", asked.name), "What would be asked at most")
+            show_table(costs("", [cost]), artifact_key("dry-run", asked.name), "What would be asked at most")
             return [cost]
 
 
@@ -115,4 +113,4 @@ def _show_learned(asked: Learning, learned: Learned) -> None:
 
 
 def _show(found: Calibration) -> None:
-    show_table(agreement(found).records(), artifact_key("calibration", found.name), found.signature)
+    show_table(agreement(found), artifact_key("calibration", found.name), found.signature)

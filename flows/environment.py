@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -59,11 +60,10 @@ def use_kept_server(home: Home) -> None:
 
 
 def printable(text: str) -> str:
-    """Text in which names from data may stand, without what could move the cursor or turn the writing round."""
-    # A joiner belongs to the spelling of Persian and of emoji.
-    return "".join(
-        char if char.isprintable() or char in "\u200c\u200d" else " " if char.isspace() else "�" for char in text
-    )
+    """Text in which names from data may stand, as one line: white space as spaces, and `visible`."""
+    from answerkey.tasks.publish.escape import visible
+
+    return re.sub(r"\s", " ", visible(text))
 
 
 class PrintableLines(logging.Formatter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,8 @@ from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
-from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
+from answerkey.tasks.publish.tables import costs as cost_table
+from answerkey.tasks.publish.text import not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
 from answerkey.tasks.reports.aggregate import ReportRef
@@ -344,8 +345,7 @@ def _source(run: Run, data: Data) -> tuple[Source, dict[str, Any]]:
 
 def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
     costs = list(steps.estimate_costs(plan))
-    rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)} for cost in costs]
-    show_table(rows, artifact_key("dry-run", dataset), "What the judges would be asked")
+    show_table(cost_table("", costs), artifact_key("dry-run", dataset), "What the judges would be asked")
     calls = sum(cost.calls for cost in costs)
     how = f"{' as a batch' if judge.batch else ''}{not_counted(_fallbacks(judge))}"
     log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")

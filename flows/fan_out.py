@@ -302,7 +302,7 @@ def _tags(shard: Shard) -> list[str]:
     metric = shard.metric
     if not isinstance(metric, JudgeMetric) or metric.workload != "judge":
         return []
-    return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.jurors()})
+    return sorted({"judge-" + judge.model.partition("/")[0] for judge in metric.judge.models()})
 
 
 def _failed(shard: Shard, error: Exception, remedy: str) -> str:

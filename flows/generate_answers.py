@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from answerkey.flows import steps
 from answerkey.flows.evaluate_registered import evaluate_registered
@@ -29,7 +28,9 @@ from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
-from answerkey.tasks.publish.text import dollars, price, what_it_costs
+from answerkey.tasks.publish.table import Table
+from answerkey.tasks.publish.tables import costs
+from answerkey.tasks.publish.text import count, price, what_it_costs
 from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release, counts, tally
 from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
 
@@ -111,8 +112,7 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     tell(Advance("count questions"))
     estimate = steps.estimate_answers(found, asking, run.folder)
     if form.dry_run:
-        row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}
-        show_table([row], artifact_key("dry-run", found.dataset), "What the model would be asked")
+        show_table(costs("", [estimate]), artifact_key("dry-run", found.dataset), "What the model would be asked")
         log.info(f"dry run: {estimate.calls:,} calls, {price(total_usd([estimate]))}; the model was not asked")
         return estimate
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
@@ -131,9 +131,9 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
 
 def _show(made: Generated) -> None:
     log.info(tally(made))
-    rows: list[dict[str, Any]] = [{"what": name, "questions": n} for name, n in counts(made)]
-    rows += [{"what": f"without an answer: {reason}", "questions": n} for reason, n in made.reasons]
-    show_table(rows, artifact_key("generated", made.dataset, made.release), tally(made))
+    rows = [*counts(made), *((f"without an answer: {reason}", n) for reason, n in made.reasons)]
+    table = Table("", ("what", "questions"), [(what, count(n)) for what, n in rows])
+    show_table(table, artifact_key("generated", made.dataset, made.release), tally(made))
 
 
 def _found(run: Run, form: Questions) -> QuestionSet:

@@ -25,7 +25,7 @@ from answerkey.tasks.warehouse.store import Unreachable
 
 LOOPBACK = "127.0.0.1"
 _OURS = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?", re.IGNORECASE)
-_HEADERS = {
+HEADERS = {
     # Pages bring a stricter policy of their own; the Data Docs need their styles and scripts, as far as they are here.
     "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; object-src 'none'",
@@ -35,6 +35,15 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a request names this machine: a page of another server whose name turns into this address does not.
+
+    >>> is_loopback("localhost:4210"), is_loopback("example.com:4210")
+    (True, False)
+    """
+    return _OURS.fullmatch(host) is not None
 
 
 class _Pages(BaseHTTPRequestHandler):
@@ -55,7 +64,7 @@ class _Pages(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Send a page."""
         # A page of another server whose name turns into this address may not read anything: DNS rebinding.
-        if self._loopback and not _OURS.fullmatch(self.headers.get("Host", "")):
+        if self._loopback and not is_loopback(self.headers.get("Host", "")):
             self._say(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to localhost and 127.0.0.1 only")
             return
         name = unquote(re.split("[?#]", self.path, maxsplit=1)[0]).lstrip("/") or INDEX
@@ -82,7 +91,7 @@ class _Pages(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
-        for name, value in _HEADERS.items():
+        for name, value in HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":

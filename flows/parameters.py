@@ -360,7 +360,7 @@ class Judging(Form, JudgeOptions):
         judges, api_base = settings(self.judges, self.api_base)
         given = {name: getattr(self, name) for name in JudgeOptions.model_fields}
         options = JudgeOptions(**{**given, "judges": judges, "api_base": api_base})
-        options.jurors()
+        options.models()
         return options
 
 

@@ -104,8 +104,9 @@ def _forget_gone(
     dataset, sample, release = about["dataset"], about["sample"], about["release"]
     texts = [text for (text,) in warehouse.execute(_SQL["texts"], _only(about, "texts")).fetchall()]
     reports = [report_id for (report_id,) in warehouse.execute(_SQL["reports"]).fetchall()]
-    for name in ("answers", "samples", "quarantine", "scores", "registered"):
-        if (name != "samples" or kind == "sample") and (name != "registered" or kind == "release"):
+    of_one_kind = {"samples": "sample", "label_questions": "sample", "registered": "release"}
+    for name in ("answers", "labels", "label_questions", "samples", "quarantine", "scores", "registered"):
+        if of_one_kind.get(name, kind) == kind:
             given = {**about, "texts": sorted(_forms(texts)), "reports": reports}
             warehouse.execute(_SQL[name], _only(given, name))
     if kind == "release":

@@ -67,6 +67,15 @@ DELETE FROM measurements WHERE created_at < $before
     AND sample_key NOT IN (SELECT sample_key FROM answers)
     AND sample_key NOT IN (SELECT sample_key FROM trace_outcomes WHERE sample_key IS NOT NULL)
 
+-- name: labels
+-- Of answers that go, where nobody else gave them.
+DELETE FROM labels WHERE sample_key IN (SELECT sample_key FROM gone) AND sample_key NOT IN (SELECT sample_key FROM answers)
+
+-- name: label_questions
+DELETE FROM label_questions WHERE sample_id = $sample AND queue IN (
+    SELECT queue FROM label_queues JOIN reports ON report_id = new_report WHERE dataset = $dataset
+)
+
 -- name: requests
 -- Requests to judges that no measurement rests on any more.
 SELECT DISTINCT request_key FROM judge_calls
@@ -81,6 +90,10 @@ DELETE FROM report_scores WHERE report_id IN (SELECT unnest($reports));
 DELETE FROM reports WHERE report_id IN (SELECT unnest($reports));
 DELETE FROM comparisons WHERE old_report IN (SELECT unnest($reports)) OR new_report IN (SELECT unnest($reports));
 DELETE FROM verdicts WHERE old_report IN (SELECT unnest($reports)) OR new_report IN (SELECT unnest($reports));
+DELETE FROM label_questions WHERE queue IN (
+    SELECT queue FROM label_queues WHERE old_report IN (SELECT unnest($reports)) OR new_report IN (SELECT unnest($reports))
+);
+DELETE FROM label_queues WHERE old_report IN (SELECT unnest($reports)) OR new_report IN (SELECT unnest($reports));
 DELETE FROM calibrations WHERE list_has_any(report_ids, $reports)
 
 -- name: registered

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from answerkey.tasks.warehouse.home import Home
 
 _POLICY = heading("Policy: either a file, or the options")
-_PolicyFile = Annotated[
+PolicyFile = Annotated[
     str,
     Parameter(
         "--policy",
@@ -29,10 +29,10 @@ _PolicyFile = Annotated[
         help="YAML with the keys primary, margin, looks, labels, judge_bias and rules.",
     ),
 ]
-_Primary = Annotated[
+Primary = Annotated[
     str | None, Parameter("--primary", group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")
 ]
-_Margin = Annotated[
+Margin = Annotated[
     float | None,
     Parameter(
         "--margin",
@@ -50,7 +50,7 @@ _Looks = Annotated[
         "rate of one.",
     ),
 ]
-_Rules = Annotated[
+Rules = Annotated[
     list[str] | None,
     Parameter(
         "--rule",
@@ -97,11 +97,11 @@ def gate(  # noqa: PLR0913
     /,
     *,
     dataset: Dataset = "",
-    policy: _PolicyFile = "",
-    primary: _Primary = None,
-    margin: _Margin = None,
+    policy: PolicyFile = "",
+    primary: Primary = None,
+    margin: Margin = None,
     looks: _Looks = None,
-    rule: _Rules = None,
+    rule: Rules = None,
     as_json: AsJson = False,
     output: _ToFile = None,
     junit: _ToJunit = None,
@@ -122,7 +122,7 @@ def gate(  # noqa: PLR0913
         answerkey gate gpt-4 gpt-5 --policy gate.yaml --self-test
     """
     to_json = output or ("-" if as_json else None)
-    rules = _policy(policy, primary, margin, looks, rule or [])
+    rules = policy_of(policy, primary, margin, looks, rule or [])
     from answerkey.flows.cli.comparison_tables import print_self_test, print_verdict
     from answerkey.tasks.gate.gate import gate_self_test
     from answerkey.tasks.gate.verdicts import EXIT_CODES
@@ -163,7 +163,12 @@ def _write_pages(home: Home, verdict: ReleaseVerdict, html: Path | None, markdow
         _write(markdown, as_markdown(page))
 
 
-def _policy(policy: str, primary: str | None, margin: float | None, looks: Looks | None, rules: list[str]) -> Policy:
+def policy_of(policy: str, primary: str | None, margin: float | None, looks: Looks | None, rules: list[str]) -> Policy:
+    """The policy of a file or of options.
+
+    Raises:
+        UserError: both are given, or neither, or the policy cannot be used.
+    """
     from answerkey.tasks.gate.gate import read_policy
 
     options = {"primary": primary, "margin": margin, "looks": looks, "rule": rules}

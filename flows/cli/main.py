@@ -13,6 +13,7 @@ import functools
 import gc
 import io
 import json
+import keyword
 import os
 import re
 import signal
@@ -62,6 +63,9 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "diff": "compare",
         "history": "compare",
         "gate": "gate",
+        "label": "label",
+        "labels export": "labels",
+        "labels import": "labels",
         "calibrate": "calibrate",
     },
     "Releases": {
@@ -88,7 +92,10 @@ _COMMANDS: dict[str, dict[str, str]] = {
 _AT_WORK = ("evaluate", "rerun", "generate", "score-traces", "evaluate-registered")
 """Commands that show how far they are, from their start on: what they import takes a second on a slow machine."""
 
-_PARENTS = {"warehouse": "Verify, export, back up, maintain or move what a home has, or remove some of it for good."}
+_PARENTS = {
+    "warehouse": "Verify, export, back up, maintain or move what a home has, or remove some of it for good.",
+    "labels": "Take the questions of a queue out as CSV, and labels back in.",
+}
 """What is said of the first word of a command with two."""
 
 
@@ -311,7 +318,7 @@ def make_app(*, documented: bool = True) -> App:
         group = Group(title, sort_key=place)
         for name, module in commands.items():
             *parents, own = name.split()
-            function = own.replace("-", "_")
+            function = f"{own}_" if keyword.iskeyword(own) else own.replace("-", "_")
             text, examples = _documented(module)[function] if documented else ("", "")
             (_parent(app, parents[0], group) if parents else app).command(
                 f"answerkey.flows.cli.{module}:{function}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from answerkey.metrics_core.statistics.bounded_mean import Floats, rejects
 from answerkey.metrics_core.statistics.clustered import Codes, Mask, mean, mean_interval, proportion_interval, unit_sums
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, proportions_above
+from answerkey.metrics_core.statistics.multiple_testing import planned_level
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.metrics_core.statistics.power import detectable_loss, needed_by_width, needed_to_pass
 from answerkey.metrics_core.statistics.ppi import ppi_difference
@@ -42,6 +44,34 @@ class Veto(NamedTuple):
     reason: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelDraw:
+    """How the samples with human labels were drawn, and how often their labels are analysed.
+
+    Attributes:
+        chances: (samples,): the probability of each sample to be labelled by now.
+        fractions: (analyses,): labelled / planned samples at each interim analysis up to this one.
+        planned: the number of analyses; each may spend an equal part of the error.
+
+    >>> LabelDraw(np.full(100, 0.5), (0.5, 1.0), 2).level(0.95) > 0.95
+    True
+    """
+
+    chances: Floats
+    fractions: tuple[float, ...]
+    planned: int
+
+    def level(self, level: float) -> float:
+        """The level of this analysis, so that the intervals of all analyses together have `level`."""
+        return _level_of(self.fractions, self.planned, level)
+
+
+@cache
+def _level_of(fractions: tuple[float, ...], planned: int, level: float) -> float:
+    spent = [analysis / planned for analysis in range(1, len(fractions) + 1)]
+    return planned_level(fractions, spent=spent, level=level)
+
+
 @dataclass(frozen=True, slots=True)
 class PairedScores:
     """The scores of one field on one slice, of shape (samples,) each; NaN for no number.
@@ -59,6 +89,7 @@ class PairedScores:
             gave others; in `new` they count as `low`. None if all were given.
         labels: human labels of the answers of the old and of the new release: 0, 1, or NaN for no label. None if one of
             the two has no labels, or the field is not about what the labels are about.
+        draw: how the samples with labels were drawn; None where it is not known, or all have the same probability.
 
     >>> old, new = np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, np.nan])
     >>> column = PairedScores(old, new, binary=True, unanswered={"absent": np.array([False, False, True])})
@@ -76,6 +107,7 @@ class PairedScores:
     changed: Mask | None = None
     left_out: npt.NDArray[np.int64] | None = None
     labels: tuple[Floats, Floats] | None = None
+    draw: LabelDraw | None = None
 
     def by_people(self) -> PairedScores | None:
         """The human labels in place of the scores, on the samples that have one in both releases.
@@ -324,11 +356,19 @@ class CorrectedStatistic(RuleStatistic):
 
     scores: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
     labels: tuple[Sequence[float | None], Sequence[float | None]] = ((), ())
+    draw: LabelDraw | None = None
 
     def interval(self, level: float = LEVEL) -> Interval | None:
-        """The interval of the difference in labels, valid whatever errors the scores have."""
+        """The interval of the difference in labels, valid whatever errors the scores have.
+
+        The intervals of all analyses of the same draw together have `level`.
+        """
         clusters = None if self.codes is None else self.codes.tolist()
-        return ppi_difference(*self.scores, *self.labels, clusters=clusters, level=level).interval
+        chances = self.draw.chances if self.draw else None
+        level = self.draw.level(level) if self.draw else level
+        return ppi_difference(
+            *self.scores, *self.labels, clusters=clusters, level=level, probabilities=chances
+        ).interval
 
     def beyond(self, floor: float, sign: int, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
@@ -348,8 +388,8 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
 
     >>> old, new = np.ones(100), np.repeat([1.0, 0.0], [90, 10])
     >>> labels = (np.where(np.arange(100) % 2, old, np.nan), np.where(np.arange(100) % 2, new, np.nan))
-    >>> found = people_statistic(PairedScores(old, new, binary=True, labels=labels), None)
-    >>> found.n, found.n_labelled, round(found.value, 3)
+    >>> result = people_statistic(PairedScores(old, new, binary=True, labels=labels), None)
+    >>> result.n, result.n_labelled, round(result.value, 3)
     (100, 50, -0.1)
     """
     people = column.by_people()
@@ -360,7 +400,7 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
     filled = column.filled(column.low)
     rows = np.isfinite(filled) & column.comparable()
     labelled = np.isfinite(people.filled(0.0)) & rows
-    if scores is None or not labelled.any() or labelled.sum() == rows.sum():
+    if scores is None or not labelled.any() or (labelled.sum() == rows.sum() and column.draw is None):
         return replace(alone, n_labelled=alone.n, judged=scores.value if scores else None)
     span = column.high - column.low
     old, new = ((side[rows] - column.low) / span for side in (column.old, filled))
@@ -369,11 +409,15 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
         for side in (people.old, people.filled(0.0))
     )
     codes = None if scores.codes is None else scores.codes.tolist()
-    predicted = ppi_difference(old, new, before, after, clusters=codes)
+    draw = replace(column.draw, chances=column.draw.chances[rows]) if column.draw else None
+    chances = draw.chances if draw else None
+    # Those that are labelled for certain, as where both releases give the same answer, were not drawn.
+    n_labelled = int((labelled[rows] & (chances < 1)).sum()) if chances is not None else int(labelled.sum())
+    predicted = ppi_difference(old, new, before, after, clusters=codes, probabilities=chances)
     return CorrectedStatistic(
         predicted.value, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,
-        scores.unanswered, n_changed=scores.n_changed, n_labelled=predicted.labelled, judged=scores.value,
-        scores=(old, new), labels=(before, after),
+        scores.unanswered, n_changed=scores.n_changed, n_labelled=n_labelled, judged=scores.value,
+        scores=(old, new), labels=(before, after), draw=draw,
     )  # fmt: skip
 
 

@@ -95,7 +95,13 @@ def shared_level(*, look: int | None = None, candidates: int = 1, level: float =
     return 1 - (1 - level) / (candidates * (1 if look is None else look * (look + 1)))
 
 
-def planned_level(fractions: Sequence[float], *, candidates: int = 1, level: float = LEVEL) -> float:
+def planned_level(
+    fractions: Sequence[float],
+    *,
+    spent: Sequence[float] | None = None,
+    candidates: int = 1,
+    level: float = LEVEL,
+) -> float:
     """The level of the interval at the latest of several planned analyses of growing data (group-sequential design).
 
     The chance that the lower end is wrong in any of the analyses is (1 - level) / 2, and so is that of the upper end.
@@ -111,6 +117,8 @@ def planned_level(fractions: Sequence[float], *, candidates: int = 1, level: flo
     Args:
         fractions: (analyses,): rows at each analysis up to now / rows planned, increasing; k / K where K equal steps
             are planned. The last may exceed 1, if there are more rows than planned: the rest is spent on it.
+        spent: (analyses,): the share of the error that may be spent by each analysis, increasing, at most 1; by default
+            that of O'Brien and Fleming. Equal steps suit data that may decide early.
         candidates: the number of candidates that share the error equally.
         level: 0 to 1.
 
@@ -121,6 +129,8 @@ def planned_level(fractions: Sequence[float], *, candidates: int = 1, level: flo
     [0.99921, 0.99264, 0.97797, 0.95775]
     >>> planned_level([1.0])
     0.95
+    >>> [round(planned_level([0.25, 0.5, 1.0][:last], spent=[1 / 3, 2 / 3, 1.0][:last]), 4) for last in (1, 2, 3)]
+    [0.9833, 0.98, 0.9766]
     """
     times = [float(fraction) for fraction in fractions]
     if not times or times[0] <= 0 or any(b <= a for a, b in pairwise(times)):
@@ -128,9 +138,10 @@ def planned_level(fractions: Sequence[float], *, candidates: int = 1, level: flo
     if len(times) > 1 and times[-2] >= 1:
         raise ValueError("fractions: the analysis before already had all planned rows, so no error is left to spend")
     alpha = (1 - shared_level(candidates=candidates, level=level)) / 2
-    if times[-1] >= 1 and len(times) == 1:
+    if times[-1] >= 1 and len(times) == 1 and spent is None:
         return 1 - 2 * alpha
-    return 1 - 2 * _crossing(times, [_spent(time, alpha) for time in times])
+    until = [_spent(time, alpha) for time in times] if spent is None else [alpha * share for share in spent]
+    return 1 - 2 * _crossing(times, until)
 
 
 def _spent(time: float, alpha: float) -> float:

@@ -15,6 +15,7 @@ from answerkey.metrics_core.gate.evidence import (
     Coverage,
     Depth,
     Evidence,
+    LabelDraw,
     Missing,
     PairedScores,
     Veto,
@@ -42,6 +43,7 @@ from answerkey.tasks.compare.warnings import differing_methods, judge_notes, jud
 from answerkey.tasks.gate.calibrate import OFFLINE_ALONE, bias_shift, calibrations_of
 from answerkey.tasks.gate.checks import labels_selected, named_among_others, same_value
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
+from answerkey.tasks.labels import DrawnLabels, drawn_labels
 from answerkey.tasks.reports.headline import LABELLED
 from answerkey.tasks.reports.manifest import most_frequent
 from answerkey.tasks.reports.report import (
@@ -243,20 +245,25 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     names = labels((old, new))
     fields = {name: _field(samples, name) for name in policy.fields}
     masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
-    correct = _labels(samples)
+    drawn = drawn_labels(home, old.report_id, new.report_id)
+    correct = (drawn.old, drawn.new) if drawn else _labels(samples)
     scores = {
         (name, slice_): _column(
-            samples, fields[name], slice_, masks, correct if _is_checked(policy, new, name) else None
+            samples, fields[name], slice_, masks, correct if _is_checked(policy, new, name) else None,
+            drawn.draw if drawn else None,
         )
         for name, slice_ in policy.needs
-    }
+    }  # fmt: skip
     bases = {name: _basis(new, name) for name in policy.fields}
-    if policy.primary.kind == "difference" and bases[policy.primary.field] == "judge":
+    asked = drawn is not None and drawn.queue.policy.primary.field == policy.primary.field
+    if policy.primary.kind == "difference" and (asked or bases[policy.primary.field] == "judge"):
         policy = policy.by_people() if _people_decide(policy, scores[policy.primary.field, ALL]) else policy
     depth = {name: depths for name in policy.fields if (depths := _depth(samples, name, names))}
     judged = [rule.field for rule in policy.rules if rule.kind in SCORE_KINDS]
     policy = policy.with_depth([name for name in dict.fromkeys(judged) if name in depth])
-    objections = [objection for check in (check_judges, *CHECKS) for objection in check(samples, policy)]
+    checks = [check for check in (check_judges, *CHECKS) if drawn is None or check is not labels_selected]
+    objections = [objection for check in checks for objection in check(samples, policy)]
+    objections += _of_draw(drawn, policy) if drawn else ()
     if isinstance(policy.looks, int) and look > policy.looks:
         planned = f"the policy plans {policy.looks} looks, and this is look {look}"
         objections += [Veto(name, planned) for name in policy.fields]
@@ -277,6 +284,14 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
         depth,
         {name: shift for name, basis in bases.items() if basis == "judge" and (shift := bias_shift(home, new, name))},
     )
+
+
+def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
+    """How the labels were drawn, and a veto where people cannot tell of more questions than may lack a number."""
+    yield drawn.sentence
+    if drawn.n_untold > (1 - policy.coverage) * drawn.n_drawn:
+        reason = f"people cannot tell of {drawn.n_untold:,} of {drawn.n_drawn:,} drawn questions"
+        yield from (Veto(rule.field, reason) for rule in policy.rules if rule.kind == "people")
 
 
 def _basis(report: Report, name: str) -> Basis:
@@ -307,13 +322,14 @@ def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
 
 
 def _people_decide(policy: Policy, column: PairedScores | Missing) -> bool:
-    """Whether every sample has a label in both releases, or some do and the policy says that these were drawn."""
+    """Whether every sample has a label in both releases, or those that do were drawn, by a queue or by the policy."""
     people = None if isinstance(column, Missing) else column.by_people()
     if people is None or isinstance(column, Missing):
         return False
     wanted = column.comparable() & np.isfinite(column.filled(column.low))
     labelled = wanted & np.isfinite(people.filled(0.0))
-    return bool(labelled.any()) and (policy.labels == "random" or int(labelled.sum()) == int(wanted.sum()))
+    drawn = policy.labels == "random" or column.draw is not None
+    return bool(labelled.any()) and (drawn or int(labelled.sum()) == int(wanted.sum()))
 
 
 def _depth(samples: PairedSamples, name: str, names: Mapping[str, str]) -> tuple[Depth, ...]:
@@ -376,10 +392,11 @@ def _column(
     slice_: str,
     masks: dict[str, tuple[Mask, Mask]],
     correct: tuple[Floats, Floats] | None,
+    draw: LabelDraw | None = None,
 ) -> PairedScores | Missing:
     """The scores on a slice. What belongs to it is for the old release to say, as far as it has the sample.
 
-    `correct`: human labels of both releases, if they are about what the field measures.
+    `correct`: human labels of both releases, if they are about what the field measures; `draw`: how these were drawn.
     """
     if isinstance(field, Missing):
         return field
@@ -399,6 +416,7 @@ def _column(
     return PairedScores(
         old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside, left_out,
         None if correct is None else (np.where(inside, correct[0], np.nan), np.where(inside, correct[1], np.nan)),
+        draw,
     )  # fmt: skip
 
 

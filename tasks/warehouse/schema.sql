@@ -339,6 +339,44 @@ CREATE TABLE IF NOT EXISTS comparisons (
     , CHECK (p BETWEEN 0 AND 1 AND p_adjusted BETWEEN 0 AND 1 AND level > 0 AND level < 1)
 );
 
+-- Questions that were drawn for people to label, so that a gate can decide about two reports.
+CREATE TABLE IF NOT EXISTS label_queues (
+    queue       VARCHAR NOT NULL,       -- 12 hex digits
+    created_at  TIMESTAMPTZ NOT NULL,   -- UTC
+    old_report  VARCHAR NOT NULL,       -- `report_id` in `reports`
+    new_report  VARCHAR NOT NULL,       -- `report_id` in `reports`
+    design      VARCHAR NOT NULL,       -- random; stratified: by the sign of the difference of the primary field
+    seed        BIGINT NOT NULL,        -- of the draw
+    policy      JSON NOT NULL,          -- as in `verdicts`: what the labels are to decide
+    annotators  INTEGER NOT NULL,       -- how many people label each question
+    analyses    INTEGER[] NOT NULL      -- after how many drawn questions the gate decides
+    , PRIMARY KEY (queue)
+    , CHECK (design IN ('random', 'stratified') AND annotators >= 1)
+);
+
+-- The questions of every queue, in the order of the draw.
+CREATE TABLE IF NOT EXISTS label_questions (
+    queue         VARCHAR NOT NULL,     -- as in `label_queues`
+    sample_id     VARCHAR NOT NULL,     -- as in `samples`
+    place         INTEGER NOT NULL,     -- in the order of the draw, from 1; 0: labelled before, or the same answer in both
+    stratum       VARCHAR NOT NULL,     -- all; worse, same, better: the difference of the primary field; known: place 0
+    probabilities DOUBLE[] NOT NULL     -- of having been drawn, at each of the `analyses` of the queue
+    , PRIMARY KEY (queue, sample_id)
+    , CHECK (place >= 0)
+);
+
+-- What people call answers. A changed label is a new row, and of the rows of an annotator the newest counts.
+CREATE TABLE IF NOT EXISTS labels (
+    labelled_at TIMESTAMPTZ NOT NULL,   -- UTC
+    sample_key  VARCHAR NOT NULL,       -- as in `answers`: it is about question, references and answer, not a release
+    annotator   VARCHAR NOT NULL,       -- the name or initials that were given
+    verdict     VARCHAR NOT NULL,       -- right, wrong, cannot tell; withdrawn: the label before does not count
+    queue       VARCHAR,                -- as in `label_queues`; NULL: imported without one
+    adjudicates BOOLEAN NOT NULL        -- whether it settles a difference between annotators
+    , PRIMARY KEY (labelled_at, sample_key, annotator)
+    , CHECK (verdict IN ('right', 'wrong', 'cannot tell', 'withdrawn'))
+);
+
 -- What gates have said. Nothing is replaced: of several about the same two reports the newest counts.
 CREATE TABLE IF NOT EXISTS verdicts (
     created_at  TIMESTAMPTZ NOT NULL,   -- UTC
@@ -551,6 +589,23 @@ FROM comparisons c
 JOIN reports o ON o.report_id = c.old_report
 JOIN reports n ON n.report_id = c.new_report
 WHERE c.slice = 'all';
+
+-- What people call each answer: the adjudicated label, else the one on which all annotators agree; NULL: they differ.
+--   verdict: right, wrong, cannot tell
+--   n_annotators: people whose label of the answer counts
+--   adjudicated: whether a difference between them was settled
+--   first_at: when it was first labelled
+--   last_at: when it was last labelled
+CREATE OR REPLACE VIEW current_labels AS
+SELECT sample_key,
+       CASE WHEN bool_or(adjudicates) THEN arg_max(verdict, labelled_at) FILTER (adjudicates)
+            WHEN count(DISTINCT verdict) = 1 THEN any_value(verdict) END AS verdict,
+       count(DISTINCT annotator) AS n_annotators, bool_or(adjudicates) AS adjudicated,
+       min(labelled_at) AS first_at, max(labelled_at) AS last_at
+FROM (
+    FROM labels QUALIFY row_number() OVER (PARTITION BY sample_key, annotator, adjudicates ORDER BY labelled_at DESC) = 1
+)
+WHERE verdict <> 'withdrawn' GROUP BY sample_key;
 
 -- What the gate has said last about every two reports.
 CREATE OR REPLACE VIEW latest_verdicts AS

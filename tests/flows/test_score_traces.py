@@ -13,8 +13,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import wordy
-from tests.tasks.staging_help import query
-from tests.tasks.traces.tracing_help import MAPPING, log, trace
+from tests.tasks.staging_help import jsonl, query
+from tests.tasks.traces.tracing_help import MAPPING, trace
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ def judge():
 def rules(tmp_path, judge):
     """Three rules on one log: words, a judge with a budget, and one that is switched off."""
     traces = [trace(n, output="wrong" if n % 4 == 0 else f"It is {n}") for n in range(40)]
-    log(tmp_path / "log.jsonl", [*traces, trace(40, env="staging"), "no json"])
+    jsonl(tmp_path / "log.jsonl", [*traces, trace(40, env="staging"), "no json"])
     shared = {"source": "../log.jsonl", "mapping": MAPPING, "where": "env = 'production'"}
     asked = {"judges": [f"openai/gpt-4o-mini@{judge.url}"], "key_from": "env:KEY_OF_THE_TEST", "max_calls": 6}
     content = [
@@ -65,7 +65,7 @@ def test_from_dry_run_to_history(cli, rules, judge, tmp_path, ask, home):
     _what_the_ui_shows(home, ask, first["words"]["mean"])
 
     # What the budget left over is taken up, what is new is scored, and nothing else.
-    log(tmp_path / "log.jsonl", [trace(50)], mode="a")
+    jsonl(tmp_path / "log.jsonl", [trace(50)], mode="a")
     second = score("--rule", "words", "--rule", "meaning")
     assert (second["words"]["seen"], second["words"]["measured"]) == (1, 1)
     assert second["meaning"]["again"] == taken - 6

@@ -22,7 +22,7 @@ BY_NAME = {export.name: export for export in EXPORTS}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["promptfoo 3", "inspect zstandard", "langfuse cells"])
+@pytest.mark.parametrize("name", ["promptfoo-3", "inspect-zstandard", "langfuse-cells"])
 def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, home):
     export = BY_NAME[name]
     file = tmp_path / export.file

@@ -160,7 +160,7 @@ def test_a_policy_file_and_the_text(bare_cli, home, tmp_path):
 
 def test_a_hostile_name_is_shown_and_does_nothing(bare_cli, home):
     result = bare_cli("gate", "old", "[red]<b>\x1b[2J\u202e", "--primary", FIELD, "--margin", 0.05, code=0)
-    assert result.stdout.startswith("PASS  [red]<b>�[2J� may ship")
+    assert result.stdout.startswith("PASS  [red]<b>[U+001B][2J[RLO] may ship")
     assert not {"\x1b", "\u202e"} & set(result.stdout)
 
 

@@ -247,9 +247,9 @@ def test_names_from_data_send_no_control_sequences(tmp_path, refusal, home):
     file = tmp_path / "answers.csv"
     file.write_text("id,question\x1b[2J,\u202eanswre\n1,a,b\n")
     line = refusal("evaluate", file)
-    assert "among id, question�[2J, �answre; name it" in line
+    assert "among id, question[U+001B][2J, [RLO]answre; name it" in line
     record = logging.makeLogRecord({"msg": "read as\x1b]0;x\x07\n  one\xa0می\u200cشود"})
-    assert PrintableLines("%(message)s").format(record) == "read as�]0;x�\n  one می\u200cشود"
+    assert PrintableLines("%(message)s").format(record) == "read as[U+001B]]0;x[U+0007]\n  one می\u200cشود"
 
 
 def test_a_field_that_reports_merely_lack_is_incomplete(home, capsys):

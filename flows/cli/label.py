@@ -1,0 +1,119 @@
+"""`answerkey label`: people label drawn answers in the browser until a gate can decide."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from answerkey.flows.cli.compare import NewReport, OldReport
+from answerkey.flows.cli.gate import Margin, PolicyFile, Primary, Rules, policy_of
+from answerkey.flows.cli.main import heading
+from answerkey.flows.cli.options import HOME, Dataset, HomeOption
+from answerkey.metrics_core.errors import UserError
+
+if TYPE_CHECKING:
+    from answerkey.tasks.gate.labelling import LabellingSession
+    from answerkey.tasks.gate.verdicts import ReleaseVerdict
+
+_DRAW = heading("Draw")
+Labels = Annotated[
+    int | None,
+    Parameter("--labels", group=_DRAW, metavar="N", help="Label N questions, and decide once. Without: until decided."),
+]
+UntilDecided = Annotated[
+    bool,
+    Parameter(
+        "--until-decided",
+        group=_DRAW,
+        help="Decide after 25, 35, 49 ... questions, at the error rate of a single decision; this is the default.",
+    ),
+]
+DesignOption = Annotated[
+    Literal["stratified", "random"],
+    Parameter(
+        "--design",
+        group=_DRAW,
+        help="stratified: questions in which the primary field sees a change are drawn twice as often as others.",
+    ),
+]
+Annotators = Annotated[
+    int, Parameter("--annotators", group=_DRAW, metavar="N", help="People who label each question; 2 show agreement.")
+]
+
+
+def label(  # noqa: PLR0913
+    old: OldReport,
+    new: NewReport,
+    /,
+    *,
+    dataset: Dataset = "",
+    policy: PolicyFile = "",
+    primary: Primary = None,
+    margin: Margin = None,
+    rule: Rules = None,
+    labels: Labels = None,
+    until_decided: UntilDecided = False,
+    design: DesignOption = "stratified",
+    annotators: Annotators = 1,
+    seed: Annotated[int, Parameter("--seed", group=_DRAW, metavar="N", help="Seed of the draw.")] = 0,
+    draw_only: Annotated[
+        bool, Parameter("--draw-only", group=_DRAW, help="Draw the questions, for `labels export`, and serve no page.")
+    ] = False,
+    port: Annotated[int, Parameter("--port", help="Port on this machine; 0 takes one that is free.")] = 4220,
+    home: HomeOption = HOME,
+) -> int:
+    """Label answers in the browser until a gate can decide about two releases.
+
+    Draws questions, and serves them on this machine until Ctrl-C: both answers in random order, without the names of
+    the releases and without what a judge says. The same command goes on where it stopped. Exits with the code of the
+    verdict, as `gate` does.
+
+    Examples:
+        answerkey label gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
+        answerkey label gpt-4 gpt-5 --policy gate.yaml --labels 200 --annotators 2
+    """
+    if labels is not None and until_decided:
+        raise UserError("--labels and --until-decided: give one of the two")
+    rules = policy_of(policy, primary, margin, None, rule or [])
+    from answerkey.tasks.gate.labelling import LabellingSession
+    from answerkey.tasks.gate.queue import LabelPlan, label_queue
+
+    plan = LabelPlan(labels, design, annotators, seed)
+    queue = label_queue(home, old, new, rules, plan, dataset)
+    print(
+        f"queue {queue.id}: {queue.new} against {queue.old}, {queue.design} draw (seed {queue.seed}); analyses after "
+        f"{', '.join(f'{n:,}' for n in queue.analyses)} questions"
+    )
+    if draw_only:
+        return 0
+    with home.warehouse.claimed(f"label-{queue.id}") as ours:
+        if not ours:
+            raise UserError(f"queue {queue.id}: another `answerkey label` serves it; open its page, or stop it first")
+        session = LabellingSession(home, queue, _print)
+        _serve(session, port)
+    home.warehouse.publish()
+    from answerkey.tasks.gate.verdicts import EXIT_CODES
+
+    return EXIT_CODES[session.verdict.verdict.outcome if session.verdict else "INCONCLUSIVE"]
+
+
+def _print(verdict: ReleaseVerdict) -> None:
+    from answerkey.flows.cli.comparison_tables import print_verdict
+
+    print_verdict(verdict)
+
+
+def _serve(session: LabellingSession, port: int) -> None:
+    from answerkey.flows.cli.server import Stopped, stopping_on_signals
+    from answerkey.flows.labelling import labelling_server
+
+    token = secrets.token_urlsafe(24)
+    with labelling_server(session, token, port) as server:
+        print(f"http://127.0.0.1:{server.server_port}/#{token}  (Ctrl-C stops; every label is kept)", flush=True)
+        try:
+            with stopping_on_signals():
+                server.serve_forever()
+        except Stopped:
+            print("stopped; the same command goes on", flush=True)

@@ -1,0 +1,248 @@
+"""A labelling session: which answers an annotator sees next, what they are called, and when the queue is decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from threading import RLock
+from typing import Any
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.statistics.agreement import agreement
+from answerkey.metrics_core.statistics.intervals import Interval
+from answerkey.metrics_core.statistics.power import needed_by_width
+from answerkey.tasks.gate.gate import gate
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.labels import (
+    VERDICTS,
+    NewLabel,
+    Queue,
+    QueuedAnswer,
+    add_labels,
+    drawn_labels,
+    last_labelled,
+    queued_answers,
+)
+from answerkey.tasks.warehouse.home import Home
+
+_SURE_AFTER = 4
+"""The analyses after which an estimate of the labels still needed may end the session: earlier ones are too rough."""
+
+
+@dataclass
+class LabellingSession:
+    """The questions of a queue up to the next interim analysis, for several annotators at once.
+
+    Labels are in the warehouse before a call returns. What is only here (who has which question on the screen, and who
+    skipped which) is lost with the process, and nothing depends on it.
+    """
+
+    home: Home
+    queue: Queue
+    when_decided: Callable[[ReleaseVerdict], None] = lambda _: None
+    verdict: ReleaseVerdict | None = None
+    """Of the newest analysis."""
+    n_done: int = 0
+    """Questions that this analysis used."""
+    needed: int | None = None
+    """About how many labelled questions would decide, if the difference is as observed; None: not known."""
+    going_on: bool = False
+    """Whether to go on although too many labels would be needed."""
+    _questions: dict[int, list[QueuedAnswer]] = field(default_factory=dict)
+    _shown_to: dict[int, str] = field(default_factory=dict)
+    _skipped: set[tuple[str, int]] = field(default_factory=set)
+    _lock: RLock = field(default_factory=RLock)
+
+    def __post_init__(self) -> None:
+        self._load()
+
+    def state(self, annotator: str) -> dict[str, Any]:
+        """What the page of an annotator shows, as plain values: a question, or why there is none.
+
+        Raises:
+            UserError: the name of the annotator is blank or too long.
+        """
+        if not annotator.strip() or len(annotator) > 80:
+            raise UserError("annotator: a name or initials of at most 80 characters")
+        with self._lock:
+            if self._is_over():
+                return self._common("decided" if self._is_decided() else "stopped")
+            place = next(self._open_to(annotator), None)
+            if place is None:
+                return self._common("waiting")
+            self._shown_to = {at: name for at, name in self._shown_to.items() if name != annotator} | {place: annotator}
+            answers, settles = self._asked(place, annotator)
+            Random(f"{self.queue.id} {place} {annotator}").shuffle(answers)
+            return self._common("question") | {
+                "place": place,
+                "question": answers[0].question or "",
+                "references": list(answers[0].references),
+                "settles": settles,
+                "answers": [
+                    {
+                        "key": a.sample_key,
+                        "text": a.answer or "",
+                        "labels": sorted(a.labels.values()) if settles else [],
+                    }
+                    for a in answers
+                ],
+            }
+
+    def label(self, annotator: str, place: int, verdicts: Mapping[str, str]) -> None:
+        """Keep what an annotator calls the answers to a question, by their keys.
+
+        Raises:
+            UserError: this is no question that the annotator has been shown, or no verdict.
+        """
+        with self._lock:
+            if self._shown_to.get(place) != annotator:
+                raise UserError("label: another question is on the screen by now; reload the page")
+            answers, settles = self._asked(place, annotator)
+            if set(verdicts) != {answer.sample_key for answer in answers} or not set(verdicts.values()) <= set(
+                VERDICTS
+            ):
+                raise UserError(f"label: each answer on the screen is one of {', '.join(VERDICTS)}")
+            rows = [NewLabel(key, annotator, verdict) for key, verdict in verdicts.items()]  # type: ignore[arg-type]
+            add_labels(self.home, rows, self.queue.id, adjudicates=settles)
+            self._questions[place] = [self._labelled(a, annotator, verdicts, settles) for a in self._questions[place]]
+            if all(answer.complete for answers in self._questions.values() for answer in answers):
+                self._load()
+
+    def undo(self, annotator: str) -> None:
+        """Withdraw the labels that an annotator gave last, so that the question is asked again."""
+        with self._lock:
+            keys = last_labelled(self.home, self.queue.id, annotator)
+            if keys and not self._is_over():
+                add_labels(self.home, [NewLabel(key, annotator, "withdrawn") for key in keys], self.queue.id)
+                self._load()
+
+    def skip(self, annotator: str, place: int) -> None:
+        """Ask a question again after all others before the next analysis: none can be left out."""
+        with self._lock:
+            self._skipped.add((annotator, place))
+
+    def go_on(self) -> None:
+        """Go on although more labels would be needed than there are questions."""
+        with self._lock:
+            self.going_on = True
+            self._load()
+
+    def _load(self) -> None:
+        """Read the questions up to the next analysis; analyse first if all before it are labelled."""
+        drawn = drawn_labels(self.home, self.queue.old, self.queue.new)
+        done = len(drawn.draw.fractions) if drawn else 0
+        if drawn and drawn.n_drawn > self.n_done:
+            self._analyse(drawn.n_drawn)
+        until = self.queue.analyses[min(done, len(self.queue.analyses) - 1)]
+        self._questions = {}
+        for answer in queued_answers(self.home, self.queue, until):
+            self._questions.setdefault(answer.place, []).append(answer)
+        self._skipped = {(name, at) for name, at in self._skipped if at in self._questions}
+
+    def _analyse(self, n_drawn: int) -> None:
+        self.n_done = n_drawn
+        self.verdict = gate(self.home, self.queue.old, self.queue.new, self.queue.policy)
+        rule = self.verdict.verdict.rules[0]
+        self.needed = None
+        if rule.value is not None and rule.low is not None and rule.high is not None:
+            away = abs(rule.value - self.queue.policy.primary.floor)
+            self.needed = needed_by_width(Interval(rule.low, rule.high, ""), away, n_drawn)
+        if self._is_decided():
+            self.when_decided(self.verdict)
+
+    def _is_decided(self) -> bool:
+        return self.verdict is not None and self.verdict.verdict.outcome in ("PASS", "FAIL")
+
+    def _is_over(self) -> bool:
+        """Decided, or no label can change that, or too many would be needed."""
+        if self._is_decided() or self.n_done >= self.queue.analyses[-1]:
+            return True
+        late = self.n_done >= self.queue.analyses[min(_SURE_AFTER, len(self.queue.analyses)) - 1]
+        hopeless = self.needed is None or self.needed > self.queue.analyses[-1]
+        return late and hopeless and not self.going_on
+
+    def _open_to(self, annotator: str) -> Iterator[int]:
+        """The places of questions for an annotator: new ones, then skipped ones, then differences to settle."""
+        asked = {place: self._asked(place, annotator) for place in self._questions if self._is_free(place, annotator)}
+        return iter(
+            sorted(
+                (place for place, (answers, _) in asked.items() if answers),
+                key=lambda place: (asked[place][1], (annotator, place) in self._skipped, place),
+            )
+        )
+
+    def _is_free(self, place: int, annotator: str) -> bool:
+        """Whether a question is on nobody else's screen; where several label each, it may be."""
+        return self.queue.annotators > 1 or self._shown_to.get(place, annotator) == annotator
+
+    def _asked(self, place: int, annotator: str) -> tuple[list[QueuedAnswer], bool]:
+        """The answers to a question that an annotator is to label, and whether that settles a difference of others."""
+        unsettled = [answer for answer in self._questions[place] if not answer.complete]
+        differing = [answer for answer in unsettled if self._differs(answer)]
+        fresh = [answer for answer in unsettled if answer not in differing and annotator not in answer.labels]
+        return (fresh, False) if fresh else (differing, bool(differing))
+
+    def _labelled(
+        self, answer: QueuedAnswer, annotator: str, verdicts: Mapping[str, str], settles: bool
+    ) -> QueuedAnswer:
+        """An answer with a label that was just kept."""
+        if answer.sample_key not in verdicts:
+            return answer
+        verdict = verdicts[answer.sample_key]
+        if settles:
+            return replace(answer, verdict=verdict, complete=True)
+        labels = {**answer.labels, annotator: verdict}
+        agreed = len(labels) >= self.queue.annotators and len(set(labels.values())) == 1
+        return replace(answer, labels=labels, verdict=verdict if agreed else None, complete=agreed)
+
+    def _differs(self, answer: QueuedAnswer) -> bool:
+        """Whether as many people as needed have labelled an answer, and not alike."""
+        enough = len(answer.labels) >= max(2, self.queue.annotators)
+        return not answer.complete and enough and len(set(answer.labels.values())) > 1
+
+    def _common(self, kind: str) -> dict[str, Any]:
+        """What every page shows: how far the queue is, and what the newest analysis found."""
+        n_labelled = sum(all(answer.complete for answer in answers) for answers in self._questions.values())
+        verdict = self.verdict.verdict if self.verdict else None
+        rule = verdict.rules[0] if verdict else None
+        return {
+            "kind": kind,
+            "labelled": n_labelled,
+            "until": len(self._questions) if kind != "decided" else self.n_done,
+            "most": self.queue.analyses[-1],
+            "analysed": self.n_done,
+            "outcome": verdict.outcome if verdict else None,
+            "sentence": verdict.sentence if verdict else None,
+            "notes": list(verdict.notes) if verdict else [],
+            "value": rule.value if rule else None,
+            "low": rule.low if rule else None,
+            "high": rule.high if rule else None,
+            "more": _rounded_up(self.needed - self.n_done) if self.needed else None,
+            "agreement": self._agreement(),
+        }
+
+    def _agreement(self) -> str:
+        """How well two annotators agree, as part of a sentence; empty for one."""
+        if self.queue.annotators < 2:
+            return ""
+        answers = [answer for answers in self._questions.values() for answer in answers]
+        pairs = [tuple(a.labels.values())[:2] for a in answers if len(a.labels) > 1]
+        told = [pair for pair in pairs if "cannot tell" not in pair]
+        if not told:
+            return ""
+        same = sum(one == other for one, other in told)
+        found = agreement(*([float(pair[at] == "right") for pair in told] for at in (0, 1)))
+        kappa = f", kappa {found.kappa.value:.2f}" if found.kappa else ""
+        return f"{same:,} of {len(told):,} answers were called the same by two people{kappa}"
+
+
+def _rounded_up(n: int) -> int:
+    """Round a positive number up to one significant digit.
+
+    >>> [_rounded_up(n) for n in (7, 34, 120)]
+    [7, 40, 200]
+    """
+    size = 10 ** math.floor(math.log10(n)) if n > 9 else 1
+    return max(1, math.ceil(n / size) * size)

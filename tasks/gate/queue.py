@@ -1,0 +1,142 @@
+"""Draw the questions whose answers people are to label, so that a gate can decide."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.gate.evidence import Missing
+from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.tasks.gate.gate import evidence
+from answerkey.tasks.labels import Design, DrawnQuestion, Queue, drawn_labels, newest_queue, paired_labels, store_queue
+from answerkey.tasks.reports.report import LABEL, pair_named, read_pair
+from answerkey.tasks.warehouse.home import Home
+
+FIRST, GROWTH, MOST = 25, 1.4, 2000
+"""Questions before the first interim analysis, the factor from one analysis to the next, and the most questions."""
+WEIGHTS = {"worse": 2.0, "same": 1.0, "better": 2.0}
+"""How often a question of each stratum is drawn, relative to the others: the judge errs more where it sees a change. No
+question has less than half of the probability that it would have in a simple random draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPlan:
+    """How questions are to be drawn and labelled.
+
+    Attributes:
+        labels: questions to label, with one analysis at their end; None: until decided, with an analysis after ever
+            larger batches.
+        annotators: how many people label each question.
+    """
+
+    labels: int | None = None
+    design: Design = "stratified"
+    annotators: int = 1
+    seed: int = 0
+
+    def is_of(self, queue: Queue) -> bool:
+        """Whether a queue was drawn for as many questions and annotators."""
+        return self.annotators == queue.annotators and self.labels in (None, queue.analyses[-1])
+
+
+def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan, dataset: str = "") -> Queue:
+    """The queue for two releases: the newest, for this policy, if it was drawn for the same plan; else a new draw.
+
+    The intervals of all analyses of a queue hold together whatever the policy is, but those of two queues do not.
+
+    Raises:
+        UserError: the releases cannot be compared by this policy, there is nothing to label, or the labels of a queue
+            with another plan were analysed already.
+    """
+    if policy.primary.field.startswith(f"{LABEL}."):
+        raise UserError(f"{policy.primary.field}: name the field of a metric, which predicts the labels still missing")
+    if plan.annotators < 1 or (plan.labels is not None and plan.labels < 2):
+        raise UserError("label: at least 2 questions and 1 annotator are needed")
+    before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
+    known = newest_queue(home, before.report_id, after.report_id)
+    if known and plan.is_of(known):
+        return replace(known, policy=policy)
+    if known and drawn_labels(home, before.report_id, after.report_id):
+        raise UserError(
+            f"queue {known.id} was planned for {known.analyses[-1]:,} questions and {known.annotators} annotators, and "
+            "has been analysed: go on with it, since two plans together would err more often than stated"
+        )
+    _, found = evidence(home, before, after, policy)
+    column = found.scores[policy.primary.field, ALL]
+    if isinstance(column, Missing):
+        raise UserError(f"{policy.primary.field}: {column.reason}")
+    existing = paired_labels(home, before.report_id, after.report_id)
+    if existing.most_answers > 1:
+        raise UserError(f"{after.report_id}: there are several answers to a question, and a queue needs one for each")
+    asked = np.isfinite(column.filled(column.low)) & column.comparable()
+    without = np.array([not same and None in pair for same, *pair in zip(
+        existing.same, existing.old, existing.new, strict=True
+    )])  # fmt: skip
+    to_label = np.flatnonzero(asked & without)
+    if len(to_label) < 2:
+        raise UserError(f"{after.report_id} against {before.report_id}: every question has its labels; run the gate")
+    # Within strata, only single rows with scores of 0 or 1 have an interval that is narrower.
+    design: Design = plan.design if found.clusters is None and column.binary else "random"
+    strata = np.full(len(asked), "all", dtype="<U6")
+    if design == "stratified":
+        change = np.sign(column.filled(column.low) - column.old)
+        strata = np.select([change < 0, change > 0], ["worse", "better"], "same")
+    order = _drawn_order(strata[to_label], np.random.default_rng(plan.seed))
+    analyses = _analyses(len(to_label), plan.labels)
+    drawn = _questions(existing.sample_ids, to_label[order], strata, analyses)
+    certain = [
+        DrawnQuestion(existing.sample_ids[index], 0, "known", (1.0,) * len(analyses))
+        for index in np.flatnonzero(asked & ~without)
+    ]
+    queue = Queue(
+        uuid.uuid4().hex[:12], before.report_id, after.report_id, design, plan.seed, policy, plan.annotators, analyses
+    )
+    store_queue(home, queue, [*certain, *drawn])
+    return queue
+
+
+def _analyses(n: int, labels: int | None) -> tuple[int, ...]:
+    """After how many questions the gate decides: geometric steps, so that each adds a similar part of what is known.
+
+    >>> _analyses(100, None), _analyses(1000, 60)
+    ((25, 35, 49, 69, 100), (60,))
+    """
+    if labels is not None:
+        return (min(labels, n),)
+    steps, at, last = [], float(FIRST), min(n, MOST)
+    while at * GROWTH <= last:
+        steps.append(round(at))
+        at *= GROWTH
+    return (*steps, last)
+
+
+def _drawn_order(strata: npt.NDArray[np.str_], rng: np.random.Generator) -> npt.NDArray[np.intp]:
+    """The order of a draw: random within each stratum, and strata mixed so that every beginning has their shares."""
+    turn = np.empty(len(strata))
+    for name in np.unique(strata):
+        own = np.flatnonzero(strata == name)
+        rank = rng.permutation(len(own))
+        # The first of each stratum comes at once: a stratum without a label could have any mean.
+        turn[own] = np.where(rank == 0, 0.0, (rank + 0.5) / (len(own) * WEIGHTS.get(str(name), 1.0)))
+    return np.argsort(turn, kind="stable")
+
+
+def _questions(
+    sample_ids: Sequence[str], drawn: npt.NDArray[np.intp], strata: npt.NDArray[np.str_], analyses: tuple[int, ...]
+) -> list[DrawnQuestion]:
+    """The drawn questions, each with the share of its stratum that is drawn at each analysis: its probability."""
+    own = strata[drawn]
+    chances: dict[str, Floats] = {
+        str(name): np.cumsum(own == name)[np.array(analyses) - 1] / (own == name).sum() for name in np.unique(own)
+    }
+    return [
+        DrawnQuestion(sample_ids[index], place, str(strata[index]), tuple(chances[str(strata[index])].tolist()))
+        for place, index in enumerate(drawn.tolist(), 1)
+    ]

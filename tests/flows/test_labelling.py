@@ -1,0 +1,96 @@
+"""The server of the labelling page: who may ask, what is refused, and that nothing tells which release gave an answer."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.flows.labelling import TOKEN, labelling_server
+from answerkey.tasks.gate.labelling import LabellingSession
+from answerkey.tasks.gate.queue import LabelPlan, label_queue
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.labelling_help import POLICY, made_releases, verdict_of
+from tests.tasks.staging_help import query
+
+
+class Server:
+    def __init__(self, home: Path) -> None:
+        queue = label_queue(Home(home), "old", "new", POLICY, LabelPlan(labels=3))
+        self.home, self.http = home, labelling_server(LabellingSession(Home(home), queue), "secret", 0)
+        self.address = f"http://127.0.0.1:{self.http.server_port}"
+
+    def ask(self, action: str, place: int = 0, **more: Any) -> tuple[int, dict[str, Any]]:
+        headers = {TOKEN: "secret", "Origin": self.address} | more.pop("headers", {})
+        body = json.dumps({"action": action, "annotator": "AB", "place": place, **more}).encode()
+        request = urllib.request.Request(f"{self.address}/", body, headers, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=100) as reply:
+                return reply.status, json.load(reply)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made_releases(tmp_path, 12)
+    made = Server(tmp_path)
+    thread = threading.Thread(target=made.http.serve_forever)
+    thread.start()
+    yield made
+    made.http.shutdown()
+    thread.join()
+    made.http.server_close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({TOKEN: "guessed"}, 403),
+        ({"Origin": "http://example.com"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Host": "example.com"}, 421),
+        ({"Host": "example.com", "Origin": "http://example.com"}, 421),
+    ],
+)
+def test_only_its_own_page_may_read_and_write(server: Server, headers: dict[str, str], status: int) -> None:
+    shown = server.ask("state")[1]
+    verdicts = {answer["key"]: "right" for answer in shown["answers"]}
+    refused, reply = server.ask("label", shown["place"], verdicts=verdicts, headers=headers)
+    assert (refused, list(reply)) == (status, ["error"])
+    assert query(server.home, "SELECT count(*) FROM labels") == [(0,)]
+    assert server.ask("label", shown["place"], verdicts=verdicts)[0] == 200
+    assert query(server.home, "SELECT count(*) FROM labels") == [(2,)]
+
+
+def test_what_is_no_label_of_the_question_on_the_screen_is_refused(server: Server) -> None:
+    shown = server.ask("state")[1]
+    keys = [answer["key"] for answer in shown["answers"]]
+    for place, verdicts, why in (
+        (shown["place"] + 1, dict.fromkeys(keys, "right"), "another question is on the screen"),
+        (shown["place"], {keys[0]: "right"}, "each answer on the screen is one of"),
+        (shown["place"], dict.fromkeys(keys, "withdrawn"), "each answer on the screen is one of"),
+        (shown["place"], {**dict.fromkeys(keys, "right"), "another": "right"}, "each answer on the screen is one of"),
+    ):
+        status, reply = server.ask("label", place, verdicts=verdicts)
+        assert (status, why in reply["error"]) == (400, True)
+    assert query(server.home, "SELECT count(*) FROM labels") == [(0,)]
+
+
+def test_the_end_is_a_verdict_and_nothing_before_tells_who_answered(server: Server) -> None:
+    state = server.ask("state")[1]
+    shown = []
+    while state["kind"] == "question":
+        text = json.dumps(state)
+        assert "old" not in text and "new" not in text and "exact_match" not in text
+        shown.append([answer["text"] for answer in state["answers"]])
+        verdicts = {answer["key"]: verdict_of(answer["text"]) for answer in state["answers"]}
+        state = server.ask("label", state["place"], verdicts=verdicts)[1]
+    assert (state["kind"], state["outcome"], state["analysed"], len(shown)) == ("stopped", "INCONCLUSIVE", 3, 3)
+    assert "(analysis 1 of 1)" not in state["sentence"] and state["notes"][0].startswith("3 questions were drawn")
+    # A label more is none: the question is on no screen.
+    assert server.ask("label", 1, verdicts={})[0] == 400

@@ -1,0 +1,56 @@
+"""Two releases whose answers people call right or wrong by their text, and a running `answerkey label`."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from answerkey.metrics_core.gate.policy import parse_policy
+from tests.cluster_servers import dies_with_its_parent
+from tests.tasks.comparing_help import answer, releases
+
+PRIMARY = "exact_match.match"
+POLICY = parse_policy({"primary": PRIMARY, "margin": 0.05}, "test")
+
+
+def made_releases(home: Path, n: int = 80, *, wrong: int = 2, same: int = 0, names: tuple[str, str] = ("old", "new")) -> None:
+    """The old release is right; the new one is wrong about every `wrong`-th question, and never matches exactly.
+
+    The first `same` questions have the same answer in both.
+    """
+    old = [answer(i, "yes" if i < same else "yes, it is") for i in range(n)]
+    new = [answer(i, "yes" if i < same else "no, never" if i % wrong == 0 else "indeed, yes") for i in range(n)]
+    releases(home, dict(zip(names, (old, new), strict=True)))
+
+
+def verdict_of(text: str) -> str:
+    """What people call an answer of these releases."""
+    return "right" if "yes" in text else "wrong"
+
+
+class Labelling:
+    """A running `answerkey label`, and the address of its page."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "answerkey.flows.cli", "label", "old", "new", "--primary", PRIMARY]
+        command += ["--margin", "0.05", "--port", "0", "--home", str(home), *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        self.queue = self.process.stdout.readline()
+        self.address = self.process.stdout.readline().partition(" ")[0]
+
+
+@contextmanager
+def labelling(home: Path, *options: str) -> Iterator[Labelling]:
+    """`answerkey label` for as long as the context is open."""
+    started = Labelling(home, *options)
+    try:
+        yield started
+    finally:
+        started.process.kill()
+        started.process.wait()
