@@ -160,6 +160,15 @@ def test_a_comparison_in_lines_on_a_narrow_terminal(shown):
     ]
 
 
+def test_how_many_samples_it_takes_is_explained_where_it_is_said(shown):
+    rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, needed=1234))
+    printed = shown(200, lambda: print_pairs([Comparison("a", "b", rows, (), n_common=10)], by_slice=False))
+    place = next(at for at, line in enumerate(printed) if line.startswith("detectable: "))
+    assert printed[place + 1].startswith("needed: about how many samples would show a difference of the size ")
+    printed = shown(200, lambda: print_pairs([Comparison("a", "b", rows[:1], (), n_common=10)], by_slice=False))
+    assert not any(line.startswith("needed: ") for line in printed)
+
+
 def test_history_leaves_out_the_plot_and_no_number(shown):
     made = ReportPoint("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
     said = Drift("set/a/v1", (), 0, 0, None, None, None, None, None, None, (), "Not tested: " + "too few. " * 20)
