@@ -137,7 +137,7 @@ def _read(file: Path, annotator: str) -> Iterator[tuple[int, str, NewLabel]]:
                     raise UserError(f"{file}, row {number}, verdict: {verdict[:40]!r}; write {', '.join(VERDICTS)}")
                 if not who:
                     raise UserError(f"{file}, row {number}, annotator: nobody is named; give --annotator")
-                found = NewLabel((row["sample_key"] or "").strip(), who, verdict)  # type: ignore[arg-type]
+                found = NewLabel((row["sample_key"] or "").strip(), who, verdict)
                 yield number, (row.get("queue") or "").strip(), found
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error

@@ -150,7 +150,7 @@ def _scores(home: Home, report: Report, metric: str, field: str) -> list[Labelle
     with home.warehouse.reading() as warehouse:
         found = warehouse.execute(
             _SQL["scores"],
-            [report.answers_version, report.report_id, metric, field],
+            {"answers": report.answers_version, "report": report.report_id, "metric": metric, "field": field},
         ).fetchall()
     return [LabelledScore(*row) for row in found]
 

@@ -1,4 +1,4 @@
-"""The server of the labelling page: who may ask, what is refused, and that nothing tells which release gave an answer."""
+"""The server of the labelling page: who may ask, what is refused, and that nothing tells which release answered."""
 
 import json
 import threading

@@ -15,7 +15,9 @@ PRIMARY = "exact_match.match"
 POLICY = parse_policy({"primary": PRIMARY, "margin": 0.05}, "test")
 
 
-def made_releases(home: Path, n: int = 80, *, wrong: int = 2, same: int = 0, names: tuple[str, str] = ("old", "new")) -> None:
+def made_releases(
+    home: Path, n: int = 80, *, wrong: int = 2, same: int = 0, names: tuple[str, str] = ("old", "new")
+) -> None:
     """The old release is right; the new one is wrong about every `wrong`-th question, and never matches exactly.
 
     The first `same` questions have the same answer in both.

@@ -1,4 +1,4 @@
-"""The page on which people label, in a browser: by keyboard to a verdict, with a server that is killed, by two people."""
+"""The page on which people label, in a browser: by keyboard to a verdict, with a killed server, by two people."""
 
 import signal
 from pathlib import Path
@@ -28,10 +28,14 @@ def label_one(page: Page) -> None:
     asked = page.locator("#question").inner_text()
     for text in page.locator(".answer > p:first-of-type").all_inner_texts():
         page.keyboard.press(verdict_of(text)[0])
-    expect(page.locator("#question").filter(has_text=asked).and_(page.locator("#work:not([hidden]) *"))).to_have_count(0)
+    expect(page.locator("#question").filter(has_text=asked).and_(page.locator("#work:not([hidden]) *"))).to_have_count(
+        0
+    )
 
 
-def test_labelling_by_keyboard_ends_with_a_verdict_though_the_server_is_killed(browser: Browser, tmp_path: Path) -> None:
+def test_labelling_by_keyboard_ends_with_a_verdict_though_the_server_is_killed(
+    browser: Browser, tmp_path: Path
+) -> None:
     made_releases(tmp_path)
     with labelling(tmp_path) as first:
         page = opened(browser, first.address, "AB")
