@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import Any
 
 from answerkey.flows import steps
 from answerkey.flows.parameters import Judging, preflight
@@ -14,10 +14,9 @@ from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.gate.learn import Learning
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
-from answerkey.tasks.publish.tables import agreement
-from answerkey.tasks.publish.text import code_block, dollars, literal, price, what_it_learned
-from answerkey.tasks.reports.commit import publish
-from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.publish.tables import agreement, costs
+from answerkey.tasks.publish.text import code_block, literal, price, what_it_learned
+from answerkey.tasks.warehouse.warehouse import nothing_here
 
 _NEWEST: list[str] = []
 _USUAL: list[str] = []
@@ -67,37 +66,44 @@ def calibrate_judge(  # noqa: PLR0913
     """
     if columns and not labels:
         raise UserError("--map names columns of a labels file; give --labels FILE as well")
+    parameters: dict[str, Any] = {"metric": metric, "reports": reports, "labels": labels, "columns": columns}
+    parameters["seed"] = seed
     if learn:
         asked = Learning(metric, rubric, learn, reports, labels, columns, seed, out, judging.key_from)
-        return _learn(home, asked, judging)
+        return _learn(home, asked, judging, parameters | {"learn": learn, "rubric": rubric, "out": out})
     if rubric or out:
         raise UserError("--rubric and --out go with --learn N: how many examples to choose")
     if judging.judges or judging.cascade or judging.dry_run:
         raise UserError(
             "--judge and --dry-run go with --learn: without it, scores of reports are compared, and no judge is asked"
         )
-    place = Home.parse(home)
-    found = steps.calibrate(place, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
-    steps.store_calibration(place, found)
-    publish(place)
+    with started(home) as run:
+        if not labels and not run.home.warehouse.exists():
+            raise nothing_here(home)
+        with run.recorded("calibrate-judge", metric, parameters):
+            found = steps.calibrate(run.home, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
+            steps.store_calibration(run.home, found)
     _show(found)
     return found
 
 
-def _learn(home: str, asked: Learning, judging: Judging) -> Learned | list[Cost]:
+def _learn(home: str, asked: Learning, judging: Judging, parameters: dict[str, Any]) -> Learned | list[Cost]:
     with started(home) as run:
         asked.check()
         options = judging.options()
         preflight(options, judging.key_from)
-        if not judging.dry_run:
-            learned = steps.learn(run.home, asked, options, run.id)
-            _show_learned(asked, learned)
-            return learned
-        cost = steps.estimate_learning(run.home, asked, options)
-        log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
-        rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)}]
-        show_table(rows, artifact_key("dry-run", asked.name), "What would be asked at most")
-        return [cost]
+        if not run.home.warehouse.exists():
+            raise nothing_here(home)
+        parameters |= {"judging": judging.model_dump()}
+        with run.recorded("calibrate-judge", asked.name, parameters, dry_run=judging.dry_run):
+            if not judging.dry_run:
+                learned = steps.learn(run.home, asked, options, run.id)
+                _show_learned(asked, learned)
+                return learned
+            cost = steps.estimate_learning(run.home, asked, options)
+            log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
+            show_table(costs("", [cost]), artifact_key("dry-run", asked.name), "What would be asked at most")
+            return [cost]
 
 
 def _show_learned(asked: Learning, learned: Learned) -> None:
@@ -107,4 +113,4 @@ def _show_learned(asked: Learning, learned: Learned) -> None:
 
 
 def _show(found: Calibration) -> None:
-    show_table(agreement(found).records(), artifact_key("calibration", found.name), found.signature)
+    show_table(agreement(found), artifact_key("calibration", found.name), found.signature)

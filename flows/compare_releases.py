@@ -7,20 +7,15 @@ from answerkey.flows.environment import FINDING
 from answerkey.flows.evaluate_release import decide, how_it_ended, log_page
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import completed, flow
-from answerkey.flows.runs import log
+from answerkey.flows.runs import form_of, log, started
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import read_policy
-from answerkey.tasks.reports.commit import publish
 from answerkey.tasks.reports.report import pair_named
-from answerkey.tasks.warehouse.home import Home
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["comparing"]
-    form = given if isinstance(given, Comparing) else Comparing(**given)
+    form = form_of("comparing", Comparing)
     return f"compare {form.new} with {form.old}"
 
 
@@ -39,25 +34,27 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
             {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    place = Home.parse(home)
     rules = read_policy(policy) if policy else None
     fields = [*comparing.fields, comparing.primary, *(rules.fields if rules else ())]
-    old, new = pair_named(place, comparing.old, comparing.new, comparing.dataset, fields)
-    pair = steps.compare(
-        place,
-        old,
-        new,
-        fields=comparing.fields,
-        all_fields=comparing.all_fields,
-        primary=comparing.primary or (primary_field(place, (old, new), rules.primary.field) if rules else ""),
-        seed=comparing.seed,
-        level=comparing.level,
-    )
-    for warning in pair.warnings:
-        log.warning(warning, extra=FINDING)
-    steps.publish_comparison(pair)
-    gates = [decide(place, old, new, rules, wait_for=[pair])] if rules else []
-    log_page(lambda: steps.publish_pair(place, pair, gates, drawn=page))
-    steps.announce(place, [], gates)
-    publish(place)
+    with started(home) as run:
+        old, new = pair_named(run.home, comparing.old, comparing.new, comparing.dataset, fields)
+        parameters = {"comparing": comparing.model_dump(), "policy": policy}
+        with run.recorded("compare-releases", old.partition("/")[0], parameters):
+            decides = primary_field(run.home, (old, new), rules.primary.field) if rules else ""
+            pair = steps.compare(
+                run.home,
+                old,
+                new,
+                fields=comparing.fields,
+                all_fields=comparing.all_fields,
+                primary=comparing.primary or decides,
+                seed=comparing.seed,
+                level=comparing.level,
+            )
+            for warning in pair.warnings:
+                log.warning(warning, extra=FINDING)
+            steps.publish_comparison(pair)
+            gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
+            log_page(lambda: steps.publish_pair(run.home, pair, gates, drawn=page))
+            steps.announce(run.home, [], gates)
     return completed(pair, *how_it_ended([], gates))

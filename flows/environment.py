@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -59,11 +60,10 @@ def use_kept_server(home: Home) -> None:
 
 
 def printable(text: str) -> str:
-    """Text in which names from data may stand, without what could move the cursor or turn the writing round."""
-    # A joiner belongs to the spelling of Persian and of emoji.
-    return "".join(
-        char if char.isprintable() or char in "\u200c\u200d" else " " if char.isspace() else "�" for char in text
-    )
+    """Text in which names from data may stand, as one line: white space as spaces, and `visible`."""
+    from answerkey.tasks.publish.escape import visible
+
+    return re.sub(r"\s", " ", visible(text))
 
 
 class PrintableLines(logging.Formatter):
@@ -74,26 +74,22 @@ class PrintableLines(logging.Formatter):
         return "\n".join(map(printable, super().format(record).split("\n")))
 
 
-def prepare_run(home: Home, *, quiet: bool) -> None:
-    """Set up a run that is started here: its server, and its progress on standard error unless `quiet`."""
-    use_kept_server(home)
-    _log_to_terminal(logging.WARNING if quiet else logging.INFO)
-
-
 FINDING = {"finding": True}
 """Marks a line of the log that a command which ends with a table or a verdict prints there."""
 
 
 @contextmanager
-def printing(home: Home) -> Iterator[None]:
-    """Around a command that calls a flow on a home that is there, and prints what the flow has found.
+def running(home: Home, *, quiet: bool = True, findings: bool = False) -> Iterator[None]:
+    """Around a command's import and call of a flow: its server, its log on standard error, and signals.
 
-    As with `started_here`, Prefect takes part where the user has named a server or `answerkey serve` keeps one for the
-    home. Standard error has the warnings of the run, and not its findings.
+    Args:
+        home: its server, if `answerkey serve` keeps one, takes part unless the user has named another.
+        quiet: show only warnings.
+        findings: show what the flow has found, too.
     """
     use_kept_server(home)
-    handler = _log_to_terminal(logging.WARNING)
-    handler.addFilter(lambda record: not getattr(record, "finding", False))
+    handler = _log_to_terminal(logging.WARNING if quiet else logging.INFO)
+    handler.addFilter(lambda record: findings or not getattr(record, "finding", False))
     try:
         with started_here():
             yield

@@ -6,7 +6,7 @@ from answerkey.flows.evaluate_release import evaluate_release, how_they_ended
 from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting, checked
 from answerkey.flows.prefect_or_local import completed, flow, tagged
-from answerkey.flows.runs import crash_unfinished_subflows, log
+from answerkey.flows.runs import crash_unfinished_subflows, form_of, log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.gate import policy_for
@@ -17,10 +17,7 @@ _WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits(
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["waiting"]
-    release = given.get("release") if isinstance(given, dict) else given.release
+    release = form_of("waiting", Waiting).release
     return f"evaluate registered {release}" if release else "evaluate what is registered"
 
 

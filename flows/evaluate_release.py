@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from answerkey.flows.fan_out import LocalRunner, Runner, fan_out, load, runner_a
 from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, checked
 from answerkey.flows.prefect_or_local import Future, completed, flow, outcome
-from answerkey.flows.runs import Run, log, offer_names, started, started_before
+from answerkey.flows.runs import Run, form_of, log, offer_names, started, started_before
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
@@ -31,7 +31,8 @@ from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
-from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
+from answerkey.tasks.publish.tables import costs as cost_table
+from answerkey.tasks.publish.text import not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
 from answerkey.tasks.reports.aggregate import ReportRef
@@ -54,12 +55,8 @@ _MOST_REASONS = 3
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    data = flow_run.parameters["data"]
-    answers = data["answers"] if isinstance(data, dict) else data.answers
-    release = data["release"] if isinstance(data, dict) else data.release
-    return f"evaluate {release or Path(answers.split(chr(10))[0]).stem}"
+    data = form_of("data", Data)
+    return f"evaluate {data.release or Path(data.answers.partition(chr(10))[0]).stem}"
 
 
 @flow(
@@ -177,8 +174,10 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         )  # fmt: skip
 
         tell(Advance("report"))
-        cut = write_commit(runner, home, run.id, loaded, validated.accepted, parts, folder)
-        committed = steps.commit(home, run.id, source.answers, loaded, validated.accepted, parts, cut, wait_for=[plan])
+        written = write_commit(runner, home, run.id, loaded, validated.accepted, parts, folder)
+        committed = steps.commit(
+            home, run.id, source.answers, loaded, validated.accepted, parts, written, wait_for=[plan]
+        )
         run.rename(_name_of(committed))
         made = manifest(run.id, asked.parameters, loaded, validated, plan, judge, run.access)
         made["command"] = command_line(made["parameters"])
@@ -346,8 +345,7 @@ def _source(run: Run, data: Data) -> tuple[Source, dict[str, Any]]:
 
 def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
     costs = list(steps.estimate_costs(plan))
-    rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)} for cost in costs]
-    show_table(rows, artifact_key("dry-run", dataset), "What the judges would be asked")
+    show_table(cost_table("", costs), artifact_key("dry-run", dataset), "What the judges would be asked")
     calls = sum(cost.calls for cost in costs)
     how = f"{' as a batch' if judge.batch else ''}{not_counted(_fallbacks(judge))}"
     log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")

@@ -35,7 +35,7 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
 _LINES = 100
-"""How far a run is, is said as often as this."""
+"""Most progress lines that a run logs."""
 
 Outcomes = Generator[tuple[S, str | Exception]]
 """Each shard as it ends, with the name of its part or with the reason why there is none."""
@@ -45,7 +45,7 @@ class Runner(Protocol):
     """What scores shards, loads those of a large source, and writes those of large reports."""
 
     most_shards: int
-    """Shards that a run may be cut into."""
+    """Shards that a run may be split into."""
     elsewhere: bool
     """Whether that takes work from this machine."""
 
@@ -169,21 +169,23 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Load
     size = shard_bytes(source.answers, runner.most_shards)
     if not size:
         return steps.load(source, folder), None
-    tell(Advance("cut into shards"))
+    tell(Advance("split into shards"))
     of_references = shard_bytes(source.references, runner.most_shards) if source.references else 0
     references = steps.split_references(source, home, folder, of_references) if of_references else None
     known = _load(runner, references.shards, called(source.references or ""), references) if references else []
-    cut = steps.cut(source, home, folder, size, references, wait_for=known)
-    shards = [MeasuredShard(shard) for shard in cut.shards]
-    parts = _load(runner, shards, called(source.answers), cut)
-    gathered = steps.gather(cut, home, folder, wait_for=parts)
-    return gathered, steps.merge_measures(shards, home, folder, wait_for=parts)
+    answers = steps.split_answers(source, home, folder, size, references, wait_for=known)
+    shards = [MeasuredShard(shard) for shard in answers.shards]
+    parts = _load(runner, shards, called(source.answers), answers)
+    merged = steps.merge_shards(answers, home, folder, wait_for=parts)
+    return merged, steps.merge_measures(shards, home, folder, wait_for=parts)
 
 
-def _load(runner: Runner, shards: Sequence[MeasuredShard] | Sequence[SourceShard], name: str, cut: object) -> list[str]:
+def _load(
+    runner: Runner, shards: Sequence[MeasuredShard] | Sequence[SourceShard], name: str, source: object
+) -> list[str]:
     """The names of the parts, as they end."""
     parts = []
-    for done, (_, part) in enumerate(runner.run(shards, lambda _shard: "", [cut]), start=1):
+    for done, (_, part) in enumerate(runner.run(shards, lambda _shard: "", [source]), start=1):
         if isinstance(part, WorkersDied | NoWorker):
             raise Unreachable(f"{name}: not all of it could be loaded ({part}); run the same again") from part
         if isinstance(part, Exception):
@@ -260,8 +262,8 @@ def write_commit(
     Raises:
         Unreachable: no worker can be reached any more.
     """
-    cut = steps.split_commit(home, run_id, loaded, accepted, parts, folder) if runner.elsewhere else None
-    return cut if cut and _written(runner, cut.shards, "what is committed") else None
+    split = steps.split_commit(home, run_id, loaded, accepted, parts, folder) if runner.elsewhere else None
+    return split if split and _written(runner, split.shards, "what is committed") else None
 
 
 def write_scores(
@@ -272,8 +274,8 @@ def write_scores(
     Raises:
         Unreachable: no worker can be reached any more.
     """
-    cut = steps.split_scores(home, committed, metrics, folder) if runner.elsewhere else None
-    return cut if cut and _written(runner, cut.shards, "the rows of the reports") else None
+    split = steps.split_scores(home, committed, metrics, folder) if runner.elsewhere else None
+    return split if split and _written(runner, split.shards, "the rows of the reports") else None
 
 
 def _written(runner: Runner, shards: Sequence[CommitShard] | Sequence[ScoresShard], what: str) -> bool:
@@ -300,7 +302,7 @@ def _tags(shard: Shard) -> list[str]:
     metric = shard.metric
     if not isinstance(metric, JudgeMetric) or metric.workload != "judge":
         return []
-    return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.jurors()})
+    return sorted({"judge-" + judge.model.partition("/")[0] for judge in metric.judge.models()})
 
 
 def _failed(shard: Shard, error: Exception, remedy: str) -> str:

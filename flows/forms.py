@@ -100,13 +100,20 @@ def _both_ways(form: type[Form]) -> dict[str, Any]:
     """
     schema = form.model_json_schema()
     required = schema.pop("required", [])
-    fields = {
-        name: {key: value for key, value in field.items() if key in _SHOWN}
-        for name, field in schema["properties"].items()
-    }
+    fields = {name: _shown(field) for name, field in schema["properties"].items()}
     usual = {name: fields[name] for name in form.usual}
     ways = [{"title": title, "type": "object", "properties": shown} for title, shown in ((USUAL, usual), (ALL, fields))]
     return {"anyOf": ways, "if": True, "then": schema, "required": required}
+
+
+def _shown(field: dict[str, Any]) -> dict[str, Any]:
+    """What a field is drawn from. One that may be left out is an empty field of its type."""
+    kind: dict[str, Any] = next((way for way in field.get("anyOf", ()) if way.get("type") != "null"), {})
+    return {
+        key: value
+        for key, value in (kind | field).items()
+        if key in _SHOWN and not (key == "default" and value is None)
+    }
 
 
 def with_defaults(schema: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:

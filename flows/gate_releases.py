@@ -7,10 +7,10 @@ from functools import partial
 from answerkey.flows import steps
 from answerkey.flows.evaluate_release import decide, how_it_ended, log_page
 from answerkey.flows.prefect_or_local import completed, flow
+from answerkey.flows.runs import started
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.reports.commit import publish
-from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.reports.report import datasets_of
 
 
 def _run_name() -> str:
@@ -35,11 +35,12 @@ def gate_releases(
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         page: Write a page about each pair for the browser into the folder pages of the warehouse.
     """
-    place = Home.parse(home)
-    rules = read_policy(policy)
-    gates = [decide(place, old, one, rules, len(new), dataset=dataset) for one in new]
-    for gated in gates:
-        log_page(partial(steps.publish_verdict, place, gated, drawn=page))
-    steps.announce(place, [], gates)
-    publish(place)
+    parameters = {"old": old, "new": new, "policy": policy, "dataset": dataset}
+    with started(home) as run:
+        rules = read_policy(policy)
+        with run.recorded("gate-releases", dataset or ", ".join(datasets_of(run.home, new[0])), parameters):
+            gates = [decide(run.home, old, one, rules, len(new), dataset=dataset) for one in new]
+            for gated in gates:
+                log_page(partial(steps.publish_verdict, run.home, gated, drawn=page))
+            steps.announce(run.home, [], gates)
     return completed(gates, *how_it_ended([], gates))

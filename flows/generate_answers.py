@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from answerkey.flows import steps
 from answerkey.flows.evaluate_registered import evaluate_registered
 from answerkey.flows.evaluate_release import how_they_ended
-from answerkey.flows.generating import Afterwards, Generating, Questions
-from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, checked
+from answerkey.flows.parameters import (
+    Afterwards,
+    Generating,
+    Judging,
+    Limits,
+    Questions,
+    Scoring,
+    Waiting,
+    checked,
+)
 from answerkey.flows.prefect_or_local import completed, flow
-from answerkey.flows.runs import Run, log, started
+from answerkey.flows.runs import Run, form_of, log, started
+from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.metrics_core.llm.generate import ANSWERS
+from answerkey.metrics_core.llm.generate import ANSWERS, Prompting, placeholders
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import check
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.gate.gate import policy_for
+from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
-from answerkey.tasks.publish.text import dollars, price, what_it_costs
+from answerkey.tasks.publish.table import Table
+from answerkey.tasks.publish.tables import costs
+from answerkey.tasks.publish.text import count, price, what_it_costs
 from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release, counts, tally
-from answerkey.tasks.releases.questions import QuestionSet
+from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
 
 _AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()
 
@@ -35,10 +47,7 @@ class Made:
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["generating"]
-    return f"generate {given['release'] if isinstance(given, dict) else given.release}"
+    return f"generate {form_of('generating', Generating).release}"
 
 
 @flow(
@@ -69,9 +78,9 @@ def generate_answers(
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
     with started(home) as run:
-        asking = generating.asking(run.home, run.id)
+        asking = _asking(run, generating)
         _check(asking, afterwards, scoring, judging)
-        found = questions.find(run.home, run.folder)
+        found = _found(run, questions)
         check_release(run.home, found.dataset, generating.release, asking)
         forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
         parameters = {name: form.model_dump() for name, form in forms.items()}
@@ -103,8 +112,7 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     tell(Advance("count questions"))
     estimate = steps.estimate_answers(found, asking, run.folder)
     if form.dry_run:
-        row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}
-        show_table([row], artifact_key("dry-run", found.dataset), "What the model would be asked")
+        show_table(costs("", [estimate]), artifact_key("dry-run", found.dataset), "What the model would be asked")
         log.info(f"dry run: {estimate.calls:,} calls, {price(total_usd([estimate]))}; the model was not asked")
         return estimate
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
@@ -123,6 +131,27 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
 
 def _show(made: Generated) -> None:
     log.info(tally(made))
-    rows: list[dict[str, Any]] = [{"what": name, "questions": n} for name, n in counts(made)]
-    rows += [{"what": f"without an answer: {reason}", "questions": n} for reason, n in made.reasons]
-    show_table(rows, artifact_key("generated", made.dataset, made.release), tally(made))
+    rows = [*counts(made), *((f"without an answer: {reason}", n) for reason, n in made.reasons)]
+    table = Table("", ("what", "questions"), [(what, count(n)) for what, n in rows])
+    show_table(table, artifact_key("generated", made.dataset, made.release), tally(made))
+
+
+def _found(run: Run, form: Questions) -> QuestionSet:
+    paths = parse_map(form.columns)
+    return find_questions(run.home, form.dataset, run.folder, name=form.name, paths=paths, slices=form.slices)
+
+
+def _asking(run: Run, form: Generating) -> Asking:
+    """What is asked and how: without the key, through the ledger of the home.
+
+    Raises:
+        UserError: the template, the model or its address is malformed, or a file does not exist.
+    """
+    template = text_or_file(form.template)
+    placeholders(template)
+    limits = CallLimits(
+        form.concurrency, form.timeout_s, form.deadline_s, form.max_calls or None, form.max_cost_usd or None,
+        form.max_cost_total_usd or None,
+    )  # fmt: skip
+    prompting = Prompting(text_or_file(form.system), template, form.temperature, form.seed, form.max_tokens)
+    return Asking(prompting, ModelRef.parse(form.model), limits, run.access, form.key_from, form.repeats)

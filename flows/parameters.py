@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import Field as DataclassField
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import (
+    BaseModel,
     ConfigDict,
     Field,
     WithJsonSchema,
@@ -358,7 +360,7 @@ class Judging(Form, JudgeOptions):
         judges, api_base = settings(self.judges, self.api_base)
         given = {name: getattr(self, name) for name in JudgeOptions.model_fields}
         options = JudgeOptions(**{**given, "judges": judges, "api_base": api_base})
-        options.jurors()
+        options.models()
         return options
 
 
@@ -499,4 +501,272 @@ class Comparing(Form):
         ge=0,
         title="Seed",
         description="Seed of the permutation test and of the bootstrap.",
+    )
+
+
+def _as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
+    """The field of another form, with its limits; `description` says what is different here."""
+    field = copy(form.model_fields[name])
+    field.description = description or field.description
+    return field
+
+
+class Rerunning(Form):
+    """Which report to make again, and what to change. Everything else stays as in the report."""
+
+    usual = ("report", "metrics", "judges", "key_from", "only_failed", "dry_run")
+    # As in the form for judges: whatever was typed into the wrong field is in no message.
+    model_config = ConfigDict(title="Rerun", hide_input_in_errors=True, allow_inf_nan=False)
+
+    report: Annotated[str, Option("REPORT")] = Field(
+        min_length=1,
+        title="Report",
+        description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
+        examples=["faq/gpt-4/v2"],
+        json_schema_extra=names_of("releases"),
+    )
+    metrics: list[MetricChoice] = Field(
+        default_factory=list,
+        title="Metrics",
+        description="The metrics of the new report. Empty: those of the old one.",
+    )
+    own_metrics: list[str] = _as_in(Scoring, "own_metrics")
+    only_failed: bool = Field(
+        False,
+        title="Only failed",
+        description="Score again what failed, and ask the judges again about what a fallback judged; nothing else.",
+    )
+    threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
+        None,
+        title=Scoring.model_fields["threshold"].title,
+        description=f"{Scoring.model_fields['threshold'].description} Empty: as in the report.",
+    )
+    judges: tuple[JudgeName, ...] = _as_in(
+        Judging, "judges", "offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: those of the report."
+    )
+    api_base: str = _as_in(
+        Judging,
+        "api_base",
+        "http://... of an OpenAI-compatible server, for the judges above without an address of their own.",
+    )
+    key_from: str = _as_in(
+        Judging,
+        "key_from",
+        "Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: as in the report.",
+    )
+    max_calls: int = _as_in(Judging, "max_calls")
+    max_cost_usd: float = _as_in(Judging, "max_cost_usd")
+    max_cost_total_usd: float = _as_in(Judging, "max_cost_total_usd")
+    dry_run: bool = _as_in(Judging, "dry_run")
+
+
+class Questions(Form):
+    """Which questions to ask."""
+
+    usual = ("dataset", "name", "slices")
+    model_config = ConfigDict(title="Questions")
+
+    dataset: str = Field(
+        min_length=1,
+        title="Data set",
+        description="A file with questions and known answers (CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE or a "
+        "URL), or the name of a data set that was evaluated before.",
+        examples=["examples/questions.jsonl"],
+        json_schema_extra=names_of("datasets", typed_first=True),
+    )
+    name: Annotated[str, Option("--dataset-name")] = Field(
+        "",
+        title="Name",
+        description="Name of the data set in a file. Empty: the name of the file.",
+    )
+    columns: Annotated[list[str], Option("--map", separator=PAIRS)] = Field(
+        default_factory=list,
+        title="Columns",
+        description="For a file: KEY=PATH, for instance question=meta.prompt. Common names are recognised without it.",
+    )
+    slices: Annotated[list[str], Option("--slice")] = Field(
+        default_factory=list,
+        title="Slices",
+        description="Columns of a file to report separately, for instance lang.",
+    )
+
+
+class Generating(Form):
+    """Which model to ask, how, and what it may cost."""
+
+    usual = ("release", "model", "key_from", "system", "template", "max_calls", "dry_run")
+    # Whatever was typed into the wrong field is in no message.
+    model_config = ConfigDict(title="Model", hide_input_in_errors=True, allow_inf_nan=False)
+
+    release: str = Field(
+        min_length=1,
+        pattern=r"^[^\r\n]*[^\s][^\r\n]*$",
+        title="Release",
+        description="The name under which the answers are registered and compared.",
+        examples=["gpt-4o-mini, short prompt"],
+    )
+    model: str = Field(
+        pattern=MODEL_PATTERN,
+        title="Model",
+        description="PROVIDER/MODEL, or PROVIDER/MODEL@http://address of an OpenAI-compatible server.",
+        examples=["openai/gpt-4o-mini"],
+    )
+    key_from: str = Field(
+        "",
+        pattern=PLACE_PATTERN,
+        title="Key",
+        description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: "
+        "ANSWERKEY_MODEL_KEY, the secret answerkey-model-key, or the provider's own variable.",
+        examples=["secret:model-key"],
+    )
+    system: str = Field(
+        "",
+        title="System prompt",
+        description="The instructions, or a text file (.txt, .md) with them. Empty: none.",
+        examples=["Answer in one sentence."],
+    )
+    template: str = Field(
+        "{question}",
+        min_length=1,
+        title="Template",
+        description="What is asked, or a text file with it: {question} and other columns of the data set in braces.",
+        examples=["{question}\nAnswer in the language {lang}."],
+    )
+    temperature: float = Field(
+        0.0,
+        ge=0.0,
+        le=2.0,
+        title="Temperature",
+        description="0: the most probable answer, if the provider honours it.",
+    )
+    repeats: int = Field(
+        1,
+        ge=1,
+        title="Answers per question",
+        description="How often the model answers each question. The mean of a question's answers is its score. Above "
+        "1, set a temperature above 0.",
+    )
+    max_tokens: int = Field(
+        1_024,
+        ge=1,
+        title="Tokens at most",
+        description="The longest answer, in tokens; a longer one is cut off there.",
+    )
+    seed: int = Field(0, title="Seed", description="Another seed asks everything anew.")
+    max_calls: int = Field(
+        0,
+        ge=0,
+        title="Calls at most",
+        description="Calls that the run may make; the next run continues. 0: no limit.",
+    )
+    max_cost_usd: float = Field(
+        0.0,
+        ge=0.0,
+        title="Dollars at most",
+        description="What the run may cost, for a model whose price is known. 0: no limit.",
+    )
+    max_cost_total_usd: float = Field(
+        0.0,
+        ge=0.0,
+        title="Dollars a month at most",
+        description="What all runs that share the ledger may cost together in a calendar month (UTC). 0: no limit.",
+    )
+    dry_run: bool = Field(
+        False,
+        title="Dry run",
+        description="Estimate the cost and stop before the model is asked.",
+    )
+    min_answered: float = Field(
+        0.95,
+        ge=0.0,
+        le=1.0,
+        title="Answered at least",
+        description="Share of the answers that must be there for the release to be registered.",
+    )
+    concurrency: int = Field(
+        64,
+        ge=1,
+        title="Calls at once",
+        description="The most calls in flight. The model's rate limit is learned during the run.",
+    )
+    timeout_s: float = Field(
+        120.0,
+        gt=0.0,
+        title="Seconds per call",
+        description="Seconds after which a call is abandoned and retried.",
+    )
+    deadline_s: float = Field(
+        300.0,
+        gt=0.0,
+        title="Seconds per question",
+        description="Seconds after which a question is abandoned for good, retries and waiting included.",
+    )
+
+
+class Afterwards(Form):
+    """What to do with the release once it is registered."""
+
+    model_config = ConfigDict(title="Afterwards")
+
+    evaluate: bool = Field(
+        False,
+        title="Evaluate",
+        description="Evaluate the release at once. Off: leave it to an automation, the nightly run or a person.",
+    )
+    baseline: str = Field(
+        "",
+        title="Baseline",
+        description="A release or report to compare it with. Empty: none.",
+        json_schema_extra=names_of("releases"),
+    )
+    policy: str = Field(
+        "",
+        title="Policy",
+        description="What must hold for it to ship in place of the baseline: the path of a YAML file, or its text.",
+    )
+    page: bool = Field(
+        True,
+        title="Page",
+        description="Write a page for the browser into the folder pages of the warehouse.",
+    )
+
+
+_DAY = r"^(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:\d{2})?)?)?$"
+
+
+class Tracing(Form):
+    """Which rules to run, and on which traces."""
+
+    model_config = ConfigDict(title="Traces")
+
+    rules: Annotated[list[str], Option("RULES")] = Field(
+        default_factory=lambda: ["rules"],
+        min_length=1,
+        title="Rules",
+        description="YAML files, or folders of them.",
+        examples=[["examples/rules"]],
+    )
+    only: Annotated[list[str], Option("--rule")] = Field(
+        default_factory=list,
+        title="Only",
+        description="Names of rules. Empty: all in these files.",
+    )
+    since: str = Field(
+        "",
+        pattern=_DAY,
+        title="Since",
+        description="Backfill: traces from this day or time on (UTC). Both empty: new traces only.",
+        examples=["2026-11-01"],
+    )
+    until: str = Field(
+        "",
+        pattern=_DAY,
+        title="Until",
+        description="Backfill: traces before this day or time (UTC).",
+        examples=["2026-12-01"],
+    )
+    dry_run: bool = Field(
+        False,
+        title="Dry run",
+        description="Show which traces would be scored, estimate the cost, and stop before any judge is asked.",
     )

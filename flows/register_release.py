@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from answerkey.flows import steps
 from answerkey.flows.parameters import Data
-from answerkey.flows.runs import started
+from answerkey.flows.prefect_or_local import completed, flow
+from answerkey.flows.runs import form_of, started
 from answerkey.tasks.load.load import dataset_name
-from answerkey.tasks.releases.register import Registration, register
+from answerkey.tasks.releases.register import Registration
 
 
+def _run_name() -> str:
+    form = form_of("data", Data)
+    return f"register {form.release} on {form.dataset}"
+
+
+@flow(
+    name="register-release",
+    description="Commit the answers of a release without scoring them, so that it waits for its evaluation.",
+    flow_run_name=_run_name,
+)
 def register_release(data: Data, home: str = ".answerkey") -> Registration:
-    """Commit the answers of a release without scoring them, under a run of its own; see `register`."""
+    """Commit the answers of a release, and announce it to the Prefect server, if there is one.
+
+    Registering the same answers again changes nothing.
+
+    Args:
+        data: The answers of one release, with its name and that of the data set.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
+    """
     source = data.source()
-    with started(home) as run:
-        parameters = {"data": data.model_dump()}
-        with run.recorded("register-release", dataset_name(source), parameters, dry_run=False):
-            return register(run.home, source, run.id, run.folder)
+    with (
+        started(home) as run,
+        run.recorded("register-release", dataset_name(source), {"data": data.model_dump()}),
+    ):
+        made = steps.register_answers(run.home, source, run.id, run.folder)
+    return completed(made, f"{made.name} is registered as {made.registration}")

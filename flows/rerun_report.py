@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from answerkey.flows import steps
 from answerkey.flows.evaluate_release import Evaluation, evaluate
-from answerkey.flows.parameters import LOCAL, RunnerAddress
+from answerkey.flows.parameters import (
+    LOCAL,
+    METRIC_OPTIONS,
+    NO_SUCH_OPTION,
+    Judging,
+    Limits,
+    Rerunning,
+    RunnerAddress,
+    Scoring,
+)
 from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.rerunning import Rerunning, again
-from answerkey.flows.runs import started
+from answerkey.flows.runs import form_of, started
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost
+from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.reports.report import read_reports, report_named
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["rerun"]
-    return f"rerun {given['report'] if isinstance(given, dict) else given.report}"
+    return f"rerun {form_of('rerun', Rerunning).report}"
 
 
 @flow(
@@ -59,3 +71,75 @@ def rerun_report(
             page=page, provenance=provenance, runner=runner,
         )  # fmt: skip
         return evaluate(run, evaluation, "rerun-report")
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The forms of the new run."""
+
+    scoring: Scoring
+    judging: Judging
+    limits: Limits
+
+
+def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
+    """The parameters of a report, with what is wanted changed in them.
+
+    Raises:
+        UserError: the parameters cannot be used any more, failed rows are to be scored by another judge, or none of
+            the metrics has a threshold.
+    """
+    old = manifest["parameters"]
+    try:
+        scored_with = dict(old["scoring"])
+        # As the option was called before.
+        if "embedding_models" in scored_with:
+            scored_with["models"] = scored_with.pop("embedding_models")
+        scoring, judging = Scoring(**scored_with), Judging(**old["judging"])
+        # The suite that was checked, wherever its file is now.
+        limits = Limits(
+            **{**old["limits"], **({"expectations": suite} if (suite := manifest.get("expectations")) else {})}
+        )
+    except (InvalidValue, KeyError) as error:
+        raise UserError(
+            f"{wanted.report}: it was made by another version of answerkey, with unknown parameters; "
+            "evaluate its answers again"
+        ) from error
+    if wanted.only_failed and (wanted.judges or wanted.threshold is not None):
+        raise UserError("only failed rows: nothing has failed yet with another judge or threshold; drop one of the two")
+    changes: dict[str, Any] = {"only_failed": wanted.only_failed}
+    if wanted.metrics or wanted.own_metrics:
+        changes["metrics"] = [*(wanted.metrics or scoring.metrics), *wanted.own_metrics]
+    if wanted.threshold is not None:
+        changes["threshold"] = wanted.threshold
+    scoring = scoring.model_copy(update=changes)
+    # What the report was made with, and the metrics of the new one do not have.
+    dropped = {name: METRIC_OPTIONS[name][1].default for name in scoring.unused if name not in changes}
+    scoring = scoring.model_copy(update=dropped)
+    if scoring.unused:
+        raise UserError(f"{scoring.unused[0]}: {NO_SUCH_OPTION}")
+    return Again(scoring, _judging(manifest, judging, wanted, asked=scoring.asks_judges), limits)
+
+
+def _judging(manifest: Mapping[str, Any], old: Judging, wanted: Rerunning, *, asked: bool) -> Judging:
+    changes = wanted.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"})
+    if wanted.key_from:
+        changes["key_from"] = wanted.key_from
+    if wanted.judges:
+        kept = () if OFFLINE in wanted.judges else old.fallbacks
+        changes["fallbacks"] = tuple(judge for judge in kept if judge not in wanted.judges)
+        return old.model_copy(update={**changes, "judges": wanted.judges, "api_base": wanted.api_base})
+    if asked and not old.judges:
+        _check_same_judges(manifest, old)
+    return old.model_copy(update=changes)
+
+
+def _check_same_judges(manifest: Mapping[str, Any], old: Judging) -> None:
+    """A report whose judges were named outside of it is not made again with others by accident."""
+    then = (manifest.get("judge") or {}).get("judges")
+    now = list(old.options().labels)
+    if then and then != now:
+        raise UserError(
+            f"the report asked {', '.join(then)}, which were not named in it; now it would ask "
+            f"{', '.join(now)}; name the ones you want"
+        )

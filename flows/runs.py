@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from filelock import FileLock
 
-from answerkey.flows.forms import with_names
+from answerkey.flows.forms import Form, with_names
 from answerkey.flows.prefect_or_local import cancel_submitted
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
@@ -30,6 +30,8 @@ from answerkey.tasks.warehouse.warehouse import made
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
+
+F = TypeVar("F", bound=Form)
 
 log = logging.getLogger("answerkey")
 """What runs say about themselves: in the terminal, and on the run's page in the Prefect UI."""
@@ -58,6 +60,14 @@ def run_id() -> str:
         if flow_run.id:
             return str(flow_run.id)
     return str(uuid.uuid4())
+
+
+def form_of(parameter: str, kind: type[F]) -> F:
+    """A form among the parameters of this flow run, which a server may have as a mapping."""
+    from prefect.runtime import flow_run
+
+    given = flow_run.parameters[parameter]
+    return given if isinstance(given, kind) else kind(**given)
 
 
 def started_before() -> bool:
@@ -107,7 +117,9 @@ class Run:
         return Access(ledger=self.home.ledger, run=self.id)
 
     @contextmanager
-    def recorded(self, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool) -> Iterator[None]:
+    def recorded(
+        self, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool = False
+    ) -> Iterator[None]:
         """Around the work of the run: the row in `runs` that says when it started and how it ended."""
         made(self.home.local)
         # By its lock `forget`, and housekeeping without a server, know that it works: before its row says so.

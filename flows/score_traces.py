@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from answerkey.flows import steps
 from answerkey.flows.fan_out import Runner, fan_out, runner_at
-from answerkey.flows.parameters import LOCAL, RunnerAddress
+from answerkey.flows.parameters import LOCAL, Judging, RunnerAddress, Scoring, Tracing, preflight
 from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.runs import Run, log, started
-from answerkey.flows.tracing import Job, Tracing, jobs
+from answerkey.flows.runs import Run, form_of, log, started
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.cost import total_usd
+from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import Advance, tell
+from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.publish.artifacts import show_table
-from answerkey.tasks.publish.text import dollars, price
+from answerkey.tasks.publish.text import price
 from answerkey.tasks.score.plan import MAX_SHARDS
-from answerkey.tasks.traces.score import Prepared, Preview, alone
+from answerkey.tasks.traces.rules import Rule, load_rules
+from answerkey.tasks.traces.score import Prepared, Preview, alone, foreseen, newest_version
 from answerkey.tasks.traces.select import Window
+from answerkey.tasks.traces.source import check_source
 from answerkey.tasks.traces.summary import BUCKETS, Funnel
+from answerkey.tasks.warehouse.home import Home
 
 _TRACING = Tracing()
 
 
 def _run_name() -> str:
-    from prefect.runtime import flow_run
-
-    given = flow_run.parameters["traces"]
-    form = given if isinstance(given, Tracing) else Tracing(**given)
+    form = form_of("traces", Tracing)
     return f"score traces: {', '.join(form.only or (Path(place).stem for place in form.rules))}"
 
 
@@ -49,7 +57,7 @@ def score_traces(
         runner: Where traces are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     with started(home) as run:
-        window, todo = traces.window(), jobs(traces, run.home, run.id)
+        window, todo = window_of(traces), jobs(traces, run.home, run.id)
         names = [job.rule.name for job in todo]
         with run.recorded("score-traces", ", ".join(names), traces.model_dump(), dry_run=traces.dry_run):
             if traces.dry_run:
@@ -110,13 +118,109 @@ def _preview(todo: Sequence[Job], run: Run, window: Window) -> list[Preview]:
     prepared, problems = _prepared(todo, run, window)
     previews = [steps.preview_traces(one) for one in prepared]
     estimates = [one.estimate for one in previews if one.estimate]
-    rows = [
-        {**asdict(one), "estimate": dollars(one.estimate.cost_usd) if one.estimate else "–", "traces": len(one.traces)}
-        for one in previews
-    ]
-    show_table(rows, "dry-run-score-traces", "Which traces the rules would score")
+    show_table(foreseen(previews), "dry-run-score-traces", "Which traces the rules would score")
     calls = sum(one.calls for one in estimates)
     log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; no judge was asked, and nothing was scored")
     if problems:
         raise UserError("\n".join(problems))
     return previews
+
+
+def window_of(form: Tracing) -> Window:
+    """The traces of a backfill, or no window.
+
+    Raises:
+        UserError: a day does not exist, or nothing lies between the two.
+    """
+    since, until = _moment("since", form.since), _moment("until", form.until)
+    if since and until and since >= until:
+        raise UserError(f"--since {form.since} --until {form.until}: no time lies between them; until is exclusive")
+    return Window(since, until)
+
+
+def _moment(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UserError(f"--{name} {text}: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A rule with everything needed to run it; `key_from` says where the key of its judges is."""
+
+    rule: Rule
+    metric: Metric
+    key_from: str
+
+
+def jobs(form: Tracing, home: Home, run_id: str) -> tuple[Job, ...]:
+    """The rules of a form. Everything that can be checked before the traces are read is checked here.
+
+    Raises:
+        UserError: a rule, a source, a data set or a judge cannot be used; each line has file, line and key.
+    """
+    return tuple(_job(rule, home, run_id) for rule in load_rules(form.rules, form.only))
+
+
+def _job(rule: Rule, home: Home, run_id: str) -> Job:
+    with _located_at(rule, "source"):
+        check_source(rule.source)
+    if rule.dataset:
+        _check_dataset(rule, home)
+    scoring = _form(rule, "options", Scoring, rule.options, metrics=[rule.metric])
+    judge, key_from = OFFLINE_JUDGE, ""
+    if scoring.asks_judges:
+        judging = _form(rule, "judge", Judging, rule.judge)
+        with _located_at(rule, "judge"):
+            judge, key_from = judging.options(), judging.key_from
+            if rule.enabled:
+                preflight(judge, key_from)
+    # Each rule has a budget of its own.
+    access = Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
+    with _located_at(rule, "options"):
+        [metric] = scoring.create(home.embeddings, judge, access)
+        # A signature names the model, so a model that is not there is found before anything starts.
+        _ = metric.signature
+    return Job(rule, metric, key_from)
+
+
+@contextmanager
+def _located_at(rule: Rule, key: str) -> Iterator[None]:
+    """Say where in its file the rule has what cannot be used."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{rule.located.where(key)}: {key}: {error}") from error
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_NOT_IN_RULES = ("metrics", "own_metrics", "only_failed", "dry_run")
+
+
+def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **more: Any) -> _Model:
+    known = [name for name in form.model_fields if name not in _NOT_IN_RULES]
+    for name in given:
+        if name not in known:
+            place = f"{key}.{name}"
+            raise UserError(
+                f"{rule.located.where(place)}: {place}: there is no such key; choose from {', '.join(known)}"
+            )
+    try:
+        return form(**given, **more)
+    except InvalidValue as error:
+        place = f"{key}.{error.field}" if error.field else key
+        raise UserError(f"{rule.located.where(place)}: {place}: {error.problem}") from None
+
+
+def _check_dataset(rule: Rule, home: Home) -> None:
+    if not home.warehouse.exists():
+        raise UserError(
+            f"{rule.located.where('dataset')}: dataset: there is no warehouse in {home}; "
+            "`answerkey evaluate` makes one, --home names another folder"
+        )
+    with home.warehouse.reading() as warehouse:
+        newest_version(warehouse, rule)

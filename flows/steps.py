@@ -15,6 +15,7 @@ from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.publish import artifacts, events
 from answerkey.tasks.releases import export as exporting
 from answerkey.tasks.releases import generate as generating
+from answerkey.tasks.releases import register as registering
 from answerkey.tasks.reports import aggregate as aggregating
 from answerkey.tasks.reports import commit as committing
 from answerkey.tasks.reports import commit_shard as commit_shards
@@ -32,8 +33,8 @@ T = TypeVar("T")
 _RETRIED: Mapping[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 10]}
 
 load = task(loading.load, name="load")
-cut = task(source_shards.cut, name="cut a source")
-split_references = task(source_shards.split_references, name="cut references")
+split_answers = task(source_shards.cut, name="split answers")
+split_references = task(source_shards.split_references, name="split references")
 
 
 def _stage(shard: measures.MeasuredShard | source_shards.SourceShard, *, spawn: bool) -> str:
@@ -48,9 +49,9 @@ def _done(spawn: bool, do: Callable[[T], str], shard: T) -> str:
 
 
 stage = task(_stage, name="load a shard", task_run_name="load {shard.part}", **_RETRIED)
-gather = task(source_shards.gather, name="gather")
-merge_measures = task(measures.merge_measures, name="gather measures")
-export = task(exporting.stored_answers, name="take from the warehouse")
+merge_shards = task(source_shards.gather, name="merge shards")
+merge_measures = task(measures.merge_measures, name="merge measures")
+export = task(exporting.stored_answers, name="export")
 validate = task(validating.validate, name="validate")
 build_data_docs = task(data_docs.build_data_docs, name="data docs")
 record_validation = task(committing.record_validation, name="record validation")
@@ -62,8 +63,8 @@ score = task(
     task_run_name="score {shard.metric.name}, {shard.n_rows} rows",
     **_RETRIED,
 )
-fail_shard = task(shards.fail_shard, name="write down a failed shard")
-split_commit = task(committing.split_commit, name="cut a commit")
+fail_shard = task(shards.fail_shard, name="record a failed shard")
+split_commit = task(committing.split_commit, name="split commit")
 
 
 def _write(shard: commit_shards.CommitShard | score_rows.ScoresShard, *, spawn: bool) -> str:
@@ -74,7 +75,7 @@ def _write(shard: commit_shards.CommitShard | score_rows.ScoresShard, *, spawn: 
 
 write = task(_write, name="write rows", task_run_name="write {shard.part}", **_RETRIED)
 commit = task(committing.commit, name="commit")
-split_scores = task(score_rows.split_scores, name="cut scores")
+split_scores = task(score_rows.split_scores, name="split scores")
 
 aggregate = task(aggregating.aggregate, name="aggregate")
 publish_scores = task(artifacts.publish_scores, name="publish")
@@ -90,6 +91,7 @@ announce = task(events.announce, name="announce")
 estimate_answers = task(generating.estimate_answers, name="estimate costs")
 generate = task(generating.generate, name="generate", task_run_name="generate {release}", **_RETRIED)
 register = task(generating.register_generated, name="register")
+register_answers = task(registering.register, name="register")
 
 calibrate = task(calibrating.calibrate, name="calibrate", task_run_name="calibrate {name}")
 store_calibration = task(calibrating.store_calibration, name="keep calibration")

@@ -553,7 +553,7 @@ def _parameters(function: Function) -> tuple[int, list[tuple[str, Any, Dataclass
 
 
 def _recreated(module: str, name: str, options: dict[str, object]) -> Metric:
-    found: Any = attrgetter(name)(importlib.import_module(module))
-    cls = found if isinstance(found, type) else metric(found)
+    target: Any = attrgetter(name)(importlib.import_module(module))
+    cls = target if isinstance(target, type) else metric(target)
     restored: Metric = cls(**options)
     return restored

@@ -188,19 +188,19 @@ def _value(node: ast.expr) -> object:
 def _imported(path: str) -> Any:
     module, _, attribute = path.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if os.getcwd() in sys.path or not (error.name and f"{module}.".startswith(f"{error.name}.")):
             raise
         # An installed command does not see the folder that it is started in.
         sys.path.append(os.getcwd())
         importlib.invalidate_caches()
-        found = importlib.import_module(module)
+        target = importlib.import_module(module)
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise UserError(f"metric {path!r}: {module} has no {part}{did_you_mean(part, dir(found))}")
-        found = getattr(found, part)
-    return found
+        if not hasattr(target, part):
+            raise UserError(f"metric {path!r}: {module} has no {part}{did_you_mean(part, dir(target))}")
+        target = getattr(target, part)
+    return target
 
 
 def as_metric(source: object, label: str) -> type[Metric] | Metric:

@@ -14,8 +14,6 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,7 +33,7 @@ LONG_FILES = ("flows", "llm")
 PARAMETERS_WITH_SERVERS = {"lake", "postgres"}
 
 
-def _needs_a_cluster(item: pytest.Item) -> bool:
+def _needs_a_cluster(item):
     fixtures, call = getattr(item, "fixturenames", ()), getattr(item, "callspec", None)
     parameters = call.params.values() if call else ()
     return not SERVERS_OF_CLUSTERS.isdisjoint(fixtures) or any(
@@ -44,7 +42,7 @@ def _needs_a_cluster(item: pytest.Item) -> bool:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """What needs the servers of a cluster is slow: each process of pytest would start its own for a few tests.
 
     The long files first, mixed: some wait most of the time, and some keep a core busy. A long one at the end would
@@ -56,18 +54,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_position)
 
 
-def _position(item: pytest.Item) -> tuple[int, int]:
+def _position(item):
     folder = next((number for number, name in enumerate(LONG_FILES) if name in item.path.parts), len(LONG_FILES))
     return folder, zlib.crc32(item.nodeid.partition("::")[0].encode())
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """What was imported and collected stays to the end: no collection of garbage is to walk all of it again."""
     gc.collect()
     gc.freeze()
 
 
-def refuse_network(log_path: str) -> None:
+def refuse_network(log_path):
     """Refuse this process every host but loopback, and append one line to `log_path` for each attempt.
 
     An audit hook sees calls that a replaced `socket.socket.connect` would miss: names imported before, and
@@ -94,7 +92,7 @@ def refuse_network(log_path: str) -> None:
         "socket.sendmsg": 1,
     }
 
-    def is_local(host: object) -> bool:
+    def is_local(host):
         if isinstance(host, bytes):
             host = host.decode("ascii", "replace")
         if host in (None, "", "localhost"):
@@ -106,7 +104,7 @@ def refuse_network(log_path: str) -> None:
         mapped = getattr(address, "ipv4_mapped", None) or address
         return bool(mapped.is_loopback or mapped.is_unspecified)
 
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
+    def hook(event, arguments):
         if event not in events:
             return
         target = arguments[events[event]]
@@ -123,7 +121,7 @@ def refuse_network(log_path: str) -> None:
     sys.addaudithook(hook)
 
 
-def _started_processes_refuse_too(folder: Path, log: Path) -> None:
+def _started_processes_refuse_too(folder, log):
     """Put a `sitecustomize` with the same refusal before every Python that the tests start."""
     source = f"{inspect.getsource(refuse_network)}\n\nrefuse_network({str(log)!r})\n"
     folder.mkdir()
@@ -132,7 +130,7 @@ def _started_processes_refuse_too(folder: Path, log: Path) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([inherited] if inherited else [])])
 
 
-def _own_homes(folder: Path) -> None:
+def _own_homes(folder):
     """Forget the caller's settings: tests write into `folder` and ask no server that is already running."""
     for name in [name for name in os.environ if name.startswith(("ANSWERKEY_", "PREFECT_"))]:
         del os.environ[name]
@@ -140,7 +138,7 @@ def _own_homes(folder: Path) -> None:
     os.environ["PREFECT_HOME"] = str(folder / "prefect")
 
 
-def _keep_bytecode() -> None:
+def _keep_bytecode():
     """As Python does where nobody forbids it: else each process that the tests start compiles what it imports."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
@@ -191,26 +189,26 @@ _attempts = _Attempts(ATTEMPTS)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_network_at_the_end() -> Iterator[None]:
+def _no_network_at_the_end():
     """Set up before every other session fixture, so it looks after all of them were torn down."""
     yield
     _attempts.check()
 
 
 @pytest.fixture(autouse=True)
-def _no_network() -> Iterator[None]:
+def _no_network():
     yield
     _attempts.check()
 
 
 @pytest.fixture
-def network_attempts() -> Callable[[], list[str]]:
+def network_attempts():
     """Take the attempts on record, for a test that makes some on purpose."""
     return _attempts.take
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
+def shared():
     """The folder of shared data and golden cases beside the repository."""
     folder = ROOT.parent / "shared"
     if not folder.is_dir():
@@ -219,7 +217,7 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def warm_command() -> Iterator[WarmCommand]:
+def warm_command():
     """Runs the command line without the seconds of its imports."""
     warm = WarmCommand()
     yield warm
@@ -227,19 +225,7 @@ def warm_command() -> Iterator[WarmCommand]:
 
 
 @pytest.fixture(scope="session")
-def help_of(warm_command: WarmCommand) -> Callable[[str], str]:
-    """What a command says it takes."""
-
-    def said(command: str) -> str:
-        done = warm_command.run("answerkey.flows.cli", [*command.split(), "--help"], ROOT, dict(os.environ), 240)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
-
-    return cache(said)
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Postgres]:
+def postgres_server():
     """PostgreSQL, started by the first test that asks for it."""
     try:
         postgres_binaries()
@@ -251,7 +237,7 @@ def postgres_server() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def postgres(postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def postgres(postgres_server, monkeypatch):
     """A new database, as text for libpq without the password, which is in the file that PGPASSFILE names."""
     monkeypatch.setenv("PGPASSFILE", str(postgres_server.pgpass))
     with postgres_server.database() as conninfo:
@@ -259,7 +245,7 @@ def postgres(postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.fixture(scope="session")
-def s3_server() -> Iterator[SeaweedFS]:
+def s3_server():
     """An S3 server, started by the first test that asks for it."""
     server = SeaweedFS()
     yield server
@@ -267,7 +253,7 @@ def s3_server() -> Iterator[SeaweedFS]:
 
 
 @pytest.fixture
-def s3(s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def s3(s3_server, monkeypatch):
     """The address of a new bucket, `s3://BUCKET`; its server and keys are in the variables AWS_*."""
     for name, value in s3_server.environment_of_clients.items():
         monkeypatch.setenv(name, value)
@@ -276,20 +262,20 @@ def s3(s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def lake(postgres_server: Postgres, s3_server: SeaweedFS) -> Iterator[str]:
+def lake(postgres_server, s3_server):
     """A new home in a bucket, as the text for --home; its catalog and its keys are in the environment."""
     with new_lake(postgres_server, s3_server) as address:
         yield address
 
 
 @pytest.fixture(params=["folder", "lake"])
-def any_home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+def any_home(request, tmp_path):
     """A home of each kind, with nothing in it."""
     return Home.parse(request.getfixturevalue("lake")) if request.param == "lake" else Home(tmp_path / "home")
 
 
 @pytest.fixture(scope="module", params=["folder", "lake"])
-def module_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def module_home(request, tmp_path_factory):
     """As `any_home`, for all tests of a file."""
     if request.param == "folder":
         yield Home(tmp_path_factory.mktemp("home"))
@@ -300,7 +286,7 @@ def module_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(scope="module")
-def shared_dask_cluster() -> Iterator[DaskCluster]:
+def shared_dask_cluster():
     """A Dask scheduler and two workers, for the tests of a file: to wait costs them a tenth of a core."""
     cluster = DaskCluster()
     yield cluster
@@ -308,7 +294,7 @@ def shared_dask_cluster() -> Iterator[DaskCluster]:
 
 
 @pytest.fixture
-def dask_cluster(shared_dask_cluster: DaskCluster) -> DaskCluster:
+def dask_cluster(shared_dask_cluster):
     """The cluster of the file, with both of its workers: a test before this one may have killed some."""
     shared_dask_cluster.wait()
     return shared_dask_cluster

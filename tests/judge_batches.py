@@ -10,20 +10,13 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any
 
-from tests.judge_brains import Body, Brain, Reply
+from tests.judge_brains import Reply
 from tests.judge_http import completion
-
-Step = Literal["upload", "create", "created"]
-"""Moments at which the server can hold still: a file came; a batch is asked for; it is there, and nobody was told."""
-LineFault = Callable[[int, Body], "str | None"]
-"""What becomes of a line of a batch, by its number and body: expired, error_500, quota, or None for a reply."""
 
 
 @dataclass
@@ -44,10 +37,11 @@ class BatchServer:
     Args:
         brain: what it says to each line, and to each call of its own.
         finishes: whether a batch ends by itself when it is looked at for the second time.
-        line_fault: what goes wrong with lines.
+        line_fault: what becomes of a line, by its number and body: expired, error_500, quota, or None for a reply.
         fails: kinds of requests (upload, create, look, find, results) of which the next get a 500, and how many;
             `created`: of those that have made a batch.
-        hold: steps at which a request waits until `release`.
+        hold: steps at which a request waits until `release`: upload (a file came), create (a batch is asked for),
+            created (it is there, and nobody was told).
         without: whether it has no batch endpoints; `unlisted`: whether it has no list of batches.
         show_results: what is shown of a file of results, by what should be.
         show_row: what is shown of a result, by its number and as it should be.
@@ -55,37 +49,34 @@ class BatchServer:
     """
 
     def __init__(
-        self, brain: Brain, *, finishes: bool = True, line_fault: LineFault = lambda _number, _body: None,
-        fails: dict[str, int] | None = None, hold: frozenset[Step] = frozenset(), without: bool = False,
-        unlisted: bool = False,
-        show_results: Callable[[bytes], bytes] = lambda shown: shown,
-        show_row: Callable[[int, dict[str, Any]], Any] = lambda _number, row: row,
-        show_state: Callable[[dict[str, Any]], dict[str, Any]] = lambda shown: shown,
-    ) -> None:  # fmt: skip
+        self, brain, *, finishes=True, line_fault=lambda _number, _body: None, fails=None, hold=frozenset(),
+        without=False, unlisted=False, show_results=lambda shown: shown, show_row=lambda _number, row: row,
+        show_state=lambda shown: shown,
+    ):  # fmt: skip
         self.show_row, self.show_state, self.show_results, self.unlisted = show_row, show_state, show_results, unlisted
         self.brain, self.finishes, self.line_fault = brain, finishes, line_fault
         self.fails, self.hold, self.without = Counter(fails or {}), hold, without
-        self.files: dict[str, bytes] = {}
-        self.batches: dict[str, Batch] = {}
-        self.direct: list[Body] = []
-        self.seen: Counter[str] = Counter()
+        self.files = {}
+        self.batches = {}
+        self.direct = []
+        self.seen = Counter()
         self._lock = threading.Lock()
         self._released = threading.Event()
         self._changed = threading.Condition()
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, *_):
                 """Quiet."""
 
-            def do_GET(self) -> None:
+            def do_GET(self):
                 server._answer(self, "GET", b"")
 
-            def do_POST(self) -> None:
+            def do_POST(self):
                 server._answer(self, "POST", self.rfile.read(int(self.headers["content-length"])))
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -95,43 +86,41 @@ class BatchServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind, error, trace):
         self.release()
         self._http.shutdown()
         self._thread.join(timeout=100)
         self._http.server_close()
 
     @property
-    def url(self) -> str:
+    def url(self):
         """The base address for a client."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
-    def worked_on(self) -> int:
+    def worked_on(self):
         """Lines that were answered: what is paid."""
         return sum(self._is_paid(row) for batch in self.batches.values() for row in batch.results)
 
-    def wait_for(self, what: str, times: int = 1) -> None:
+    def wait_for(self, what, times=1):
         """Until there were so many requests of a kind (direct, upload, create, look, find, results), or of one that has
         reached a step (`upload reached`).
         """
         with self._changed:
             assert self._changed.wait_for(lambda: self.seen[what] >= times, timeout=200), self.seen
 
-    def release(self) -> None:
+    def release(self):
         """Hold nothing any more."""
         self.hold = frozenset()
         self._released.set()
 
-    def finish(self, status: str = "completed") -> None:
+    def finish(self, status="completed"):
         """Work on every batch that is there."""
         with self._lock:
             for batch in self.batches.values():
                 self._work_on(batch, status)
 
-    def _work_on(self, batch: Batch, status: str = "completed") -> None:
+    def _work_on(self, batch, status="completed"):
         if batch.status != "in_progress":
             return
         for number, line in enumerate(batch.lines):
@@ -140,20 +129,20 @@ class BatchServer:
         batch.status = status
 
     @staticmethod
-    def _is_paid(row: dict[str, Any]) -> bool:
+    def _is_paid(row):
         return bool(row["response"] and row["response"]["status_code"] == 200)
 
-    def _note(self, what: str) -> None:
+    def _note(self, what):
         with self._changed:
             self.seen[what] += 1
             self._changed.notify_all()
 
-    def _hold(self, step: Step) -> None:
+    def _hold(self, step):
         self._note(f"{step} reached")
         if step in self.hold:
             self._released.wait(timeout=200)
 
-    def _answer(self, request: BaseHTTPRequestHandler, method: str, body: bytes) -> None:
+    def _answer(self, request, method, body):
         status, answer = self._decide(method, request.path, dict(request.headers.items()), body)
         payload = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         try:
@@ -165,7 +154,7 @@ class BatchServer:
         except OSError:
             request.close_connection = True
 
-    def _decide(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any]:
+    def _decide(self, method, path, headers, body):
         path, _, query = path.partition("?")
         parts = path.strip("/").split("/")[1:]
         kind = _kind(method, parts)
@@ -184,24 +173,24 @@ class BatchServer:
         finally:
             self._note(kind)
 
-    def _direct(self, _parts: list[str], _query: str, _headers: dict[str, str], body: bytes) -> Any:
+    def _direct(self, _parts, _query, _headers, body):
         asked = json.loads(body)
         with self._lock:
             self.direct.append(asked)
         return _message(len(self.direct), asked, self.brain)
 
-    def _upload(self, _parts: list[str], _query: str, headers: dict[str, str], body: bytes) -> Any:
+    def _upload(self, _parts, _query, headers, body):
         kind = {name.lower(): value for name, value in headers.items()}["content-type"]
         form = BytesParser().parsebytes(f"content-type: {kind}\r\n\r\n".encode() + body)
-        fields = {part.get_param("name", header="content-disposition"): part for part in form.get_payload()}  # type: ignore[union-attr]
-        assert fields["purpose"].get_payload(decode=True).strip() == b"batch"  # type: ignore[union-attr]
+        fields = {part.get_param("name", header="content-disposition"): part for part in form.get_payload()}
+        assert fields["purpose"].get_payload(decode=True).strip() == b"batch"
         with self._lock:
             name = f"file-{len(self.files)}"
-            self.files[name] = fields["file"].get_payload(decode=True)  # type: ignore[union-attr, assignment]
+            self.files[name] = fields["file"].get_payload(decode=True)
         self._hold("upload")
         return {"id": name, "object": "file", "purpose": "batch"}
 
-    def _create(self, _parts: list[str], _query: str, _headers: dict[str, str], body: bytes) -> Any:
+    def _create(self, _parts, _query, _headers, body):
         self._hold("create")
         asked = json.loads(body)
         assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
@@ -217,12 +206,12 @@ class BatchServer:
             raise ConnectionError("made, and nobody is told")
         return self._shown(batch)
 
-    def _find(self, _parts: list[str], query: str, _headers: dict[str, str], _body: bytes) -> Any:
+    def _find(self, _parts, query, _headers, _body):
         assert query.startswith("limit=100")
         newest_first = [self._shown(batch) for batch in reversed(self.batches.values())]
         return {"object": "list", "data": newest_first, "has_more": False}
 
-    def _look(self, parts: list[str], _query: str, _headers: dict[str, str], _body: bytes) -> Any:
+    def _look(self, parts, _query, _headers, _body):
         batch = self.batches[parts[-1]]
         shown = self.show_state(self._shown(batch))
         if self.finishes:
@@ -230,7 +219,7 @@ class BatchServer:
                 self._work_on(batch)
         return shown
 
-    def _results(self, parts: list[str], _query: str, _headers: dict[str, str], _body: bytes) -> bytes:
+    def _results(self, parts, _query, _headers, _body):
         batch = self.batches[parts[-2].removeprefix("out-").removeprefix("err-")]
         failed = parts[1].startswith("err-")
         rows = [(number, row) for number, row in enumerate(batch.results) if (not self._is_paid(row)) == failed]
@@ -238,7 +227,7 @@ class BatchServer:
         lines = (json.dumps(self.show_row(number, row)).encode() + b"\n" for number, row in reversed(rows))
         return self.show_results(b"".join(lines))
 
-    def _shown(self, batch: Batch) -> dict[str, Any]:
+    def _shown(self, batch):
         paid = sum(map(self._is_paid, batch.results))
         failed = len(batch.results) - paid
         return {
@@ -250,22 +239,22 @@ class BatchServer:
         }  # fmt: skip
 
 
-def _kind(method: str, parts: list[str]) -> str:
+def _kind(method, parts):
     if method == "POST":
         return {"files": "upload", "batches": "create"}.get(parts[-1], "direct")
     return {"batches": "find", "content": "results"}.get(parts[-1], "look")
 
 
-def _error(kind: str, message: str) -> dict[str, Any]:
+def _error(kind, message):
     return {"type": "error", "error": {"type": kind, "message": message, "code": None, "param": None}}
 
 
-def _message(number: int, body: Body, brain: Brain) -> dict[str, Any]:
+def _message(number, body, brain):
     said = brain(body)
     return completion(number, body, said if isinstance(said, Reply) else Reply(said))
 
 
-def _result(name: str, number: int, body: Body, fault: str | None, brain: Brain) -> dict[str, Any]:
+def _result(name, number, body, fault, brain):
     error = {"code": "batch_expired", "message": "Not in time."} if fault == "expired" else None
     response = None if error else {"status_code": 200, "body": _message(number, body, brain)}
     if fault == "error_500":

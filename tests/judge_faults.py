@@ -1,18 +1,15 @@
 """What the judge server can do wrong, by name, and when it does."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from tests.judge_brains import Body
 
 Faults = Callable[[int, Body], "str | None"]
 """The kind of fault for a request's number, from 0, and its body; None for a good reply."""
 
-ERRORS: dict[str, tuple[int, str, str, str | None]] = {
+ERRORS = {
     # status, message, type, code
     "rate_limit": (429, "Too many requests: slow down.", "requests", "rate_limit_exceeded"),
     "rate_limit_after": (429, "Too many requests: slow down.", "requests", "rate_limit_exceeded"),
@@ -33,7 +30,7 @@ ERRORS: dict[str, tuple[int, str, str, str | None]] = {
 }
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text):
     """The JSON object in a brain's reply; any other reply is wrapped in one."""
     try:
         value = json.loads(text)
@@ -42,7 +39,7 @@ def _object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"text": text}
 
 
-def _other(value: Any) -> Any:
+def _other(value):
     """A value of the same type that says something else."""
     match value:
         case bool():
@@ -58,7 +55,7 @@ def _other(value: Any) -> Any:
     return "something"
 
 
-def _contradiction(text: str) -> str:
+def _contradiction(text):
     said = _object(text)
     if isinstance(said.get("verdict"), str):
         said["verdict"] = "mismatch" if said["verdict"] == "match" else "match"
@@ -69,7 +66,7 @@ def _contradiction(text: str) -> str:
     return json.dumps(said, ensure_ascii=False)
 
 
-def _mistyped(value: Any) -> Any:
+def _mistyped(value):
     """A value of a type that no reader can take for the one it stands for."""
     match value:
         case bool():
@@ -84,7 +81,7 @@ def _mistyped(value: Any) -> Any:
 
 
 # What becomes of the brain's text, and the finish_reason that goes with it.
-TWISTS: dict[str, Callable[[str], tuple[str | None, str]]] = {
+TWISTS = {
     "empty": lambda text: ("", "stop"),
     "null": lambda text: (None, "stop"),
     "prose": lambda text: (f"Let me compare the two with care.\n\n{text}\n\nI hope that helps!", "stop"),
@@ -105,12 +102,12 @@ PASSING = (
 )
 
 
-def scheduled(rate: float, seed: int, kinds: Sequence[str] = PASSING) -> Faults:
+def scheduled(rate, seed, kinds=PASSING):
     """Faults for a share `rate` (0 to 1) of the requests, the same for each run: seed and number decide."""
     if unknown := set(kinds) - KINDS:
         raise ValueError(f"no such kinds of fault: {sorted(unknown)}")
 
-    def fault(number: int, _body: Body) -> str | None:
+    def fault(number, _body):
         digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
         hit = int.from_bytes(digest[:8], "big") < rate * 2**64
         return kinds[int.from_bytes(digest[8:16], "big") % len(kinds)] if hit else None

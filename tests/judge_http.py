@@ -5,16 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
 
-from tests.judge_brains import Body, Reply, message_text
-
-if TYPE_CHECKING:
-    from tests.judge_server import JudgeServer
+from tests.judge_brains import Body, message_text
 
 
 @dataclass(slots=True)
@@ -33,17 +28,17 @@ class Received:
     answered: bool = False
 
 
-def http(status: int, payload: bytes, headers: str = "", kind: str = "application/json") -> bytes:
+def http(status, payload, headers="", kind="application/json"):
     head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: {kind}\r\ncontent-length: {len(payload)}"
     return f"{head}\r\n{headers}\r\n".encode("latin-1") + payload
 
 
-def error_body(status: int, message: str, kind: str, code: str | None, headers: str = "") -> bytes:
+def error_body(status, message, kind, code, headers=""):
     error = {"message": message, "type": kind, "param": None, "code": code}
     return http(status, json.dumps({"error": error}).encode(), headers)
 
 
-def completion(number: int, body: Body, reply: Reply) -> dict[str, Any]:
+def completion(number, body, reply):
     asked, said = reply.prompt_tokens, reply.completion_tokens
     asked = sum(len(message_text(m)) for m in body["messages"]) // 4 if asked is None else asked
     said = len(reply.text or "") // 4 if said is None else said
@@ -62,7 +57,7 @@ def completion(number: int, body: Body, reply: Reply) -> dict[str, Any]:
     }
 
 
-def refused_format(asked: str, refused: Collection[str], status: int) -> bytes:
+def refused_format(asked, refused, status):
     """The reply of a server that validates requests with pydantic: 422 as in FastAPI, otherwise as text."""
     known = " or ".join(f"'{name}'" for name in ("text", "json_object") if name not in refused)
     detail = {
@@ -89,28 +84,28 @@ class Answer:
 class Connection(asyncio.Protocol):
     """One client's connection: one request after the other, as HTTP/1.1 has it."""
 
-    def __init__(self, server: JudgeServer, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server, loop):
         self.server, self.loop = server, loop
         self.buffer = bytearray()
-        self.request: Received | None = None
-        self.timer: asyncio.TimerHandle | None = None
+        self.request = None
+        self.timer = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
+    def connection_made(self, transport):
+        self.transport = transport
         self.server.connections.add(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc):
         self.server.connections.discard(self)
         if self.timer:
             self.timer.cancel()
         self._done(answered=False)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data):
         self.buffer += data
         while self.request is None and self._take():
             pass
 
-    def _take(self) -> bool:
+    def _take(self):
         """Start on the next request if all of it is here."""
         end = self.buffer.find(b"\r\n\r\n")
         if end < 0:
@@ -140,11 +135,11 @@ class Connection(asyncio.Protocol):
             self.transport.write(error_body(404, f"Nothing answers {method} {path}.", "invalid_request_error", None))
         return True
 
-    def _answer(self, request: Received, answer: Answer) -> None:
+    def _answer(self, request, answer):
         if self.request is request:  # its client may be gone
             self.timer = self.loop.call_later(answer.after, self._send, answer)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer):
         if not answer.payload:
             self.transport.close()
         elif answer.spread:
@@ -152,7 +147,7 @@ class Connection(asyncio.Protocol):
         else:
             self._finish(answer.payload)
 
-    def _trickle(self, answer: Answer) -> None:
+    def _trickle(self, answer):
         """Send the head, then the rest in 100 pieces: none is late for a client that limits the wait for the next."""
         head, gap, rest = answer.payload.partition(b"\r\n\r\n")
         self.transport.write(head + gap)
@@ -160,7 +155,7 @@ class Connection(asyncio.Protocol):
         pieces = [rest[start : start + size] for start in range(0, len(rest), size)]
         self._next_piece(pieces[::-1], answer.spread / len(pieces))
 
-    def _next_piece(self, pieces: list[bytes], pause: float) -> None:
+    def _next_piece(self, pieces, pause):
         piece = pieces.pop()
         if pieces:
             self.transport.write(piece)
@@ -168,13 +163,13 @@ class Connection(asyncio.Protocol):
         else:
             self._finish(piece)
 
-    def _finish(self, payload: bytes) -> None:
+    def _finish(self, payload):
         # Noted first: whoever has the answer may look at the notes at once.
         self._done(answered=True)
         self.transport.write(payload)
         self.data_received(b"")  # the next request may be here already
 
-    def _done(self, *, answered: bool) -> None:
+    def _done(self, *, answered):
         if self.request:
             self.server.left(self.request, answered=answered)
             self.request = None

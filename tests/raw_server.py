@@ -1,18 +1,13 @@
 """A server on loopback that answers every request with the bytes that a test gives, however wrong they are."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
 
 from tests.judge_http import http
 
 
-def said(message: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+def said(message=None, **changes):
     """The body of an answer; `changes` are for its top level, `finish_reason` for its choice."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "yes"} | (message or {})}
     choice["finish_reason"] = changes.pop("finish_reason", "stop")
@@ -21,7 +16,7 @@ def said(message: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any
     return {**base, "choices": [choice], "usage": usage} | changes
 
 
-def ok(body: Any, headers: str = "") -> bytes:
+def ok(body, headers=""):
     """The bytes of a 200 with this JSON."""
     return http(200, json.dumps(body).encode(), headers)
 
@@ -39,27 +34,25 @@ class RawServer:
         requests: what came, head and body, as bytes.
     """
 
-    def __init__(self, *answers: bytes | Callable[[bytes], bytes]) -> None:
+    def __init__(self, *answers):
         self.answers, self.requests = list(answers), list[bytes]()
 
     @property
-    def url(self) -> str:
+    def url(self):
         """The base address for a client."""
         return f"http://127.0.0.1:{self.port}/v1"
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, name="raw-server", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind, error, trace):
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
-    def _serve(self) -> None:
+    def _serve(self):
         while True:
             try:
                 connection, _ = self._listener.accept()
@@ -68,7 +61,7 @@ class RawServer:
             with connection:
                 self._answer(connection)
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _answer(self, connection):
         connection.settimeout(30)
         came = b""
         try:
@@ -87,6 +80,6 @@ class RawServer:
             return
 
 
-def _size(came: bytes) -> int:
+def _size(came):
     head = came.partition(b"\r\n\r\n")[0].lower()
     return int(head.partition(b"content-length:")[2].partition(b"\r\n")[0] or b"0")

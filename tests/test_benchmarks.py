@@ -1,9 +1,10 @@
-"""docs/benchmarks.md is what its generator makes of the figures that are kept; what cannot be measured is said."""
+"""docs/benchmarks.md and docs/decisions.md say what was measured; what cannot be measured is said."""
 
+import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -19,20 +20,20 @@ print(make_benchmarks.page(stored), end="")
 """
 
 
-def test_the_page_is_made_of_the_figures() -> None:
+def test_the_page_is_made_of_the_figures():
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'docs')!r})\n{CODE}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"), "run docs/make_benchmarks.py"
 
 
-def test_other_libraries_are_installed_without_the_constraints_that_make_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_libraries_are_installed_without_the_constraints_that_make_sets(monkeypatch):
     monkeypatch.setenv("PIP_CONSTRAINT", "constraints.txt")
     monkeypatch.setenv("PIP_BUILD_CONSTRAINT", "constraints.txt")
     _install([sys.executable, "-c", "import os; assert not [n for n in os.environ if 'CONSTRAINT' in n]"], "a library")
 
 
-def test_a_library_that_cannot_be_installed_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_cannot_be_installed_is_missing(tmp_path, monkeypatch):
     with pytest.raises(Missing, match="a library cannot be installed: no network"):
         _install([sys.executable, "-c", "raise SystemExit('no network')"], "a library")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -43,17 +44,17 @@ def test_a_library_that_cannot_be_installed_is_missing(tmp_path: Path, monkeypat
         python_of("ragas", tmp_path / "file")
 
 
-def test_figures_name_no_folder_of_the_machine() -> None:
+def test_figures_name_no_folder_of_the_machine():
     said = "No such file or directory: '/home/ada/.cache/answerkey-benchmarks/ragas-1/bin/python', /var/x/log: 1/2"
     assert without_folders(said) == "No such file or directory: '…/python', …/log: 1/2"
     assert without_folders("see https://example.org/a/b") == "see https://example.org/a/b"
 
 
-def test_a_slow_side_has_one_turn_which_counts() -> None:
+def test_a_slow_side_has_one_turn_which_counts():
     begun: list[str] = []
 
-    def side(name: str, cpu: float) -> Callable[[], Turn]:
-        def turn() -> Turn:
+    def side(name, cpu):
+        def turn():
             begun.append(name)
             return Turn(cpu, cpu, [])
 
@@ -63,3 +64,38 @@ def test_a_slow_side_has_one_turn_which_counts() -> None:
     assert (len(turns["quick"]), len(turns["slow"]), failed) == (3, 1, {})
     # The first round of a quick side is for its caches.
     assert (begun.count("quick"), begun.count("slow")) == (4, 1)
+
+
+DECISIONS = """
+import decisions
+tables = decisions.stored()
+text = decisions.DOCUMENT.read_text(encoding="utf-8")
+assert decisions.written(text, tables) == text, "the tables are not those of decisions.json"
+for part in tables:
+    for row in part["rows"]:
+        assert abs(sum(row[name] for name in decisions.OUTCOMES) - 1) < 1e-3, row
+        if row["method"] == "people and judge":
+            # Either is promised to be at most .025.
+            assert row["wrong PASS"] <= 0.01 and row["wrong FAIL"] <= 0.025, (part["data"], part["judge"], row)
+"""
+
+
+def test_the_tables_are_those_that_were_measured():
+    code = f"import sys; sys.path[:0] = [{str(ROOT / 'benchmarks/studies')!r}, {str(ROOT)!r}]\n{DECISIONS}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_packaged_bias_is_the_measured_one():
+    packaged = json.loads((ROOT / "metrics_core/offline_judge/bias.json").read_text(encoding="utf-8"))
+    tables = json.loads((ROOT / "benchmarks/studies/decisions.json").read_text(encoding="utf-8"))
+    measured: dict[str, dict[str, list[float]]] = {}
+    for part in tables:
+        own = measured.setdefault(part["judge"], {"all": []})
+        own[part["data"]] = part["bias"]
+        own["all"] += part["bias"]
+    for judge, own in measured.items():
+        assert packaged[judge] == {
+            name: {"pairs": len(shifts), "median": pytest.approx(median(shifts), abs=6e-5), "largest": max(shifts)}
+            for name, shifts in own.items()
+        }

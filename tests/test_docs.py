@@ -5,13 +5,13 @@ import io
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 import pytest
 import yaml
 
+from answerkey.flows.cli.comparison_tables import print_funnels
 from answerkey.metrics_core import JudgeOptions, Sample, evaluate
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.policy import KEYS, RuleKind
@@ -21,7 +21,12 @@ from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES
 from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE
+from answerkey.tasks.traces.condition import parse_condition
+from answerkey.tasks.traces.rules import KEYS as KEYS_OF_RULES
+from answerkey.tasks.traces.rules import load_rules
 from tests.judge_server import JudgeServer
+from tests.tasks.staging_help import query
+from tests.tasks.traces.tracing_help import run
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -32,7 +37,7 @@ DOCUMENTS = [
 ]
 
 
-def test_the_library_example_prints_what_stands_there() -> None:
+def test_the_library_example_prints_what_stands_there():
     text = (ROOT / "docs/library.md").read_text(encoding="utf-8")
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
     [expected] = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
@@ -42,7 +47,7 @@ def test_the_library_example_prints_what_stands_there() -> None:
     assert printed.getvalue() == expected
 
 
-def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_path: Path) -> None:
+def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_path):
     text = (ROOT / "docs/custom_metrics.md").read_text(encoding="utf-8")
     code, expected = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
     script = tmp_path / "tutorial.py"
@@ -51,7 +56,7 @@ def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_pa
     assert done.stdout == "".join(expected)
 
 
-def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path: Path) -> None:
+def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path):
     text = (ROOT / "docs/own_judge.md").read_text(encoding="utf-8")
     [rubric] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     file = tmp_path / "politeness.yaml"
@@ -68,12 +73,12 @@ def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_to_files(document: Path) -> None:
+def test_links_lead_to_files(document):
     targets = re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8"))
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
-def test_every_test_that_the_page_on_security_names_is_there() -> None:
+def test_every_test_that_the_page_on_security_names_is_there():
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/security.md").read_text(encoding="utf-8")))
     files = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")]
     there = {name for text in files for name in re.findall(r"^ *(?:async )?def (test_\w+)\(", text, re.MULTILINE)}
@@ -81,64 +86,19 @@ def test_every_test_that_the_page_on_security_names_is_there() -> None:
     assert named - there == set()
 
 
-def test_every_metric_is_described() -> None:
+def test_every_metric_is_described():
     text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     assert [name for name in METRICS if f"| `{name}` |" not in text] == []
 
 
-COMMANDS = (
-    "calibrate", "compare", "deploy", "diff", "evaluate", "gate", "generate", "history", "judge", "register-release",
-    "report", "rerun", "score-traces", "serve", "warehouse backup", "warehouse export", "warehouse forget",
-    "warehouse maintain", "warehouse verify",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def helps(help_of: Callable[[str], str]) -> dict[str, str]:
-    """The options that the help of each command lists."""
-    return {command: help_of(command) for command in COMMANDS}
-
-
-@pytest.mark.slow
-def test_commands_in_documents_name_options_that_exist(helps: dict[str, str]) -> None:
-    names = ("data", "expectations", "formats", "judge", "gate", "comparing", "reports", "generating", "traces")
-    files = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in names)]
-    text = "".join(file.read_text(encoding="utf-8") for file in files)
-    # Two are of other tools.
-    used = set(re.findall(r"[ `(](--[a-z-]+)", text)) - {"--output", "--log"}
-    assert len(used) >= 30
-    assert {option for option in used if not any(option in page for page in helps.values())} == set()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "README.md", "docs/gate.md", "docs/comparing.md", "docs/reports.md", "docs/generating.md",
-        "deployments/README.md",
-    ],
-)  # fmt: skip
-def test_every_command_line_in_a_document_has_the_options_of_its_command(helps: dict[str, str], name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = re.findall(r"^answerkey (\w[\w-]*)(.*?)(?:  #.*)?$", text, re.MULTILINE)
-    assert lines
-    wrong = [
-        (command, option)
-        for command, rest in lines
-        if command in helps
-        for option in re.findall(r"(?<= )--[a-z-]+", rest)
-        if option not in helps[command]
-    ]
-    assert wrong == []
-
-
-def test_the_table_of_deployments_is_the_file() -> None:
+def test_the_table_of_deployments_is_the_file():
     text = (ROOT / "deployments/README.md").read_text(encoding="utf-8")
     content = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))
     listed = re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)
     assert sorted(listed) == sorted(one["name"] for one in content["deployments"])
 
 
-def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there() -> None:
+def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there():
     text = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
     [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     policy = read_policy(example)
@@ -149,7 +109,7 @@ def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there(
     assert read_policy(line).primary.text == "meaning_match.match >= -0.02"
 
 
-def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code() -> None:
+def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code():
     text = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
     codes = dict(re.findall(r"^\| (\d) \| ([A-Z]+) \|", text, re.MULTILINE))
     assert {name: int(code) for code, name in codes.items()} == EXIT_CODES
@@ -157,3 +117,36 @@ def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code() -> No
     named = {first, *(first.rpartition(".")[0] + other for other in others)}
     assert named == set(GATE_EVENTS.values())
     assert f"`{RUN_INCOMPLETE}`" in text
+
+
+PAGE = (ROOT / "docs/traces.md").read_text(encoding="utf-8")
+
+
+def block(kind):
+    [found] = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path):
+    (tmp_path / "rule.yaml").write_text(block("yaml"), encoding="utf-8")
+    [read] = load_rules([str(tmp_path / "rule.yaml")])
+    assert (read.name, read.sampling, len(read.where), read.judge["max_calls"]) == ("faq-meaning", 0.1, 3, 500)
+    shown = set(re.findall(r"^([a-z_]+):", block("yaml"), re.MULTILINE)) | set(re.findall(r"`([a-z_]+)`", PAGE))
+    assert set(KEYS_OF_RULES) - shown == {"description"}
+    conditions = re.findall(r"`([^`]+)`", PAGE.split("| to select traces |")[1].split("\n\n")[0])
+    assert len(conditions) > 10
+    assert all(parse_condition(one).names for one in conditions)
+
+
+def test_the_table_is_what_the_examples_give_and_the_queries_run(tmp_path, capsys):
+    [rule] = load_rules([str(ROOT / "examples/rules")], ["faq-words"])
+    print_funnels([run(tmp_path, rule)], as_json=False)
+    assert block("text").strip("\n") in capsys.readouterr().out
+    for one in filter(str.strip, block("sql").split(";")):
+        assert query(tmp_path, one)
+
+
+def test_the_rules_of_the_examples_can_be_read():
+    words, meaning = load_rules([str(ROOT / "examples/rules")])
+    assert (words.metric, meaning.metric, meaning.sampling) == ("token_overlap", "meaning_match", 0.5)
+    assert words.source == str(ROOT / "examples/traces.jsonl")

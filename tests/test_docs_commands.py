@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 
@@ -20,9 +20,8 @@ import yaml
 
 from answerkey.flows.cli.main import make_app
 from tests.conftest import ROOT
-from tests.judge_brains import Body, agreeable, data_of, parrot
+from tests.judge_brains import agreeable, data_of, parrot
 from tests.judge_server import JudgeServer
-from tests.warm_command import WarmCommand
 
 Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
 OWN_SERVER = "http://127.0.0.1:8080/v1"
@@ -44,38 +43,38 @@ NOT_RUN = {
 """Lines, as they begin, and why they are not run here."""
 
 
-def blocks(document: str) -> list[tuple[str, str]]:
+def blocks(document):
     """The shell blocks of a document, each with the text block that follows it, if one does."""
     text = (ROOT / document).read_text(encoding="utf-8")
     return re.findall(r"```(?:sh|bash)\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
 
 
-def lines(block: str) -> list[str]:
+def lines(block):
     """The command lines of a block, each whole and without its comment."""
     found = [line for line in block.replace("\\\n", " ").splitlines() if line.strip() and not line.startswith("#")]
     return [re.split(r"\s{2,}#|(?<=\S) # ", line)[0].strip() for line in found]
 
 
-def can_run(line: str) -> bool:
+def can_run(line):
     return not any(re.match(beginning, line) for beginning in NOT_RUN)
 
 
-def commands(document: str) -> list[str]:
+def commands(document):
     """What of a document can be run."""
     return list(filter(can_run, every_line(document)))
 
 
-def every_line(document: str) -> list[str]:
+def every_line(document):
     return [line for block, _ in blocks(document) for line in lines(block)]
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[JudgeServer]:
+def judge():
     with JudgeServer(obliging) as server:
         yield server
 
 
-def obliging(body: Body) -> str:
+def obliging(body):
     """What a model says: an answer to a question, yes to prompts of ours, and no to a rubric where it is rude."""
     try:
         data = data_of(body)
@@ -90,8 +89,8 @@ def obliging(body: Body) -> str:
 
 
 @pytest.fixture(scope="module")
-def answerkey(warm_command: WarmCommand, judge: JudgeServer) -> Run:
-    def run(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+def answerkey(warm_command, judge):
+    def run(folder, arguments):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSWERKEY_")}
         environment = {**kept, "OPENAI_API_KEY": "k", "OPENAI_API_BASE": judge.url, "COLUMNS": "100"}
         arguments = [one.replace(OWN_SERVER, judge.url) for one in arguments]
@@ -101,7 +100,7 @@ def answerkey(warm_command: WarmCommand, judge: JudgeServer) -> Run:
 
 
 @pytest.fixture(scope="module")
-def evaluated(answerkey: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def evaluated(answerkey, tmp_path_factory):
     """A folder with the examples and the home that `make evaluate` leaves."""
     folder = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
@@ -112,11 +111,11 @@ def evaluated(answerkey: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(evaluated: Path, tmp_path: Path) -> Path:
+def place(evaluated, tmp_path):
     return shutil.copytree(evaluated, tmp_path / "place")
 
 
-def check(answerkey: Run, folder: Path, line: str) -> str:
+def check(answerkey, folder, line):
     """Run a line; a gate may say what it likes, all others succeed. Returns what it printed."""
     line = line.replace("/backups/", f"{folder}-backups/")
     if not line.startswith("answerkey "):
@@ -129,7 +128,7 @@ def check(answerkey: Run, folder: Path, line: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme_run(answerkey: Run, place: Path) -> None:
+def test_the_commands_of_the_readme_run(answerkey, place):
     found = commands("README.md")
     assert len(found) == 9
     for line in found:
@@ -137,7 +136,7 @@ def test_the_commands_of_the_readme_run(answerkey: Run, place: Path) -> None:
     assert (place / "report.html").is_file()
 
 
-def test_the_readme_shows_what_is_printed(answerkey: Run, place: Path) -> None:
+def test_the_readme_shows_what_is_printed(answerkey, place):
     shown = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     for text, line in zip(shown, ("answerkey report", "answerkey compare aurora-1 aurora-2"), strict=True):
         printed = " ".join(check(answerkey, place, line).split())
@@ -147,7 +146,7 @@ def test_the_readme_shows_what_is_printed(answerkey: Run, place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_tutorial_prints_what_stands_there(answerkey: Run, place: Path) -> None:
+def test_the_tutorial_prints_what_stands_there(answerkey, place):
     shown = 0
     for block, text in blocks("docs/tutorial.md"):
         printed = "".join(check(answerkey, place, line) for line in filter(can_run, lines(block)))
@@ -161,7 +160,7 @@ def test_the_tutorial_prints_what_stands_there(answerkey: Run, place: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_job_for_github_actions_runs(answerkey: Run, place: Path) -> None:
+def test_the_job_for_github_actions_runs(answerkey, place):
     [job] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/ci.md").read_text(encoding="utf-8"), re.DOTALL)
     steps = yaml.safe_load(job)["jobs"]["gate"]["steps"]
     rows = (place / "examples/museum.csv").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -186,7 +185,7 @@ PAGES = ("comparing", "expectations", "gate", "generating", "judge", "migrating"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_run(answerkey: Run, place: Path, page: str) -> None:
+def test_the_commands_of_a_page_run(answerkey, place, page):
     bring_files(place, page)
     found = commands(f"docs/{page}.md")
     assert found
@@ -194,7 +193,7 @@ def test_the_commands_of_a_page_run(answerkey: Run, place: Path, page: str) -> N
         check(answerkey, place, line)
 
 
-def bring_files(place: Path, page: str) -> None:
+def bring_files(place, page):
     """The files that a page speaks of as the reader's own."""
     text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
     yamls = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
@@ -223,7 +222,7 @@ RUN = {"README.md", "docs/tutorial.md", *(f"docs/{page}.md" for page in PAGES)}
 """Documents whose command lines are run above."""
 
 
-def test_what_is_not_run_is_there_and_so_are_the_tests_that_run_it_elsewhere() -> None:
+def test_what_is_not_run_is_there_and_so_are_the_tests_that_run_it_elsewhere():
     found = [line for document in DOCUMENTS for line in every_line(document)]
     for beginnings, reason in NOT_RUN.items():
         assert all(any(re.match(one, line) for line in found) for one in beginnings.split("|")), beginnings
@@ -231,7 +230,7 @@ def test_what_is_not_run_is_there_and_so_are_the_tests_that_run_it_elsewhere() -
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_a_command_line_is_run_or_it_is_said_why_not(document: str) -> None:
+def test_a_command_line_is_run_or_it_is_said_why_not(document):
     others = [line for line in every_line(document) if not can_run(line)]
     assert document in RUN or others == every_line(document)
     for line in others:
@@ -240,7 +239,7 @@ def test_a_command_line_is_run_or_it_is_said_why_not(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_commands_in_sentences_are_there_with_their_options(document: str) -> None:
+def test_commands_in_sentences_are_there_with_their_options(document):
     text, app = (ROOT / document).read_text(encoding="utf-8"), make_app()
     for command in re.findall(r"`answerkey ([a-z][^`]*)`", text):
         words = command.split()
@@ -251,7 +250,7 @@ def test_commands_in_sentences_are_there_with_their_options(document: str) -> No
 
 
 @pytest.mark.slow
-def test_commands_of_others_have_the_options_that_are_given() -> None:
+def test_commands_of_others_have_the_options_that_are_given():
     asked: dict[tuple[str, ...], set[str]] = {}
     for words in (shlex.split(line) for document in DOCUMENTS for line in every_line(document)):
         if words[0] == "dask":

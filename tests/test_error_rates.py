@@ -20,7 +20,7 @@ for name in ("mean of 0/1 rows: 30", "difference of 0/1 rows: 30", "power, 0/1 r
 """
 
 
-def test_the_tables_are_those_that_were_measured() -> None:
+def test_the_tables_are_those_that_were_measured():
     code = f"import sys; sys.path[:0] = [{str(ROOT / 'benchmarks/studies')!r}, {str(ROOT)!r}]\n{CODE}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,15 +48,15 @@ class Copy:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Copy:
+def copy(tmp_path):
     return Copy(tmp_path)
 
 
 @pytest.fixture
-def listed() -> Callable[[str], list[str]]:
+def listed():
     """The files that the page lists under a heading."""
 
-    def files(heading: str) -> list[str]:
+    def files(heading):
         section = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
         return re.findall(r"^- `([^`]+)`", section, re.MULTILINE)
 
@@ -89,7 +88,7 @@ class SameStart(LexicalMetric):
 '''
 
 
-def test_a_lexical_metric(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_a_lexical_metric(copy, listed):
     copy.add("metrics_core/metrics/same_start.py", METRIC)
     copy.change(
         "metrics_core/registry.py",
@@ -113,64 +112,32 @@ import json
 from prefect.utilities.callables import parameter_schema
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Judging, Limits, Scoring
-from answerkey.flows.rerunning import Rerunning, again
+from answerkey.flows.rerun_report import Rerunning, again
 from answerkey.flows.command_line import command_line
 
 judging = Judging(judges=["openai/a"], tone="stern")
-forms = {"scoring": Scoring(metrics=["meaning_match"]), "judging": judging, "limits": Limits()}
+scoring = Scoring(metrics=["contains", "meaning_match"], edges=3)
+forms = {"scoring": scoring, "judging": judging, "limits": Limits()}
 parameters = {name: form.model_dump() for name, form in forms.items()}
-schema = parameter_schema(evaluate_release.fn).model_dump()
+definitions = parameter_schema(evaluate_release.fn).model_dump()["definitions"]
+contains, _ = scoring.create()
+rerun = again({"parameters": parameters}, Rerunning(report="r"))
 print(json.dumps({
-    "library": judging.options().tone,
-    "form": schema["definitions"]["Judging"]["properties"]["tone"],
-    "manifest": parameters["judging"]["tone"],
-    "rerun": again({"parameters": parameters}, Rerunning(report="r")).judging.tone,
+    "library": [judging.options().tone, contains.edges],
+    "signature": contains.signature,
+    "forms": [definitions["Judging"]["properties"]["tone"], definitions["Scoring"]["properties"]["edges"]],
+    "manifest": [parameters["judging"]["tone"], parameters["scoring"]["edges"]],
+    "rerun": [rerun.judging.tone, rerun.scoring.edges],
     "command": command_line({"data": {"answers": "a.csv"}, **parameters}),
 }))
 """
 
 
 @pytest.mark.slow
-def test_an_option_of_the_judge(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_an_option_of_the_judge_and_one_of_a_metric(copy, listed):
     field = '    tone: str = Field("plain", title="Tone", description="How the judge speaks.")\n'
     place = "    jury: Jury = Field("
     copy.change("metrics_core/judges/options.py", (place, field + place))
-    for command in ("evaluate", "generate", "judge", "evaluate-registered"):
-        assert "--tone TEXT" in copy.run("-m", "answerkey.flows.cli", command, "--help"), command
-    shown = json.loads(copy.run("-c", SHOW))
-    assert (shown["library"], shown["manifest"], shown["rerun"]) == ("stern", "stern", "stern")
-    form = shown["form"]
-    assert (form["title"], form["description"], form["default"]) == ("Tone", "How the judge speaks.", "plain")
-    assert isinstance(form["position"], int)
-    assert "--tone stern" in shown["command"]
-    assert copy.touched == listed("An option of the judge")
-
-
-SHOW_OPTION = """
-import json
-from prefect.utilities.callables import parameter_schema
-from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import Judging, Limits, Scoring
-from answerkey.flows.rerunning import Rerunning, again
-from answerkey.flows.command_line import command_line
-
-forms = {"scoring": Scoring(metrics=["contains", "bleu"], edges=3), "judging": Judging(), "limits": Limits()}
-parameters = {name: form.model_dump() for name, form in forms.items()}
-schema = parameter_schema(evaluate_release.fn).model_dump()
-contains, _ = forms["scoring"].create()
-print(json.dumps({
-    "library": contains.edges,
-    "signature": contains.signature,
-    "form": schema["definitions"]["Scoring"]["properties"]["edges"],
-    "manifest": parameters["scoring"]["edges"],
-    "rerun": again({"parameters": parameters}, Rerunning(report="r")).scoring.edges,
-    "command": command_line({"data": {"answers": "a.csv"}, **parameters}),
-}))
-"""
-
-
-@pytest.mark.slow
-def test_an_option_of_a_metric(copy: Copy, listed: Callable[[str], list[str]]) -> None:
     field = '    edges: int = option(0, title="Edges", description="Words left out at either end.", ge=0)\n\n'
     place = '    name = "contains"\n'
     below = "from answerkey.metrics_core.metric import NO_REFERENCE, Field, Metric, blank_outcome\n"
@@ -178,16 +145,19 @@ def test_an_option_of_a_metric(copy: Copy, listed: Callable[[str], list[str]]) -
         "metrics_core/metrics/words.py", (below, below.replace("outcome", "outcome, option")), (place, field + place)
     )
     for command in ("evaluate", "generate", "evaluate-registered"):
-        assert "--edges N" in copy.run("-m", "answerkey.flows.cli", command, "--help"), command
-    shown = json.loads(copy.run("-c", SHOW_OPTION))
-    assert (shown["library"], shown["manifest"], shown["rerun"]) == (3, 3, 3)
+        page = copy.run("-m", "answerkey.flows.cli", command, "--help")
+        assert "--tone TEXT" in page and "--edges N" in page, command
+    shown = json.loads(copy.run("-c", SHOW))
+    assert shown["library"] == shown["manifest"] == shown["rerun"] == ["stern", 3]
     assert "edges:3" in shown["signature"]
-    form = shown["form"]
-    assert (form["title"], form["description"], form["default"]) == ("Edges", "Words left out at either end.", 0)
-    assert (form["minimum"], type(form["position"])) == (0, int)
-    assert "--edges 3" in shown["command"]
+    about = [(one["title"], one["description"], one["default"], type(one["position"])) for one in shown["forms"]]
+    assert about == [
+        ("Tone", "How the judge speaks.", "plain", int), ("Edges", "Words left out at either end.", 0, int)
+    ]  # fmt: skip
+    assert shown["forms"][1]["minimum"] == 0
+    assert "--tone stern" in shown["command"] and "--edges 3" in shown["command"]
+    assert copy.touched[:1] == listed("An option of the judge")
     assert [Path(file).parent for file in listed("An option of a metric")] == [Path("metrics_core/metrics")]
-    assert len(copy.touched) == 1
 
 
 SOURCE = """
@@ -201,7 +171,7 @@ def _read_yaml(file: Path, _work: Path) -> Iterator[Raw]:
 _READERS:"""
 
 
-def test_a_data_source(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_a_data_source(copy, listed):
     copy.change(
         "tasks/load/sources.py",
         ("\n_READERS:", SOURCE),
@@ -240,7 +210,7 @@ DEPLOYMENT = """
 """
 
 
-def test_a_flow(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+def test_a_flow(copy, listed):
     copy.add("flows/count_reports.py", FLOW)
     text = (copy.folder / "deployments/prefect.yaml").read_text(encoding="utf-8")
     copy.change("deployments/prefect.yaml", (text, text.rstrip() + "\n" + DEPLOYMENT))

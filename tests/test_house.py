@@ -1,29 +1,28 @@
-"""The rules of the project that no linter holds: pins, start-up, unwanted names, the network."""
+"""The rules of the project that no linter holds: pins, start-up, unwanted names, the network, `import answerkey`."""
 
 import ast
 import contextlib
+import doctest
 import os
 import re
-import resource
 import socket
 import subprocess
 import sys
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import answerkey
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("metrics_core", "tasks", "flows", "deployments")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REQUIREMENTS = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
 
-MOST_CPU_S = 1.0
-"""Of --help and of a bad argument: .5 to .7 on idle cores. What may be imported is tested apart."""
 HEAVY = (
     "duckdb",
     "great_expectations",
@@ -51,13 +50,13 @@ UNWANTED = tuple(
 MADE = {".git", ".venv", ".answerkey", "build", "dist", "node_modules"}
 
 
-def pins() -> dict[str, str]:
+def pins():
     """The pinned version of each package, by canonical name."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
-def project_files() -> Iterator[Path]:
+def project_files():
     """The files that people wrote: no virtual environment, cache, report or build output."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [
@@ -69,23 +68,23 @@ def project_files() -> Iterator[Path]:
         yield from (Path(folder, name) for name in names if name not in MADE)
 
 
-def modules() -> list[Path]:
+def modules():
     """Every module of the four packages."""
     return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
-def short(path: Path) -> str:
+def short(path):
     return path.relative_to(ROOT).as_posix()
 
 
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+def python(*arguments):
     """Run a new interpreter in the root of the repository."""
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
     )
 
 
-def test_constraints_are_exact_pins_in_order_and_nothing_else() -> None:
+def test_constraints_are_exact_pins_in_order_and_nothing_else():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+", line)] == []
     names = [line.partition("==")[0].lower() for line in lines]
@@ -93,44 +92,24 @@ def test_constraints_are_exact_pins_in_order_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("line", REQUIREMENTS)
-def test_every_dependency_is_pinned_within_its_range(line: str) -> None:
+def test_every_dependency_is_pinned_within_its_range(line):
     requirement = Requirement(line)
     assert canonicalize_name(requirement.name) in pins()
     assert requirement.specifier.contains(pins()[canonicalize_name(requirement.name)])
 
 
-def test_the_torch_pin_needs_no_cuda() -> None:
+def test_the_torch_pin_needs_no_cuda():
     assert pins()["torch"] == "2.13.0"
     assert [name for name in pins() if name.startswith(("nvidia", "cuda", "triton"))] == []
 
 
 @pytest.mark.parametrize("module", ["answerkey.metrics_core", "answerkey.flows.cli"])
-def test_importing_stays_light(module: str) -> None:
+def test_importing_stays_light(module):
     done = python("-c", f"import sys, {module}; print(*sorted(set(sys.modules) & set({HEAVY})))")
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [(("--help",), 0), (("evaluate", "--help"), 0), (("evaluate", "--no-such-option"), 2)],
-    ids=["help", "help of a command", "bad argument"],
-)
-def test_the_command_line_answers_at_once(arguments: tuple[str, ...], code: int) -> None:
-    seconds = []
-    # The first call writes the bytecode that an installed package has.
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = python("-m", "answerkey.flows.cli", *arguments)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        assert done.returncode == code, done.stderr
-        expected = "Usage: answerkey" if code == 0 else "--no-such-option: there is no such option"
-        assert expected in done.stdout + done.stderr
-    assert min(seconds) <= MOST_CPU_S
-
-
-def test_no_file_names_a_package_host_or_a_path_of_one_machine() -> None:
+def test_no_file_names_a_package_host_or_a_path_of_one_machine():
     found = []
     for path in project_files():
         text = path.read_bytes().decode("utf-8", "replace")
@@ -138,13 +117,13 @@ def test_no_file_names_a_package_host_or_a_path_of_one_machine() -> None:
     assert found == []
 
 
-def test_every_session_of_duckdb_is_made_in_one_place() -> None:
+def test_every_session_of_duckdb_is_made_in_one_place():
     # Where its limits are set, and its progress bar is switched off.
     making = [short(path) for path in modules() if "duckdb.connect(" in path.read_text(encoding="utf-8")]
     assert making == ["tasks/warehouse/warehouse.py"]
 
 
-def test_sql_of_more_than_one_line_is_in_sql_files() -> None:
+def test_sql_of_more_than_one_line_is_in_sql_files():
     # metrics_core has some for the ledger and the cache of embeddings, in the modules that open them.
     statement = re.compile(
         r"\b(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE( OR REPLACE)?( TEMP)? (TABLE|VIEW))\b"
@@ -159,13 +138,13 @@ def test_sql_of_more_than_one_line_is_in_sql_files() -> None:
     assert long == []
 
 
-def test_every_public_module_says_what_it_is() -> None:
+def test_every_public_module_says_what_it_is():
     public = [path for path in modules() if path.name == "__init__.py" or not path.name.startswith("_")]
     assert public
     assert [short(p) for p in public if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))] == []
 
 
-def test_a_connection_abroad_is_refused_and_recorded(network_attempts: Callable[[], list[str]]) -> None:
+def test_a_connection_abroad_is_refused_and_recorded(network_attempts):
     with pytest.raises(ConnectionRefusedError, match=r"'203\.0\.113\.7'"):
         socket.create_connection(("203.0.113.7", 80), timeout=1)
     with socket.socket() as plain, pytest.raises(ConnectionRefusedError, match=r"'203\.0\.113\.7'"):
@@ -176,8 +155,8 @@ def test_a_connection_abroad_is_refused_and_recorded(network_attempts: Callable[
     ]
 
 
-def test_an_attempt_in_a_thread_is_recorded(network_attempts: Callable[[], list[str]]) -> None:
-    def look_up() -> None:
+def test_an_attempt_in_a_thread_is_recorded(network_attempts):
+    def look_up():
         with contextlib.suppress(OSError):
             socket.getaddrinfo("thread.example", 443)
 
@@ -187,14 +166,14 @@ def test_an_attempt_in_a_thread_is_recorded(network_attempts: Callable[[], list[
     assert [line.split(" in ")[0] for line in network_attempts()] == ["socket.getaddrinfo 'thread.example'"]
 
 
-def test_an_attempt_in_a_started_process_is_recorded(network_attempts: Callable[[], list[str]]) -> None:
+def test_an_attempt_in_a_started_process_is_recorded(network_attempts):
     done = python("-c", "import socket; socket.getaddrinfo('process.example', 443)")
     assert done.returncode == 1
     assert "asked for 'process.example'" in done.stderr
     assert [line.split(" in ")[0] for line in network_attempts()] == ["socket.getaddrinfo 'process.example'"]
 
 
-def test_loopback_and_unix_sockets_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loopback_and_unix_sockets_stay_open(tmp_path, monkeypatch):
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(("localhost", server.getsockname()[1]), timeout=100) as client,
@@ -206,3 +185,34 @@ def test_loopback_and_unix_sockets_stay_open(tmp_path: Path, monkeypatch: pytest
         server.listen()
         client.connect("s")
         assert client.getpeername() == "s"
+
+
+def test_every_public_name_is_there_and_is_that_of_metrics_core():
+    for name in answerkey.__all__:
+        if name != "__version__":
+            assert getattr(answerkey, name) is getattr(answerkey.metrics_core, name)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert answerkey.__version__ == project["version"]
+    with pytest.raises(AttributeError, match="module 'answerkey' has no attribute 'evalute'"):
+        answerkey.evalute  # noqa: B018
+
+
+def test_the_example():
+    result = doctest.testmod(answerkey)
+    assert (result.attempted, result.failed) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import answerkey", ("answerkey.metrics_core", "pydantic", "regex")),
+        (
+            "from answerkey import evaluate, metric, Metric, Sample",
+            ("numpy", "litellm", "prefect", "duckdb", "sacrebleu"),
+        ),
+    ],
+)
+def test_the_import_is_light(code, absent):
+    script = f"{code}\nimport sys\nprint(*sorted(set({absent!r}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == ""

@@ -34,7 +34,7 @@ def test_elsewhere(answerkey_gate, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> str:
+def session(tmp_path_factory):
     """What pytest prints of `TESTS`, started in a project of its own, with ANSWERKEY_HOME set."""
     folder = tmp_path_factory.mktemp("project")
     scores = {
@@ -52,7 +52,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
-def test_a_release_that_may_ship_passes_and_no_other_verdict_does(session: str) -> None:
+def test_a_release_that_may_ship_passes_and_no_other_verdict_does(session):
     assert session.splitlines()[-1].startswith("3 failed, 1 passed")
     assert "\nFAIL  worse must not ship in place of old: label.correct went from 0.900 to 0.700" in session
     assert f"\n  FAIL          {FIELD} >= -0.05: " in session
@@ -60,7 +60,7 @@ def test_a_release_that_may_ship_passes_and_no_other_verdict_does(session: str) 
     assert "\nINCOMPLETE  Whether faq/same/v1 may ship cannot be said: there is no report or release gone in" in session
 
 
-def test_bad_input_fails_in_one_line_that_names_the_home(session: str) -> None:
+def test_bad_input_fails_in_one_line_that_names_the_home(session):
     [line] = [
         line for line in session.splitlines() if line.endswith("or give --home") and not line.startswith("FAILED")
     ]
@@ -68,6 +68,6 @@ def test_bad_input_fails_in_one_line_that_names_the_home(session: str) -> None:
     assert "Traceback" not in session
 
 
-def test_it_is_declared_to_pytest() -> None:
+def test_it_is_declared_to_pytest():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"answerkey": "answerkey.pytest_plugin"}

@@ -131,19 +131,19 @@ class WarmCommand:
         return code
 
 
-def _start_values(environment: dict[str, str]) -> dict[str, str]:
+def _start_values(environment):
     return {name: value for name, value in environment.items() if name.startswith(OWN_START) and name != "PYTHONPATH"}
 
 
-def _from_outside(environment: dict[str, str]) -> dict[str, str]:
+def _from_outside(environment):
     return {name: value for name, value in environment.items() if SET_BY_ANSWERKEY.get(name) != value}
 
 
-def _path_of(environment: dict[str, str]) -> list[str]:
+def _path_of(environment):
     return [os.path.abspath(entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
 
 
-def _die_with_parent(by: signal.Signals) -> None:
+def _die_with_parent(by):
     ctypes.CDLL(None).prctl(1, by)  # PR_SET_PDEATHSIG
 
 
@@ -195,7 +195,7 @@ class _Imported:
         os.waitpid(self.pid, 0)
 
 
-def _serve() -> dict[str, Any] | None:
+def _serve():
     """Answer each line, by a fork with answerkey where its environment comes again; in a fork, what that is to do."""
     times, imported = Counter[str](), dict[str, _Imported]()
     for line in sys.stdin:
@@ -217,7 +217,7 @@ def _serve() -> dict[str, Any] | None:
     return None
 
 
-def _serve_alike(changed: dict[str, str | None]) -> dict[str, Any] | None:
+def _serve_alike(changed):
     """Fork for each line; in the fork, what it is to do, with what imports have changed in the environment."""
     for line in sys.stdin:
         wanted: dict[str, Any] = json.loads(line)
@@ -227,7 +227,7 @@ def _serve_alike(changed: dict[str, str | None]) -> dict[str, Any] | None:
     return None
 
 
-def _answered(wanted: dict[str, Any]) -> bool:
+def _answered(wanted):
     """Fork, and print how the fork ended; false in the fork."""
     child = os.fork()
     if child:
@@ -235,18 +235,18 @@ def _answered(wanted: dict[str, Any]) -> bool:
     return bool(child)
 
 
-def _kind(wanted: dict[str, Any]) -> str:
+def _kind(wanted):
     """What is the same for commands that import the same answerkey, in the same environment."""
     environment = {name: value for name, value in wanted["environment"].items() if not name.startswith(READ_LATER)}
     own = wanted["cwd"] if Path(wanted["cwd"], "answerkey").is_dir() else ""
     return json.dumps([own, environment], sort_keys=True)
 
 
-def _wait(child: int, timeout: float) -> int | None:
+def _wait(child, timeout):
     class TooLong(Exception):
         pass
 
-    def too_long(*_: object) -> None:
+    def too_long(*_):
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, too_long)
@@ -262,7 +262,7 @@ def _wait(child: int, timeout: float) -> int | None:
         signal.signal(signal.SIGALRM, before)
 
 
-def _take_place(wanted: dict[str, Any]) -> None:
+def _take_place(wanted):
     """Have the environment and the path that were asked for, as `python -m` has it."""
     inherited = set(_path_of(dict(os.environ)))
     installed = [entry for entry in sys.path[1:] if entry not in inherited]
@@ -272,7 +272,7 @@ def _take_place(wanted: dict[str, Any]) -> None:
     sys.path[:] = [wanted["cwd"], *_path_of(wanted["environment"]), *installed]
 
 
-def _become(wanted: dict[str, Any]) -> None:
+def _become(wanted):
     """Be the process that was asked for."""
     _die_with_parent(signal.SIGTERM)
     _take_place(wanted)
@@ -287,7 +287,7 @@ def _become(wanted: dict[str, Any]) -> None:
         runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
 
 
-def _end(code: int) -> None:
+def _end(code):
     """As an interpreter ends, but without freeing what the libraries made: that would copy all of it first."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
@@ -296,7 +296,7 @@ def _end(code: int) -> None:
     os._exit(code)
 
 
-def _main() -> None:
+def _main():
     _die_with_parent(signal.SIGKILL)
     for name in LIBRARIES:
         __import__(name)

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command
-from answerkey.flows.environment import printing
+from answerkey.flows.environment import running
 from answerkey.flows.parameters import Judging
 
 
@@ -65,7 +65,7 @@ def calibrate(  # noqa: PLR0913
     from answerkey.flows.cli.tables import print_estimates
     from answerkey.tasks.gate.calibrate import Calibration
 
-    with printing(home):
+    with running(home):
         from answerkey.flows.calibrate_judge import calibrate_judge
 
         found = calibrate_judge(

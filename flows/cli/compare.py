@@ -21,7 +21,7 @@ from answerkey.flows.cli.options import (
     PolicyOption,
     command,
 )
-from answerkey.flows.environment import printing
+from answerkey.flows.environment import running
 from answerkey.flows.parameters import Comparing
 from answerkey.metrics_core.errors import UserError
 
@@ -143,7 +143,7 @@ def compare(
     from answerkey.tasks.compare.examples import largest_changes
 
     _check_samples(samples)
-    with printing(home):
+    with running(home):
         from answerkey.flows.compare_releases import compare_releases
 
         pair = compare_releases(comparing, str(home), page=False)
@@ -263,7 +263,7 @@ def _against(
 
 def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: str = "") -> list[ReleaseVerdict]:
     """Run the flow that decides whether each of `news` may replace `old`."""
-    with printing(home):
+    with running(home):
         from answerkey.flows.gate_releases import gate_releases
 
         return gate_releases(old, list(news), json_text(policy.as_dict()), dataset, str(home), page=False)

@@ -24,8 +24,6 @@ from answerkey.tasks.publish.text import (
     BASES,
     DETECTABLE,
     NEEDED,
-    dollars,
-    ends,
     headline,
     human_note,
     number,
@@ -291,65 +289,23 @@ _LONGEST = 60
 
 def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
     """A column a rule: how many traces were seen, and where each of them ended."""
-    from answerkey.tasks.traces.summary import BUCKETS
+    from answerkey.tasks.traces.summary import how_far
 
     if as_json:
         print_json([asdict(funnel) for funnel in funnels])
         return
-    shown = [
-        (bucket, what)
-        for bucket, what in BUCKETS.items()
-        if bucket == "scored" or any(getattr(funnel, bucket) for funnel in funnels)
-    ]
-    rows = [
-        ("seen", *(f"{funnel.seen:,}" for funnel in funnels), ""),
-        *(
-            (f"  {bucket.replace('_', ' ')}", *(f"{getattr(funnel, bucket):,}" for funnel in funnels), what)
-            for bucket, what in shown
-        ),
-        ("mean", *(number(funnel.mean) for funnel in funnels), ""),
-        ("95 % interval", *(ends(funnel.low, funnel.high) for funnel in funnels), ""),
-    ]
-    groups = ["seen", *("bucket" for _ in shown), "mean", "mean"]
-    page = _rules([funnel.rule for funnel in funnels], rows, groups)
-    fields = [f"{escape(funnel.rule)}: the mean is of {funnel.metric}.{funnel.field}" for funnel in funnels]
-    again = [
-        f"{escape(funnel.rule)}: {funnel.again:,} of those seen were seen before" for funnel in funnels if funnel.again
-    ]
-    show(page, *fields, *again)
-
-
-def _rules(rules: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[str]) -> Table:
-    """A column a rule, and one that says what each row is."""
-    return Table("", ("traces", *rules, ""), rows, left=[""], wrapped={"": 16}, groups=groups)
+    show(how_far(funnels))
 
 
 def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     """What a run would do: a column a rule, then the first traces that each would score."""
-    from answerkey.tasks.traces.summary import BUCKETS
+    from answerkey.tasks.traces.score import foreseen
 
     if as_json:
         print_json([asdict(one) for one in previews])
         return
-    about = {
-        "seen": "",
-        "disabled": BUCKETS["disabled"],
-        "filtered": BUCKETS["filtered"],
-        "sampled_out": BUCKETS["sampled_out"],
-        "quarantined": BUCKETS["quarantined"],
-        "taken": "would have a score",
-        "measured": "of them: measurements to make",
-    }
-    rows = [
-        (name.replace("_", " "), *(f"{getattr(one, name):,}" for one in previews), what) for name, what in about.items()
-    ]
-    estimates = [one.estimate for one in previews]
-    if any(estimates):
-        rows.append(("calls", *(f"{one.calls:,}" if one else "–" for one in estimates), "to judges"))
-        rows.append(("cost", *(dollars(one.cost_usd) if one else "–" for one in estimates), ""))
-    groups = [*("traces" for _ in about), *("judges" for _ in rows[len(about) :])]
-    page = _rules([one.rule for one in previews], rows, groups)
-    show(page, *(line for one in previews for line in _taken(one)), "no judge was asked, and nothing was scored")
+    lines = (line for one in previews for line in _taken(one))
+    show(foreseen(previews), *lines, "no judge was asked, and nothing was scored")
 
 
 def _taken(one: Preview) -> Iterator[Table | str]:

@@ -23,7 +23,7 @@ from answerkey.flows.cli.options import (
     pasted,
     with_files,
 )
-from answerkey.flows.environment import prepare_run, started_here
+from answerkey.flows.environment import running
 from answerkey.flows.parameters import LOCAL, NO_SUCH_OPTION, RUNNER, Data, Judging, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 
@@ -65,8 +65,7 @@ def evaluate(  # noqa: PLR0913
 
     data, limits = with_files(data), with_suite(limits)
     check_asked(scoring, judging, policy, baseline)
-    prepare_run(home, quiet=quiet)
-    with bars(quiet=quiet), started_here():
+    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
         from answerkey.flows.evaluate_release import evaluate_release
 
         found = evaluate_release(

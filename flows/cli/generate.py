@@ -17,9 +17,8 @@ from answerkey.flows.cli.options import (
     command,
     from_anywhere,
 )
-from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.generating import Afterwards, Generating, Questions
-from answerkey.flows.parameters import Judging, Limits, Scoring
+from answerkey.flows.environment import running
+from answerkey.flows.parameters import Afterwards, Generating, Judging, Limits, Questions, Scoring
 
 
 @command
@@ -57,8 +56,7 @@ def generate(  # noqa: PLR0913
     generating = generating.model_copy(update=texts)
     afterwards = afterwards.model_copy(update={"policy": from_anywhere(afterwards.policy)})
     check_asked(scoring, judging, afterwards.policy, afterwards.baseline)
-    prepare_run(home, quiet=quiet)
-    with bars(quiet=quiet), started_here():
+    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
         from answerkey.flows.generate_answers import generate_answers
 
         made = generate_answers(questions, generating, afterwards, scoring, judging, with_suite(limits), str(home))

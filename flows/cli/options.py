@@ -267,8 +267,11 @@ def _listed(info: FieldInfo, value: Any) -> Any:
 
 def _parameter(name: str, info: FieldInfo, option: str, group: str) -> inspect.Parameter:
     positional = not option.startswith("-")
-    many = get_origin(info.annotation) in (list, tuple)
     kind: Any = info.annotation
+    if type(None) in get_args(kind):
+        [kind] = (one for one in get_args(kind) if one is not type(None))
+        kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    many = get_origin(kind) in (list, tuple)
     if many or how_called(info).several:
         kind = list[str]
     elif kind not in (bool, int, float) and get_origin(kind) is not Literal:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from typing import Annotated
 
 from pydantic import Field
@@ -24,9 +22,8 @@ from answerkey.flows.cli.options import (
     pasted,
     with_files,
 )
-from answerkey.flows.environment import prepare_run, printable, started_here, use_kept_server
-from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, Scoring, Waiting
-from answerkey.flows.rerunning import Rerunning
+from answerkey.flows.environment import printable, running
+from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, Rerunning, Scoring, Waiting
 from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
 
@@ -58,11 +55,11 @@ def register_release(
     """
     from dataclasses import asdict
 
-    from answerkey.flows.register_release import register_release as flow
+    answers = with_files(data)
+    with running(home):
+        from answerkey.flows.register_release import register_release as flow
 
-    logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    use_kept_server(home)
-    made = flow(with_files(data), str(home))
+        made = flow(answers, str(home))
     if as_json:
         print_json(asdict(made))
         return 0
@@ -100,8 +97,7 @@ def evaluate_registered(  # noqa: PLR0913
     from answerkey.flows.cli.progress import bars
 
     check_asked(scoring, judging, policy, baseline)
-    prepare_run(home, quiet=quiet)
-    with bars(quiet=quiet), started_here():
+    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
         from answerkey.flows.evaluate_registered import evaluate_registered as flow
 
         result = flow(
@@ -132,8 +128,7 @@ def rerun(
     """
     from answerkey.flows.cli.progress import bars
 
-    prepare_run(home, quiet=quiet)
-    with bars(quiet=quiet), started_here():
+    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
         from answerkey.flows.rerun_report import rerun_report
 
         result = rerun_report(rerun, str(home), runner=runner)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from answerkey.flows.cli.evaluate import RunnerOption
 from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, Quiet, absolute, command
-from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.parameters import LOCAL
-from answerkey.flows.tracing import Tracing
+from answerkey.flows.environment import running
+from answerkey.flows.parameters import LOCAL, Tracing
 
 if TYPE_CHECKING:
     from answerkey.tasks.traces.score import Preview
@@ -35,8 +34,7 @@ def score_traces(
     from answerkey.flows.cli.progress import bars
 
     traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})
-    prepare_run(home, quiet=quiet)
-    with bars(quiet=quiet), started_here():
+    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
         from answerkey.flows.score_traces import score_traces as run
 
         result = run(traces, str(home), runner=runner)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from answerkey.metrics_core.embeddings.encoder import API_REVISION, Encoded, EncoderError, EncodingFailed
-from answerkey.metrics_core.llm.provider import litellm, retry_after
+from answerkey.metrics_core.llm.provider import litellm, seconds_to_wait
 
 ATTEMPTS = 3
 _FIRST_WAIT_SECONDS = 1.0
@@ -87,11 +87,12 @@ def _unpacked(response: Any, expected: int) -> Encoded:
 
 
 def _wait_seconds(error: Exception, attempt: int) -> float:
-    wait = retry_after(error)
+    # litellm keeps the server's headers here, and gives `error.response` empty ones.
+    wait = seconds_to_wait(getattr(error, "litellm_response_headers", None) or {})
     if wait is None:
         # Jitter, so that parallel callers do not retry at the same time.
         wait = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)
-    return min(max(wait, 0.0), _LONGEST_WAIT_SECONDS)
+    return min(wait, _LONGEST_WAIT_SECONDS)
 
 
 def _limit(name: str) -> int:

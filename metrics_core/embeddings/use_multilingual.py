@@ -51,12 +51,12 @@ class WordTokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Those of all words, between the ids for begin and end."""
-        found: list[int] = []
+        result: list[int] = []
         for word in _BLANKS.split(text):
             ids = self._known(word) if len(word) <= _LONGEST_WORD else self._cut(word)
             # The only piece of a word is unknown if nothing is left of the word: a piece for the blank precedes others.
-            found += ids if ids != [_UNKNOWN] else ()
-        return [_BEGIN, *(found or [_UNKNOWN]), _END]
+            result += ids if ids != [_UNKNOWN] else ()
+        return [_BEGIN, *(result or [_UNKNOWN]), _END]
 
 
 class Network:
@@ -123,18 +123,18 @@ class Network:
 
     def _products(self, layer: int, rows: Matrix, size: int) -> Matrix:
         """Of each row as each piece of a window: shape (rows, size * 256)."""
-        found: Matrix = rows @ self._layers[layer, size]
-        return found
+        result: Matrix = rows @ self._layers[layer, size]
+        return result
 
     def _mixed(self, layer: int, rows: Matrix, products: Matrix, windows: Places, before: int) -> Matrix:
         """A layer on some windows of `rows`, with the residual of their pieces in question: shape (windows, 256)."""
         size = windows.shape[1]
-        found: Matrix = products[windows[:, 0], :_INNER] + self._of[f"b{layer}_{size}"]
+        result: Matrix = products[windows[:, 0], :_INNER] + self._of[f"b{layer}_{size}"]
         for position in range(1, size):
-            found += products[windows[:, position], position * _INNER : (position + 1) * _INNER]
-        np.maximum(found, 0, out=found)
-        found += rows[windows[:, before]]
-        return found
+            result += products[windows[:, position], position * _INNER : (position + 1) * _INNER]
+        np.maximum(result, 0, out=result)
+        result += rows[windows[:, before]]
+        return result
 
     def _summed(self, own: Matrix, at: Places, branches: Sequence[Any], lengths: Places, stops: Places) -> Matrix:
         """The normalised features of all pieces of some texts, summed by text: shape (texts, 1280)."""
@@ -144,16 +144,16 @@ class Network:
         features = np.concatenate(parts, axis=1)
         share = np.zeros((len(lengths), end - begin), np.float32)
         share[np.repeat(np.arange(len(lengths)), lengths), np.arange(end - begin)] = _centred(features, self._eps)
-        found: Matrix = share @ features
-        return found
+        result: Matrix = share @ features
+        return result
 
     def _dense(self, sums: Matrix, lengths: Matrix) -> Matrix:
         of = self._of
         mean = (sums @ self._exit + lengths * self._exit_bias) / np.sqrt(lengths)
         one = np.maximum(mean @ of["p1"] + np.maximum(mean @ of["d0"], 0) @ of["d1"], 0)
-        found: Matrix = np.tanh(one @ of["p3"] + np.maximum(one @ of["d2"], 0) @ of["d3"])
-        found /= np.sqrt(np.maximum(np.einsum("ij,ij->i", found, found), self._eps))[:, None]
-        return found
+        result: Matrix = np.tanh(one @ of["p3"] + np.maximum(one @ of["d2"], 0) @ of["d3"])
+        result /= np.sqrt(np.maximum(np.einsum("ij,ij->i", result, result), self._eps))[:, None]
+        return result
 
 
 def _side_by_side(weights: Matrix, size: int) -> Matrix:
@@ -164,8 +164,8 @@ def _side_by_side(weights: Matrix, size: int) -> Matrix:
 def _centred(rows: Matrix, eps: np.float32) -> Matrix:
     """Take the mean from each row, in place. Returns 1 / standard deviation by row."""
     rows -= rows.mean(axis=1, keepdims=True)
-    found: Matrix = 1 / np.sqrt(np.einsum("ij,ij->i", rows, rows) / np.float32(rows.shape[1]) + eps)
-    return found
+    result: Matrix = 1 / np.sqrt(np.einsum("ij,ij->i", rows, rows) / np.float32(rows.shape[1]) + eps)
+    return result
 
 
 def _with_blank(rows: Matrix) -> Matrix:

@@ -388,8 +388,8 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
 
     >>> old, new = np.ones(100), np.repeat([1.0, 0.0], [90, 10])
     >>> labels = (np.where(np.arange(100) % 2, old, np.nan), np.where(np.arange(100) % 2, new, np.nan))
-    >>> found = people_statistic(PairedScores(old, new, binary=True, labels=labels), None)
-    >>> found.n, found.n_labelled, round(found.value, 3)
+    >>> result = people_statistic(PairedScores(old, new, binary=True, labels=labels), None)
+    >>> result.n, result.n_labelled, round(result.value, 3)
     (100, 50, -0.1)
     """
     people = column.by_people()

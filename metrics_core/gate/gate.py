@@ -338,23 +338,23 @@ def _signed(statistic: RuleStatistic, floor: float) -> str:
 
 
 def _score(
-    rule: PolicyRule, bounds: _Bounds, gap: _Gap | None, found: tuple[Decision, Decision], about: _About
+    rule: PolicyRule, bounds: _Bounds, gap: _Gap | None, decided: tuple[Decision, Decision], about: _About
 ) -> RuleOutcome:
     """The outcome of a rule.
 
     Args:
         found: the decisions with the worst and with the best values for answers that were not scored.
     """
-    outcome: GateOutcome = found[0]
-    statistic = bounds.best if found == ("FAIL", "FAIL") else bounds.worst
+    outcome: GateOutcome = decided[0]
+    statistic = bounds.best if decided == ("FAIL", "FAIL") else bounds.worst
     interval = statistic.interval(about.level)
     needed = None
     if gap:
         outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
-    elif found[0] != found[1]:
+    elif decided[0] != decided[1]:
         outcome = "INCOMPLETE"
         tail = (
-            f"this decides nothing, because it would be {found[1]} if what was not scored had the best values; "
+            f"this decides nothing, because it would be {decided[1]} if what was not scored had the best values; "
             "score what failed again with --only-failed, or complete the data set"
         )
     else:

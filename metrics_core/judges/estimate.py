@@ -32,7 +32,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     """
     n_samples = offline = 0
     draws: list[int] = []
-    jurors = metric.judge.jurors()
+    jurors = [(judge, repeat) for judge in metric.judge.models() for repeat in range(metric.judge.repeats)]
     with known_replies(metric.access.ledger) as replies:
         counter = CostCounter(replies)
         for sample, decided in _with_known(metric, samples):

@@ -127,15 +127,9 @@ class JudgeMetric(Metric):
         """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`,
         or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
         """
-        who = self.offline_signature() if self.judge.offline else self._online()
-        return f"{self.name}|v{self.version}|judge:{who}{self.also_signed}|blank:{self.blank_answer}"
-
-    @property
-    def also_signed(self) -> str:
-        """What else changes the numbers of this metric, as a part of the signature: `|NAME:VALUE`, or nothing."""
-        return ""
-
-    def _online(self) -> str:
+        before, after = f"{self.name}|v{self.version}|judge:", f"{self.also_signed}|blank:{self.blank_answer}"
+        if self.judge.offline:
+            return f"{before}{self.offline_signature()}{after}"
         models, votes = self.judge.models(), len(self.judge.judges) * self.judge.repeats
         judges = ",".join(judge.label for judge in models)
         prompts = ",".join(prompt.version for prompt in self.prompts)
@@ -143,7 +137,12 @@ class JudgeMetric(Metric):
         first = f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
         second = f"|second:{self.offline_signature()}" if self._checks else ""
         settings, weighed = _settings(self.judge, models), "|verdicts:weighed" * self.weighed
-        return f"{judges}|prompt:{prompts}|parser:{PARSER}{settings}{weighed}{jury}{first}{second}"
+        return f"{before}{judges}|prompt:{prompts}|parser:{PARSER}{settings}{weighed}{jury}{first}{second}{after}"
+
+    @property
+    def also_signed(self) -> str:
+        """What else changes the numbers of this metric, as a part of the signature: `|NAME:VALUE`, or nothing."""
+        return ""
 
     @property
     def _checks(self) -> bool:
@@ -176,21 +175,18 @@ class JudgeMetric(Metric):
                 for sample, outcome in zip(pending, outcomes, strict=True)
             ]
         else:
-            judged = self._asked(pending, len(samples), signature)
+            from answerkey.metrics_core.llm import loop as runtime
+
+            work = _Work(self, len(pending), self.probes_for(len(samples)), signature)
+            # What a batch says of itself is enough.
+            judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
+            if self._checks:
+                judged = self._reviewed(pending, judged)
         rest = iter(judged)
         return [
             next(rest) if known is None else Measurement(sample.sample_id, self.name, signature, known)
             for sample, known in zip(samples, local, strict=True)
         ]
-
-    def _asked(self, samples: Sequence[Sample], answers: int, signature: str) -> list[Measurement]:
-        """The samples judged by language models, in a run of so many answers."""
-        from answerkey.metrics_core.llm import loop as runtime
-
-        work = _Work(self, len(samples), self.probes_for(answers), signature)
-        # What a batch says of itself is enough.
-        judged = runtime.run(work.judge(samples), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
-        return self._reviewed(samples, judged) if self._checks else judged
 
     def _reviewed(self, samples: Sequence[Sample], judged: list[Measurement]) -> list[Measurement]:
         """The judged samples, as `Failed` with the code `DISPUTED` where the offline judge disagrees.

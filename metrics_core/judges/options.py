@@ -244,14 +244,6 @@ class JudgeOptions(Validated):
             self.max_cost_total_usd or None, self.batch, self.batch_poll_s,
         )  # fmt: skip
 
-    def jurors(self, api_key: str | None = None) -> tuple[tuple[ModelRef, int], ...]:
-        """Every judge with every repeat index: each is one vote. Empty for the offline judge.
-
-        Raises:
-            UserError: a judge is named twice; a model name, an address or the key is malformed.
-        """
-        return tuple((judge, repeat) for judge in self.models(api_key) for repeat in range(self.repeats))
-
     def models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
         """Every judge once, in the order in which they are named. Empty for the offline judge.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,8 +12,8 @@ from answerkey.metrics_core.llm.request import Reply
 
 REFUSAL = "refusal"
 """In the ledger, the reason for the end of a reply in which the model declines in a field of its own."""
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
-"""Two of them are a token at most, where they are no words. Any other byte may be one, as a digit between blanks is."""
+_LETTERS = re.compile(rb"[a-z]{2,}")
+"""Two letters in a row are a token at most, where they are no word. Any other byte may be one, as a digit is."""
 _TEMPLATE = 1_000
 """Tokens that a server may add to what it is sent."""
 _BYTES_PER_TOKEN = 10
@@ -63,7 +64,7 @@ def most_tokens(text: str) -> int:
     (2, 3, 9)
     """
     data = text.encode()
-    return (len(data) + len(data.translate(None, _LETTERS)) + 1) // 2
+    return len(data) - sum(len(letters) // 2 for letters in _LETTERS.findall(data))
 
 
 def credible(reply: Reply, size: int) -> bool:

@@ -828,10 +828,6 @@ def _shown(settings: Mapping[str, Any]) -> str:
     return f"postgresql://{user}{settings.get('host', '')}{port}/{settings.get('dbname', '')}"
 
 
-def _in_postgres(location: str | None) -> bool:
-    return location is not None and location.startswith(POSTGRES)
-
-
 def open_ledger(location: str | None) -> Ledger:
     """The ledger at a location, which is made if it is not there.
 
@@ -848,9 +844,9 @@ def open_ledger(location: str | None) -> Ledger:
     True
     >>> ledger.close()
     """
-    if location is not None and _in_postgres(location):
-        return _Postgres(location)
-    return _SQLite(None if location is None else Path(location))
+    if location is None:
+        return _SQLite(None)
+    return _Postgres(location) if location.startswith(POSTGRES) else _SQLite(Path(location))
 
 
 def ledger_exists(location: str | None) -> bool:
@@ -863,7 +859,7 @@ def ledger_exists(location: str | None) -> bool:
     >>> ledger_exists(None)
     False
     """
-    if location is not None and _in_postgres(location):
+    if location is not None and location.startswith(POSTGRES):
         with closing(_Postgres(location, make=False)) as ledger:
             return ledger.version() is not None
     return location is not None and (Path(location) / FILE).exists()

@@ -13,7 +13,6 @@ from concurrent.futures import Future, wait
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm import provider
@@ -35,6 +34,8 @@ _AT_ONCE = 4
 """Questions worked on at once, for each call that may be in flight: enough for those that wait before they try again.
 More would only use memory, and keep other processes from requests that are not due yet."""
 
+_loops: list[asyncio.AbstractEventLoop] = []
+"""The one loop, once it is running."""
 # Re-entrant, because a signal handler may acquire it.
 _starting = threading.RLock()
 
@@ -179,13 +180,8 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    # `cache` alone would let two threads that come first make a loop each.
     with _starting:
-        return _the_loop()
-
-
-@cache
-def _the_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="models", daemon=True).start()
-    return loop
+        if not _loops:
+            _loops.append(asyncio.new_event_loop())
+            threading.Thread(target=_loops[0].run_forever, name="models", daemon=True).start()
+        return _loops[0]

@@ -630,16 +630,6 @@ def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
     return None
 
 
-def retry_after(error: Exception) -> float | None:
-    """Seconds that a server asks to wait, in the error that litellm made of its answer; None where it does not.
-
-    >>> retry_after(ValueError("no headers")) is None
-    True
-    """
-    # litellm keeps the server's headers here, and gives `error.response` empty ones.
-    return seconds_to_wait(getattr(error, "litellm_response_headers", None) or {})
-
-
 def without_secrets(text: str, model: ModelRef) -> str:
     """An error on one line and without any key or password that it may quote."""
     text = _blanked(text, secrets_of(model))

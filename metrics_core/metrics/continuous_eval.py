@@ -84,15 +84,9 @@ class _Text:
 def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str, float]:
     """The seven fields of `answer`, each the maximum over `references`.
 
-    Raises `ValueError` for an unknown profile, for no references, and for a reference that is empty or periods only,
-    unless the answer is empty too (an empty answer scores zero before the reference is looked at).
+    Raises `ValueError` for a reference that is empty or periods only, unless the answer is empty too (an empty answer
+    scores zero before the reference is looked at).
     """
-    if profile not in PROFILES:
-        raise ValueError(f"unknown profile {profile!r}; known: {', '.join(PROFILES)}")
-    if isinstance(references, str):
-        references = [references]
-    if not references:
-        raise ValueError(f"{profile} needs at least one reference, got none")
     given = _analyse(answer, profile)
     rows = [_score(given, _analyse(reference, profile), profile) for reference in references]
     return dict(zip(FIELDS, map(max, zip(*rows, strict=True)), strict=True))

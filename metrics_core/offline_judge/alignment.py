@@ -104,23 +104,23 @@ class Alignment:
     Attributes:
         stems: of the content tokens of the reference; `score`: the best similarity of each in the answer, 0..1.
         where: the token position of each best similarity in the answer; -1 for none.
-        given: for each, whether the question contains it too, so that it is no evidence.
+        in_question: for each, whether the question contains it too, so that it is no evidence.
         whole: whether an alias or acronym in the answer names the whole reference.
-        missing: stems that neither the answer nor the question contains; `found`: those that only the answer contains.
+        missing: stems that neither the answer nor the question contains; `matched`: those that the answer contains.
 
     >>> from answerkey.metrics_core.offline_judge.reading import read
-    >>> found = align(read("Leonardo da Vinci"), read("It was Leonardo"), read("Who painted it?"))
-    >>> found.found, found.missing
+    >>> aligned = align(read("Leonardo da Vinci"), read("It was Leonardo"), read("Who painted it?"))
+    >>> aligned.matched, aligned.missing
     (('leonardo',), ('da', 'vinci'))
     """
 
     stems: tuple[str, ...]
     score: tuple[float, ...]
     where: tuple[int, ...]
-    given: tuple[bool, ...]
+    in_question: tuple[bool, ...]
     whole: bool
     missing: tuple[str, ...]
-    found: tuple[str, ...]
+    matched: tuple[str, ...]
 
 
 def align(reference: Text, answer: Text, question: Text) -> Alignment:
@@ -135,19 +135,21 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
     known = question.stem_set
     best = [_best(stem, positions, exactly=len(stems) > LONGEST_REFERENCE) for stem in stems]
     scores, where = [score for score, _ in best], [at for _, at in best]
-    given = tuple([stem in known for stem in stems])
-    if all(given):
+    in_question = tuple([stem in known for stem in stems])
+    if all(in_question):
         # A question that offers the answer ("A or B?") does not give it away.
-        given = (False,) * len(stems)
+        in_question = (False,) * len(stems)
     values = {number.value for number in reference.numbers}
     if values and values <= {number.value for number in answer.numbers}:
         spelled = {i for number in reference.numbers for i in range(number.start, number.stop)}
         content = reference.content or tuple(range(len(reference.stems)))
         scores = [1.0 if i in spelled else score for i, score in zip(content, scores, strict=True)]
     whole = names_whole(reference, answer)
-    new = [(stem, whole or score >= HIT) for stem, score, old in zip(stems, scores, given, strict=True) if not old]
-    missing, found = (tuple([stem for stem, hit in new if hit is wanted]) for wanted in (False, True))
-    return Alignment(stems, tuple(scores), tuple(where), given, whole, missing, found)
+    new = [
+        (stem, whole or score >= HIT) for stem, score, old in zip(stems, scores, in_question, strict=True) if not old
+    ]
+    missing, matched = (tuple([stem for stem, hit in new if hit is wanted]) for wanted in (False, True))
+    return Alignment(stems, tuple(scores), tuple(where), in_question, whole, missing, matched)
 
 
 def _best(stem: str, positions: Mapping[str, int], *, exactly: bool) -> tuple[float, int]:

@@ -77,8 +77,8 @@ def language_of(text: str) -> str:
     >>> language_of("Zer da handiagoa, eguzkia ala ilargia?"), language_of("Who wrote it? Ada")
     ('eu', 'en')
     """
-    found = text.lower().split()
-    if len(found) < _ENOUGH_WORDS or len(_ENGLISH.intersection(found)) >= _PLAINLY:
+    words = text.lower().split()
+    if len(words) < _ENOUGH_WORDS or len(_ENGLISH.intersection(words)) >= _PLAINLY:
         return "en"
     ranked = _identifier().rank(text)
     return "en" if dict(ranked)["en"] >= _UNLIKELY else str(ranked[0][0])

@@ -53,8 +53,8 @@ def word_features(case: Case, near: Text, words: Mapping[str, float]) -> dict[st
             1 for stems that are not in it.
 
     >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada Brown"))
-    >>> found = word_features(case, case.head, {"brown": 0.5})
-    >>> found["recall"], round(found["recall_idf"], 3)
+    >>> result = word_features(case, case.head, {"brown": 0.5})
+    >>> result["recall"], round(result["recall_idf"], 3)
     (0.5, 0.667)
     """
     aligned, in_head, in_near = _alignments(case, near)
@@ -76,8 +76,8 @@ def word_features(case: Case, near: Text, words: Mapping[str, float]) -> dict[st
     }
 
 
-def _share(found: float, of: float) -> float:
-    return found / of if of else 1.0
+def _share(part: float, of: float) -> float:
+    return part / of if of else 1.0
 
 
 def _alignments(case: Case, near: Text) -> tuple[Alignment, Alignment, Alignment]:
@@ -90,8 +90,8 @@ def _alignments(case: Case, near: Text) -> tuple[Alignment, Alignment, Alignment
 
 
 def _hits(aligned: Alignment) -> float:
-    found = len(aligned.found)
-    return 1.0 if aligned.whole else _share(found, found + len(aligned.missing))
+    matched = len(aligned.matched)
+    return 1.0 if aligned.whole else _share(matched, matched + len(aligned.missing))
 
 
 def _order(aligned: Alignment, in_near: Alignment) -> dict[str, float]:
@@ -115,7 +115,7 @@ def _recall(case: Case, aligned: Alignment, in_head: Alignment, in_near: Alignme
         "recall_focus": _hits(in_near),
         "first_hit": aligned.score[0] if aligned.score else 0.0,
         "last_hit": aligned.score[-1] if aligned.score else 0.0,
-        "given_share": sum(aligned.given) / max(1, len(aligned.given)),
+        "given_share": sum(aligned.in_question) / max(1, len(aligned.in_question)),
         "echo": float(case.question.stem_set.issuperset(aligned.stems)),
         "spread": math.log1p(max(0, max(positions) - min(positions) + 1 - len(positions))) if positions else 0.0,
         "place": math.log1p(min(positions)) if positions else FAR,
@@ -151,19 +151,19 @@ def _rare(
     def rarest(stems: Iterable[str]) -> float:
         return max([words.get(stem, 1.0) for stem in stems], default=0.0)
 
-    triples = zip(in_near.stems, in_near.score, in_near.given, strict=True)
-    new = [(stem, score) for stem, score, given in triples if not given]
+    triples = zip(in_near.stems, in_near.score, in_near.in_question, strict=True)
+    new = [(stem, score) for stem, score, known in triples if not known]
     of = weight(stem for stem, _ in new)
-    said = sorted(frozenset(near.content_stems).difference(case.question.stems))
+    stated = sorted(frozenset(near.content_stems).difference(case.question.stems))
     return {
         "recall_idf": 1.0 if in_near.whole else _share(weight(s for s, score in new if score >= HIT), of),
         "soft_idf": 1.0 if in_near.whole else _share(sum(words.get(s, 1.0) * score for s, score in new), of),
         "missing_idf": weight(in_near.missing),
         "missing_idf_rarest": rarest(in_near.missing),
-        "found_idf_rarest": rarest(in_near.found),
+        "found_idf_rarest": rarest(in_near.matched),
         "extra_idf": weight(others),
         "extra_idf_rarest": rarest(others),
-        "precision_idf": weight(s for s in said if s in again) / (weight(said) or 1.0),
+        "precision_idf": weight(s for s in stated if s in again) / (weight(stated) or 1.0),
     }
 
 
@@ -187,20 +187,20 @@ def _extra(case: Case, near: Text, known: frozenset[str], again: frozenset[str])
 
 def _numbers(reference: Text, answer: Text, head: Text) -> dict[str, float]:
     wanted = {n.value for n in reference.numbers}
-    said, said_head = {n.value for n in answer.numbers}, {n.value for n in head.numbers}
-    gaps = [abs(w - s) / max(abs(w), abs(s), 1e-9) for w in wanted for s in said_head or said]
+    stated, stated_head = {n.value for n in answer.numbers}, {n.value for n in head.numbers}
+    gaps = [abs(w - s) / max(abs(w), abs(s), 1e-9) for w in wanted for s in stated_head or stated]
     return {
         "numbers_wanted": float(len(wanted)),
-        "numbers_found": _share(len(wanted & said), len(wanted)),
-        "numbers_found_head": _share(len(wanted & said_head), len(wanted)),
-        "numbers_other": math.log1p(len(said_head - wanted)),
+        "numbers_found": _share(len(wanted & stated), len(wanted)),
+        "numbers_found_head": _share(len(wanted & stated_head), len(wanted)),
+        "numbers_other": math.log1p(len(stated_head - wanted)),
         "number_gap": min(gaps, default=2.0 if wanted else -1.0),
     }
 
 
 def _dates(reference: Text, answer: Text, head: Text) -> dict[str, float]:
     wanted = reference.dates
-    said = head.dates or answer.dates
+    stated = head.dates or answer.dates
     state = 0.0
     if wanted:
         if any(d.covers(w) for w in wanted for d in answer.dates):
@@ -211,14 +211,14 @@ def _dates(reference: Text, answer: Text, head: Text) -> dict[str, float]:
             state = -2.0
         else:
             state = -1.0
-    years = [abs(d.year - w.year) for d in said for w in wanted if d.year is not None and w.year is not None]
+    years = [abs(d.year - w.year) for d in stated for w in wanted if d.year is not None and w.year is not None]
     return {
         "date_state": state,
         "date_head": float(any(d.agrees(w) for w in wanted for d in head.dates)) if wanted else -1.0,
         "date_parts_wanted": float(max((w.parts for w in wanted), default=0)),
-        "date_parts_said": float(max((d.parts for d in said), default=0)),
+        "date_parts_said": float(max((d.parts for d in stated), default=0)),
         "year_gap": math.log1p(min(years)) if years else FAR if wanted else -1.0,
-        "dates_said": float(min(len(said), 5)),
+        "dates_said": float(min(len(stated), 5)),
     }
 
 
@@ -238,7 +238,9 @@ def _trigrams(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
     """The character trigrams that the reference shares with the focus, and those beyond the question."""
     wanted, close = _trigrams_of(case.reference.tokens), _trigrams_of(near.tokens)
     left = _trigrams_of(case.residue)
-    new = _trigrams_of(tuple([stem for stem, given in zip(in_near.stems, in_near.given, strict=True) if not given]))
+    new = _trigrams_of(
+        tuple([stem for stem, known in zip(in_near.stems, in_near.in_question, strict=True) if not known])
+    )
     return {
         "trigrams_found": len(wanted & close) / max(1, len(wanted)),
         "trigrams_both": len(wanted & close) / max(1, len(wanted | close)),

@@ -258,8 +258,8 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
         EncoderError: the embedding model is not installed.
 
     >>> pair = Pair("Who painted the Mona Lisa?", "Da Vinci", ("Leonardo da Vinci",))
-    >>> [found] = match([pair])
-    >>> found.verdict, found.rule, found.probability > 0.8
+    >>> [result] = match([pair])
+    >>> result.verdict, result.rule, result.probability > 0.8
     ('match', 'model', True)
     """
     if not pairs:
@@ -351,11 +351,11 @@ def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str
 
 def _spread(seen: Seen, probabilities: Sequence[float]) -> list[float]:
     logits = sorted(map(_logit, probabilities), reverse=True)
-    found = [logits[0], mean(logits[:2]), mean(logits), math.log(len(logits))]
+    inputs = [logits[0], mean(logits[:2]), mean(logits), math.log(len(logits))]
     for name in _SPREAD:
         values = sorted((row[name] for row in seen.values), reverse=True)
-        found += [values[0], mean(values[:3])]
-    return found
+        inputs += [values[0], mean(values[:3])]
+    return inputs
 
 
 def _logit(probability: float) -> float:
@@ -470,11 +470,11 @@ def settled(rulings: Sequence[Ruling | None]) -> tuple[int, Ruling] | None:
     >>> settled((None, None)) is None
     True
     """
-    found = [(_RANK[ruling.rule], at, ruling) for at, ruling in enumerate(rulings) if ruling is not None]
-    if not found:
+    decided = [(_RANK[ruling.rule], at, ruling) for at, ruling in enumerate(rulings) if ruling is not None]
+    if not decided:
         return None
-    _, at, first = min(found, key=lambda one: one[:2])
-    alone = first.verdict == "match" or first.rule in AGAINST_ANSWER or len(found) == len(rulings)
+    _, at, first = min(decided, key=lambda one: one[:2])
+    alone = first.verdict == "match" or first.rule in AGAINST_ANSWER or len(decided) == len(rulings)
     return (at, first) if alone else None
 
 

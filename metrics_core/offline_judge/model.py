@@ -88,8 +88,8 @@ class Centroids:
 
     def standardised(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Features in units of their spread in training, of the same shape."""
-        found: npt.NDArray[np.float64] = np.clip((rows - self.mean) / self.spread, -_FARTHEST, _FARTHEST)
-        return found
+        result: npt.NDArray[np.float64] = np.clip((rows - self.mean) / self.spread, -_FARTHEST, _FARTHEST)
+        return result
 
     def distances(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The distances of rows of features from the nearest centroid: shape (rows,).
@@ -98,13 +98,13 @@ class Centroids:
         >>> two.distances(np.array([[0.0, 1.0], [3.0, 4.0]])).tolist()
         [1.0, 0.0]
         """
-        found = np.empty(len(rows))
+        result = np.empty(len(rows))
         lengths = (self.points**2).sum(axis=1)
         for at in range(0, len(rows), _ROWS_AT_ONCE):
             some = self.standardised(rows[at : at + _ROWS_AT_ONCE])
             nearest = (lengths - 2 * (some @ self.points.T)).min(axis=1)
-            found[at : at + _ROWS_AT_ONCE] = np.sqrt(np.maximum(nearest + (some**2).sum(axis=1), 0))
-        return found
+            result[at : at + _ROWS_AT_ONCE] = np.sqrt(np.maximum(nearest + (some**2).sum(axis=1), 0))
+        return result
 
     def far(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Whether rows of features are farther from all centroids than the limit: shape (rows,)."""
@@ -202,10 +202,10 @@ def weigher(
     >>> weigher([0, 2, -2], Trees.of(leaf), 0, 1, np.array([[0.5, 0.5]]), np.zeros((1, 9))).tolist()
     [0.5]
     """
-    said = curve[0] + few @ np.array(curve[1:])
-    logits = (said + base + scale * trees.sums(many)) / 2
-    found: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
-    return found
+    regression = curve[0] + few @ np.array(curve[1:])
+    logits = (regression + base + scale * trees.sums(many)) / 2
+    result: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
+    return result
 
 
 @cache

@@ -126,32 +126,32 @@ _LIST = re.compile(r"[,;/&]|\b(?:and|und|et|y|и)\b")
 
 def _same_words(case: Case) -> bool:
     """In the same order, except in lists: "Ada beat Eve" is not "Eve beat Ada"."""
-    said, wanted = case.residue, case.reference.content_stems
-    if len(said) != len(wanted):
+    stated, wanted = case.residue, case.reference.content_stems
+    if len(stated) != len(wanted):
         return False
-    return said == wanted or (sorted(said) == sorted(wanted) and _LIST.search(case.reference.normal) is not None)
+    return stated == wanted or (sorted(stated) == sorted(wanted) and _LIST.search(case.reference.normal) is not None)
 
 
 def same_number(case: Case) -> Ruling | None:
     """Both are a single number with its unit: "100" and "one hundred", "5 km" and "5,000 metres"."""
     wanted = only_quantity(case.reference, frozenset())
-    said = only_quantity(case.head, case.question.stem_set) if wanted else None
-    if wanted is None or said is None or not clear(case) or not said.equals(wanted):
+    stated = only_quantity(case.head, case.question.stem_set) if wanted else None
+    if wanted is None or stated is None or not clear(case) or not stated.equals(wanted):
         return None
     return Ruling("same_number", "match", "the answer names the same number")
 
 
 def same_date(case: Case) -> Ruling | None:
     """The answer's date states all that the reference's states: "18 May 2018" and "May 2018"."""
-    wanted, said = case.reference.dates, case.head.dates
-    if len(wanted) != 1 or len(said) != 1 or not clear(case):
+    wanted, stated = case.reference.dates, case.head.dates
+    if len(wanted) != 1 or len(stated) != 1 or not clear(case):
         return None
     inside = range(wanted[0].start, wanted[0].stop)
-    if any(i not in inside for i in case.reference.content) or not said[0].covers(wanted[0]):
+    if any(i not in inside for i in case.reference.content) or not stated[0].covers(wanted[0]):
         return None
     # "2004" beside "June 11, 2004" does not let "August 27, 2004" pass: the finer reference knows better.
     finer = [date for date in case.dates if date.covers(wanted[0]) and date.parts > wanted[0].parts]
-    if finer and said[0].parts > wanted[0].parts and not any(said[0].agrees(date) for date in finer):
+    if finer and stated[0].parts > wanted[0].parts and not any(stated[0].agrees(date) for date in finer):
         return Ruling("other_date", "mismatch", "the answer names another date")
     return Ruling("same_date", "match", "the answer names the same date")
 
@@ -300,10 +300,10 @@ def other_list(case: Case) -> Ruling | None:
     several = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
     if not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return None
-    said, wanted = case.answer.stems, case.reference.stems
-    present = [any(alike(one, other) >= HIT for one in item for other in said) for item in items]
+    stated, wanted = case.answer.stems, case.reference.stems
+    present = [any(alike(one, other) >= HIT for one in item for other in stated) for item in items]
     others = [one for one in case.residue if not any(alike(one, stem) >= HIT for stem in wanted)]
-    if len(said) > len(wanted) + len(case.question.stems) or not (any(present) or numbers & wanted_numbers):
+    if len(stated) > len(wanted) + len(case.question.stems) or not (any(present) or numbers & wanted_numbers):
         return None
     if (not others and not all(present)) or (only_numbers and numbers != wanted_numbers):
         return Ruling("other_list", "partial", "the answer does not list what the reference lists")
@@ -329,24 +329,24 @@ def other_number(case: Case) -> Ruling | None:
         return None
     if _other_label(case):
         return _OTHER_NUMBER
-    wanted, said = (
+    wanted, stated = (
         quantities(case.reference.tokens, case.reference.numbers),
         quantities(case.head.tokens, case.head.numbers),
     )
     given = {number.value for number in case.question.numbers}
-    said = [quantity for quantity in said if quantity.value not in given]
+    stated = [quantity for quantity in stated if quantity.value not in given]
     everywhere = quantities(case.answer.tokens, case.answer.numbers)
-    if len(wanted) != 1 or len(said) != 1 or any(q.near(wanted[0]) for q in everywhere):
+    if len(wanted) != 1 or len(stated) != 1 or any(q.near(wanted[0]) for q in everywhere):
         return None
     asks = frozenset(UNIT_WORDS[token] for token in case.question.tokens if token in UNIT_WORDS)
-    return _OTHER_NUMBER if said[0].comparable(wanted[0], asks) and _about_the_same(case) else None
+    return _OTHER_NUMBER if stated[0].comparable(wanted[0], asks) and _about_the_same(case) else None
 
 
 def _other_identifier(case: Case) -> bool:
     """Whether long tokens with digits differ, such as identifiers, in which every digit counts."""
     wanted = _identifiers(case.reference)
-    said = _identifiers(case.answer) if wanted else wanted
-    return bool(said) and wanted.isdisjoint(said)
+    stated = _identifiers(case.answer) if wanted else wanted
+    return bool(stated) and wanted.isdisjoint(stated)
 
 
 def _identifiers(text: Text) -> frozenset[str]:
@@ -377,9 +377,9 @@ def _other_label(case: Case) -> bool:
 
 def other_date(case: Case) -> Ruling | None:
     """Both name a date, and no date of the answer agrees with that of the reference."""
-    wanted, said = case.reference.dates, case.head.dates
+    wanted, stated = case.reference.dates, case.head.dates
     # "1,000" is not a year where the question is how many.
-    if len(wanted) != 1 or len(said) != 1 or asks_how_many(case.question):
+    if len(wanted) != 1 or len(stated) != 1 or asks_how_many(case.question):
         return None
     if any(date.agrees(wanted[0]) for date in case.answer.dates) or not _about_the_same(case):
         return None

@@ -86,8 +86,8 @@ def agreement(
         verdicts: (rows,): the judge's, 0 or 1; `labels`: the human ones, 0 or 1, of the same rows in the same order.
         clusters: (rows,): for instance the question, where several systems answer each.
 
-    >>> found = agreement([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0])
-    >>> round(found.accuracy.value, 3), round(found.kappa.value, 3), round(found.bias.value, 3)
+    >>> result = agreement([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0])
+    >>> round(result.accuracy.value, 3), round(result.kappa.value, 3), round(result.bias.value, 3)
     (0.833, 0.667, 0.167)
     """
     judged, truth = np.asarray(verdicts, np.float64), np.asarray(labels, np.float64)

@@ -143,12 +143,12 @@ def rejects(
     many = np.asarray(counts, np.float64)
     many = np.broadcast_to(many, values.shape if many.ndim == 2 else values.shape[1:])
     many = np.concatenate([many, np.ones((*many.shape[:-1], 1))], axis=-1)
-    found = np.zeros(len(values), np.bool_)
+    rejected = np.zeros(len(values), np.bool_)
     batch = max(1, _CELLS // losses.shape[1])
     for start in range(0, len(values), batch):
         part = slice(start, start + batch)
-        found[part] = _not_negative(losses[part], many if many.ndim == 1 else many[part], near=alpha)[0] < alpha
-    return found
+        rejected[part] = _not_negative(losses[part], many if many.ndim == 1 else many[part], near=alpha)[0] < alpha
+    return rejected
 
 
 def minimum_clusters(margin: float, alpha: float = (1 - LEVEL) / 2, *, span: float = 1.0) -> int | None:
@@ -217,11 +217,11 @@ def _bounds(units: Units, alpha: float) -> Floats:
     # The bound lies between 0 and the mean. The bound for as many zeros and ones with this mean is a start from below;
     # if all units are zeros and ones, it is the bound itself.
     high = centre[side]
-    found = np.clip(betaincinv(many * high, many * (1 - high) + 1, alpha), _SMALLEST, high)
+    lower = np.clip(betaincinv(many * high, many * (1 - high) + 1, alpha), _SMALLEST, high)
     if (sizes != sizes[0]).any() or (sums.min(axis=0) > 0).any():
         with_worst = np.hstack([sums[side], np.zeros((len(side), 1))])
-        found = _quantiles(with_worst, sizes, counts, alpha, (np.zeros(len(side)), high), found, last=1e-8)
-    bounds[side] = np.where(found > _SMALLEST, found, 0.0)
+        lower = _quantiles(with_worst, sizes, counts, alpha, (np.zeros(len(side)), high), lower, last=1e-8)
+    bounds[side] = np.where(lower > _SMALLEST, lower, 0.0)
     return bounds
 
 
@@ -272,9 +272,9 @@ def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, 
     """
     from scipy.special import ndtr
 
-    found, growth = np.where(_dot(losses, counts) < 0, 0.0, 1.0), np.zeros(losses.shape)
+    chances, growth = np.where(_dot(losses, counts) < 0, 0.0, 1.0), np.zeros(losses.shape)
     top = losses.max(axis=1)
-    open_ = np.flatnonzero((found == 0) & (top > 0))
+    open_ = np.flatnonzero((chances == 0) & (top > 0))
     # On the scale of the largest loss the saddle point lies between 0 and 1.
     scaled, counts = losses[open_] / top[open_, None], counts if counts.ndim == 1 else counts[open_]
     saddle = _saddle(scaled, counts)
@@ -286,12 +286,12 @@ def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, 
     # Lugannani and Rice (1980).
     root = np.sqrt(2 * np.maximum(logs, 5e-5))
     rough = ndtr(-root) + np.exp(-logs) / math.sqrt(2 * math.pi) * (reach / saddle - 1 / root)
-    found[open_] = np.where(root > 0.01, rough, 0.5)
+    chances[open_] = np.where(root > 0.01, rough, 0.5)
     exact = (root > 0.5) & (rough < near * _CLOSE) & (rough > near / _CLOSE)
     open_, saddle, tilted, logs, reach = (part[exact] for part in (open_, saddle, tilted, logs, reach))
     if open_.size:
-        found[open_] = np.exp(-logs) * _descent(saddle, tilted, counts if counts.ndim == 1 else counts[exact], reach)
-    return found, growth
+        chances[open_] = np.exp(-logs) * _descent(saddle, tilted, counts if counts.ndim == 1 else counts[exact], reach)
+    return chances, growth
 
 
 def _dot(values: Any, counts: Floats) -> Any:

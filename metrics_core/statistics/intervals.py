@@ -148,8 +148,8 @@ def bootstrap(
     >>> import numpy as np
     >>> hits_and_rows = np.array([[3.0, 4.0], [1.0, 4.0], [2.0, 4.0], [4.0, 4.0]])
     >>> ratio = SumStatistic(lambda s: s[..., 0] / s[..., 1], lambda mean: (mean * [0, 1], mean[[1, 1]]))
-    >>> found = bootstrap(hits_and_rows, ratio, seed=0)
-    >>> [round(end, 2) for end in found[:2]]
+    >>> result = bootstrap(hits_and_rows, ratio, seed=0)
+    >>> [round(end, 2) for end in result[:2]]
     [0.21, 0.92]
     """
     import numpy as np

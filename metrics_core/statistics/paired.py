@@ -265,8 +265,8 @@ def pooled_difference(
 
     >>> old, new = [[1, 4], [2, 4], [2, 4]], [[3, 4], [2, 4], [4, 4]]
     >>> ratio = SumStatistic(lambda s: s[..., 0] / s[..., 1], lambda mean: (mean * [0, 1], mean[[1, 1]]))
-    >>> found = pooled_difference(old, new, ratio)
-    >>> round(float(found.difference), 3), found.test
+    >>> result = pooled_difference(old, new, ratio)
+    >>> round(float(result.difference), 3), result.test
     (0.333, 'exchange')
     """
     before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
@@ -277,8 +277,8 @@ def pooled_difference(
     width = before.shape[1]
 
     def difference(totals: Floats) -> Floats:
-        found: Floats = statistic.value(totals[..., width:]) - statistic.value(totals[..., :width])
-        return found
+        result: Floats = statistic.value(totals[..., width:]) - statistic.value(totals[..., :width])
+        return result
 
     def apart(mean: Floats) -> tuple[Floats, Floats]:
         old_worst, old_best = statistic.extremes(mean[:width])

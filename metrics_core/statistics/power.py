@@ -103,8 +103,8 @@ def _quantiles(values: Floats) -> Floats:
     spread = float(kinds.std())
     # If nearly all values are equal, all quantiles may be equal.
     shape = kinds / spread if spread > 0 else np.repeat([-1.0, 1.0], _KINDS // 2)
-    found: Floats = float(np.std(values, ddof=1)) * shape
-    return found
+    result: Floats = float(np.std(values, ddof=1)) * shape
+    return result
 
 
 def _graded(
@@ -186,11 +186,11 @@ def _crossing(power: Callable[[float], float], guess: float, low: float, high: f
         return float(ndtri(np.clip(power(math.exp(log)), 1e-4, 1 - 1e-4)) - ndtri(POWER))
 
     first = last = math.log(min(max(guess, low), high))
-    while (found := missing(last)) < 0:
+    while (lacking := missing(last)) < 0:
         if last >= math.log(high):
             return None
         first, last = last, min(last + 1.0, math.log(high))
-    while first == last or (first > math.log(low) and found >= 0 and missing(first) >= 0):
+    while first == last or (first > math.log(low) and lacking >= 0 and missing(first) >= 0):
         if first <= math.log(low):
             return low
         first = max(first - 1.0, math.log(low))
@@ -242,8 +242,8 @@ def minimum_detectable(measured: PairedDifference, *, family: int = 1, level: fl
         In the units of the scores; None if there is none, or it is not known: `undetectable` says why.
 
     >>> from answerkey.metrics_core.statistics.paired import paired_difference
-    >>> found = paired_difference([0] * 10 + [1] * 90, [1] * 5 + [0] * 5 + [1] * 90, binary=True)
-    >>> round(minimum_detectable(found), 2), round(minimum_detectable(found, family=14), 2)
+    >>> result = paired_difference([0] * 10 + [1] * 90, [1] * 5 + [0] * 5 + [1] * 90, binary=True)
+    >>> round(minimum_detectable(result), 2), round(minimum_detectable(result, family=14), 2)
     (0.08, 0.12)
     """
     if undetectable(measured, family=family, level=level) or measured.n < fewest_units(family, level=level):
@@ -298,8 +298,8 @@ def needed_to_show(
         None if it would take more than `most` times as many rows, or it is not known.
 
     >>> from answerkey.metrics_core.statistics.paired import paired_difference
-    >>> found = paired_difference([0] * 10 + [1] * 90, [1] * 6 + [0] * 4 + [0] * 2 + [1] * 88, binary=True)
-    >>> round(found.difference, 3), round(needed_to_show(found), -2)
+    >>> result = paired_difference([0] * 10 + [1] * 90, [1] * 6 + [0] * 4 + [0] * 2 + [1] * 88, binary=True)
+    >>> round(result.difference, 3), round(needed_to_show(result), -2)
     (0.04, 400)
     """
     effect = abs(measured.difference)
@@ -308,8 +308,8 @@ def needed_to_show(
     power = _of_comparison(measured, family, level)
     spread = (measured.sd or 0.0) ** 2 * measured.design_effect
     guess = max(10.0, 7.85 * spread / effect**2)
-    found = _crossing(lambda rows: power(effect, round(rows)), guess, 2.0, most * measured.n)
-    return None if found is None else math.ceil(found)
+    result = _crossing(lambda rows: power(effect, round(rows)), guess, 2.0, most * measured.n)
+    return None if result is None else math.ceil(result)
 
 
 def needed_by_width(
@@ -368,8 +368,8 @@ def needed_to_pass(
     power = _of_gate(changes, codes, floor, binary=binary, bounds=bounds, level=level)
     variance = float(np.var(changes)) + 1 / len(changes)
     guess = max(10.0, 7.85 * variance / (mean - floor) ** 2, 4 * (bounds[1] - bounds[0]) / (mean - floor))
-    found = _crossing(lambda rows: power(mean, round(rows)), guess, 2.0, _MOST_ROWS)
-    return None if found is None else math.ceil(found)
+    result = _crossing(lambda rows: power(mean, round(rows)), guess, 2.0, _MOST_ROWS)
+    return None if result is None else math.ceil(result)
 
 
 def detectable_loss(

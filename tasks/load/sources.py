@@ -173,16 +173,19 @@ def _shown(source: str) -> str:
     return "-" if Path(source).parent.name.startswith(STANDARD_INPUT) else without_secrets(source)
 
 
-def files_of(source: str) -> list[str] | None:
+def files_of(source: str, supported: str = SUPPORTED) -> list[str] | None:
     """The files of several sources (one per line), a pattern or a folder, each sorted by name; None of a single one.
+
+    Args:
+        supported: what a message offers where there is none.
 
     Raises:
         UserError: no file is given, or a folder or a pattern has none of a known kind.
     """
     if not (given := several(source)):
-        raise UserError(f"no file is given; give {SUPPORTED}")
+        raise UserError(f"no file is given; give {supported}")
     if len(given) > 1:
-        return [file for one in given for file in files_of(one) or [one]]
+        return [file for one in given for file in files_of(one, supported) or [one]]
     if TABLE.match(source) or SHEET.match(source):
         return None
     place, pattern = S3.match(source), WILDCARD.search(source) is not None
@@ -199,7 +202,7 @@ def files_of(source: str) -> list[str] | None:
     known = [name for name in found if kind_of(name) in _READERS and Path(name).name[0] not in "._"]
     if not known:
         there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
-        raise UserError(f"{_shown(source)}: {there}; give {SUPPORTED}")
+        raise UserError(f"{_shown(source)}: {there}; give {supported}")
     return sorted(known)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 from answerkey.metrics_core.comparison import Comparison
@@ -24,6 +24,7 @@ from answerkey.tasks.publish.page.html import write
 from answerkey.tasks.publish.page.markdown import as_markdown, verdict_markdown
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
+from answerkey.tasks.publish.table import Table
 from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.headline import fields_of
 from answerkey.tasks.reports.report import Report, is_known, read_reports
@@ -79,13 +80,13 @@ def _without_retries() -> AbstractContextManager[object]:
     return temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
 
 
-def show_table(rows: Sequence[Mapping[str, Any]], key: str, description: str) -> None:
+def show_table(table: Table, key: str, description: str) -> None:
     """Make a table artifact, if the server can be told."""
 
     def make() -> None:
         from prefect.artifacts import create_table_artifact
 
-        create_table_artifact([*map(dict, rows)], key=key, description=description)
+        create_table_artifact(table.records(), key=key, description=description)
 
     notify_api(f"the artifact {key}", make)
 
@@ -106,14 +107,13 @@ def publish_scores(home: Home, reports: Sequence[ReportRef | Report]) -> None:
     for report in read_reports(home, [ref.report_id for ref in reports]):
         key = artifact_key("scores", report.dataset, report.release)
         table = tables.report_scores(report, fields_of([report]))
-        show_table(table.records(), key, f"Scores of {report.report_id}")
+        show_table(table, key, f"Scores of {report.report_id}")
 
 
 def publish_comparison(comparison: Comparison) -> None:
     """Make a table artifact of the comparison in the Prefect UI. The warehouse stays the record."""
-    rows = tables.comparison("", comparison.overall).records()
     key = artifact_key("differences", *_unversioned(comparison.old), *_unversioned(comparison.new))
-    show_table(rows, key, f"{comparison.old} against {comparison.new}")
+    show_table(tables.comparison("", comparison.overall), key, f"{comparison.old} against {comparison.new}")
 
 
 def _unversioned(report_id: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Untrusted text and our own numbers, made safe and readable for the page."""
+"""Untrusted text and our own numbers, made safe and readable for the page, Markdown and the terminal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ _BIDI = {
     "\u061c": "ALM", "\u200e": "LRM", "\u200f": "RLM", "\u202a": "LRE", "\u202b": "RLE", "\u202c": "PDF",
     "\u202d": "LRO", "\u202e": "RLO", "\u2066": "LRI", "\u2067": "RLI", "\u2068": "FSI", "\u2069": "PDI",
 }  # fmt: skip
+_STEERING = ("Cc", "Cs", "Zl", "Zp")
+"""Categories: controls, halves of surrogate pairs, which cannot be written, and separators of lines and paragraphs."""
 _TAGS = range(0xE0000, 0xE0080)
 """Invisible copies of ASCII, which models can read."""
 
@@ -19,7 +21,7 @@ def hidden_name(character: str) -> str | None:
     """A short name for a character that steers or hides text without being seen; None for all others."""
     if character in _BIDI:
         return _BIDI[character]
-    if ord(character) in _TAGS or (unicodedata.category(character) == "Cc" and character not in "\n\t\r"):
+    if ord(character) in _TAGS or (unicodedata.category(character) in _STEERING and character not in "\n\t\r"):
         return f"U+{ord(character):04X}"
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from markupsafe import Markup
@@ -14,7 +14,8 @@ from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.publish.artifacts import report_file
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.html import code, environment, policy
-from answerkey.tasks.publish.text import dollars, ends
+from answerkey.tasks.publish.table import Cell, Table, estimate
+from answerkey.tasks.publish.text import NONE, count, dollars
 from answerkey.tasks.reports.headline import headlines
 from answerkey.tasks.reports.report import ReportPoint, moments, read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -25,27 +26,11 @@ if TYPE_CHECKING:
 
 _SQL = statements(__name__)
 _MOST_VERDICTS = 20
+_NEWEST = 10
+"""Reports of a data set that are shown unfolded."""
 _SPEAK = 2
 """Of the newest reports of a data set, how many say what its headline fields are."""
 SCRIPTS = ("stack.js",)
-
-
-@dataclass(frozen=True, slots=True)
-class ListedReport:
-    """A report in the list of its data set: `file` is its page, the numbers are those of the primary field."""
-
-    file: str
-    release: str
-    version: int
-    created_at: str
-    dataset_version: str
-    status: str
-    n_scored: int | None
-    n_total: int | None
-    mean: float | None
-    low: float | None
-    high: float | None
-    outcome: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,59 +55,44 @@ class ListedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """A data set: its reports, the newest first, and its headline fields over time, the oldest first."""
+    """A data set with its headline fields over time, the oldest report first.
+
+    `reports` are tables of its reports with the primary field, the newest first: of the newest, and of all earlier ones
+    if there are any. `files` are the pages of all reports.
+    """
 
     name: str
     n_samples: int
     n_releases: int
     headlines: tuple[str, ...]
-    reports: tuple[ListedReport, ...]
+    reports: tuple[Table, ...]
+    files: tuple[str, ...]
     history: tuple[ReportPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeSpend:
-    """All calls to a judge with one prompt. `usd` is what the calls cost whose price is known, all but `unpriced`."""
-
-    judge: str
-    prompt: str
-    n_runs: int
-    calls: int
-    errors: int
-    tokens_in: int | None
-    tokens_out: int | None
-    usd: float | None
-    unpriced: int
-    last_at: str
-
-
-@dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything that the first page shows; `free` has the judges that need no calls, with their reports."""
+    """Everything that the first page shows.
+
+    `judges` has all calls by judge and prompt; `spent` are the US dollars of those whose price is known, all but
+    `unpriced`. `free` has the judges that need no calls, with their reports.
+    """
 
     home: str
     made_at: str
-    datasets: tuple[DatasetSummary, ...]
-    verdicts: tuple[ListedVerdict, ...]
-    judges: tuple[JudgeSpend, ...]
-    free: tuple[tuple[str, int], ...]
-
-    @property
-    def spent(self) -> float:
-        """US dollars of all calls whose price is known."""
-        return sum(one.usd or 0.0 for one in self.judges)
-
-    @property
-    def unpriced(self) -> int:
-        """Calls whose price is not known."""
-        return sum(one.unpriced for one in self.judges)
+    datasets: tuple[DatasetSummary, ...] = ()
+    verdicts: tuple[ListedVerdict, ...] = ()
+    judges: Table | None = None
+    spent: float = 0.0
+    unpriced: int = 0
+    free: tuple[tuple[str, int], ...] = ()
 
 
 def build_overview(home: Home) -> Overview:
     """Read the overview of a home from its warehouse; of a home without one, that there is nothing yet."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     if not home.warehouse.exists():
-        return Overview(str(home), made_at, (), (), (), ())
+        return Overview(str(home), made_at)
     with home.warehouse.reading() as warehouse:
         datasets = warehouse.execute(_SQL["datasets"]).fetchall()
         newest = {name: _newest(warehouse, name) for name, *_ in datasets}
@@ -144,9 +114,30 @@ def build_overview(home: Home) -> Overview:
             ListedVerdict(_address(dataset, release, version), when, dataset, f"{release} v{version}", *said)
             for when, dataset, release, version, *said in verdicts
         ),
-        tuple(JudgeSpend(*row) for row in judges),
+        _judges(judges) if judges else None,
+        sum(usd or 0.0 for *_, usd, _unpriced, _last in judges),
+        sum(unpriced for *_, unpriced, _last in judges),
         tuple((about, n) for about, n in free),
     )
+
+
+def _judges(rows: Sequence[tuple[Any, ...]]) -> Table:
+    cells = [
+        (
+            judge, prompt, *(count(n or 0) for n in counts),
+            Cell(
+                "not known" if usd is None and unpriced else dollars(usd or 0),
+                below=(f"{count(unpriced)} not known",) if unpriced and usd is not None else (),
+            ),
+            last_at,
+        )
+        for judge, prompt, *counts, usd, unpriced, last_at in rows
+    ]  # fmt: skip
+    head = (
+        "judge", "prompt", "runs", "calls", "without a usable reply", "tokens sent", "tokens received", "US$",
+        "last call, UTC",
+    )  # fmt: skip
+    return Table("Judges and spend", head, cells, left=["prompt", "last call, UTC"])
 
 
 def _newest(warehouse: duckdb.DuckDBPyConnection, dataset: str) -> tuple[list[str], str]:
@@ -167,8 +158,27 @@ def _summary(
 ) -> DatasetSummary:
     primary = shown[0] if shown else ""
     rows = warehouse.execute(_SQL["reports"], {"dataset": name, "name": primary}).fetchall()
-    reports = tuple(ListedReport(_address(name, *row[:2]), *row) for row in rows)
-    return DatasetSummary(name, n_samples, n_releases, shown, reports, moments(warehouse, name, shown))
+    files = tuple(_address(name, *row[:2]) for row in rows)
+    cells = [
+        (
+            Cell(f"{release} v{version}", link=file), made_at, estimate(mean, low, high),
+            Cell(outcome, kind=outcome) if outcome else NONE,
+            Cell(
+                NONE if n_total is None else f"{n_scored:,}/{n_total:,}",
+                below=() if status == "COMPLETE" else (status.lower(),),
+            ),
+            Cell(version_of_data, kind="code"),
+        )
+        for file, (release, version, made_at, version_of_data, status, n_scored, n_total, mean, low, high, outcome)
+        in zip(files, rows, strict=True)
+    ]  # fmt: skip
+    head = ("report", "made, UTC", primary or "score", "gate", "scored", "data set")
+    tables = tuple(
+        Table(title, head, part, left=["made, UTC", "gate", "data set"])
+        for title, part in ((f"Reports on {name}", cells[:_NEWEST]), (f"Earlier reports on {name}", cells[_NEWEST:]))
+        if part
+    )
+    return DatasetSummary(name, n_samples, n_releases, shown, tables, files, moments(warehouse, name, shown))
 
 
 def _address(dataset: str, release: str, version: int) -> str:
@@ -204,7 +214,7 @@ def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = 
     """
     style, script = code("page.css"), code(*SCRIPTS)
     templates = environment()
-    templates.globals |= {"ends": ends, "dollars": dollars}
+    templates.globals["dollars"] = dollars
     plots = {one.name: _plots(one) for one in overview.datasets}
     html = templates.get_template("overview.html.j2").render(
         overview=overview,

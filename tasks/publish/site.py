@@ -104,7 +104,7 @@ class Site:
 
     def _overview(self) -> bytes:
         overview = build_overview(self.home)
-        known = {report.file for dataset in overview.datasets for report in dataset.reports}
+        known = {file for dataset in overview.datasets for file in dataset.files}
         stored = [quote(name) for name in self._stored()]
         others = [name for name in stored if name not in known and not name.startswith(f"{DOCS.partition('/')[0]}/")]
         return render_overview(overview, others, DOCS if DOCS in stored else "").encode("utf-8", "replace")

@@ -19,12 +19,14 @@ class Cell:
         below: what the page has below the text instead of `more`, in smaller print.
         kind: a finding of a comparison or the outcome of a rule, which has its own colour; or `code` or `raw`, for
             the page.
+        link: the address that the page links the text to, if there is one.
     """
 
     text: str
     more: str = ""
     below: tuple[str, ...] = ()
     kind: str = ""
+    link: str = ""
 
     def __str__(self) -> str:
         return f"{self.text} {self.more}".rstrip()

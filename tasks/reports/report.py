@@ -274,13 +274,14 @@ def pair_named(home: Home, old: str, new: str, dataset: str = "", fields: Collec
         UserError: one of them is not there, or it is not clear which is meant.
     """
     if not dataset:
-        known = [found for name in (old, new) for found in _datasets(home, name)]
+        known = [found for name in (old, new) for found in datasets_of(home, name)]
         both = [one for one in known if known.count(one) > 1]
         dataset = both[0] if len(set(both)) == 1 else ""
     return report_named(home, old, dataset, fields), report_named(home, new, dataset, fields)
 
 
-def _datasets(home: Home, name: str) -> list[str]:
+def datasets_of(home: Home, name: str) -> list[str]:
+    """The data sets on which a release has reports, or the one of a report."""
     with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(_SQL["datasets"], {"name": name}).fetchall()
     return [str(row[0]) for row in rows]
@@ -288,7 +289,7 @@ def _datasets(home: Home, name: str) -> list[str]:
 
 def is_known(home: Home, name: str) -> bool:
     """Whether there is a report or a release of that name."""
-    return bool(_datasets(home, name))
+    return bool(datasets_of(home, name))
 
 
 def labels(reports: Sequence[Report]) -> dict[str, str]:

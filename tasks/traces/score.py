@@ -20,12 +20,22 @@ from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.rows import Raw, parse_line
 from answerkey.tasks.load.staged import quarantine_schema, refused, staged_schema
+from answerkey.tasks.publish.table import Table
+from answerkey.tasks.publish.text import NONE, count, dollars
 from answerkey.tasks.reports.commit import collect_calls, commit_measurements, insert_calls
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan
 from answerkey.tasks.traces.rules import MAPPED, Rule
 from answerkey.tasks.traces.select import Selection, Window, select
-from answerkey.tasks.traces.summary import BUCKETS, Funnel, Selected, interval_of_main, main_field
+from answerkey.tasks.traces.summary import (
+    BUCKETS,
+    Funnel,
+    Selected,
+    by_rule,
+    counts_by_rule,
+    interval_of_main,
+    main_field,
+)
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.content import refresh_checksums, write_checksums
@@ -264,6 +274,23 @@ class Preview(Selected):
     measured: int
     estimate: Cost | None
     traces: tuple[Shown, ...]
+
+
+def foreseen(previews: Sequence[Preview]) -> Table:
+    """A column a rule: what a run would do with its traces, and what it would ask judges."""
+    about = {
+        "seen": "",
+        **{name: BUCKETS[name] for name in ("disabled", "filtered", "sampled_out", "quarantined")},
+        "taken": "would have a score",
+        "measured": "of them: measurements to make",
+    }
+    rows = counts_by_rule(about, previews)
+    estimates = [one.estimate for one in previews]
+    if any(estimates):
+        rows.append(("calls", *(count(one.calls if one else None) for one in estimates), "to judges"))
+        rows.append(("cost", *(dollars(one.cost_usd) if one else NONE for one in estimates), ""))
+    groups = [*("traces" for _ in about), *("judges" for _ in rows[len(about) :])]
+    return by_rule([one.rule for one in previews], rows, groups)
 
 
 def preview(prepared: Prepared) -> Preview:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
-from answerkey.tasks.load.remote import URL, without_secrets
+from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.traces.condition import names_in, struct, verdict
 from answerkey.tasks.traces.rules import KEYS, Rule
 from answerkey.tasks.traces.source import Relation, traces_in
@@ -148,8 +147,7 @@ def _decide(
 ) -> duckdb.DuckDBPyRelation:
     """Every row of the source, and what the rule makes of it; `found` is NULL where the row is no JSON."""
     relation = traces_in(connection, rule.source, out)
-    if not URL.match(rule.source):
-        _close(connection, relation, out)
+    _close(connection, relation, out)
     names = names_in(rule.where)
     followed, bound = followed_paths([rule.id, rule.time, *map(".".join, names)], f"({relation.query})")
     columns = [f"h{place}" for place in range(2, 2 + len(names))]
@@ -171,8 +169,7 @@ def _decide(
 
 def _close(connection: duckdb.DuckDBPyConnection, relation: Relation, out: Path) -> None:
     """Restrict the session to the folders of the source and `out`."""
-    files = [file for bound in relation.bound.values() if isinstance(bound, list) for file in bound]
-    folders = sorted({str(Path(file).absolute().parent) for file in files} | {str(out.absolute())})
+    folders = sorted(relation.folders | {str(out.absolute())})
     connection.execute(f"SET allowed_directories = [{', '.join(map(quoted, folders))}]")
     connection.execute("SET autoload_known_extensions = false")
     connection.execute("SET enable_external_access = false")
@@ -343,25 +340,13 @@ def _pointer(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
-_WIDTH = 128
-"""Bits of the hash."""
-
-
-def sampled(rule: str, trace_id: str, rate: float) -> bool:
-    """Whether the rule takes the trace at a rate of 0 (none) to 1 (all).
-
-    The rule's name is part of the hash, so two rules at a tenth do not take the same tenth.
-    """
-    return hashlib.md5(f"{rule}\0{trace_id}".encode()).hexdigest() < threshold(rate)
-
-
-def threshold(rate: float) -> str:
-    """The text under which the hash, as 32 hexadecimal digits, lies where a trace is taken."""
-    below = int(rate * 2**_WIDTH)
-    # At rate 1 no number of 32 digits is above all hashes, but a letter behind f is.
-    return "g" if below >= 2**_WIDTH else f"{below:032x}"
-
-
 def in_sample(trace_id: str, rule: str, rate: float) -> tuple[str, dict[str, str]]:
-    """`sampled` as a condition on the column `trace_id` in SQL, and its parameters."""
-    return f"md5($rule || chr(0) || {trace_id}) < $threshold", {"rule": rule, "threshold": threshold(rate)}
+    """The condition that a rule samples the trace in the column `trace_id`, in SQL, and its parameters.
+
+    A hash decides, so that every run takes the same traces and a higher rate all those of a lower one. The rule's name
+    is part of it: two rules at a tenth do not take the same tenth.
+    """
+    below = int(rate * 2**128)
+    # At rate 1 no number of 32 hexadecimal digits is above all hashes, but a letter behind f is.
+    threshold = "g" if below >= 2**128 else f"{below:032x}"
+    return f"md5($rule || chr(0) || {trace_id}) < $threshold", {"rule": rule, "threshold": threshold}

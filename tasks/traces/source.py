@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import clean, steps
-from answerkey.tasks.load.plain import JSON_LINES, PARQUET
-from answerkey.tasks.load.remote import URL, load_httpfs, without_secrets
+from answerkey.tasks.load.plain import JSON_LINES, PARQUET, kind_of
+from answerkey.tasks.load.remote import URL, download, without_secrets
 from answerkey.tasks.load.rows import parse_line
-from answerkey.tasks.load.sources import TABLE
+from answerkey.tasks.load.sources import TABLE, files_of
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted
 
@@ -33,44 +31,39 @@ def absolute(source: str, folder: Path) -> str:
     return source if URL.match(source) else os.path.normpath(folder / Path(source).expanduser())
 
 
-def files_of(source: str) -> list[str]:
-    """The files of a source, in the order of their names: none for a folder without any, itself for a URL.
+def files_in(source: str) -> list[str]:
+    """The files of a source, in the order of their names: none for a folder that has none yet.
 
     Raises:
         UserError: there is no such file or folder, nothing fits the pattern, or a file is of no known kind.
     """
-    if URL.match(source):
-        found = [source]
-    elif os.path.isdir(source):
-        found = [str(file) for file in sorted(Path(source).rglob("*")) if _kind(file.name) and file.is_file()]
-    elif os.path.isfile(source):
-        found = [source]
-    else:
-        found = sorted(filter(os.path.isfile, glob.glob(source, recursive=True)))
-        if not found:
-            raise UserError(f"{source}: there is no such file or folder, and no file fits it as a pattern")
-    for file in found:
+    if Path(source).is_dir():
+        return [str(file) for file in sorted(Path(source).rglob("*")) if _kind(file.name) and file.is_file()]
+    files = files_of(source, SUPPORTED) or [source]
+    for file in files:
         if not _kind(file):
             raise UserError(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
-    return found
+        if not URL.match(file) and not Path(file).is_file():
+            raise UserError(f"{file}: there is no such file or folder")
+    return files
 
 
 def _kind(file: str) -> str:
-    name = file.split("?", 1)[0].lower() if URL.match(file) else file.lower()
-    return "json" if name.endswith(JSON_LINES) else "parquet" if name.endswith(PARQUET) else ""
+    ending = kind_of(file.split("?", 1)[0] if URL.match(file) else file)
+    return "json" if ending in JSON_LINES else "parquet" if ending in PARQUET else ""
 
 
 def check_source(source: str) -> None:
     """Check a source before anything is read.
 
     Raises:
-        UserError: as `files_of`; or there is no such DuckDB file.
+        UserError: as `files_in`; or there is no such DuckDB file.
     """
     if table := TABLE.match(source):
         if not Path(table["file"]).is_file():
             raise UserError(f"{table['file']}: there is no such DuckDB file")
     else:
-        files_of(source)
+        files_in(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +71,12 @@ class Relation:
     """A query with the columns file, row (counts from 1 through all files) and trace (JSON), and its parameters.
 
     `unread` is a Parquet file (file, row, why, text) in which the rows that are no trace have a reason; None: there
-    are none.
+    are none. `folders` are those that the query reads from.
     """
 
     query: str
     bound: dict[str, Any]
+    folders: frozenset[str] = frozenset()
     unread: str | None = None
 
 
@@ -90,55 +84,64 @@ _BLANK = " \t\n\v\f\r"
 """What is a blank to DuckDB."""
 
 _SQL = statements(__name__)
-_SHOWN = "regexp_replace(regexp_replace(filename, '://[^/@]*@', '://…@'), '[?].*', '?…')"
-"""`without_secrets` of the name of a file that is a URL: the name is kept in the warehouse."""
 
 
 def traces_in(connection: duckdb.DuckDBPyConnection, source: str, out: Path) -> Relation:
-    """The traces of a source, and the lines that are not traces; rows that are read again go to the folder `out`.
+    """The traces of a source, and the lines that are not traces.
 
-    The text of a line that Python reads as JSON and DuckDB does not is repaired: a byte order mark is removed, and
-    invalid characters become U+FFFD, for validation to find.
+    Downloads and rows that are read again go to the folder `out`. The text of a line that Python reads as JSON and
+    DuckDB does not is repaired: a byte order mark is removed, and invalid characters become U+FFFD, for validation to
+    find.
 
     Raises:
         UserError: the source is not there.
         duckdb.Error: it cannot be read.
     """
-    relation = _relation(connection, source)
-    if "json_files" not in relation.bound:
-        return relation
-    query = f'SELECT file, "row" FROM ({relation.query}) WHERE trace IS NULL'
-    places = connection.execute(query, relation.bound).fetchall()
-    if not places:
-        return relation
-    firsts = connection.execute(
-        f'SELECT file, min("row") FROM ({relation.query}) WHERE file IN (SELECT unnest($named)) GROUP BY file',
-        {**relation.bound, "named": list({file for file, _ in places})},
-    ).fetchall()
-    file = out / "reread.parquet"
-    _write(file, list(_reread(places, dict(firsts))))
-    mended = 'SELECT file, "row", text::JSON AS trace FROM read_parquet($reread) WHERE why IS NULL'
-    query = f"SELECT * FROM ({relation.query}) WHERE trace IS NOT NULL UNION ALL {mended}"
-    return Relation(query, {**relation.bound, "reread": one_file(file)}, str(file))
-
-
-def _relation(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
     if table := TABLE.match(source):
         connection.execute(f"ATTACH {quoted(Path(table['file']).absolute())} AS logged (READ_ONLY)")
         name = ".".join('"' + part.replace('"', '""') + '"' for part in ("logged", *table["table"].split(".")))
         return Relation(_SQL["table"].format(name=name), {"file": source})
-    files = files_of(source)
-    remote = URL.match(source) is not None
-    if remote:
-        load_httpfs(connection)
-    # A URL may be a pattern of its own; names of files are taken as they are.
-    bound: dict[str, Any] = {}
-    for file in files:
-        bound.setdefault(f"{_kind(file)}_files", []).append(file if remote else one_file(file))
-    nothing = 'SELECT NULL::VARCHAR AS file, NULL::BIGINT AS "row", NULL::JSON AS trace WHERE false'
-    kinds = [kind for kind in ("json", "parquet") if f"{kind}_files" in bound]
-    queries = [_SQL[kind].format(name=_SHOWN if remote else "filename") for kind in kinds]
-    return Relation(" UNION ALL ".join(queries) or nothing, bound)
+    sources = files_in(source)
+    files = [str(download(one, out / f"download-{n}") if URL.match(one) else one) for n, one in enumerate(sources)]
+    bound: dict[str, Any] = {"files": files, "names": [without_secrets(one) for one in sources]}
+    queries = []
+    for kind in ("json", "parquet"):
+        if of_kind := [one_file(file) for file in files if _kind(file) == kind]:
+            bound[f"{kind}_files"] = of_kind
+            queries.append(_SQL[kind])
+    if not queries:
+        return Relation(_SQL["nothing"], {})
+    folders = frozenset(str(Path(file).absolute().parent) for file in files)
+    return _with_repairs(connection, Relation(" UNION ALL ".join(queries), bound, folders), out)
+
+
+def _with_repairs(connection: duckdb.DuckDBPyConnection, relation: Relation, out: Path) -> Relation:
+    """The relation with the rows that DuckDB cannot read, as Python reads them."""
+    places = connection.execute(_SQL["unread"].format(query=relation.query), relation.bound).fetchall()
+    if not places:
+        return relation
+    files = dict(zip(relation.bound["names"], relation.bound["files"], strict=True))
+    lines = [line for name, first, rows in places for line in _reread(files[name], name, first, set(rows))]
+    file = out / "reread.parquet"
+    _write(file, lines)
+    mended = 'SELECT file, "row", text::JSON AS trace FROM read_parquet($reread) WHERE why IS NULL'
+    query = f"SELECT * FROM ({relation.query}) WHERE trace IS NOT NULL UNION ALL {mended}"
+    return replace(relation, query=query, bound={**relation.bound, "reread": one_file(file)}, unread=str(file))
+
+
+def _reread(file: str, name: str, first: int, wanted: set[int]) -> Iterator[tuple[str, int, str | None, str]]:
+    """The rows `wanted` of a file as Python reads them: its name, the row, why it is no JSON or None, and the text.
+
+    `first` is the number of its first row.
+    """
+    with open(file, encoding="utf-8", errors="replace", newline="\n") as lines:
+        # DuckDB does not count blank lines, and to it a byte order mark is no blank.
+        full = ((number, text) for number, line in enumerate(lines, start=1) if (text := line.strip(_BLANK)))
+        for row, (number, line) in islice(enumerate(full, start=first), max(wanted) - first + 1):
+            if row in wanted:
+                raw = parse_line(number, line.removeprefix("\ufeff"))
+                text = line if raw.record is None else json.dumps(raw.record, ensure_ascii=False)
+                yield name, row, raw.error, clean(text) or ""
 
 
 def _write(file: Path, lines: Sequence[tuple[str, int, str | None, str]]) -> None:
@@ -149,29 +152,6 @@ def _write(file: Path, lines: Sequence[tuple[str, int, str | None, str]]) -> Non
     schema = pa.schema([("file", pa.string()), ("row", pa.int64()), ("why", pa.string()), ("text", pa.string())])
     columns = dict(zip(schema.names, zip(*lines, strict=True), strict=True))
     pq.write_table(pa.table(columns, schema=schema), file)
-
-
-def _reread(places: Sequence[tuple[str, int]], firsts: dict[str, int]) -> Iterator[tuple[str, int, str | None, str]]:
-    """The rows at `places` as Python reads them: file, row, why it is no JSON or None, and the text.
-
-    `firsts` has the number of the first row of each file.
-    """
-    rows: dict[str, set[int]] = defaultdict(set)
-    for file, row in places:
-        rows[file].add(row)
-    for file, wanted in rows.items():
-        if URL.match(file):
-            yield from ((file, row, f"row {row} is not JSON", f"row {row} of {file}") for row in sorted(wanted))
-            continue
-        with open(file, encoding="utf-8", errors="replace", newline="\n") as lines:
-            # DuckDB does not count blank lines, and to it a byte order mark is no blank.
-            full = ((number, text) for number, line in enumerate(lines, start=1) if (text := line.strip(_BLANK)))
-            counted = enumerate(full, start=firsts[file])
-            for row, (number, line) in islice(counted, max(wanted) - firsts[file] + 1):
-                if row in wanted:
-                    raw = parse_line(number, line.removeprefix("\ufeff"))
-                    text = line if raw.record is None else json.dumps(raw.record, ensure_ascii=False)
-                    yield file, row, raw.error, clean(text) or ""
 
 
 def path_problem(path: object) -> str | None:

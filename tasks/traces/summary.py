@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -234,25 +234,40 @@ def _estimate(values: Floats, field: Field | None) -> Estimate:
 
 def publish(home: Home, funnels: Sequence[Funnel]) -> None:
     """Make a table artifact of the run's funnels, and a markdown artifact of every rule with its days."""
-    show_table(table_rows(funnels), "score-traces", "How many traces came how far")
+    show_table(how_far(funnels), "score-traces", "How many traces came how far")
     for funnel in funnels:
         name, days = over_time(home, funnel.rule)
         show_markdown(markdown(funnel, name, days[-_DAYS:]), artifact_key("rule", funnel.rule), funnel.rule)
 
 
-def table_rows(funnels: Sequence[Funnel]) -> list[dict[str, Any]]:
-    """One row per rule: where its traces ended, and the mean of the metric's main field."""
-    return [
-        {
-            "rule": funnel.rule,
-            "seen": funnel.seen,
-            **{bucket.replace("_", " "): getattr(funnel, bucket) for bucket in BUCKETS},
-            "field": f"{funnel.metric}.{funnel.field}",
-            "mean": number(funnel.mean),
-            "95 % interval": ends(funnel.low, funnel.high),
-        }
-        for funnel in funnels
+def how_far(funnels: Sequence[Funnel]) -> Table:
+    """A column a rule: how many traces were seen, where each of them ended, and the mean of the metric's main field."""
+    shown = {
+        name: what
+        for name, what in {"again": "of those seen, seen before", **BUCKETS}.items()
+        if name == "scored" or any(getattr(funnel, name) for funnel in funnels)
+    }
+    rows = [
+        ("seen", *(count(funnel.seen) for funnel in funnels), ""),
+        *counts_by_rule(shown, funnels),
+        ("field", *(f"{funnel.metric}.{funnel.field}" for funnel in funnels), ""),
+        ("mean", *(number(funnel.mean) for funnel in funnels), ""),
+        ("95 % interval", *(ends(funnel.low, funnel.high) for funnel in funnels), ""),
     ]
+    groups = ["seen", *("bucket" for _ in shown), "mean", "mean", "mean"]
+    return by_rule([funnel.rule for funnel in funnels], rows, groups)
+
+
+def counts_by_rule(names: Mapping[str, str], rules: Sequence[Selected]) -> list[tuple[str, ...]]:
+    """A row for each count, by its name, with what it is of."""
+    return [
+        (name.replace("_", " "), *(count(getattr(one, name)) for one in rules), what) for name, what in names.items()
+    ]
+
+
+def by_rule(rules: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[str]) -> Table:
+    """A table with a column for each rule, and one that says what each row is."""
+    return Table("", ("traces", *rules, ""), rows, left=[""], wrapped={"": 16}, groups=groups)
 
 
 def by_period(title: str, by: str, periods: Sequence[Period]) -> Table:
@@ -270,14 +285,10 @@ def by_period(title: str, by: str, periods: Sequence[Period]) -> Table:
 
 def markdown(funnel: Funnel, name: str, days: Sequence[Period]) -> str:
     """One page about a rule: how many traces of this run came how far, and its mean by day."""
-    rows = [
-        ("seen", count(funnel.seen), f"{funnel.again:,} of them again"),
-        *((bucket.replace("_", " "), count(getattr(funnel, bucket)), what) for bucket, what in BUCKETS.items()),
-    ]
     parts = [
         f"# {literal(funnel.rule)}",
         f"`{funnel.signature}`",
-        Table("", ("traces", "of this run", ""), rows).markdown(),
+        how_far([funnel]).markdown(),
         f"{funnel.measured:,} measurements were made; the others were known, or equal each other.",
         f"## {literal(name)} by day",
         by_period("", "day", days).markdown(),

@@ -39,7 +39,7 @@ class DeadlyStager(Stager):
         return super().stage(raw)
 
 
-def wait_until_gone(file: str) -> None:
+def wait_until_gone(file):
     """Keep a worker from going on as long as a file is there."""
     while Path(file).exists():
         time.sleep(0.05)

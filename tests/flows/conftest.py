@@ -8,27 +8,27 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from answerkey.flows.cli.main import main
 from tests.cluster_servers import dies_with_its_parent
 from tests.dask_servers import DaskCluster
-from tests.warm_command import WarmCommand
 
 ROOT = Path(__file__).resolve().parents[2]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def free_port() -> int:
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
-def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def server_folder(tmp_path_factory):
     """Where the server keeps its database."""
     return tmp_path_factory.mktemp("prefect-server")
 
@@ -76,7 +76,7 @@ class PrefectServer:
 
 
 @pytest.fixture(scope="session")
-def server(server_folder: Path) -> Iterator[str]:
+def server(server_folder):
     """The API address of a server that runs for all tests of flows, with a home of its own."""
     found = PrefectServer(server_folder)
     _running.append(found)
@@ -88,14 +88,14 @@ _running: list[PrefectServer] = []
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+def pytest_runtest_teardown(nextitem):
     """The server ends with the last test of flows, before those of anything else: it takes a fiftieth of a core."""
     if nextitem is None or ROOT / "tests/flows" not in nextitem.path.parents:
         while _running:
             _running.pop().stop()
 
 
-def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until_healthy(url, process, log):
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -110,10 +110,10 @@ def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -
 
 
 @pytest.fixture
-def ask(server: str) -> Callable[[str, object], list[dict[str, object]]]:
+def ask(server):
     """Ask the server's API: a path under the API and a filter, for a list of objects."""
 
-    def asked(path: str, body: object) -> list[dict[str, object]]:
+    def asked(path, body):
         request = urllib.request.Request(
             f"{server}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
@@ -125,10 +125,10 @@ def ask(server: str) -> Callable[[str, object], list[dict[str, object]]]:
 
 
 @pytest.fixture
-def on_server(warm_command: WarmCommand, server: str, tmp_path: Path) -> Callable[..., str]:
+def on_server(warm_command, server, tmp_path):
     """Run Python that has the server, as a user's own script, and return what it prints."""
 
-    def run(code: str, **changes: str) -> str:
+    def run(code, **changes):
         script = tmp_path / "script.py"
         script.write_text(code, encoding="utf-8")
         environment = {**os.environ, "PREFECT_API_URL": server, **changes}
@@ -140,44 +140,60 @@ def on_server(warm_command: WarmCommand, server: str, tmp_path: Path) -> Callabl
 
 
 @pytest.fixture
-def save_secret(on_server: Callable[..., str]) -> Callable[[str, str], None]:
+def save_secret(on_server):
     """Keep a secret in a block of that name, as Prefect's users do."""
 
-    def save(name: str, value: str) -> None:
+    def save(name, value):
         kept = f"Secret(value=os.environ['KEY_OF_THE_TEST']).save({name!r})"
         on_server(f"import os\nfrom prefect.blocks.system import Secret\n{kept}", KEY_OF_THE_TEST=value)
 
     return save
 
 
-def command(*arguments: object) -> list[str]:
+def command(*arguments):
     return [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
 
 
 @pytest.fixture(scope="session")
-def bare_cli(warm_command: WarmCommand) -> Cli:
-    """The command line without a server: what it says before one would be needed."""
+def bare_cli(warm_command):
+    """The command line without a server, in a changed environment; its exit code is checked where one is named."""
 
-    def run(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments, code=None, **changes):
         environment = {**os.environ, **changes}
         if warm_command.can_run(environment):
-            return warm_command.run("answerkey.flows.cli", [*map(str, arguments)], ROOT, environment, 240)
-        return subprocess.run(
-            command(*arguments), check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
-        )
+            done = warm_command.run("answerkey.flows.cli", [*map(str, arguments)], ROOT, environment, 240)
+        else:
+            done = subprocess.run(
+                command(*arguments), check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+            )
+        assert code in (None, done.returncode), f"{done.returncode}\n{done.stdout}{done.stderr}"
+        return done
 
     return run
 
 
 @pytest.fixture
-def cli(request: pytest.FixtureRequest, bare_cli: Cli) -> Cli:
+def home(tmp_path):
+    """A home with nothing in it."""
+    return tmp_path / "home"
+
+
+@pytest.fixture(autouse=True)
+def _commands_use_the_home(request, monkeypatch):
+    """A test that has a home, its own or that of its file, need not name it in commands."""
+    if "home" in request.fixturenames:
+        monkeypatch.setenv("ANSWERKEY_HOME", str(request.getfixturevalue("home")))
+
+
+@pytest.fixture
+def cli(request, bare_cli):
     """The command line, on the running server where a test has anything to do with it, and without one elsewhere.
 
     Without the page of the run, which takes seconds, unless wanted.
     """
     on = {"PREFECT_API_URL": request.getfixturevalue("server")} if "server" in request.fixturenames else {}
 
-    def run(*arguments: object, page: bool = False, **changes: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments, page=False, **changes):
         bare = ["--no-page"] if arguments[0] == "evaluate" and not page else []
         return bare_cli(*arguments, *bare, **on, **changes)
 
@@ -185,7 +201,24 @@ def cli(request: pytest.FixtureRequest, bare_cli: Cli) -> Cli:
 
 
 @pytest.fixture
-def lake_cluster(lake: str) -> Iterator[DaskCluster]:
+def refusal(capsys, monkeypatch):
+    """What a command says, in one line on standard error, that ends with an exit code other than 0."""
+    for name in ("ANSWERKEY_JUDGE_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def line(*arguments, code=2):
+        capsys.readouterr()
+        assert main([*map(str, arguments)]) == code
+        printed = capsys.readouterr()
+        [said] = printed.err.splitlines()
+        assert (printed.out, said.startswith("answerkey: ")) == ("", True), printed
+        return said.removeprefix("answerkey: ")
+
+    return line
+
+
+@pytest.fixture
+def lake_cluster(lake):
     """A cluster whose workers share nothing with this process but the lake."""
     cluster = DaskCluster.of_a_lake()
     yield cluster
@@ -193,7 +226,7 @@ def lake_cluster(lake: str) -> Iterator[DaskCluster]:
 
 
 @pytest.fixture
-def answers(tmp_path: Path) -> Path:
+def answers(tmp_path):
     """Eight answers of two releases to four questions, in the shape of the usual names."""
     rows = [
         ("q1", "old", "Paris", "Paris", "geo"),

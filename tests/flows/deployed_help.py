@@ -10,7 +10,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +22,7 @@ from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, Cli
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    pass
 
 CHROMIUM = Path("/usr/bin/chromium")
 T = TypeVar("T")
@@ -101,17 +100,17 @@ class Deployed:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}/{path}", content, headers, method=method)
 
-        def reply() -> bytes | None:
+        def reply() -> list[bytes]:
             try:
                 with urllib.request.urlopen(request, timeout=300) as answer:
-                    return bytes(answer.read())
+                    return [answer.read()]
             except urllib.error.HTTPError as error:
                 # SQLite was busy with what runs have just reported; Prefect's own client asks again as well.
                 if error.code == 503:
-                    return None
+                    return []
                 raise
 
-        text = until(reply, 300, f"{method} {path}")
+        [text] = until(reply, 300, f"{method} {path}")
         return json.loads(text) if text else None
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -191,27 +190,25 @@ class Deployed:
         return done.stdout
 
 
-def within(found: Callable[[], T | None], seconds: float) -> T | None:
-    """Poll `found` until it returns something; None if it does not in time."""
+def within(found, seconds):
+    """Poll `found` until it returns something true; None if it does not in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if (result := found()) is not None:
+        if result := found():
             return result
         time.sleep(0.5)
     return None
 
 
-def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
-    """Poll `found` until it returns something; the test fails if it does not in time."""
+def until(found, seconds, what):
+    """Poll `found` until it returns something true; the test fails if it does not in time."""
     if (result := within(found, seconds)) is None:
         pytest.fail(f"{what}: not within {seconds:.0f} s")
     return result
 
 
 @contextmanager
-def worker(
-    url: str, name: str, log: Path, inside: Callable[[list[str]], Sequence[str]] = list, **changes: str
-) -> Iterator[subprocess.Popen[bytes]]:
+def worker(url, name, log, inside=list, **changes):
     """A process worker that works on one run at a time. It and what it started are gone afterwards.
 
     `inside` makes of the command one that runs it somewhere else; `changes` are of its environment.
@@ -234,7 +231,7 @@ def worker(
 
 
 @contextmanager
-def in_a_browser() -> Iterator[Page]:
+def in_a_browser():
     """A page of Chromium that waits for four minutes for what it is asked for: pages of a busy server come late."""
     from playwright.sync_api import sync_playwright
 
@@ -246,33 +243,33 @@ def in_a_browser() -> Iterator[Page]:
         browser.close()
 
 
-def field(page: Page, title: str, kind: str = "textarea") -> Locator:
+def field(page, title, kind="textarea"):
     """A field of the form of a run, by its title."""
     label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
     return page.locator(f"xpath={label}/ancestor::label[1]/following::{kind}[1]")
 
 
-def submitted(page: Page, deployed: Deployed, before: int) -> list[Run] | None:
+def submitted(page, deployed, before):
     """Press Submit as people do: again, where the form was still being redrawn and nothing came of it."""
     page.get_by_role("button", name="Submit").click()
-    return within(lambda: deployed.runs_of("evaluate")[before:] or None, 30.0)
+    return within(lambda: deployed.runs_of("evaluate")[before:], 30.0)
 
 
-def unfold(page: Page, title: str) -> None:
+def unfold(page, title):
     """Ask for all settings of a part of the form of a run."""
     label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
     page.locator(f"xpath={label}/ancestor::label[1]/following::*[normalize-space() = '{ALL}'][1]").click()
 
 
-def schedule_in_a_browser(deployed: Deployed, name: str, cron: str) -> None:
+def schedule_in_a_browser(deployed, name, cron):
     """Change the time of the only schedule of a deployment, as people do: again, where the page was still being redrawn
     and what was typed went with it."""
 
-    def is_saved() -> bool | None:
+    def is_saved():
         [found] = deployed.deployment(name)["schedules"]
-        return True if found["schedule"]["cron"] == cron else None
+        return found["schedule"]["cron"] == cron
 
-    def saved(page: Page) -> bool | None:
+    def saved(page):
         page.goto(address, wait_until="networkidle")
         page.locator(".deployment-schedule__menu button").click()
         page.get_by_text("Edit", exact=True).last.click()

@@ -5,7 +5,6 @@ python -m tests.flows.held_commit HELD evaluate ...
 
 import sys
 from dataclasses import fields, replace
-from typing import Any
 
 from answerkey.flows import steps
 from answerkey.flows.cli.main import main
@@ -14,12 +13,12 @@ from answerkey.tasks.warehouse.lake import Lake
 from tests.flows.cluster_metrics import HeldCommit
 
 
-def hold(held: str) -> None:
+def hold(held):
     """Cut whatever there is, and keep the last shard of a commit back as long as there is the file `held`."""
     Lake.adopts_from, commit._SHARD_ROWS, scores.LARGE, scores.SHARD_ROWS = 1, 300, 1, 1_000
     split_commit = steps.split_commit
 
-    def cut(*arguments: Any) -> Any:
+    def cut(*arguments):
         made = split_commit(*arguments)
         [*others, last] = made.shards
         given = {field.name: getattr(last, field.name) for field in fields(last)}

@@ -2,14 +2,12 @@
 
 import logging
 import os
-import pickle
 import re
 import signal
 import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -20,24 +18,20 @@ import pytest
 from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from answerkey.flows.cluster import Cluster, NoWorker, WorkersDied, cluster_at
+from answerkey.flows.cluster import Cluster, NoWorker, WorkersDied
 from answerkey.flows.fan_out import DaskRunner, load
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, Stager
 from answerkey.tasks.load.load import load as load_whole
-from answerkey.tasks.load.shard import SourceShard
 from answerkey.tasks.score.plan import plan
-from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.validate.measures import MeasuredShard, merge_measures
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
-from tests.dask_servers import DaskCluster, Scheduler, Worker
+from tests.dask_servers import Scheduler, Worker
 from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStager, HeldStager
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, stage
@@ -47,7 +41,7 @@ LONG_S = 300.0
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LONG_S)]
 
 
-def rows(n: int, answers: dict[int, str] | None = None) -> list[dict[str, str]]:
+def rows(n, answers=None):
     return [
         {"id": f"{i:04}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
         | ({"answer": answers[i]} if answers and i in answers else {})
@@ -55,7 +49,7 @@ def rows(n: int, answers: dict[int, str] | None = None) -> list[dict[str, str]]:
     ]
 
 
-def planned(folder: Path, data: list[dict[str, str]], metrics: list[Any], n_shards: int, **options: Any) -> list[Shard]:
+def planned(folder, data, metrics, n_shards, **options):
     """Shards of equal size of all metrics, of a home in `folder`."""
     loaded, home = stage(folder / "staged", data), Home(folder / "home")
     access = Access(ledger=home.ledger, run="run")
@@ -64,14 +58,14 @@ def planned(folder: Path, data: list[dict[str, str]], metrics: list[Any], n_shar
     return [piece for shard in whole for piece in cut(shard, n_shards)]
 
 
-def cut(shard: Shard, n: int) -> Iterator[Shard]:
+def cut(shard, n):
     size = shard.n_rows // n
     for first in range(0, shard.n_rows, size):
         part = f"{Path(shard.part).parent}/{first}-{first + size}.parquet"
         yield replace(shard, first=first, n_rows=size, part=part)
 
 
-def content(shards: list[Shard]) -> list[dict[str, Any]]:
+def content(shards):
     """The parts of shards, without what differs from time to time."""
     return [
         row
@@ -80,15 +74,15 @@ def content(shards: list[Shard]) -> list[dict[str, Any]]:
     ]
 
 
-def asking(server: JudgeServer, **options: Any) -> dict[str, Any]:
+def asking(server, **options):
     return dict(judge=JudgeOptions(judges=(f"openai/m@{server.url}",), probes="never", **options))
 
 
-def no_key(_shard: object) -> str:
+def no_key(_shard):
     return ""
 
 
-def not_answered_once(server: JudgeServer, n: int) -> dict[str, int]:
+def not_answered_once(server, n):
     """How many of `n` questions were answered never, and how many more than once: nothing if each was answered once."""
     answers = Counter(request.body_hash for request in server.requests if request.answered)
     asked = {request.body_hash for request in server.requests}
@@ -100,7 +94,7 @@ def not_answered_once(server: JudgeServer, n: int) -> dict[str, int]:
     return {what: count for what, count in found.items() if count}
 
 
-def until(true: Callable[[], object]) -> None:
+def until(true):
     deadline = time.monotonic() + LONG_S
     while not true():
         assert time.monotonic() < deadline
@@ -108,11 +102,11 @@ def until(true: Callable[[], object]) -> None:
 
 
 @contextmanager
-def running(cluster: Cluster, shards: list[Shard]) -> Iterator[dict[str, Any]]:
+def running(cluster, shards):
     """The outcomes of a run in another thread, by part; at the end of the context the run has ended."""
     outcomes: dict[str, Any] = {}
 
-    def run() -> None:
+    def run():
         try:
             outcomes.update((shard.part, outcome) for shard, outcome in cluster.run(shards, no_key))
         except Exception as error:
@@ -125,32 +119,12 @@ def running(cluster: Cluster, shards: list[Shard]) -> Iterator[dict[str, Any]]:
     assert not thread.is_alive()
 
 
-def test_what_workers_measure_is_what_this_process_measures(dask_cluster: DaskCluster, tmp_path: Path) -> None:
-    names = ["bleu", "rouge_l", "meaning_match"]
-    here = planned(tmp_path / "here", rows(60), names, 3)
-    for shard in here:
-        score(shard, spawn=False)
-    there = planned(tmp_path / "there", rows(60), names, 3)
-    cluster = Cluster(dask_cluster.address)
-    cluster.check(Home(tmp_path / "there" / "home"), [(shard.metric, "") for shard in there])
-    found = list(cluster.run(there, no_key))
-    assert sorted((shard.part, outcome) for shard, outcome in found) == sorted((one.part, one.part) for one in there)
-    assert content(there) == content(here)
-    assert list((tmp_path / "there" / "home" / "runs").glob("*")) == [tmp_path / "there" / "home" / "runs" / "run"]
-    # A part that is there is not made again.
-    kept = [Path(one.home, one.part).stat().st_mtime_ns for one in there]
-    assert len(list(cluster.run(there, no_key))) == 9
-    assert [Path(one.home, one.part).stat().st_mtime_ns for one in there] == kept
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", ["worker", "nanny", "scheduler"])
-def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(
-    dask_cluster: DaskCluster, tmp_path: Path, killed: str
-) -> None:
+def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(dask_cluster, tmp_path, killed):
     """One worker waits for a judge that never answers, the other one does all the rest; then the first one dies."""
 
-    def first_hangs(number: int, _body: Any) -> str | None:
+    def first_hangs(number, _body):
         return "hang" if number == 0 else None
 
     with JudgeServer(agreeable, faults=first_hangs) as server:
@@ -180,7 +154,7 @@ def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(
         nanny.start()
 
 
-def test_a_finished_shard_is_not_scored_again_when_its_worker_dies(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+def test_a_finished_shard_is_not_scored_again_when_its_worker_dies(dask_cluster, tmp_path):
     """Its part may be committed by then and gone, and its judges would be asked once more."""
     # Before all 20 of a shard are answered: the first two that end are of the other metric.
     with JudgeServer(agreeable, holds=lambda server: server.answered >= 10) as server:
@@ -198,9 +172,7 @@ def test_a_finished_shard_is_not_scored_again_when_its_worker_dies(dask_cluster:
     assert [Path(shard.home, shard.part).exists() for shard in finished] == [False, False]
 
 
-def test_a_shard_that_kills_every_worker_costs_itself_alone(
-    dask_cluster: DaskCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_shard_that_kills_every_worker_costs_itself_alone(dask_cluster, tmp_path, caplog):
     shards = planned(tmp_path, rows(80, {12: "poison"}), [Deadly()], 8)
     # Where the part of the fourth will be written is a folder.
     Path(shards[3].home, shards[3].part).mkdir(parents=True)
@@ -218,7 +190,7 @@ def test_a_shard_that_kills_every_worker_costs_itself_alone(
 
 
 @pytest.mark.parametrize("at_once", [5, 1])
-def test_judges_share_their_limit_over_the_workers(dask_cluster: DaskCluster, tmp_path: Path, at_once: int) -> None:
+def test_judges_share_their_limit_over_the_workers(dask_cluster, tmp_path, at_once):
     with JudgeServer(agreeable, latency=0.02) as server:
         shards = planned(tmp_path, rows(60), ["meaning_match"], 6, **asking(server, concurrency=at_once))
         assert len(list(Cluster(dask_cluster.address).run(shards, no_key))) == 6
@@ -226,17 +198,7 @@ def test_judges_share_their_limit_over_the_workers(dask_cluster: DaskCluster, tm
         assert not_answered_once(server, 60) == {}
 
 
-def test_a_run_that_ends_early_cancels_what_has_not_begun(dask_cluster: DaskCluster, tmp_path: Path) -> None:
-    with JudgeServer(agreeable, latency=0.05) as server:
-        shards = planned(tmp_path, rows(200), ["meaning_match"], 20, **asking(server, concurrency=2))
-        run = Cluster(dask_cluster.address).run(shards, no_key)
-        next(run)
-        run.close()  # type: ignore[attr-defined]
-        until(lambda: not dask_cluster.busy())
-        assert sum(Path(shard.home, shard.part).exists() for shard in shards) < 10
-
-
-def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster, tmp_path):
     with JudgeServer(agreeable, holds=lambda server: server.answered >= 10) as server:
         asks = asking(server, concurrency=4)
         shards = planned(tmp_path, rows(200), ["meaning_match", "bleu"], 2, **asks)
@@ -259,7 +221,7 @@ def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster: DaskClus
     assert {row["status"] for row in content(shards)} == {"scored"}
 
 
-def test_a_lost_scheduler_is_waited_for_and_then_said_in_one_line(tmp_path: Path) -> None:
+def test_a_lost_scheduler_is_waited_for_and_then_said_in_one_line(tmp_path):
     scheduler = Scheduler()
     worker = Worker(scheduler)
     with JudgeServer(agreeable, faults=lambda _number, _body: "hang") as server:
@@ -276,25 +238,25 @@ def test_a_lost_scheduler_is_waited_for_and_then_said_in_one_line(tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def bare() -> Iterator[Scheduler]:
+def bare():
     """A scheduler without workers."""
     scheduler = Scheduler()
     yield scheduler
     scheduler.close()
 
 
-def test_workers_that_cannot_score_are_refused_in_one_line(bare: Scheduler, tmp_path: Path) -> None:
+def test_workers_that_cannot_score_are_refused_in_one_line(bare, tmp_path):
     cluster, home = Cluster(bare.address, patience_s=1.0), Home(tmp_path / "home")
     [lexical], [semantic] = create(["bleu"]), create(["semantic_similarity"])
 
-    def refusal(metric: Metric = lexical, key_from: str = "") -> str:
+    def refusal(metric=lexical, key_from=""):
         with pytest.raises(UserError) as error:
             cluster.check(home, [(metric, key_from)])
         assert "\n" not in str(error.value)
         return str(error.value)
 
     @contextmanager
-    def worker(*options: str, **variables: str) -> Iterator[None]:
+    def worker(*options, **variables):
         one = Worker(bare, *options, variables=variables)
         yield
         one.close()
@@ -326,38 +288,7 @@ def test_workers_that_cannot_score_are_refused_in_one_line(bare: Scheduler, tmp_
     scheduler.close()
 
 
-def test_a_pickled_shard_holds_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", DaskCluster.KEY)
-    options = dict(judge=JudgeOptions(judges=("openai/some-model",)))
-    for shard in planned(tmp_path, rows(4), ["meaning_match", "semantic_similarity"], 1, **options):
-        assert DaskCluster.KEY.encode() not in pickle.dumps(shard)
-
-
-def test_the_address_of_a_runner() -> None:
-    assert cluster_at("local") is None
-    assert cluster_at("dask://scheduler:8786") == Cluster("dask://scheduler:8786")
-    assert cluster_at("dask+tls://scheduler:8786") == Cluster("dask+tls://scheduler:8786")
-    for wrong in ("", "dask", "dask://scheduler", "tcp://scheduler:8786", "dask://me:secret@scheduler:8786"):
-        with pytest.raises(UserError, match=r"^--runner: write local, or dask://HOST:PORT of a Dask scheduler$"):
-            cluster_at(wrong)
-    with pytest.raises(UserError, match=r"^dask://127.0.0.1:9 does not answer as a Dask scheduler \(.*refused\)"):
-        Cluster("dask://127.0.0.1:9").check(Home(Path("home")), [])
-
-
-def test_what_workers_load_is_what_this_process_loads(dask_cluster: DaskCluster, tmp_path: Path) -> None:
-    whole, home = stage(tmp_path / "whole", rows(60)), Home(tmp_path / "home")
-    made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
-    shards = [MeasuredShard(one) for one in made.shards]
-    found = {outcome for _, outcome in Cluster(dask_cluster.address).run(shards, no_key)}
-    assert found == {one.part for one in shards} and len(found) > 3
-    measures = pq.read_table(merge_measures(shards, home, home.scratch / "run"))
-    assert measures.column("sample_id").to_pylist() == [row["id"] for row in rows(60)]
-    loaded = source_shards.gather(made, home, home.scratch / "run")
-    assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
-    assert loaded.contents == whole.contents
-
-
-def held_first(shards: Sequence[SourceShard], kind: type[HeldStager | HeldReferenceStager], held: Path) -> list[Any]:
+def held_first(shards, kind, held):
     """The shards, of which the first one is not staged before a file is gone."""
     held.touch()
     [first, *others] = shards
@@ -365,7 +296,7 @@ def held_first(shards: Sequence[SourceShard], kind: type[HeldStager | HeldRefere
     return [replace(first, stager=kind(**given, held=str(held))), *others]
 
 
-def staged_while_one_worker_is_killed(cluster: DaskCluster, shards: list[Any], home: Home, held: Path) -> None:
+def staged_while_one_worker_is_killed(cluster, shards, home, held):
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(Cluster(cluster.address).run(shards, no_key)))
     thread.start()
@@ -378,21 +309,21 @@ def staged_while_one_worker_is_killed(cluster: DaskCluster, shards: list[Any], h
     assert sorted(outcome for _, outcome in found) == sorted(one.part for one in shards)
 
 
-def test_a_worker_that_is_killed_while_it_loads_costs_nothing(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_while_it_loads_costs_nothing(dask_cluster, tmp_path):
     whole, home = stage(tmp_path / "whole", rows(60)), Home(tmp_path / "home")
     made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
     held = tmp_path / "held"
     shards = [MeasuredShard(one) for one in held_first(made.shards, HeldStager, held)]
     staged_while_one_worker_is_killed(dask_cluster, shards, home, held)
+    measures = pq.read_table(merge_measures(shards, home, home.scratch / "run"))
+    assert measures.column("sample_id").to_pylist() == [row["id"] for row in rows(60)]
     loaded = source_shards.gather(made, home, home.scratch / "run")
     assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
     assert loaded.contents == whole.contents
 
 
 @pytest.mark.parametrize("place", ["folder", pytest.param("lake", marks=pytest.mark.slow)])
-def test_references_in_shards_on_workers_of_which_one_is_killed(
-    request: pytest.FixtureRequest, tmp_path: Path, place: str
-) -> None:
+def test_references_in_shards_on_workers_of_which_one_is_killed(request, tmp_path, place):
     """The workers stage the references, one dies meanwhile, and then they look them up for the answers."""
     cluster = request.getfixturevalue("lake_cluster" if place == "lake" else "dask_cluster")
     home = Home.parse(request.getfixturevalue("lake")) if place == "lake" else Home(tmp_path / "home")
@@ -419,9 +350,7 @@ def test_references_in_shards_on_workers_of_which_one_is_killed(
 
 
 @pytest.mark.slow
-def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(
-    server: str, dask_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(server, dask_cluster, tmp_path, monkeypatch):
     """Rows that nobody could load are not left out in silence."""
     monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
     monkeypatch.setattr(Stager, "__reduce__", lambda stager: (DeadlyStager, (stager.columns, stager.release, None)))

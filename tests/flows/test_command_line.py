@@ -1,8 +1,6 @@
 """The command of a report does again what its parameters say."""
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -24,12 +22,12 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def words_of(parameters: Mapping[str, Any]) -> list[str]:
+def words_of(parameters):
     """The command as a shell takes it apart; a backslash joins its lines."""
     return shlex.split(command_line(parameters).replace("\\\n", " "))
 
 
-def test_every_parameter_that_was_set_is_an_option() -> None:
+def test_every_parameter_that_was_set_is_an_option():
     assert words_of(PARAMETERS) == [
         "answerkey", "evaluate", "/data/my answers.jsonl", "--dataset", "faq", "--map",
         "id=meta.id,label=it's right", "--slice", "lang,kind", "--metrics", "rouge_l,bleu",
@@ -38,12 +36,12 @@ def test_every_parameter_that_was_set_is_an_option() -> None:
     ]  # fmt: skip
 
 
-def test_a_zero_is_written_where_the_default_is_another_number() -> None:
+def test_a_zero_is_written_where_the_default_is_another_number():
     words = words_of({"data": {"answers": "a"}, "scoring": {"metrics": ["bleu"], "threshold": 0.0, "tolerance": 0.0}})
     assert words == ["answerkey", "evaluate", "a", "--metrics", "bleu", "--tolerance", "0.0"]
 
 
-def test_a_limit_of_zero_is_written_and_gives_the_same_limits_again() -> None:
+def test_a_limit_of_zero_is_written_and_gives_the_same_limits_again():
     limits = Limits(max_quarantined=0, missing_tolerance=0, min_coverage=0)
     words = words_of({"data": {"answers": "a"}, "limits": limits.model_dump()})
     assert words[3:] == [
@@ -51,13 +49,13 @@ def test_a_limit_of_zero_is_written_and_gives_the_same_limits_again() -> None:
     ]  # fmt: skip
 
 
-def test_the_baseline_and_the_policy_come_last() -> None:
+def test_the_baseline_and_the_policy_come_last():
     policy = "primary: label.correct\nmargin: 0.02\n"
     words = words_of({**PARAMETERS, "baseline": "gpt 4", "policy": policy})
     assert words[-5:] == ["0.95", "--baseline", "gpt 4", "--policy", policy]
 
 
-def test_judges_are_named_with_their_votes_and_budget() -> None:
+def test_judges_are_named_with_their_votes_and_budget():
     judging = {"judges": ["a/b", "c/d"], "key_from": "env:KEY", "jury": "mean", "repeats": 2, "max_cost_usd": 1.5}
     words = words_of({**PARAMETERS, "judging": judging})
     assert words[words.index("--judge") :][:10] == [
@@ -66,7 +64,7 @@ def test_judges_are_named_with_their_votes_and_budget() -> None:
 
 
 @pytest.mark.parametrize("parameters", [{}, {"data": {}}, {"data": None}])
-def test_a_run_without_parameters_has_no_command(parameters: dict[str, object]) -> None:
+def test_a_run_without_parameters_has_no_command(parameters):
     assert command_line(parameters) == ""
 
 
@@ -81,5 +79,5 @@ def test_a_run_without_parameters_has_no_command(parameters: dict[str, object]) 
         ("s3://b/a?k=1: not there; 'gs://b/c?d'?", "s3://b/a?…: not there; 'gs://b/c?…'?"),
     ],
 )
-def test_passwords_and_tokens_of_addresses_are_left_out(text: str, shown: str) -> None:
+def test_passwords_and_tokens_of_addresses_are_left_out(text, shown):
     assert without_secrets(text) == shown

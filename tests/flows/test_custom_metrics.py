@@ -6,15 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Cli
+from tests.flows.deployed_help import Deployed, until
 from tests.judge_server import JudgeServer, data_of
 from tests.tasks.staging_help import query
 
@@ -35,7 +31,7 @@ N = 1_800
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """A folder as of installed packages: a module with metrics, and a distribution that offers one."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copy(METRICS, folder)
@@ -48,15 +44,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     return tmp_path_factory.mktemp("custom") / "home"
 
 
-def path_of(site: Path) -> str:
+def path_of(site):
     return os.pathsep.join(filter(None, (str(site), str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
-def answers_file(folder: Path, n: int = N) -> Path:
+def answers_file(folder, n=N):
     """Answers of two releases; the second is ruder, and says what the fragile metric cannot bear."""
     said = {"old": ["please yes please", "yes please", "boom"], "new": ["yes", "big", "nan", "none", "other"]}
     rows = [
@@ -70,16 +66,13 @@ def answers_file(folder: Path, n: int = N) -> Path:
 
 
 @pytest.mark.slow
-def test_the_command_line_takes_them_and_processes_score_them(
-    cli: Cli, bare_cli: Cli, site: Path, home: Path, tmp_path: Path
-) -> None:
+def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, site, home, tmp_path):
     path = path_of(site)
     policy = "{primary: politeness.share, margin: 0.1}"
     result = cli(
         "evaluate", answers_file(tmp_path), "--metrics", ",".join(SPECS), "--baseline", "old", "--policy", policy,
-        "--min-coverage", "0.1", "--home", home, page=True, PYTHONPATH=path,
+        "--min-coverage", "0.1", page=True, PYTHONPATH=path, code=1,
     )  # fmt: skip
-    assert result.returncode == 1, result.stdout + result.stderr  # the verdict of the gate
     scores = dict(
         query(home, "SELECT metric || '.' || field, mean FROM report_scores WHERE slice = 'all' AND release = 'old'")
     )
@@ -108,21 +101,17 @@ def test_the_command_line_takes_them_and_processes_score_them(
 
 
 @pytest.mark.slow
-def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(
-    bare_cli: Cli, home: Path, tmp_path: Path
-) -> None:
+def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_cli, home, tmp_path):
     assert "custom_metrics" not in bare_cli("metrics").stdout
-    text = bare_cli("report", "--all-fields", "--home", home)
+    text = bare_cli("report", "--all-fields")
     assert "politeness.share" in text.stdout, text.stderr
     page = tmp_path / "page.html"
-    drawn = bare_cli("report", "polite/old", "polite/new", "--html", page, "--home", home)
-    assert drawn.returncode == 0, drawn.stderr
+    bare_cli("report", "polite/old", "polite/new", "--html", page, code=0)
     assert "Whether an answer is polite, and how much of it is." in page.read_text(encoding="utf-8")
-    assert "politeness.share" in bare_cli("compare", "old", "new", "--all-fields", "--home", home).stdout
-    gate = bare_cli("gate", "old", "new", "--primary", "politeness.share", "--margin", "0.1", "--home", home)
+    assert "politeness.share" in bare_cli("compare", "old", "new", "--all-fields").stdout
+    gate = bare_cli("gate", "old", "new", "--primary", "politeness.share", "--margin", "0.1")
     assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
-    missing = bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness", "--home", home)
-    assert missing.returncode == 2
+    bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness", code=2)
 
 
 @pytest.mark.parametrize(
@@ -133,23 +122,22 @@ def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(
         ("contians", "metric 'contians' is not known: did you mean contains?"),
     ],
 )
-def test_what_cannot_be_is_one_line(bare_cli: Cli, site: Path, tmp_path: Path, spec: str, message: str) -> None:
+def test_what_cannot_be_is_one_line(bare_cli, site, tmp_path, spec, message):
     result = bare_cli(
-        "evaluate", answers_file(tmp_path, 1), "--metrics", spec, "--home", tmp_path, PYTHONPATH=path_of(site)
+        "evaluate", answers_file(tmp_path, 1), "--metrics", spec, "--home", tmp_path, PYTHONPATH=path_of(site), code=2
     )
-    assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 
 @pytest.fixture
-def judge() -> Iterator[JudgeServer]:
+def judge():
     with JudgeServer(lambda _body: '{"reason": "So it reads.", "verdict": "no"}') as server:
         yield server
 
 
 @pytest.fixture
-def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
+def served(server, site, tmp_path):
     """The flow on a server, with a process that runs it where the module is installed."""
     entrypoint = "flows/evaluate_release.py:evaluate_release"
     flow = f"prefect.flow.from_source(source={str(ROOT)!r}, entrypoint={entrypoint!r})"
@@ -166,25 +154,11 @@ def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("served")
-def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_path: Path) -> None:
-    def ask(method: str, path: str, body: object = None) -> Any:
-        content = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        with urllib.request.urlopen(
-            urllib.request.Request(f"{server}/{path}", content, headers, method=method)
-        ) as reply:
-            return json.loads(reply.read())
-
-    def until(found: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + 150
-        while not (result := found()):
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
-        return result
-
+def test_the_form_of_a_server_takes_them(server, judge, tmp_path, home):
+    deployed = Deployed(server, tmp_path)
     named = {"deployments": {"name": {"any_": ["own-metrics"]}}}
-    [deployment] = until(lambda: ask("POST", "deployments/filter", named))
-    home, rubric = tmp_path / "home", tmp_path / "manners.yaml"
+    until(lambda: deployed.ask("POST", "deployments/filter", named), 150, "the deployment")
+    rubric = tmp_path / "manners.yaml"
     rubric.write_text(RUBRIC)
     parameters = {
         "data": {"answers": str(answers_file(tmp_path, 6))},
@@ -198,14 +172,7 @@ def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_pa
         "judging": {"judges": [f"openai/m@{judge.url}"], "key_from": "env:JUDGE_KEY"},
         "home": str(home), "page": False,
     }  # fmt: skip
-    body = {"parameters": parameters, "enforce_parameter_schema": True, "state": {"type": "SCHEDULED"}}
-    run = ask("POST", f"deployments/{deployment['id']}/create_flow_run", body)["id"]
-
-    def ended() -> Any:
-        found = ask("GET", f"flow_runs/{run}")
-        return found if found["state_type"] in ("COMPLETED", "FAILED", "CRASHED") else None
-
-    done = until(ended)
+    done = deployed.wait(deployed.start("own-metrics", parameters))
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
     fields = query(home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
     assert fields == [
@@ -216,9 +183,3 @@ def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_pa
     assert {data_of(request.body)["answer"] for request in judge.requests} == set(
         said for (said,) in query(home, "SELECT DISTINCT answer FROM answers")
     )
-
-
-def test_an_option_that_no_chosen_metric_has_is_refused_with_its_name(bare_cli: Cli, tmp_path: Path) -> None:
-    answers = answers_file(tmp_path, 1)
-    result = bare_cli("evaluate", answers, "--metrics", "rouge_l", "--threshold", "0.5", "--home", tmp_path)
-    assert (result.returncode, "--threshold: none of these metrics has such an option" in result.stderr) == (2, True)

@@ -1,15 +1,13 @@
 """All deployments on a real server with two workers: forms, events, schedules, kills, the browser."""
 
 import os
+import re
 import signal
 import subprocess
 import urllib.error
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -18,12 +16,11 @@ from answerkey.flows.forms import ALL, CHOOSE, USUAL
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.conftest import ROOT, Cli, command
+from tests.flows.conftest import ROOT, command
 from tests.flows.deployed_help import (
     CHROMIUM,
     PAGES,
     Deployed,
-    Run,
     field,
     in_a_browser,
     schedule_in_a_browser,
@@ -55,7 +52,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")
-def deployed(server: str, bare_cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+def deployed(server, bare_cli, tmp_path_factory):
     """The server with everything from deployments/ on it, and two workers, called one and two."""
     folder = tmp_path_factory.mktemp("deployed")
     found = Deployed(server, folder / "home", bare_cli)
@@ -76,7 +73,7 @@ QUEUE = "work_pools/answerkey/queues/default"
 
 
 @pytest.fixture(scope="module")
-def doomed(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[bytes]]:
+def doomed(deployed, tmp_path_factory):
     """A run that the command line has started, and that waits for a judge that never answers."""
     folder = tmp_path_factory.mktemp("doomed")
     rows = jsonl(folder / "doomed.jsonl", questions(1))
@@ -92,7 +89,7 @@ def doomed(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="module")
-def rerun(deployed: Deployed) -> Iterator[tuple[str, JudgeServer]]:
+def rerun(deployed):
     """A run of the deployment `rerun` on faq/gpt-5, which goes on beside other tests."""
     with JudgeServer(agreeable) as judge:
         wanted = {"report": "faq/gpt-5", "metrics": ["contains", "meaning_match"], "judges": [f"openai/y@{judge.url}"]}
@@ -100,7 +97,7 @@ def rerun(deployed: Deployed) -> Iterator[tuple[str, JudgeServer]]:
         yield deployed.start("rerun", {"rerun": wanted, "page": False}), judge
 
 
-def questions(n: int, release: str = "gpt-5") -> list[dict[str, str]]:
+def questions(n, release="gpt-5"):
     return [
         {
             "id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}, says {release}.",
@@ -110,7 +107,7 @@ def questions(n: int, release: str = "gpt-5") -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
-def test_the_forms_are_for_people(deployed: Deployed) -> None:
+def test_the_forms_are_for_people(deployed):
     listed = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))["deployments"]
     for name in (one["name"] for one in listed):
         deployment = deployed.deployment(name)
@@ -148,7 +145,7 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
     assert caught.value.code in (409, 422)
 
 
-def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
+def test_deploying_again_changes_nothing(deployed):
     from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool
 
     names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
@@ -183,20 +180,21 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
-def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed: Deployed) -> None:
+def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed):
     from answerkey.flows.cli.deploying import deploy_all, make_automations
 
     name, automation = "score-traces", "answerkey - a registered release is evaluated"
     settings = "description", "tags", "paused", "parameters", "schedules"
 
-    def state() -> Run:
+    def state():
         found = {key: deployed.deployment(name)[key] for key in settings}
+        found["limit"] = (deployed.deployment(name)["global_concurrency_limit"] or {}).get("limit")
         found["tags"] = sorted(found["tags"])
         found["schedules"] = [{key: one[key] for key in ("slug", "schedule", "active", "parameters")}
                               for one in sorted(found["schedules"], key=lambda one: one["slug"] or "")]  # fmt: skip
         return found
 
-    def deploy_again(*reset: str) -> list[str]:
+    def deploy_again(*reset):
         with _pointed_at(deployed):
             environment = {**os.environ, "PREFECT_API_URL": deployed.url}
             return deploy_all(Home(deployed.home), environment, reset=reset) + make_automations(reset=reset)[1]
@@ -204,7 +202,8 @@ def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed: Deployed) -> N
     before = state()
     path = f"deployments/{deployed.deployment(name)['id']}"
     # As the pages of the deployment and of the automation do.
-    deployed.ask("PATCH", path, {"description": "ours", "tags": ["team"], "parameters": {"home": "/elsewhere"}})
+    changes = {"description": "ours", "tags": ["team"], "parameters": {"home": "/elsewhere"}, "concurrency_limit": 3}
+    deployed.ask("PATCH", path, changes)
     deployed.ask("POST", f"{path}/pause_deployment", {})
     [hourly] = deployed.deployment(name)["schedules"]
     schedule_in_a_browser(deployed, name, "0 12 * * *")
@@ -214,6 +213,7 @@ def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed: Deployed) -> N
     [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [automation]}}})
     deployed.ask("PATCH", f"automations/{found['id']}", {"enabled": False})
     set_by_hand = state()
+    assert set_by_hand["limit"] == 3
     assert [one["schedule"].get("cron") for one in set_by_hand["schedules"]] == [None, "0 12 * * *"]
     kept = deploy_again()
     assert state() == set_by_hand
@@ -225,7 +225,7 @@ def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed: Deployed) -> N
     assert found["enabled"]
 
 
-def test_a_pool_of_containers_takes_the_deployments(deployed: Deployed) -> None:
+def test_a_pool_of_containers_takes_the_deployments(deployed):
     from answerkey.flows.cli.deploying import make_pool
 
     with _pointed_at(deployed):
@@ -245,9 +245,7 @@ def test_a_pool_of_containers_takes_the_deployments(deployed: Deployed) -> None:
     deployed.ask("DELETE", f"deployments/{made['id']}")
 
 
-def test_two_evaluations_at_once_on_one_home(
-    deployed: Deployed, doomed: subprocess.Popen[bytes], save_secret: Any, tmp_path: Path
-) -> None:
+def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_path):
     save_secret("judge-key-of-the-form", KEY)
     many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
     # The first run waits for its judge until the second one is at work.
@@ -261,7 +259,7 @@ def test_two_evaluations_at_once_on_one_home(
         first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
         both = (first, second)
-        until(lambda: all(deployed.run(one)["start_time"] for one in both) or None, 900, "two runs at work")
+        until(lambda: all(deployed.run(one)["start_time"] for one in both), 900, "two runs at work")
         judge.release()
         runs = [deployed.wait(one) for one in both]
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {KEY}"}
@@ -291,14 +289,14 @@ def test_two_evaluations_at_once_on_one_home(
     _kill_with_a_heartbeat(deployed, doomed)
 
 
-def _queued_for_tomorrow(deployed: Deployed) -> str:
+def _queued_for_tomorrow(deployed):
     due = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     state = {"type": "SCHEDULED", "state_details": {"scheduled_time": due}}
     path = f"deployments/{deployed.deployment('evaluate')['id']}/create_flow_run"
     return str(deployed.ask("POST", path, {"state": state})["id"])
 
 
-def _offered(deployed: Deployed, tomorrow: str) -> None:
+def _offered(deployed, tomorrow):
     """The forms have the names of what was evaluated, and what somebody has queued meanwhile stays queued."""
     releases = {"examples/aurora-1", "examples/aurora-2", "many/other"}
     choices = deployed.deployment("evaluate")["parameter_openapi_schema"]["properties"]["baseline"]["anyOf"][0]
@@ -310,19 +308,19 @@ def _offered(deployed: Deployed, tomorrow: str) -> None:
     deployed.ask("DELETE", f"flow_runs/{tomorrow}")
 
 
-def _kill_with_a_heartbeat(deployed: Deployed, doomed: subprocess.Popen[bytes]) -> None:
+def _kill_with_a_heartbeat(deployed, doomed):
     wanted = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id_prefix": ["prefect.flow-run."]}}
 
-    def beat() -> bool | None:
+    def beat():
         found = deployed.ask("POST", "events/filter", {"filter": wanted, "limit": 50})["events"]
-        return True if any(event["resource"]["prefect.resource.name"] == "evaluate doomed" for event in found) else None
+        return any(event["resource"]["prefect.resource.name"] == "evaluate doomed" for event in found)
 
     until(beat, 300, "the heartbeat of the run to be killed")
     doomed.send_signal(signal.SIGKILL)
     doomed.wait()
 
 
-def test_an_event_starts_the_evaluation_once(deployed: Deployed, tmp_path: Path) -> None:
+def test_an_event_starts_the_evaluation_once(deployed, tmp_path):
     file = jsonl(tmp_path / "five.jsonl", questions(5))
     register = ("register-release", "gpt-5", "--answers", file, "--dataset", "faq")
     before = len(deployed.runs_of("evaluate-new"))
@@ -331,7 +329,7 @@ def test_an_event_starts_the_evaluation_once(deployed: Deployed, tmp_path: Path)
     assert said[0] == said[1]
     assert said[0].startswith("faq/gpt-5 is registered as ")
 
-    def started() -> list[Run] | None:
+    def started():
         runs = deployed.runs_of("evaluate-new")[before:]
         return runs if len(runs) == 2 else None
 
@@ -349,7 +347,7 @@ def test_an_event_starts_the_evaluation_once(deployed: Deployed, tmp_path: Path)
     ]
 
 
-def test_the_schedule_finds_what_no_event_told(deployed: Deployed, tmp_path: Path) -> None:
+def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
     file = jsonl(tmp_path / "six.jsonl", questions(4, "gpt-6"))
     broken = jsonl(tmp_path / "broken.jsonl", [{**row, "reference": ""} for row in questions(4)])
     deployed.cli("register-release", "gpt-6", "--answers", file, "--dataset", "faq", server=False)
@@ -363,7 +361,7 @@ def test_the_schedule_finds_what_no_event_told(deployed: Deployed, tmp_path: Pat
     # The scheduler looks at once only at what has changed itself; at everything each minute.
     deployed.ask("PATCH", f"deployments/{deployment['id']}", {"concurrency_limit": 2})
     try:
-        [run] = until(lambda: deployed.runs_of("evaluate-new")[before:][:1] or None, 300, "a scheduled run")
+        [run] = until(lambda: deployed.runs_of("evaluate-new")[before:][:1], 300, "a scheduled run")
     finally:
         deployed.ask("PATCH", path, {"active": False})
     done = deployed.wait(run["id"])
@@ -378,7 +376,7 @@ def test_the_schedule_finds_what_no_event_told(deployed: Deployed, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("rerun")
-def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Deployed, tmp_path: Path) -> None:
+def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp_path):
     n, at_once, answered = 24, 2, 8
     rows = jsonl(tmp_path / "killed.jsonl", questions(n))
     with JudgeServer(agreeable, holds=lambda server: server.answered >= answered) as judge:
@@ -386,7 +384,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         judging |= {"concurrency": at_once}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
         run_id = deployed.start("evaluate", {**forms, "page": False})
-        until(lambda: True if judge.n_requests > answered else None, 300, "some requests")
+        until(lambda: judge.n_requests > answered, 300, "some requests")
         pid = int(str(deployed.run(run_id)["infrastructure_pid"]).rpartition(":")[2])
         os.kill(pid, signal.SIGKILL)
         judge.release()
@@ -397,9 +395,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         # The worker reports the crash a second time; a retry before that would crash by it.
         told = {"event": {"name": ["prefect.worker.executed-flow-run"]}}
         told |= {"related": {"id": [f"prefect.flow-run.{run_id}"]}}
-        until(
-            lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"] or None, 300, "the worker's word"
-        )
+        until(lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"], 300, "the worker's word")
         assert deployed.query("SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
         with _pointed_at(deployed):
             assert close_runs(Home(deployed.home)) == 1
@@ -408,7 +404,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         before = judge.n_requests
         assert before < n
         deployed.retry(run_id)
-        until(lambda: True if deployed.run(run_id)["state_type"] not in FINAL_STATES else None, 100, "the retry")
+        until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, 100, "the retry")
         done = deployed.wait(run_id)
         assert done["state_type"] == "COMPLETED", (done["state"], deployed.messages(run_id))
         # Only what was in flight when it died, and has no answer, was asked twice.
@@ -423,7 +419,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
 FINAL_STATES = {"CRASHED", "FAILED", "COMPLETED"}
 
 
-def test_again_with_another_judge_from_the_form(deployed: Deployed, rerun: tuple[str, JudgeServer]) -> None:
+def test_again_with_another_judge_from_the_form(deployed, rerun):
     run_id, judge = rerun
     done = deployed.wait(run_id)
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
@@ -439,7 +435,7 @@ def test_again_with_another_judge_from_the_form(deployed: Deployed, rerun: tuple
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
-def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path) -> None:
+def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
     base = deployed.url.removesuffix("/api")
     rows = jsonl(tmp_path / "typed.jsonl", questions(3))
 
@@ -480,7 +476,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
     assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'typed'") == [("typed/by-hand/v1",)]
 
 
-def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: Deployed) -> None:
+def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed):
     flow = deployed.ask("GET", f"deployments/{deployed.deployment('evaluate')['id']}")["flow_id"]
     ids = {}
     for name, state, tag in (
@@ -503,7 +499,7 @@ def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: De
     assert "its worker is gone; run it again" in deployed.run(ids["starting"])["state"]["message"]
 
 
-def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed: Deployed) -> None:
+def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed):
     tidying = deployed.start("housekeeping", {})
     runs = deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate doomed"]}}})
     [run] = [deployed.wait(run["id"]) for run in runs]
@@ -513,7 +509,34 @@ def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed: Deploye
     assert any("runs closed in the warehouse" in line for line in deployed.messages(tidying))
 
 
-def _not_silent_for(deployed: Deployed, seconds: int) -> None:
+@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
+def test_the_policy_in_the_docs_keeps_the_second_interface_from_other_hosts(deployed):
+    base = deployed.url.removesuffix("/api")
+    [name, policy] = re.findall(
+        r"`(Content-Security-Policy): ([^`]+)`", (ROOT / "deployments/README.md").read_text(encoding="utf-8")
+    )[0]
+    abroad: list[str] = []
+
+    def is_abroad(asked):
+        return not asked.url.startswith((base, "data:", "blob:"))
+
+    def proxied(route):
+        reply = route.fetch()
+        route.fulfill(response=reply, headers={**reply.headers, name: policy})
+
+    # Of Prefect's analytics. Once it asks nobody any more, the docs need no policy.
+    with in_a_browser() as page, page.expect_event("request", is_abroad):
+        page.goto(f"{base}/v2/deployments")
+    with in_a_browser() as page:
+        page.on("request", lambda asked: abroad.append(asked.url) if is_abroad(asked) else None)
+        page.route(f"{base}/v2/deployments", proxied)
+        page.goto(f"{base}/v2/deployments")
+        page.get_by_text("Deployments", exact=True).first.wait_for()
+        page.wait_for_load_state("networkidle")
+    assert abroad == []
+
+
+def _not_silent_for(deployed, seconds):
     """Change the automation as its page in the UI does."""
     [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [SILENT]}}})
     assert found["trigger"]["within"] == MOST_SILENT_S
@@ -522,13 +545,13 @@ def _not_silent_for(deployed: Deployed, seconds: int) -> None:
     deployed.ask("PUT", f"automations/{found['id']}", kept)
 
 
-def _schedule(deployed: Deployed, name: str) -> Run:
+def _schedule(deployed, name):
     """The first one: housekeeping has another for the night."""
     found = {one["slug"]: one for one in deployed.deployment(name)["schedules"]}
     return dict(found.get("hourly", found.get("nightly")))
 
 
-def _notification_block(deployed: Deployed) -> str:
+def _notification_block(deployed):
     from prefect.blocks.notifications import CustomWebhookNotificationBlock
 
     with _pointed_at(deployed):
@@ -536,11 +559,11 @@ def _notification_block(deployed: Deployed) -> str:
     return "people"
 
 
-def _pointed_at(deployed: Deployed) -> Any:
+def _pointed_at(deployed):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     return temporary_settings({PREFECT_API_URL: deployed.url})
 
 
-def _task_runs(deployed: Deployed, run_id: str) -> list[Run]:
+def _task_runs(deployed, run_id):
     return list(deployed.ask("POST", "task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}}))

@@ -1,25 +1,23 @@
-"""The gate as the last step of an evaluation: exit code, artifacts, the page, events, and what is refused."""
+"""The gate as the last step of an evaluation, and which registered releases are evaluated."""
 
 import json
-import subprocess
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from answerkey.flows.evaluate_registered import evaluate_registered
+from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.parameters import Data, Scoring
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import create
-from answerkey.tasks.gate.gate import policy_for
-from tests.flows.conftest import ROOT, Cli
+from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import answer
-from tests.tasks.staging_help import jsonl, query
+from tests.tasks.staging_help import jsonl, query, registered
 
 POLICY = "primary: exact_match.match\nmargin: 0.05\nrules: [level exact_match.match >= 0.5]\n"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(tmp_path):
     """Of 60 answers `gated-a` has 50 right, `gated-b` 20; `gated-c` has the same as `gated-a`."""
     rows = [
         answer(i, "yes" if i < right else "no") | {"release": name}
@@ -30,12 +28,11 @@ def file(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_the_gate_is_the_last_step_of_a_run(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:
-    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask, home):
+    policy = tmp_path / "gate.yaml"
     policy.write_text(POLICY)
-    options = ("--metrics", "exact_match", "--home", home, "--baseline", "gated-a", "--policy", policy, "--json")
-    result = cli("evaluate", file, *options, page=True)
-    assert result.returncode == 1, result.stderr
+    options = ("--metrics", "exact_match", "--baseline", "gated-a", "--policy", policy, "--json")
+    result = cli("evaluate", file, *options, page=True, code=1)
     said = json.loads(result.stdout)["verdicts"]
     assert [(one["new"], one["outcome"]) for one in said] == [
         ("gated/gated-b/v1", "FAIL"), ("gated/gated-c/v1", "INCONCLUSIVE"),
@@ -53,7 +50,7 @@ def test_the_gate_is_the_last_step_of_a_run(cli: Cli, file: str, tmp_path: Path,
     _events_say_it(ask, said[0]["sentence"])
 
 
-def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
+def _artifacts_say_it(ask, run, home):
     artifacts = {one["key"]: one for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run]}}})}
     verdict = artifacts["verdict-gated-gated-a-gated-gated-b-d78a73"]
     assert verdict["data"].startswith("# FAIL\n\n**gated-b must not ship in place of gated-a: ")
@@ -72,7 +69,7 @@ def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
     assert html.index('<section class="verdict inconclusive"') < html.index('<details id="verdict-2" class="fail">')
 
 
-def _events_say_it(ask: Any, sentence: str) -> None:
+def _events_say_it(ask, sentence):
     """Events are stored in the background, so a moment may pass."""
     wanted = {
         "filter": {"event": {"prefix": ["answerkey.gate."]}, "resource": {"id_prefix": ["answerkey.release.gated."]}}
@@ -92,44 +89,19 @@ def _events_say_it(ask: Any, sentence: str) -> None:
 
 
 @pytest.mark.slow
-def test_new_answers_are_a_look_and_a_run_that_is_repeated_is_none(cli: Cli, tmp_path: Path) -> None:
-    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
-    policy.write_text(POLICY + "looks: repeated\n")
-    options = ("--metrics", "exact_match", "--home", home, "--dataset", "faq", "--json")
-
-    def night(name: str, wrong: range, *more: object) -> subprocess.CompletedProcess[str]:
-        file = jsonl(tmp_path / "night.jsonl", [answer(i, "no" if i in wrong else "yes") for i in range(60)])
-        return cli("evaluate", file, "--release", name, *options, *more)
-
-    assert night("old", range(10)).returncode == 0
-    gated = ("--baseline", "old", "--policy", policy)
-    runs = [night("new", range(start, start + 10), *gated) for start in (5, 5, 6)]
-    [first], [again], [second] = (json.loads(one.stdout)["verdicts"] for one in runs)
-    assert [one["new"] for one in (first, again, second)] == [f"faq/new/v{n}" for n in (1, 2, 3)]
-    assert [one["look"] for one in (first, again, second)] == [1, 1, 2]
-    assert [one["level"] for one in (first, again, second)] == pytest.approx([0.975, 0.975, 1 - 0.05 / 6])
-    assert "This is look 2: intervals at 99.17 %" in runs[2].stderr
-    history = cli("history", "exact_match.match", "--home", home).stdout
-    assert "The gate has taken 2 looks at new against old, the last of them INCONCLUSIVE." in " ".join(history.split())
-
-
-@pytest.mark.slow
-def test_a_gate_that_was_asked_for_is_never_left_out(cli: Cli, tmp_path: Path) -> None:
-    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path, home):
+    policy = tmp_path / "gate.yaml"
     policy.write_text(POLICY)
     files = {
         name: jsonl(tmp_path / f"{name}.jsonl", [answer(i, "yes" if i < right else "no") for i in range(60)])
         for name, right in (("old", 50), ("new", 20), ("newer", 40))
     }
-    options = ("--metrics", "exact_match", "--home", home, "--baseline", "old", "--policy", policy)
-    alone = cli("evaluate", files["old"], "--release", "old", "--dataset", "kept", *options)
-    assert alone.returncode == 4, alone.stderr
+    options = ("--metrics", "exact_match", "--baseline", "old", "--policy", policy)
+    alone = cli("evaluate", files["old"], "--release", "old", "--dataset", "kept", *options, code=4)
     assert "old: there is no other release to compare it with" in alone.stderr
     for name in ("new", "newer"):
-        registered = cli("register-release", name, "--answers", files[name], "--dataset", "kept", "--home", home)
-        assert registered.returncode == 0, registered.stderr
-    result = cli("evaluate-registered", *options, "--no-page")
-    assert result.returncode == 1, result.stderr
+        cli("register-release", name, "--answers", files[name], "--dataset", "kept", code=0)
+    result = cli("evaluate-registered", *options, "--no-page", code=1)
     assert "FAIL  new must not ship in place of old" in result.stdout
     # Each is evaluated by a run of its own, and allows for the other: 10 answers fewer are right, p = 2 / 2^10.
     found = query(home, "SELECT new_report, n_candidates, p_adjusted FROM comparisons ORDER BY new_report")
@@ -137,46 +109,49 @@ def test_a_gate_that_was_asked_for_is_never_left_out(cli: Cli, tmp_path: Path) -
     assert not (home / "pages").exists()
 
 
-def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(
-    bare_cli: Cli, file: str, tmp_path: Path
-) -> None:
-    policy = tmp_path / "gate.yaml"
-    policy.write_text("primary: exact_match.match\n")
-    for options, line in (
-        (("--policy", policy), "--policy: a gate needs a release to compare with; name one with --baseline"),
-        (
-            ("--policy", policy, "--baseline", "gated-a"),
-            f"{policy}:1: margin: missing; write the loss of exact_match.match",
-        ),
-        (("--policy", "gone.yaml", "--baseline", "gated-a"), f"{ROOT}/gone.yaml: No such file or directory"),
-    ):
-        result = bare_cli("evaluate", file, "--metrics", "exact_match", "--home", tmp_path / "home", *options)
-        assert (result.returncode, result.stdout) == (2, "")
-        assert result.stderr.splitlines()[-1].startswith(f"answerkey: {line}")
-    assert not (tmp_path / "home/answerkey.duckdb").exists()
+def test_on_a_home_with_nothing_in_it_there_is_nothing_to_do(tmp_path, caplog):
+    assert evaluate_registered(home=str(tmp_path / "home")) == []
+    assert caplog.messages == ["nothing to do: every registered release has a report"]
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_policy_of_the_form_is_checked_before_anything_is_loaded() -> None:
-    rules = policy_for(POLICY, "gated-a", create(["exact_match"]))
-    assert rules and [rule.text for rule in rules.rules] == [
-        "exact_match.match >= -0.05", "level exact_match.match >= 0.5", "coverage >= 0.95",
-    ]  # fmt: skip
-    assert policy_for("", "", create(["exact_match"])) is None
-    with pytest.raises(UserError, match=r"policy: margin 5: a release that is far worse would pass, since exact"):
-        policy_for(POLICY.replace("0.05", "5"), "gated-a", create(["exact_match"]))
-    with pytest.raises(UserError, match=r"'level label.correct >= 2': no release could pass"):
-        policy_for(POLICY.replace("exact_match.match >= 0.5", "label.correct >= 2"), "gated-a", create(["exact_match"]))
-    with pytest.raises(UserError, match="a policy needs a baseline"):
-        policy_for(POLICY, "", create(["exact_match"]))
-    with pytest.raises(UserError, match=r"exact_match.match: this run will not have such a field; it has bleu.bleu"):
-        policy_for(POLICY, "gated-a", create(["bleu"]))
+def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_address(tmp_path, home):
+    rows = [{"id": f"q{i}", "question": "?", "reference": "a", "answer": "ab"[i % 2], "lang": "en"} for i in range(4)]
+    made = registered(home, Source(jsonl(tmp_path / "a.jsonl", rows), dataset="faq", release="new", slices=("lang",)))
+    (tmp_path / "a.jsonl").unlink()
+    scoring = Scoring(metrics=["exact_match"])
+    assert evaluate_registered(scoring=scoring, home=str(home), page=False) == ["faq/new/v1"]
+    assert evaluate_registered(scoring=scoring, home=str(home), page=False) == []
+    again = evaluate_release(Data(answers=made.address), scoring, home=str(home), page=False)
+    assert again == ["faq/new/v2"]
+    found = query(home, "SELECT slice, mean, manifest ->> '$.parameters.data.answers' FROM reports "
+                        "JOIN report_scores USING (report_id) ORDER BY ALL")  # fmt: skip
+    assert found == [("all", 0.5, made.address)] * 2 + [("lang=en", 0.5, made.address)] * 2
+    assert query(home, "SELECT report_id, attempts FROM registered") == [("faq/new/v1", 1)]
+    assert query(home, "SELECT count(*) FROM answers") == [(4,)]
+    with pytest.raises(UserError, match="0123: no such registered release"):
+        evaluate_release(Data(answers="registered:0123"), scoring, home=str(home), page=False)
 
 
 @pytest.mark.slow
-def test_without_a_page_the_artifact_is_all(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:
-    home = tmp_path / "home"
-    result = cli("evaluate", file, "--metrics", "exact_match", "--home", home, "--dataset", "bare")
-    assert result.returncode == 0, result.stderr
-    assert not (home / "pages").exists()
-    [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["report-bare"]}}})
-    assert "The whole page" not in artifact["data"] and "## Scores" in artifact["data"]
+def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_and_are_named(bare_cli, tmp_path, home):
+    home, file = ["--home", home], tmp_path / "faq.csv"
+    register = ["register-release", "p1", "--dataset", "faq", "--answers"]
+
+    def with_answer(answer):
+        file.write_text(f"id,question,reference,answer\nq1,Capital?,Paris,{answer}\n")
+        return file
+
+    assert bare_cli(*register, with_answer("Lyon"), *home).returncode == 0
+    bare_cli("evaluate", with_answer("Paris"), "--release", "p1", "--metrics", "exact_match", "--no-page", *home)
+    done = bare_cli("evaluate-registered", "--metrics", "exact_match", "--no-page", *home, code=0)
+    assert "is left out, since the release has newer answers" in done.stderr
+    assert "nothing to do: every registered release has a report" in done.stderr
+    shown = bare_cli("report", "p1", *home).stdout
+    assert "faq/p1/v1" in shown
+    assert "exact_match.match   1.000" in shown
+    # A rerun of what was evaluated before does not supersede what was registered since.
+    assert bare_cli(*register, with_answer("Nice"), *home).returncode == 0
+    bare_cli("rerun", "faq/p1/v1", "--metrics", "contains", *home)
+    bare_cli("evaluate-registered", "--metrics", "exact_match", "--no-page", *home)
+    assert "exact_match.match   0.000" in bare_cli("report", "p1", *home).stdout

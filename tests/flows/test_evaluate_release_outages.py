@@ -3,11 +3,8 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,20 +26,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LONG_S)]
 
 
 @pytest.fixture(scope="module")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+def prefect_server(tmp_path_factory):
     found = PrefectServer(tmp_path_factory.mktemp("outages"))
     yield found
     found.stop()
 
 
 @pytest.fixture
-def judge() -> Iterator[JudgeServer]:
+def judge():
     """One that answers some questions, and no more until it is released."""
     with JudgeServer(agreeable, holds=lambda server: server.answered >= ANSWERED) as found:
         yield found
 
 
-def asked(judge: JudgeServer | BatchServer, folder: Path) -> dict[str, Any]:
+def asked(judge, folder):
     """The parameters of a run with a judge."""
     rows = [
         {"id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
@@ -57,19 +54,19 @@ def asked(judge: JudgeServer | BatchServer, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def is_scoring(judge: JudgeServer) -> bool | None:
-    return True if judge.n_requests > ANSWERED else None
+def is_scoring(judge):
+    return judge.n_requests > ANSWERED
 
 
-def each_asked_once_in_one_report(judge: JudgeServer, home: Path) -> None:
+def each_asked_once_in_one_report(judge, home):
     assert sorted(judge.count_by_user_message().values()) == [1] * N
     assert query(home, "SELECT report_id, status FROM reports") == [("outage/a/v1", "COMPLETE")]
     assert query(home, "SELECT status FROM runs") == [("complete",)]
 
 
 def test_a_run_that_is_killed_while_its_batch_is_worked_on_fetches_it_when_it_is_retried(
-    prefect_server: PrefectServer, tmp_path: Path
-) -> None:
+    prefect_server, tmp_path, home
+):
     on_server = Deployed(prefect_server.url, tmp_path)
     with BatchServer(agreeable, finishes=False) as provider:
         parameters = asked(provider, tmp_path)
@@ -89,7 +86,6 @@ def test_a_run_that_is_killed_while_its_batch_is_worked_on_fetches_it_when_it_is
             assert engine.result() == ["outage/a/v1"]
         assert on_server.run(run_id)["state_type"] == "COMPLETED"
         assert (len(provider.batches), provider.worked_on, provider.direct) == (1, N, [])
-    home = tmp_path / "home"
     assert query(home, "SELECT report_id, status FROM reports") == [("outage/a/v1", "COMPLETE")]
     paid = "SELECT count(*), count(DISTINCT request_key), sum(cost_usd) FROM judge_calls"
     [(calls, replies, dollars)] = query(home, paid)
@@ -101,9 +97,7 @@ def test_a_run_that_is_killed_while_its_batch_is_worked_on_fetches_it_when_it_is
 
 
 @pytest.mark.parametrize("seconds", [10, pytest.param(120, marks=pytest.mark.kills)])
-def test_a_server_that_comes_back_is_told_how_the_run_has_ended(
-    prefect_server: PrefectServer, judge: JudgeServer, seconds: int, tmp_path: Path
-) -> None:
+def test_a_server_that_comes_back_is_told_how_the_run_has_ended(prefect_server, judge, seconds, tmp_path):
     # More patient than a deployment: on a busy machine, the server takes its time to start.
     with Engine(prefect_server.url, tmp_path / "log", PREFECT_CLIENT_MAX_RETRIES="10") as engine:
         run_id = engine.start(asked(judge, tmp_path))
@@ -118,9 +112,7 @@ def test_a_server_that_comes_back_is_told_how_the_run_has_ended(
     each_asked_once_in_one_report(judge, tmp_path / "home")
 
 
-def test_a_run_that_could_not_say_how_it_ended_is_found_by_its_retry(
-    prefect_server: PrefectServer, judge: JudgeServer, tmp_path: Path
-) -> None:
+def test_a_run_that_could_not_say_how_it_ended_is_found_by_its_retry(prefect_server, judge, tmp_path):
     parameters = asked(judge, tmp_path)
     # It gives up after seconds; with the settings of a deployment, it does after four minutes.
     with Engine(prefect_server.url, tmp_path / "log", PREFECT_CLIENT_MAX_RETRIES="1") as engine:
@@ -148,7 +140,7 @@ def test_a_run_that_could_not_say_how_it_ended_is_found_by_its_retry(
     each_asked_once_in_one_report(judge, tmp_path / "home")
 
 
-def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge: JudgeServer, tmp_path: Path) -> None:
+def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge, tmp_path):
     """Both: the run whose process was killed with its server, and the one that goes on."""
     quick = {"PREFECT_CLIENT_MAX_RETRIES": "1"}
     homes = {name: tmp_path / name / "home" for name in ("killed", "goes-on")}
@@ -161,8 +153,8 @@ def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge: Ju
         ):
             for engine, home in zip((killed, goes_on), homes.values(), strict=True):
                 engine.start(asked(judge, made(home.parent)))
-            until(lambda: True if judge.held >= len(homes) else None, LONG_S, "requests of both")
-            until(lambda: True if {*map(status, homes.values())} == {"running"} else None, LONG_S, "both runs")
+            until(lambda: judge.held >= len(homes), LONG_S, "requests of both")
+            until(lambda: {*map(status, homes.values())} == {"running"}, LONG_S, "both runs")
             server.kill()
             killed.process.kill()
             killed.process.wait()
@@ -170,7 +162,7 @@ def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge: Ju
             with temporary_settings({PREFECT_API_URL: another.url}):
                 assert {name: close_runs(Home(home)) for name, home in homes.items()} == {"killed": 1, "goes-on": 0}
             judge.release()
-            until(lambda: True if status(homes["goes-on"]) == "complete" else None, LONG_S, "the end of the other")
+            until(lambda: status(homes["goes-on"]) == "complete", LONG_S, "the end of the other")
         assert query(homes["killed"], "SELECT status, message FROM runs") == [
             ("stopped", "no server knows it, and its process is gone")
         ]
@@ -181,9 +173,7 @@ def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge: Ju
 
 
 @pytest.mark.kills
-def test_a_run_that_stands_still_for_a_minute_goes_on(
-    prefect_server: PrefectServer, judge: JudgeServer, tmp_path: Path
-) -> None:
+def test_a_run_that_stands_still_for_a_minute_goes_on(prefect_server, judge, tmp_path):
     on_server = Deployed(prefect_server.url, tmp_path)
     automation = ROOT / "deployments" / "automations" / "dead-runs.yaml"
     [dead_runs] = yaml.safe_load(automation.read_text())["automations"]
@@ -201,12 +191,12 @@ def test_a_run_that_stands_still_for_a_minute_goes_on(
     each_asked_once_in_one_report(judge, tmp_path / "home")
 
 
-def made(folder: Path) -> Path:
+def made(folder):
     folder.mkdir(parents=True)
     return folder
 
 
-def status(home: Path) -> str | None:
+def status(home):
     """What the warehouse says of its one run, once it is there."""
     if not Home(home).warehouse.exists():
         return None

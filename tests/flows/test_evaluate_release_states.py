@@ -2,8 +2,6 @@
 
 import re
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 
 import prefect
 import pytest
@@ -15,8 +13,7 @@ from prefect.states import AwaitingRetry, Running
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.generate_answers import generate_answers
-from answerkey.flows.generating import Afterwards, Generating, Questions
-from answerkey.flows.parameters import Data, Judging, Scoring
+from answerkey.flows.parameters import Afterwards, Data, Generating, Judging, Questions, Scoring
 from tests.flows.deployed_help import Deployed, Engine, until
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
@@ -25,18 +22,15 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def engine(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(server, tmp_path_factory):
     with Engine(server, tmp_path_factory.mktemp("engine") / "log") as found:
         yield found
 
 
 @pytest.mark.slow
-def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(
-    server: str, engine: Engine, tmp_path: Path
-) -> None:
+def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(server, engine, tmp_path, home):
     rows = [{"id": f"q{i}", "question": "Who?", "answer": f"No {i}.", "reference": f"{i}"} for i in range(3)]
     answers = [{**row, "release": release} for row in rows for release in ("states-a", "states-b")]
-    home = tmp_path / "home"
     on_server = Deployed(server, home)
     with JudgeServer(agreeable, faults=lambda _number, _body: "unauthorized") as judge:
         parameters = {
@@ -72,7 +66,7 @@ def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(
 
 
 @pytest.mark.slow
-def test_a_retry_of_a_failed_run_goes_on(server: str, engine: Engine, tmp_path: Path) -> None:
+def test_a_retry_of_a_failed_run_goes_on(server, engine, tmp_path):
     missing = tmp_path / "late.jsonl"
     rows = [{"id": f"q{i}", "answer": release, "reference": "good", "release": release}
             for i in range(40) for release in ("good", "bad")]  # fmt: skip
@@ -96,9 +90,7 @@ def test_a_retry_of_a_failed_run_goes_on(server: str, engine: Engine, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_run_says_what_the_runs_within_it_have_found(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_says_what_the_runs_within_it_have_found(server, tmp_path, monkeypatch):
     for name in ("MODEL", "JUDGE"):
         monkeypatch.setenv(f"ANSWERKEY_{name}_KEY", "none")
     home = str(tmp_path / "home")
@@ -137,8 +129,8 @@ def test_a_run_says_what_the_runs_within_it_have_found(
 
 
 @pytest.mark.slow
-def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server: str, tmp_path: Path) -> None:
-    home, todo = tmp_path / "home", ["first"]
+def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server, tmp_path, home):
+    todo = ["first"]
 
     @prefect.flow
     def own() -> list[object]:
@@ -162,15 +154,13 @@ def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(serv
 
 
 @pytest.fixture
-def judge() -> Iterator[JudgeServer]:
+def judge():
     with JudgeServer(agreeable) as running:
         yield running
 
 
 @pytest.mark.slow
-def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(
-    server: str, engine: Engine, tmp_path: Path, judge: JudgeServer
-) -> None:
+def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server, engine, tmp_path, judge):
     """A limit of `judge-openai` that something else holds: Pending until it is free, while other metrics are scored."""
     rows = [{"id": f"q{i}", "answer": f"It is {i}.", "reference": f"{i}"} for i in range(3)]
     parameters = {
@@ -185,15 +175,15 @@ def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(
     held = {"names": ["tag:judge-openai"], "slots": 1, "lease_duration": 3_600}
     lease = on_server.ask("POST", "v2/concurrency_limits/increment-with-lease", held)["lease_id"]
 
-    def states() -> set[tuple[str, str]]:
+    def states():
         of_run = {"flow_runs": {"id": {"any_": [run_id]}}}
         found = on_server.ask("POST", "task_runs/filter", of_run)
         # What Prefect puts behind the name of one that waits.
         return {(re.sub(r"-\w{3}$", "", one["name"]), one["state_name"]) for one in found}
 
-    def waits() -> bool | None:
+    def waits():
         both = {("score exact_match, 3 rows", "Completed"), ("score meaning_match", "Pending")}
-        return True if both <= states() else None
+        return both <= states()
 
     try:
         run_id = engine.start(parameters)

@@ -9,10 +9,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -34,41 +33,14 @@ from tests.tasks.staging_help import query
 
 
 @pytest.mark.slow
-def test_a_large_source_writes_the_same_rows_as_a_small_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    answers = [{"id": f"q{i}", "answer": f"It is {i}.", "reference": f"{i}"} for i in range(200)]
-    # In another shard than those they contradict.
-    answers += [{"id": "q1", "answer": "It is 1.", "reference": "1"}, {"id": "q2", "answer": "2", "reference": "two"}]
-    file = tmp_path / "faq.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in answers))
-
-    def run(home: str) -> object:
-        data, scoring = Data(answers=str(file), release="new"), Scoring(metrics=["exact_match"])
-        return evaluate_release(data, scoring, home=str(tmp_path / home), page=False)
-
-    with caplog.at_level(logging.INFO, "answerkey"):
-        assert run("whole") == ["faq/new/v1"]
-        assert not [line for line in caplog.messages if line.startswith("loaded")]
-        monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
-        monkeypatch.setattr(source_shards, "SHARD_BYTES", 4_000)
-        assert run("shards") == ["faq/new/v1"]
-    assert "loaded 3/3 shards" in caplog.messages
-    assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
-    assert any("id_unique" in one and "False" in one for one in rows(tmp_path / "shards")["validations"])
-
-
-@pytest.mark.slow
-def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, server: str
-) -> None:
+def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(tmp_path, monkeypatch, caplog, server):
     file, references = tmp_path / "faq.jsonl", tmp_path / "known.jsonl"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": f"It is {i}."}) + "\n" for i in range(200)))
     known = [{"id": f"q{i}", "question": f"What is {i}?", "reference": f"{i}", "lang": "en"} for i in range(190)]
     # Twice, as it was.
     references.write_text("".join(json.dumps(row) + "\n" for row in [*known, known[0]]))
 
-    def run(home: str) -> object:
+    def run(home):
         data = Data(answers=str(file), references=str(references), release="new", slices=["lang"])
         limits = Limits(max_quarantined=0.5)
         scoring = Scoring(metrics=["exact_match"])
@@ -85,13 +57,13 @@ def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(
     assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
     [(run_id,)] = query(tmp_path / "shards", "SELECT run_id FROM runs")
     edges = Deployed(server, tmp_path).edges(str(run_id))
-    loads = {after for before, after in edges if before in ("cut references", "cut a source") and "load" in after}
+    loads = {after for before, after in edges if before in ("split references", "split answers") and "load" in after}
     assert len(loads) == 6
-    of_answers = {after for before, after in edges if before == "cut a source" and after in loads}
+    of_answers = {after for before, after in edges if before == "split answers" and after in loads}
     assert len(of_answers) == 2
-    assert {(one, to) for one in of_answers for to in ("gather", "gather measures")} <= edges
-    assert {(one, "cut a source") for one in loads - of_answers} <= edges
-    assert {("gather", "validate"), ("gather measures", "validate"), ("validate", "plan")} <= edges
+    assert {(one, to) for one in of_answers for to in ("merge shards", "merge measures")} <= edges
+    assert {(one, "split answers") for one in loads - of_answers} <= edges
+    assert {("merge shards", "validate"), ("merge measures", "validate"), ("validate", "plan")} <= edges
 
 
 @dataclass(frozen=True)
@@ -116,7 +88,7 @@ class Slow(Contains):
         return any(self.home.scratch.glob("*/todo*"))
 
 
-def in_main_thread(function: Callable[[], None]) -> bool:
+def in_main_thread(function):
     """Whether the main thread of this process is in a call of that function."""
     frames = traceback.walk_stack(sys._current_frames()[threading.main_thread().ident or 0])
     return any(frame.f_code is function.__code__ for frame, _ in frames)
@@ -124,9 +96,7 @@ def in_main_thread(function: Callable[[], None]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_server", [True, False])
-def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(
-    with_server: bool, request: pytest.FixtureRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(with_server, request, tmp_path, capfd):
     file = tmp_path / "faq.jsonl"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": "a", "reference": "b"}) + "\n" for i in range(3)))
     Slow.home, home = Home(tmp_path / "home"), str(tmp_path / "home")
@@ -134,7 +104,7 @@ def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(
     Slow.ended.clear()
     scoring = Scoring(metrics=[f"{Slow.__module__}:Slow"])
 
-    def interrupt() -> None:
+    def interrupt():
         assert Slow.began.wait(200)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -165,7 +135,7 @@ evaluate_release(Data(answers=sys.argv[1], release="new"), Scoring(metrics=["con
 
 @pytest.mark.slow
 @pytest.mark.parametrize("large", ["score._SPAWN_ROWS = 2", "shard.LARGE_BYTES = shard.SHARD_BYTES = 1"])
-def test_a_script_without_a_guard_is_run_once(large: str, tmp_path: Path) -> None:
+def test_a_script_without_a_guard_is_run_once(large, tmp_path):
     file, script, home = tmp_path / "faq.jsonl", tmp_path / "script.py", tmp_path / "home"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": "a", "reference": "a"}) + "\n" for i in range(3)))
     script.write_text(UNGUARDED.replace("LARGE", large))

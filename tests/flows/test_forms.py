@@ -1,7 +1,5 @@
 """What a Prefect server is told about the forms of flows, and what it accepts of them."""
 
-from typing import Any
-
 import pytest
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import ValidationError, is_valid_schema, validate
@@ -42,7 +40,7 @@ class Serving(Cooking):
 _SERVING = Serving()
 
 
-def cook(cooking: Cooking, home: str = "here", serving: Serving = _SERVING, note: str = "") -> None:
+def cook(cooking: Cooking, home: str = "here", serving: Serving = _SERVING, note: str = ""):
     """Cook.
 
     Args:
@@ -54,8 +52,8 @@ def cook(cooking: Cooking, home: str = "here", serving: Serving = _SERVING, note
 
 
 @pytest.fixture(scope="module")
-def schema() -> dict[str, Any]:
-    def shown() -> None: ...
+def schema():
+    def shown(): ...
 
     shown.__signature__, shown.__doc__ = as_shown(cook), cook.__doc__  # type: ignore[attr-defined]
     made = parameter_schema(shown).model_dump_for_openapi()
@@ -63,7 +61,7 @@ def schema() -> dict[str, Any]:
     return made
 
 
-def test_the_usual_comes_first_and_the_rest_is_folded(schema: dict[str, Any]) -> None:
+def test_the_usual_comes_first_and_the_rest_is_folded(schema):
     properties = schema["properties"]
     assert sorted(properties, key=lambda name: properties[name]["position"]) == ["cooking", "serving", "note", "home"]
     ways = properties["cooking"]["anyOf"]
@@ -86,7 +84,7 @@ def test_the_usual_comes_first_and_the_rest_is_folded(schema: dict[str, Any]) ->
         pytest.param({"cooking": {"dish": "soup"}, "serving": {}, "home": "there"}, id="nothing of a form"),
     ],
 )
-def test_every_key_is_accepted_whether_it_is_folded_or_not(schema: dict[str, Any], given: dict[str, Any]) -> None:
+def test_every_key_is_accepted_whether_it_is_folded_or_not(schema, given):
     assert validate(given, schema, raise_on_error=True) == []
 
 
@@ -102,16 +100,16 @@ def test_every_key_is_accepted_whether_it_is_folded_or_not(schema: dict[str, Any
         ({"cooking": {"dish": "soup"}, "serving": {"guests": 0}}, "field 'serving.guests'. Failure reason: 0 is less"),
     ],
 )
-def test_what_is_refused_is_named(schema: dict[str, Any], given: dict[str, Any], message: str) -> None:
+def test_what_is_refused_is_named(schema, given, message):
     with pytest.raises(ValidationError, match=message):
         validate(given, schema, raise_on_error=True)
 
 
-def test_a_deployment_without_the_required_fields_is_one(schema: dict[str, Any]) -> None:
+def test_a_deployment_without_the_required_fields_is_one(schema):
     assert validate({"cooking": {"guests": 7}}, schema, raise_on_error=True, ignore_required=True) == []
 
 
-def test_both_ways_begin_with_what_the_deployment_sets(schema: dict[str, Any]) -> None:
+def test_both_ways_begin_with_what_the_deployment_sets(schema):
     shown = with_defaults(schema, {"cooking": {"guests": 7, "unknown": 1}, "home": "there", "gone": {"a": 1}})
     assert [way["properties"]["guests"]["default"] for way in shown["properties"]["cooking"]["anyOf"]] == [7, 7]
     assert [way["properties"]["guests"]["default"] for way in schema["properties"]["cooking"]["anyOf"]] == [2, 2]
@@ -125,11 +123,11 @@ class Ordering(Form):
     year: int = Field(0, title="Year", description="Of which year.")
 
 
-def order(ordering: Ordering, cheese: ReleaseChoice = "") -> None: ...
+def order(ordering: Ordering, cheese: ReleaseChoice = ""): ...
 
 
-def test_a_field_for_a_name_offers_those_that_are_known_and_takes_any_other() -> None:
-    def shown() -> None: ...
+def test_a_field_for_a_name_offers_those_that_are_known_and_takes_any_other():
+    def shown(): ...
 
     shown.__signature__ = as_shown(order)  # type: ignore[attr-defined]
     bare = parameter_schema(shown).model_dump_for_openapi()
@@ -150,7 +148,7 @@ def test_a_field_for_a_name_offers_those_that_are_known_and_takes_any_other() ->
     assert with_names(schema, {}) == with_defaults(bare, {"ordering": {"wine": "red"}})
 
 
-def test_the_head_of_a_folded_form_is_one_line(schema: dict[str, Any]) -> None:
+def test_the_head_of_a_folded_form_is_one_line(schema):
     shown = with_short_heads(schema)["properties"]
     about = {name: (one["title"], one.get("description")) for name, one in shown.items()}
     assert about == {

@@ -1,34 +1,39 @@
 """From a model to a report: the command line, a real Prefect server, a scripted model over HTTP."""
 
+from __future__ import annotations
+
 import json
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Cli
-from tests.judge_server import Body, JudgeServer
+from tests.judge_batches import BatchServer
+from tests.judge_http import http
+from tests.judge_server import JudgeServer
+from tests.metrics_core.judges.asking import every_third_match
+from tests.raw_server import RawServer, said
 from tests.tasks.staging_help import query
 
 KEY = "sk-canary-model-0123456789abcdef"
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
 
 
-def knows_most(body: Body) -> str:
+def knows_most(body):
     question = body["messages"][-1]["content"]
     return next(f"It is {name}." for land, name in CAPITALS.items() if land in question).replace("Lima", "Quito")
 
 
 @pytest.fixture
-def model() -> Iterator[JudgeServer]:
+def model():
     with JudgeServer(knows_most) as running:
         yield running
 
 
 @pytest.fixture
-def questions(tmp_path: Path) -> Path:
+def questions(tmp_path):
     file = tmp_path / "capitals.jsonl"
     rows = [
         {"id": land, "question": f"Capital of {land}?", "reference": name, "lang": "en"}
@@ -39,19 +44,16 @@ def questions(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_whole_life_of_a_release(
-    cli: Cli, save_secret: Any, model: JudgeServer, questions: Path, tmp_path: Path, ask: Any
-) -> None:
-    home, prompt = tmp_path / "home", tmp_path / "prompt.txt"
+def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_path, ask, home):
+    prompt = tmp_path / "prompt.txt"
     prompt.write_text("Answer in {lang}: {question}\n")
     save_secret("model-key", KEY)
     asked = (
         "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "new", "--key-from", "secret:model-key",
-        "--system", "Be brief.", "--template", prompt, "--home", home,
+        "--system", "Be brief.", "--template", prompt,
     )  # fmt: skip
 
-    dry = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--dry-run", "--json")
-    assert dry.returncode == 0, dry.stderr
+    dry = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--dry-run", "--json", code=0)
     assert ([one["calls"] for one in json.loads(dry.stdout)], model.n_requests) == ([4], 0)
 
     little = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--max-calls", "3")
@@ -63,8 +65,9 @@ def test_the_whole_life_of_a_release(
     assert query(home, "SELECT * FROM registered") == []
 
     # The same again, with what is left.
-    made = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--evaluate", "--metrics", "contains")
-    assert made.returncode == 0, made.stderr
+    made = cli(
+        "generate", "--dataset", questions, "--slice", "lang", *asked, "--evaluate", "--metrics", "contains", code=0
+    )
     assert model.n_requests == 4
     assert set(model.stats()["bodies"].values()) == {1}
     assert {request.headers["authorization"] for request in model.requests} == {f"Bearer {KEY}"}
@@ -91,7 +94,7 @@ def test_the_whole_life_of_a_release(
     _shown_and_no_key(home, ask, [dry, little, made, warm])
 
 
-def _shown_and_no_key(home: Path, ask: Any, done: list[subprocess.CompletedProcess[str]]) -> None:
+def _shown_and_no_key(home, ask, done):
     [artifact] = ask("artifacts/latest/filter", {"artifacts": {"key": {"any_": ["generated-capitals-new"]}}})
     counts = {row["what"]: row["questions"] for row in json.loads(artifact["data"])}
     assert counts == {"questions": 4, "generated": 1, "from ledger": 3, "failed": 0, "skipped": 0}
@@ -111,47 +114,12 @@ def _shown_and_no_key(home: Path, ask: Any, done: list[subprocess.CompletedProce
     assert [path for path in files if b"canary" in path.read_bytes()] == []
 
 
-NOBODY = ("--model", "openai/x@http://127.0.0.1:9/v1")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((*NOBODY, "--template", "{topic}: {question}"), "template: FILE has no column 'topic' with a text; there are "
-         "question, id, lang"),
-        ((*NOBODY, "--template", "{question"), "template: { near '{question' names no column; write {question}, and {{ "
-         "or }} for a brace"),
-        (("--model", KEY), "--model: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance "
-         "openai/gpt-4o-mini"),
-        ((*NOBODY, "--key-from", KEY), "--key-from: say where the key is (env:NAME, secret:BLOCK or variable:NAME); "
-         "never give the key itself"),
-        ((*NOBODY, "--temperature", "-1"), "--temperature -1.0: must be greater than or equal to 0"),
-        ((*NOBODY, "--max-cost", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot be "
-         "limited; name the price (price), or limit the calls instead (max_calls)"),
-        ((*NOBODY, "--max-cost-total", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost "
-         "cannot be limited; name the price (price), or limit the calls instead (max_calls)"),
-    ],
-    ids=["column", "brace", "model", "key", "temperature", "price", "month"],
-)  # fmt: skip
-def test_what_is_wrong_is_said_in_one_line_before_anything_starts(
-    arguments: tuple[str, ...], message: str, bare_cli: Cli, questions: Path, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
-    done = bare_cli("generate", "--dataset", questions, "--release", "r", *arguments, "--home", home)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.replace(str(questions), "FILE") == f"answerkey: {message}\n"
-
-
-def test_a_model_answers_each_question_several_times(
-    cli: Cli, model: JudgeServer, questions: Path, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
+def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_path, home):
     asked = (
         "generate", "--dataset", questions, "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "warm",
-        "--home", home, "--repeats", "3", "--evaluate", "--metrics", "contains",
+        "--repeats", "3", "--evaluate", "--metrics", "contains",
     )  # fmt: skip
-    made = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY)
-    assert made.returncode == 0, made.stderr
+    made = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY, code=0)
     assert "capitals/warm: 4 questions, 3 answers each: 12 generated, 0 from ledger" in made.stderr
     assert "12 answers to 4 questions" in made.stdout
     assert "will be alike" not in made.stderr
@@ -163,3 +131,96 @@ def test_a_model_answers_each_question_several_times(
     cold = cli(*asked, "--release", "cold", "--dry-run", ANSWERKEY_MODEL_KEY=KEY)
     assert (cold.returncode, model.n_requests) == (0, 12)
     assert cold.stderr.count("3 answers per question at temperature 0: they will be alike; set --temperature") == 1
+
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+MODEL = "openai/gpt-4o-mini"
+KEYS = {"ANSWERKEY_MODEL_KEY": "sk-model-0123456789", "ANSWERKEY_JUDGE_KEY": "sk-judge-0123456789"}
+
+
+def numbered(folder, count):
+    file = folder / "capitals.jsonl"
+    rows = [{"id": f"q{n}", "question": f"Question {n}?", "reference": f"Answer {n}"} for n in range(count)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def generated(home):
+    """The rows of the answers by their id, and the manifest."""
+    folder = home / "answers" / "capitals" / "new"
+    assert sorted(path.name for path in folder.iterdir()) == ["answers.jsonl", "answers.manifest.json"]
+    lines = (folder / "answers.jsonl").read_text().splitlines()
+    return {row["id"]: row for row in map(json.loads, lines)}, json.loads(
+        (folder / "answers.manifest.json").read_text()
+    )
+
+
+def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli, tmp_path):
+    ends: list[dict[str, Any]] = [
+        said({"content": "Answer 0"}),
+        said({"content": "Answer 1 is very"}, finish_reason="length"),
+        said({"content": None, "refusal": "I will not say."}),
+        said({"content": "<think>Perhaps 3, or"}, finish_reason="length"),
+        said({"content": "Answer"}, finish_reason="content_filter"),
+    ]
+    with RawServer(*(http(200, json.dumps(end).encode()) for end in ends)) as server:
+        done = bare_cli(
+            "generate", "--dataset", numbered(tmp_path, 5), "--model", f"{MODEL}@{server.url}", "--release", "new",
+            "--home", tmp_path / "home", "--concurrency", "1", "--min-answered", "0.5", **KEYS,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows, manifest = generated(tmp_path / "home")
+    assert [(rows[f"q{n}"]["answer"], rows[f"q{n}"]["finish_reason"]) for n in range(5)] == [
+        ("Answer 0", "stop"), ("Answer 1 is very", "length"), ("I will not say.", "refusal"), (None, None),
+        (None, None),
+    ]  # fmt: skip
+    assert rows["q3"]["missing_because"].startswith("no_room: ")
+    assert rows["q4"]["missing_because"] == "content_filter: the provider's filter stopped the reply"
+    assert (manifest["cut_off"], manifest["refused"], manifest["failed"]) == (1, 1, 2)
+    assert (
+        "2 failed, 0 skipped (1 no_room, 1 content_filter); 1 cut off at the limit of tokens; 1 refused" in done.stderr
+    )
+
+
+def test_the_manifest_counts_the_calls_of_all_runs(bare_cli, tmp_path):
+    def answer(body):
+        return f"Answer to {body['messages'][-1]['content']}"
+
+    with JudgeServer(answer) as server:
+        asked = (
+            "generate", "--dataset", numbered(tmp_path, 4), "--model", f"{MODEL}@{server.url}", "--release", "new",
+            "--home", tmp_path / "home",
+        )  # fmt: skip
+        first = bare_cli(*asked, "--max-calls", "3", **KEYS)
+        assert (first.returncode, server.n_requests) == (2, 3), first.stderr
+        second = bare_cli(*asked, **KEYS)
+        assert (second.returncode, server.n_requests) == (0, 4), second.stderr
+    rows, manifest = generated(tmp_path / "home")
+    assert [row["answer"] for row in rows.values()] == [f"Answer to Question {n}?" for n in range(4)]
+    assert (manifest["run"]["calls"], manifest["all_runs"]["calls"]) == (1, 4)
+    assert 3 * manifest["run"]["cost_usd"] < manifest["all_runs"]["cost_usd"] == manifest["cost_usd"]
+
+
+def test_a_batch_that_is_refused_is_an_incomplete_report(bare_cli, tmp_path):
+    answers = tmp_path / "answers.jsonl"
+    rows = [{"id": f"q{n}", "question": f"Q {n}?", "answer": f"answer {n}", "reference": f"ref {n}"} for n in range(3)]
+    answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    with BatchServer(every_third_match, finishes=False) as server:
+
+        def refuse():
+            server.wait_for("create")
+            for batch in server.batches.values():
+                batch.status = "failed"
+
+        refusing = threading.Thread(target=refuse)
+        refusing.start()
+        done = bare_cli(
+            "evaluate", answers, "--dataset", "d", "--release", "r", "--metrics", "meaning_match", "--judge",
+            f"{MODEL}@{server.url}", "--probes", "never", "--batch", "--batch-poll", "1", "--no-page", "--home",
+            tmp_path / "home", **KEYS,
+        )  # fmt: skip
+        refusing.join()
+    assert done.returncode == 4, done.stderr
+    assert "answerkey: d/r/v1: no answer has a score of meaning_match" in done.stderr
+    assert "the provider refused the batch batch_0: Line 1 is too long." in done.stdout + done.stderr

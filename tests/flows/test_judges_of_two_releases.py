@@ -1,13 +1,9 @@
 """Two releases before judges that are not the same for both, or decide nothing: the gate must not pass on it."""
 
 import json
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import Cli
 from tests.judge_server import Body, JudgeServer, data_of
 from tests.tasks.staging_help import jsonl, query
 
@@ -16,18 +12,18 @@ FIELD = "meaning_match.match"
 POLICY = f"{{primary: {FIELD}, margin: 0.03}}"
 
 
-def verdict(*, match: bool) -> str:
+def verdict(*, match):
     said = {"verdict": "match", "reference": 1} if match else {"verdict": "mismatch", "reference": None}
     return json.dumps({"reason": "So it reads.", "rule": "factual_equivalence", **said})
 
 
-def strict(body: Body) -> str:
+def strict(body):
     """A probe is judged by its reference, any other answer is right where it says so."""
     data = data_of(body)
     return verdict(match=right_on_probes(data) if "Which city" not in data["question"] else "right" in data["answer"])
 
 
-def right_on_probes(data: Body) -> bool:
+def right_on_probes(data):
     from answerkey.metrics_core.judges.probes import known_answers
 
     return any(
@@ -37,12 +33,12 @@ def right_on_probes(data: Body) -> bool:
     )
 
 
-def lenient(body: Body) -> str:
+def lenient(body):
     """The same, but takes whatever sounds sure for right."""
     return verdict(match=True) if "surely" in data_of(body)["answer"] else strict(body)
 
 
-def rows(release: str, *, right: int, sure: int = 0, n: int = N) -> list[dict[str, object]]:
+def rows(release, *, right, sure=0, n=N):
     """Of `n` answers the first `right` ones are right, and the next `sure` ones are wrong and sound sure."""
     kinds = ["right"] * right + ["surely"] * sure + ["wrong"] * (n - right - sure)
     return [
@@ -63,41 +59,36 @@ class Outage:
 
 
 @pytest.fixture
-def judges() -> Iterator[tuple[JudgeServer, JudgeServer, Outage]]:
+def judges():
     outage = Outage()
     with JudgeServer(strict, faults=outage) as named, JudgeServer(lenient) as fallback:
         yield named, fallback, outage
 
 
-def words(result: subprocess.CompletedProcess[str]) -> str:
+def words(result):
     return " ".join((result.stdout + result.stderr).split())
 
 
 @pytest.mark.slow
-def test_an_outage_of_the_judge_between_two_releases_is_no_pass(
-    bare_cli: Cli, judges: tuple[JudgeServer, JudgeServer, Outage], tmp_path: Path
-) -> None:
+def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges, tmp_path, home):
     named, fallback, outage = judges
-    home = ("--home", tmp_path / "home")
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}", "--judge-concurrency", "4")
-    common = ("--dataset", "d", "--metrics", "meaning_match", *judge, *home)
-    old = bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=75)), *common)
-    assert old.returncode == 0, old.stderr
+    common = ("--dataset", "d", "--metrics", "meaning_match", *judge)
+    bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=75)), *common, code=0)
     # A third of the right answers are made wrong, which the fallback does not see.
     outage.now = True
-    new = bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", rows("fb", right=50, sure=25)), *common)
-    assert new.returncode == 0, new.stderr
+    new = bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", rows("fb", right=50, sure=25)), *common, code=0)
     counted = "meaning_match: 25 of 100 answers were judged by the fallback openai/b@"
     assert counted in words(new)
     assert query(tmp_path / "home", "SELECT status, message IS NULL FROM reports ORDER BY version, release") == [
         ("COMPLETE", True), ("COMPLETE", False),
     ]  # fmt: skip
 
-    compared = bare_cli("compare", "fa", "fb", *home)
+    compared = bare_cli("compare", "fa", "fb")
     assert "meaning_match is not compared: judged by other judges: fallbacks judged 25 of 100 answers of" in words(
         compared
     )
-    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03")
     assert (gated.returncode, "INCOMPLETE" in gated.stdout) == (4, True), gated.stdout
     assert "fallbacks judged 25 of 100 answers of fb; ask the named judges again with answerkey rerun d/fb/v1" in words(
         gated
@@ -105,26 +96,23 @@ def test_an_outage_of_the_judge_between_two_releases_is_no_pass(
 
     # While the judge is away, a rerun asks nobody in vain and keeps what the fallback said.
     before = fallback.n_requests
-    again = bare_cli("rerun", "fb", "--only-failed", *home)
+    again = bare_cli("rerun", "fb", "--only-failed")
     assert (counted in words(again), fallback.n_requests) == (True, before)
     # Once it is back, its verdicts replace those of the fallback, and the loss shows.
     outage.now = False
     asked = named.n_requests
-    again = bare_cli("rerun", "fb", "--only-failed", *home)
+    again = bare_cli("rerun", "fb", "--only-failed")
     assert again.returncode == 0 and "judged by the fallback" not in words(again), words(again)
     assert 25 <= named.n_requests - asked <= 25 + 12 + 3
-    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    gated = bare_cli("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03")
     assert (gated.returncode, gated.stdout.startswith("FAIL")) == (1, True), gated.stdout
 
 
 @pytest.mark.slow
-def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(
-    bare_cli: Cli, judges: tuple[JudgeServer, JudgeServer, Outage], tmp_path: Path
-) -> None:
+def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cli, judges, tmp_path, home):
     named, fallback, outage = judges
-    home = ("--home", tmp_path / "home")
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}")
-    common = ("--dataset", "d", "--metrics", "meaning_match", "--probes", "never", *judge, *home)
+    common = ("--dataset", "d", "--metrics", "meaning_match", "--probes", "never", *judge)
     bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=225, n=300)), *common)
     # The new release has 30 other answers, and the named judge is away for 9 of them.
     new = rows("fb", right=225, n=300)
@@ -133,11 +121,10 @@ def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(
     bare_cli("evaluate", jsonl(tmp_path / "some.jsonl", new[9:]), *common, "--release", "other")
     outage.now = True
     bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", new), *common)
-    gate = ("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03", *home)
+    gate = ("gate", "fa", "fb", "--primary", FIELD, "--margin", "0.03")
     assert "fallbacks judged 9 of 300" in words(bare_cli(*gate))
     # The fallback alone judges all, and agrees: it moves 9 of 300 verdicts by hardly anything.
-    alone = bare_cli("rerun", "fb", "--judge", f"openai/b@{fallback.url}", *home)
-    assert alone.returncode == 0, alone.stderr
+    bare_cli("rerun", "fb", "--judge", f"openai/b@{fallback.url}", code=0)
     bare_cli("evaluate", jsonl(tmp_path / "fb.jsonl", new), *common)
     gated = bare_cli(*gate)
     assert (gated.returncode, gated.stdout.startswith("PASS")) == (0, True), gated.stdout
@@ -149,13 +136,13 @@ def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(
     )
 
 
-def preferring(body: Body) -> str:
+def preferring(body):
     return json.dumps({"reason": "The first.", "verdict": "first"})
 
 
 @pytest.mark.slow
-def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli: Cli, tmp_path: Path) -> None:
-    home = ("--home", tmp_path / "home")
+def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path, home):
+    home = ("--home", home)
     file = jsonl(tmp_path / "both.jsonl", [*rows("old", right=N), *rows("new", right=0)])
     policy = "{primary: preference.preferred, margin: 0.02}"
     with JudgeServer(preferring) as server:
@@ -173,19 +160,16 @@ def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli: Cli, tmp_p
     assert (gated.returncode, "INCOMPLETE" in gated.stdout) == (4, True), words(gated)
     # However little a policy asks to be covered.
     lax = "{primary: preference.preferred, margin: 0.4, rules: [coverage >= 0.5]}"
-    gated = bare_cli("gate", "old", "new", "--policy", lax, *home)
-    assert gated.returncode == 4, words(gated)
+    gated = bare_cli("gate", "old", "new", "--policy", lax, *home, code=4)
 
 
 @pytest.mark.slow
-def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_nothing(
-    bare_cli: Cli, tmp_path: Path
-) -> None:
+def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_nothing(bare_cli, tmp_path):
     """The new release is better on all questions; the order decides some pairs."""
     policy = "{primary: preference.preferred, margin: 0.02, rules: [coverage >= 0.7]}"
     for swayed, outcome in ((10, "PASS"), (25, "INCOMPLETE")):
 
-        def brain(body: Body, swayed: int = swayed) -> str:
+        def brain(body, swayed=swayed):
             data = data_of(body)
             first = int(data["question"].split()[-1][:-1]) < swayed or "right" in data["first"]
             return json.dumps({"reason": "So it reads.", "verdict": "first" if first else "second"})
@@ -204,12 +188,12 @@ def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_not
         assert ("one verdict in both orders on only 75 of 100 pairs" in text) == (outcome == "INCOMPLETE"), text
 
 
-def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli: Cli, tmp_path: Path) -> None:
+def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path, home):
     file = jsonl(tmp_path / "a.jsonl", rows("r", right=50, sure=25))
     with JudgeServer(strict) as one, JudgeServer(lenient) as other:
         result = bare_cli(
             "evaluate", file, "--metrics", "meaning_match", "--judge",
-            f"openai/a@{one.url},openai/b@{other.url}", "--probes", "never", "--home", tmp_path / "home",
+            f"openai/a@{one.url},openai/b@{other.url}", "--probes", "never",
         )  # fmt: skip
     text = words(result)
     assert "2 votes on each answer can be a tie, which is no score; ask for an odd number of votes" in text
@@ -218,14 +202,14 @@ def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli: Cli, tmp
 
 
 @pytest.mark.slow
-def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli: Cli, tmp_path: Path) -> None:
-    def long(release: str, right: int) -> list[dict[str, object]]:
+def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli, tmp_path, home):
+    def long(release, right):
         return [{**row, "answer": f"{row['answer']} {'So it goes. ' * 20}"} for row in rows(release, right=right)]
 
     file = jsonl(
         tmp_path / "a.jsonl", [*long("old", N), *long("new", N - 2), *rows("short", right=N), *long("mixed", 80)]
     )
-    home = ("--home", tmp_path / "home")
+    home = ("--home", home)
     with JudgeServer(strict) as server:
         result = bare_cli("evaluate", file, "--metrics", "meaning_match", "--judge", f"openai/a@{server.url}", *home)
     assert result.returncode == 0, result.stderr

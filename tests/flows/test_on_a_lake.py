@@ -1,22 +1,19 @@
-"""A run is started from a form, a worker with only its environment does it, and somebody else reads the report."""
+"""A home in a bucket: one machine evaluates, or a worker that was started from a form, and another one reads."""
 
 import json
 import os
 import shlex
 import subprocess
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from pyarrow.fs import S3FileSystem
 
-from answerkey.metrics_core.registry import DEFAULT_METRICS
 from answerkey.tasks.warehouse.home import Home
-from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import namespaces
-from tests.flows.conftest import ROOT, Cli, command
-from tests.flows.deployed_help import CHROMIUM, Deployed, field, in_a_browser, submitted, until, worker
+from tests.flows.conftest import ROOT, command
+from tests.flows.deployed_help import Deployed, worker
+from tests.tasks.staging_help import jsonl
 
 ROWS = [
     {"id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
@@ -24,7 +21,7 @@ ROWS = [
 ]
 
 
-def machine(folder: Path) -> dict[str, str]:
+def machine(folder):
     """The environment of a machine that shares no folder with others, but for the code."""
     for name in ("home", "temporary"):
         (folder / name).mkdir(parents=True)
@@ -34,13 +31,13 @@ def machine(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def upload(address: str, rows: list[dict[str, str]]) -> None:
+def upload(address, rows):
     files = S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"], region=os.environ["AWS_REGION"])
     with files.open_output_stream(address.removeprefix("s3://")) as file:
         file.write("".join(f"{json.dumps(row)}\n" for row in rows).encode())
 
 
-def read_elsewhere(folder: Path, *arguments: str) -> Any:
+def read_elsewhere(folder, *arguments):
     done = subprocess.run(
         command(*arguments), cwd=ROOT, env={**os.environ, **machine(folder)}, capture_output=True, text=True, check=True
     )
@@ -48,15 +45,15 @@ def read_elsewhere(folder: Path, *arguments: str) -> Any:
 
 
 @pytest.mark.slow
-def test_a_form_a_worker_and_a_reader_share_servers_only(
-    server: str, lake: str, bare_cli: Cli, tmp_path: Path, s3_server: SeaweedFS, postgres_server: Postgres
-) -> None:
+def test_a_form_a_worker_and_a_reader_share_servers_only(server, lake, bare_cli, tmp_path, s3_server, postgres_server):
     deployed = Deployed(server, lake, bare_cli)
     deployed.cli("deploy", "--reset", "all")
     assert deployed.deployment("evaluate")["parameters"]["home"] == lake
     upload(f"{lake}-sources/answers.jsonl", ROWS)
     data = {"answers": f"{lake}-sources/answers.jsonl", "dataset": "times", "release": "gpt-5"}
-    with worker(server, "elsewhere", tmp_path / "worker.log", **machine(tmp_path / "worker")):
+    there = tmp_path / "worker"
+    alone = partial(in_a_namespace, there) if namespaces() else list
+    with worker(server, "elsewhere", tmp_path / "worker.log", alone, **machine(there)):
         run = deployed.wait(
             deployed.start("evaluate", {"data": data, "scoring": {"metrics": ["contains", "bleu"]}}), 300
         )
@@ -72,8 +69,7 @@ def test_a_form_a_worker_and_a_reader_share_servers_only(
         counts = connection.execute("SELECT metric, count(*) FROM measurements GROUP BY ALL ORDER BY ALL").fetchall()
         manifests = connection.execute("SELECT manifest, parameters FROM reports JOIN runs USING (run_id)").fetchall()
     assert counts == [("bleu", 40), ("contains", 40)]
-    # The worker kept what is of its machine at home; nobody put anything into the current folder.
-    assert list((tmp_path / "worker/home/.cache/answerkey").iterdir())
+    # Nobody put anything into the current folder; in a namespace, what the worker wrote was in memory.
     assert not (ROOT / "s3:").exists()
     told = [*deployed.messages(run["id"]), json.dumps([run, deployed.artifacts(run["id"]), report]), str(manifests)]
     secrets = (s3_server.secret_key, postgres_server.password)
@@ -84,48 +80,60 @@ def test_a_form_a_worker_and_a_reader_share_servers_only(
     assert {path.stat().st_mode & 0o077 for one in kept for path in (one, one.parent)} <= {0}
 
 
-def in_a_namespace(folder: Path, command: list[str]) -> list[str]:
+def in_a_namespace(folder, command):
     """A command on a machine of its own: its home and its TMPDIR are empty, in memory, and nobody else sees them."""
     mounts = [f"mount -t tmpfs tmpfs {shlex.quote(str(folder / name))}" for name in ("home", "temporary")]
     return ["unshare", "-m", "sh", "-c", f"{' && '.join(mounts)} && exec {shlex.join(command)}"]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
-@pytest.mark.skipif(not namespaces(), reason="mount namespaces cannot be made here")
-def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(
-    server: str, lake: str, bare_cli: Cli, tmp_path: Path
-) -> None:
-    deployed = Deployed(server, lake, bare_cli)
-    deployed.cli("deploy", "--reset", "all")
-    upload(f"{lake}-sources/answers.jsonl", ROWS)
-    there, elsewhere = tmp_path / "worker", tmp_path / "reader"
-    with (
-        worker(server, "alone", tmp_path / "log", partial(in_a_namespace, there), **machine(there)),
-        in_a_browser() as page,
-    ):
-        page.goto(f"{server.removesuffix('/api')}/deployments/deployment/{deployed.deployment('evaluate')['id']}/run")
-        field(page, "Answers").fill(f"{lake}-sources/answers.jsonl")
-        field(page, "References (Optional)").fill("")
-        field(page, "Data set (Optional)").fill("clicked")
-        field(page, "Release (Optional)").fill("gpt-5")
-        for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
-            page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
-        before = len(deployed.runs_of("evaluate"))
-        started = until(lambda: submitted(page, deployed, before), 200, "the run of the form")
-        run = deployed.wait(started[0]["id"], 600)
-    assert run["state_type"] == "COMPLETED", deployed.messages(run["id"])
-    environment = {**os.environ, **machine(elsewhere)}
-    asked = in_a_namespace(elsewhere, command("report", "clicked/gpt-5", "--home", lake, "--json"))
-    done = subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    [report] = json.loads(done.stdout)
-    assert (report["report_id"], report["status"]) == ("clicked/gpt-5/v1", "COMPLETE")
-    # What either wrote to its disks was in memory.
-    assert [path for folder in (there, elsewhere) for path in folder.rglob("*") if path.is_file()] == []
-    pages = Home.parse(lake).store
-    assert b"clicked" in pages.read("pages/clicked/gpt-5-v1.html").read()
-
-
-def _holds(file: Path, secrets: tuple[str, ...]) -> bool:
+def _holds(file, secrets):
     content = file.read_bytes()
     return any(secret.encode() in content for secret in secrets)
+
+
+def answers(release, wrong):
+    return [
+        {"id": f"q{i:03}", "answer": "no" if i < wrong else "yes", "reference": "yes", "release": release}
+        for i in range(60)
+    ]
+
+
+@pytest.mark.slow
+def test_what_one_machine_evaluates_another_one_reads(cli, lake, tmp_path):
+    def on(machine, *words, code=0):
+        own = tmp_path / machine
+        own.mkdir(exist_ok=True)
+        environment = {"HOME": str(own), "ANSWERKEY_SCRATCH": str(own / "scratch"), "ANSWERKEY_HOME": lake}
+        done = cli(*words, page=True, **environment)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    for release, wrong in (("old", 5), ("new", 30)):
+        file = jsonl(tmp_path / f"{release}.jsonl", answers(release, wrong))
+        on("first", "evaluate", file, "--dataset", "faq", "--metrics", "exact_match")
+    # Nothing is left of the runs but what the warehouse has, the pages, and Data Docs beside them.
+    home = Home.parse(lake)
+    left = {file.name for file in home.store.files("") if not file.name.startswith("data/")}
+    assert {name for name in left if not name.startswith("pages/_data-docs/")} == {
+        "pages/faq/old-v1.html",
+        "pages/faq/new-v1.html",
+    }
+    assert "pages/_data-docs/index.html" in left
+    assert list((tmp_path / "first" / "scratch").glob("*/runs/*/*.parquet")) == []
+    shown = on("second", "report", "new", "--json")
+    assert "faq/new/v1" in shown and json.loads(shown)
+    assert "exact_match" in on("second", "compare", "old", "new")
+    assert "FAIL" in on("second", "gate", "old", "new", "--primary", "exact_match.match", "--margin", "0.02", code=1)
+    assert "new" in on("second", "history", "exact_match.match")
+    page = tmp_path / "page.html"
+    on("second", "report", "new", "--html", page)
+    assert "q059" in page.read_text(encoding="utf-8")
+
+
+def test_a_wrong_catalog_is_one_line(cli, lake):
+    done = cli("report", ANSWERKEY_HOME=lake, ANSWERKEY_CATALOG="")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"answerkey: {lake}: a home in a bucket needs a catalog; "
+        'set ANSWERKEY_CATALOG="postgres:host=HOST dbname=NAME"\n',
+    )

@@ -1,14 +1,11 @@
 """Judges of a user's own on a real Prefect server: a rubric from its file to the gate, and a preference run."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import Cli
-from tests.judge_server import Body, JudgeServer, data_of
-from tests.tasks.staging_help import jsonl, query
+from tests.judge_server import JudgeServer, data_of
+from tests.tasks.staging_help import query
 
 RUBRIC = """\
 name: manners
@@ -23,7 +20,7 @@ examples:
 N = 40
 
 
-def brain(body: Body) -> str:
+def brain(body):
     data = data_of(body)
     if "first" in data:
         return json.dumps({"reason": "The first.", "verdict": "first"})
@@ -31,7 +28,7 @@ def brain(body: Body) -> str:
     return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
 
 
-def answers(folder: Path, retrieved: bool = False) -> Path:
+def answers(folder, retrieved=False):
     """Two releases: the new one is rude to half of the people. With what was retrieved, and then without references."""
     rows = [
         {
@@ -49,7 +46,7 @@ def answers(folder: Path, retrieved: bool = False) -> Path:
 
 
 @pytest.mark.slow
-def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     rubric, home = tmp_path / "manners.yaml", tmp_path / "home"
     rubric.write_text(RUBRIC)
     with JudgeServer(brain) as server:
@@ -71,8 +68,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: P
     assert "The answer is polite." in page.read_text(encoding="utf-8")
     # All of this goes on without the file.
     rubric.unlink()
-    calibrated = bare_cli("calibrate", "manners.polite", "--json", "--home", home)
-    assert calibrated.returncode == 0, calibrated.stderr
+    bare_cli("calibrate", "manners.polite", "--json", "--home", home, code=0)
     assert query(home, "SELECT DISTINCT kappa FROM calibrations WHERE release IS NULL") == [(1.0,)]
     gate = bare_cli("gate", "old", "new", "--primary", "manners.polite", "--margin", "0.05", "--home", home)
     assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
@@ -80,17 +76,16 @@ def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: P
     assert (gone.returncode, f"{rubric}: there is no such rubric" in gone.stderr) == (2, True)
 
 
-def test_a_rubric_about_the_context_needs_no_references(cli: Cli, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path, home):
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         result = cli(
             "evaluate", answers(tmp_path, retrieved=True), "--metrics", "faithfulness", "--judge", "openai/m",
-            "--judge-base", server.url, "--probes", "never", "--home", home,
+            "--judge-base", server.url, "--probes", "never",
         )  # fmt: skip
         sent = {data_of(request.body)["context"][0] for request in server.requests}
         needed = cli(
             "evaluate", tmp_path / "faq.jsonl", "--metrics", "faithfulness,contains", "--judge", "openai/m",
-            "--judge-base", server.url, "--home", home,
+            "--judge-base", server.url,
         )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert sent == {f"{release} found {i}" for release in ("old", "new") for i in range(N)}
@@ -100,14 +95,11 @@ def test_a_rubric_about_the_context_needs_no_references(cli: Cli, tmp_path: Path
     assert (needed.returncode, "no column for references was recognised" in needed.stderr) == (2, True)
 
 
-def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about_answers(
-    cli: Cli, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
+def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about_answers(cli, tmp_path, home):
     with JudgeServer(brain) as server:
         result = cli(
             "evaluate", answers(tmp_path), "--metrics", "preference", "--judge", "openai/m", "--judge-base", server.url,
-            "--baseline", "old", "--policy", "{primary: preference.preferred, margin: 0.1}", "--home", home,
+            "--baseline", "old", "--policy", "{primary: preference.preferred, margin: 0.1}",
         )  # fmt: skip
         asked = [data_of(request.body)["question"] for request in server.requests]
         # Its probes stop a judge that goes by the order, before it is asked about any of the answers that differ.
@@ -121,14 +113,7 @@ def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about
     assert result.returncode == 4, result.stdout + result.stderr
 
 
-def test_a_preference_needs_a_baseline_with_answers_in_the_run(cli: Cli, tmp_path: Path) -> None:
-    asked = ("--metrics", "preference", "--judge", "openai/m@http://127.0.0.1:9/v1", "--home", tmp_path / "home")
-    file = answers(tmp_path)
-    without = cli("evaluate", file, *asked)
-    assert (without.returncode, "preference: it compares with the answers of a baseline" in without.stderr) == (2, True)
-
-
-def learning_brain(body: Body) -> str:
+def learning_brain(body):
     """Takes "fool" for polite until an example says otherwise."""
     system = body["messages"][0]["content"]
     minds = any("fool" in line for line in system.partition("## Examples")[2].splitlines())
@@ -138,23 +123,20 @@ def learning_brain(body: Body) -> str:
 
 @pytest.mark.slow
 def test_a_rubric_learns_examples_from_labels(
-    cli: Cli, bare_cli: Cli, on_server: Callable[..., str], ask: Callable[[str, object], list[dict[str, object]]],
-    tmp_path: Path,
-) -> None:  # fmt: skip
+    cli, bare_cli, on_server, ask,
+    tmp_path,
+):  # fmt: skip
     rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
     rubric.write_text(RUBRIC.partition("examples")[0])
     with JudgeServer(learning_brain) as mind:
         judge = ("--judge", "openai/m", "--judge-base", mind.url, "--home", home)
-        evaluated = cli("evaluate", answers(tmp_path), "--metrics", rubric, "--map", "label=label", *judge)
-        assert evaluated.returncode == 0, evaluated.stderr
+        cli("evaluate", answers(tmp_path), "--metrics", rubric, "--map", "label=label", *judge, code=0)
         asked = ("calibrate", "manners.polite", "--rubric", rubric, "--learn", "2", "--out", better)
         paid = mind.n_requests
-        dry = bare_cli(*asked, "--dry-run", "--json", *judge)
-        assert dry.returncode == 0, dry.stderr
+        dry = bare_cli(*asked, "--dry-run", "--json", *judge, code=0)
         [most] = json.loads(dry.stdout)
         assert (mind.n_requests, better.exists(), most["samples"]) == (paid, False, 2 * N)
-        found = bare_cli(*asked, "--json", *judge)
-        assert found.returncode == 0, found.stderr
+        found = bare_cli(*asked, "--json", *judge, code=0)
         assert 0 < mind.n_requests - paid <= most["calls"] <= 11 * 2 * N
         told, paid = json.loads(found.stdout), mind.n_requests
         assert (told["n"], told["corrected"], told["before"], told["after"]) == (2 * N, N // 2, 0.75, 1.0)
@@ -179,39 +161,3 @@ def test_a_rubric_learns_examples_from_labels(
     assert "it agrees with people on 75.0% without the new examples and on 100.0% with them" in words.stdout
     assert "version: 2" in better.read_text()
     assert "fool" in better.read_text()
-    without = bare_cli("calibrate", "manners.polite", "--learn", "2", "--home", home)
-    assert (without.returncode, "--learn N: how many examples" in without.stderr) == (2, True)
-    for refused, message in (
-        (("--learn", "51", "--rubric", rubric), "how many examples to choose, 1 to 50, for the rubric"),
-        (("--learn", "2", "--rubric", rubric, "--out", tmp_path / "none" / "b.yaml"), "its folder is missing"),
-        (("--judge", "openai/m"), "--judge and --dry-run go with --learn"),
-    ):
-        found = bare_cli("calibrate", "manners.polite", *refused, "--home", home)
-        assert (found.returncode, message in found.stderr) == (2, True), found.stderr
-
-
-@pytest.mark.slow
-def test_examples_that_bring_nothing_leave_no_new_version(bare_cli: Cli, tmp_path: Path) -> None:
-    """The labels say nothing of the texts, and the judge says anything: the best of several sets is chance."""
-    rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
-    rubric.write_text(RUBRIC.partition("examples")[0])
-    rows = [
-        {"id": f"{i}", "release": "r", "question": "Q", "references": ["x"], "answer": f"It is at {i}."}
-        | {"label": "yes" if i * 7 % 5 < 3 else "no"}
-        for i in range(24)
-    ]
-    file = jsonl(tmp_path / "a.jsonl", rows)
-
-    def noise(body: Body) -> str:
-        shown = len(body["messages"][0]["content"])
-        number = int(data_of(body)["answer"].split()[-1][:-1])
-        return json.dumps({"reason": "So it reads.", "verdict": "yes" if (number * 11 + shown) % 3 else "no"})
-
-    with JudgeServer(noise) as mind:
-        judge = ("--judge", "openai/m", "--judge-base", mind.url, "--home", home)
-        evaluated = bare_cli("evaluate", file, "--metrics", rubric, "--map", "label=label", "--probes", "never", *judge)
-        assert evaluated.returncode == 0, evaluated.stderr
-        learned = bare_cli("calibrate", "manners.polite", "--rubric", rubric, "--learn", "4", "--out", better, *judge)
-    assert learned.returncode == 0, learned.stderr
-    assert "That is no gain that these labels show: the rubric stays as it is." in learned.stdout
-    assert "The rubric is in" not in learned.stdout and not better.exists()

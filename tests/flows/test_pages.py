@@ -8,7 +8,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,19 +24,19 @@ Get = Callable[[str], tuple[int, str, bytes]]
 
 
 @pytest.fixture
-def get(any_home: Home) -> Iterator[Get]:
+def get(any_home):
     """Ask the server: status, type and content."""
     port = free_port()
     command = [sys.executable, "-m", "answerkey.flows.pages", any_home.address, "--port", str(port)]
 
-    def ask(path: str) -> tuple[int, str, bytes]:
+    def ask(path):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=100) as reply:
                 return reply.status, reply.headers["Content-Type"], reply.read()
         except urllib.error.HTTPError as error:
             return error.code, error.headers["Content-Type"], error.read()
 
-    def answers() -> bool | None:
+    def answers():
         try:
             return bool(ask(""))
         except urllib.error.URLError:
@@ -48,7 +48,7 @@ def get(any_home: Home) -> Iterator[Get]:
         process.kill()
 
 
-def test_a_page_is_read_from_the_store_and_nothing_else_is(any_home: Home, get: Get) -> None:
+def test_a_page_is_read_from_the_store_and_nothing_else_is(any_home, get):
     assert b"There are no reports yet" in get("")[2]
     for name in ("pages/faq & co/gpt-v1.html", "registered/secret.jsonl"):
         with any_home.store.atomic_write(name) as file:
@@ -63,7 +63,7 @@ def test_a_page_is_read_from_the_store_and_nothing_else_is(any_home: Home, get: 
 
 
 @pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
+def port(tmp_path):
     """Of a server in this process."""
     with page_server(Home(tmp_path), 0) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -73,7 +73,7 @@ def port(tmp_path: Path) -> Iterator[int]:
         thread.join()
 
 
-def ask(port: int, method: str, host: str, body: bytes | None = None, path: str = "/") -> http.client.HTTPResponse:
+def ask(port, method, host, body=None, path="/"):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=100)
     connection.request(method, path, body, {"Host": host})
     reply = connection.getresponse()
@@ -82,7 +82,7 @@ def ask(port: int, method: str, host: str, body: bytes | None = None, path: str 
     return reply
 
 
-def test_only_names_of_this_machine_are_answered(port: int) -> None:
+def test_only_names_of_this_machine_are_answered(port):
     """A page from elsewhere whose name has come to mean 127.0.0.1 sends its own name."""
     hosts = ("127.0.0.1", f"localhost:{port}", "LOCALHOST", "[::1]:80", "evil.example", f"evil.example:{port}", "",
              "127.0.0.1.evil.example", "localhost@evil.example", "0.0.0.0")  # fmt: skip
@@ -91,7 +91,7 @@ def test_only_names_of_this_machine_are_answered(port: int) -> None:
     )
 
 
-def test_nothing_is_written_framed_or_asked_for_elsewhere(port: int, tmp_path: Path) -> None:
+def test_nothing_is_written_framed_or_asked_for_elsewhere(port, tmp_path):
     assert {method: ask(port, method, "localhost", b"x").status for method in ("POST", "PUT", "DELETE", "PATCH")} == (
         dict.fromkeys(("POST", "PUT", "DELETE", "PATCH"), 501)
     )
@@ -104,9 +104,7 @@ def test_nothing_is_written_framed_or_asked_for_elsewhere(port: int, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_read_is_refused_and_a_browser_that_breaks_off_is_no_error(
-    port: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_read_is_refused_and_a_browser_that_breaks_off_is_no_error(port, tmp_path, capfd):
     (tmp_path / "secret.txt").write_text("secret")
     pages = tmp_path / "pages"
     pages.mkdir()
@@ -128,6 +126,6 @@ def test_what_cannot_be_read_is_refused_and_a_browser_that_breaks_off_is_no_erro
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_port_that_is_taken_is_one_line(port: int, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_one_line(port, tmp_path):
     with pytest.raises(UserError, match=f"--port {port}: not available"):
         page_server(Home(tmp_path), port)

@@ -1,9 +1,8 @@
-"""The forms offer what the library has, and pass it on unchanged."""
+"""Forms offer what the library has, pass it on unchanged, and refuse what may be a key; a rerun merges them."""
 
-import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
@@ -11,9 +10,10 @@ from pydantic import create_model
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.forms import Form
-from answerkey.flows.parameters import METRIC_OPTIONS, Data, Limits, Scoring, metric_options
+from answerkey.flows.parameters import METRIC_OPTIONS, Data, Judging, Limits, Scoring, metric_options, preflight
+from answerkey.flows.rerun_report import Rerunning, again
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 from answerkey.metrics_core.metric import BlankAnswer, Field, Metric, option
 from answerkey.metrics_core.metrics.continuous_eval import PROFILES
 from answerkey.metrics_core.registry import ASKED, METRICS, create
@@ -21,9 +21,8 @@ from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.validate.data_docs import build_data_docs
 from answerkey.tasks.validate.validate import validate
-from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import jsonl
 
 SUITE = """
 expectations:
@@ -36,13 +35,13 @@ expectations:
 FOUR = ["answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity"]
 
 
-def test_the_form_offers_every_metric_and_profile() -> None:
+def test_the_form_offers_every_metric_and_profile():
     metrics = Scoring.model_json_schema()["properties"]["metrics"]
     assert metrics["items"]["enum"] == [*METRICS, *ASKED]
     assert get_args(Scoring.model_fields["profile"].annotation) == ("default", *PROFILES)
 
 
-def test_four_metrics_are_the_default() -> None:
+def test_four_metrics_are_the_default():
     assert Scoring().metrics == FOUR
     assert Scoring.model_validate({"own_metrics": ["exact_match"]}).metrics == [*FOUR, "exact_match"]
     # As a saved schedule has them.
@@ -52,30 +51,16 @@ def test_four_metrics_are_the_default() -> None:
     assert Scoring(metrics=["contains", "meaning_match"]).asks_judges
 
 
-def test_a_suite_typed_into_the_form_is_checked_and_documented(tmp_path: Path) -> None:
+def test_a_suite_typed_into_the_form_is_checked(tmp_path):
     rows = [{"id": str(n), "answer": "sorry" if n == 2 else "Paris", "reference": "Paris"} for n in range(9)]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    sent = {"data": {"answers": f"{tmp_path}/a.jsonl"}, "limits": {"expectations": SUITE}}
-    form = evaluate_release.validate_parameters(sent)
-    contract = form["limits"].contract()
-    loaded = load(form["data"].source(), tmp_path / "work")
-    checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), contract)
-    assert (checked.n_accepted, checked.expectations) == (8, SUITE)
+    form = evaluate_release.validate_parameters({"data": {"answers": "a.jsonl"}, "limits": {"expectations": SUITE}})
+    loaded = load(Source(jsonl(tmp_path / "a.jsonl", rows)), tmp_path / "work")
+    checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), form["limits"].contract())
     [said] = [check.message for check in checked.checks if check.rule == "no_apology"]
     assert said == "1 row in breach of `no_apology`: No answer says sorry (row 3)"
-    home = Home(tmp_path / "home")
-    build_data_docs(home, "run", "a", contract, checked)
-    [page] = (home.local / "pages/_data-docs/validations/expectations").rglob("*.html")
-    assert "No answer says sorry" in page.read_text()
 
 
-def test_untouched_forms_are_the_library_s_defaults() -> None:
-    assert Scoring().create("cache") == create(FOUR, {"embedding_cache": "cache"})
-    assert Limits().contract() == Contract()
-    assert Data(answers="a.csv").source() == Source("a.csv")
-
-
-def test_choices_reach_the_library() -> None:
+def test_choices_reach_the_library():
     scoring = Scoring(
         profile="continuous_eval_v0_3",
         blank_answer="undefined",
@@ -96,7 +81,7 @@ def test_choices_reach_the_library() -> None:
     )
 
 
-def test_an_option_that_is_not_set_is_left_to_the_metric() -> None:
+def test_an_option_that_is_not_set_is_left_to_the_metric():
     unset = Scoring(profile="default", models=[], threshold=0, tolerance=0.1)
     assert unset.options == {}
     assert unset.create() == create(FOUR)
@@ -115,20 +100,10 @@ class Polite(Metric):
         return self.threshold
 
 
-def test_a_metric_of_one_s_own_keeps_its_default_of_an_option_that_ours_have_too() -> None:
+def test_a_metric_of_one_s_own_keeps_its_default_of_an_option_that_ours_have_too():
     polite = f"{__name__}:Polite"
     assert Scoring(metrics=[polite]).create() == [Polite()]
     assert Scoring(metrics=[polite], threshold=0.7).create() == [Polite(threshold=0.7)]
-
-
-def test_an_option_that_none_of_the_metrics_has_is_refused_with_its_name() -> None:
-    for given in ({"threshold": 0.5}, {"profile": "continuous_eval_v0_2"}, {"models": ["minilm"]}):
-        [name] = given
-        with pytest.raises(UserError, match=f"^{name}: none of these metrics has such an option$"):
-            Scoring(metrics=["rouge_l"], **given).create()
-    assert Scoring(metrics=["rouge_l"], blank_answer="undefined").create() == create(
-        ["rouge_l"], blank_answer="undefined"
-    )
 
 
 @dataclass(frozen=True)
@@ -149,7 +124,7 @@ class Optional(Metric):
         return 1.0
 
 
-def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty() -> None:
+def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty():
     made = {name: (hint, info.default, info.description) for name, (hint, info) in metric_options([Optional]).items()}
     assert made == {
         "most": (int, 0, "The most. 0: no most."),
@@ -167,6 +142,171 @@ def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty() -> None:
             form(**wrong)
 
 
-def test_a_misspelt_parameter_is_refused() -> None:
+def test_a_misspelt_parameter_is_refused():
     with pytest.raises(InvalidValue, match=r"metrix: there is no such field; did you mean metrics\?"):
         Scoring.model_validate({"metrix": ["bleu"]})
+
+
+KEY = "sk-canary-0123456789"
+OPENAI = "openai/gpt-4o-mini"
+
+
+def test_untouched_forms_are_the_library_s_defaults(monkeypatch):
+    assert Scoring().create("cache") == create(FOUR, {"embedding_cache": "cache"})
+    assert Limits().contract() == Contract()
+    assert Data(answers="a.csv").source() == Source("a.csv")
+    assert Judging().options() == Judging(judges=["offline"]).options() and Judging().options().offline
+    monkeypatch.setenv("ANSWERKEY_JUDGE", OPENAI)
+    assert Judging().options() == JudgeOptions(judges=(OPENAI,))
+    assert get_args(Judging.model_fields["jury"].annotation) == get_args(Jury)
+
+
+def test_choices_of_judges_reach_the_library():
+    chosen = dict(
+        judges=("openai/a", "openai/b@http://127.0.0.1:8080/v1"), api_base="https://judge.example/v1",
+        jury="unanimous", repeats=3, concurrency=5, timeout_s=8.0, deadline_s=9.0, max_calls=7, max_cost_usd=0.5,
+        cascade=0.02,
+    )  # fmt: skip
+    assert Judging(**chosen, key_from="env:JUDGE_KEY").options() == JudgeOptions(**chosen)
+    unlimited = Judging(judges=["openai/a"]).options()
+    assert (unlimited.limits.max_calls, unlimited.limits.max_cost_usd, unlimited.cascade) == (None, None, 0.0)
+    # Every option of the library is one of the form.
+    assert set(JudgeOptions.model_fields) == set(Judging.model_fields) - {"key_from", "dry_run"}
+
+
+def test_schedules_saved_with_none_or_with_zero_have_no_limit():
+    for saved in (None, 0):
+        form = Judging.model_validate(dict.fromkeys(("max_calls", "max_cost_usd", "cascade"), saved))
+        assert (form.max_calls, form.max_cost_usd, form.cascade) == (0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        OPENAI,
+        "offline",
+        "openai/qwen2.5:7b@http://127.0.0.1:8080/v1",
+        "vertex_ai/claude-3-5-sonnet@20240620",
+        "vertex_ai/claude-3-5-sonnet@20240620@https://judge.example/v1",
+        "openrouter/meta-llama/llama-3.1-70b-instruct",
+        "bedrock/anthropic.claude-3-haiku-20240307-v1:0",
+    ],
+)
+def test_judges_as_they_are_written(judge):
+    assert Judging(judges=[judge]).judges == (judge,)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("key_from", KEY),
+        ("key_from", f"env:{KEY}"),
+        ("key_from", "env:"),
+        ("key_from", "secret: judge"),
+        ("key_from", f"file:{KEY}"),
+        ("judges", [KEY]),
+        ("judges", [f"openai/x@http://user:{KEY}@127.0.0.1/v1"]),
+        ("judges", [f"openai/x@http://127.0.0.1/v1?key={KEY}"]),
+        ("judges", ["openai/x y"]),
+        ("api_base", KEY),
+        ("api_base", f"https://user:{KEY}@judge.example/v1"),
+        ("api_base", f"https://judge.example/v1?key={KEY}"),
+        ("api_base", f"https://judge.example/v1#{KEY}"),
+    ],
+)
+def test_what_may_hold_a_key_is_refused_and_not_repeated(field, value):
+    with pytest.raises(InvalidValue) as caught:
+        Judging.model_validate({field: value})
+    assert caught.value.field == field
+    assert KEY not in str(caught.value)
+    # The same in the form of the UI, which checks before it stores.
+    schema = Judging.model_json_schema()["properties"][field]
+    pattern = schema["items"]["pattern"] if field == "judges" else schema["pattern"]
+    assert not re.search(pattern, value[0] if isinstance(value, list) else str(value))
+
+
+def test_preflight_looks_for_the_key_where_the_form_says(monkeypatch, tmp_path):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    options = Judging(judges=[OPENAI]).options()
+    with pytest.raises(UserError, match=rf"^judge {OPENAI}: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
+        preflight(options, "")
+    with pytest.raises(UserError, match=r"^the judge's key is not in env:JUDGE_KEY"):
+        preflight(options, "env:JUDGE_KEY")
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    preflight(options, "env:JUDGE_KEY")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def manifest():
+    judging = Judging(judges=["openai/a"], api_base="http://127.0.0.1:1/v1", key_from="env:K", repeats=3, max_calls=7)
+    scoring = Scoring(metrics=["contains", "semantic_similarity", "meaning_match"], threshold=0.6, only_failed=True)
+    forms = {"scoring": scoring, "judging": judging, "limits": Limits(min_coverage=0.5)}
+    return {"parameters": {name: form.model_dump() for name, form in forms.items()}}
+
+
+def test_nothing_changed_but_the_limits_of_the_run(manifest):
+    forms = again(manifest, Rerunning(report="r", max_cost_usd=1.5))
+    assert forms.scoring == Scoring(metrics=["contains", "semantic_similarity", "meaning_match"], threshold=0.6)
+    assert forms.judging.model_dump(exclude={"max_calls", "max_cost_usd"}) == Judging(
+        judges=["openai/a"], api_base="http://127.0.0.1:1/v1", key_from="env:K", repeats=3
+    ).model_dump(exclude={"max_calls", "max_cost_usd"})
+    assert (forms.judging.max_calls, forms.judging.max_cost_usd) == (0, 1.5)
+    assert forms.limits.min_coverage == 0.5
+
+
+def test_a_suite_of_expectations_is_the_one_that_was_checked(manifest):
+    manifest["parameters"]["limits"]["expectations"] = "/gone/suite.yaml"
+    text = "expectations: [{type: expect_column_to_exist, kwargs: {column: answer}}]\n"
+    forms = again(manifest | {"expectations": text}, Rerunning(report="r"))
+    assert forms.limits == Limits(min_coverage=0.5, expectations=text)
+
+
+def test_another_judge_brings_its_own_address_and_keeps_the_rest(manifest):
+    forms = again(manifest, Rerunning(report="r", judges=["openai/b"], metrics=["meaning_match"], threshold=0.0))
+    assert (forms.judging.judges, forms.judging.api_base, forms.judging.key_from) == (("openai/b",), "", "env:K")
+    assert (forms.judging.repeats, forms.scoring.metrics, forms.scoring.threshold) == (3, ["meaning_match"], 0.0)
+
+
+def test_options_that_the_new_metrics_lack_are_dropped_unless_they_are_asked_for(manifest):
+    forms = again(manifest, Rerunning(report="r", metrics=["contains"]))
+    assert forms.scoring == Scoring(metrics=["contains"])
+    with pytest.raises(UserError, match="threshold: none of these metrics has such an option"):
+        again(manifest, Rerunning(report="r", metrics=["contains"], threshold=0.5))
+
+
+def test_the_form_offers_metrics_as_the_form_of_an_evaluation_does(manifest):
+    ours, theirs = (form.model_json_schema()["properties"]["metrics"] for form in (Rerunning, Scoring))
+    assert ours["items"] == theirs["items"] and "contains" in ours["items"]["enum"]
+    name = "mine=contains(blank_answer=undefined)"
+    assert again(manifest, Rerunning(report="r", own_metrics=[name])).scoring.metrics == [
+        "contains", "semantic_similarity", "meaning_match", name,
+    ]  # fmt: skip
+    both = again(manifest, Rerunning(report="r", metrics=["bleu"], own_metrics=[name]))
+    assert both.scoring.metrics == ["bleu", name]
+
+
+@pytest.mark.parametrize("change", [{"judges": ["openai/b"]}, {"threshold": 0.5}])
+def test_failed_rows_are_those_of_the_same_judge_and_threshold(manifest, change):
+    assert again(manifest, Rerunning(report="r", only_failed=True)).scoring.only_failed
+    with pytest.raises(UserError, match="only failed rows: nothing has failed yet with another judge or threshold"):
+        again(manifest, Rerunning(report="r", only_failed=True, **change))
+
+
+def test_judges_that_were_named_elsewhere_must_still_be_the_same(manifest, monkeypatch):
+    manifest["parameters"]["judging"]["judges"] = []
+    manifest["parameters"]["judging"]["api_base"] = ""
+    manifest["judge"] = {"judges": ["openai/then"]}
+    monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/then")
+    assert again(manifest, Rerunning(report="r")).judging.judges == ()
+    monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/now")
+    with pytest.raises(UserError, match=r"the report asked openai/then, .* now it would ask openai/now; name the ones"):
+        again(manifest, Rerunning(report="r"))
+    # A lexical metric asks no judge.
+    assert again(manifest, Rerunning(report="r", metrics=["contains"])).scoring.metrics == ["contains"]
+
+
+def test_a_report_of_another_version_is_refused_in_one_line(manifest):
+    manifest["parameters"]["scoring"]["no_such_field"] = 1
+    with pytest.raises(UserError, match="r: it was made by another version of answerkey"):
+        again(manifest, Rerunning(report="r"))

@@ -1,35 +1,21 @@
 """Judges and their key in Prefect: variables and secret blocks of a real server."""
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
-from prefect import flow
 from prefect.blocks.system import Secret
 from prefect.client.orchestration import get_client
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.variables import Variable
 
-from answerkey.flows import steps
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.keys import key, settings
-from answerkey.tasks.score.plan import plan
-from answerkey.tasks.warehouse.home import Home
-from tests.judge_server import JudgeServer, agreeable
-from tests.tasks.staging_help import rows_of, stage
 
 KEY = "sk-0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
-def _prefect(server: str) -> Iterator[None]:
+def _prefect(server):
     """The session's server, without anything that a test has put there."""
     with temporary_settings({PREFECT_API_URL: server}):
         yield
@@ -43,7 +29,7 @@ def _prefect(server: str) -> Iterator[None]:
                 client.delete_block_document(document.id)
 
 
-def test_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_there(monkeypatch):
     assert settings((), "") == ((), "")
     assert key("") is None
     for place, remedy in (
@@ -55,7 +41,7 @@ def test_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         assert str(error.value) == f"the judge's key is not in {place}: {remedy}"
 
 
-def test_variables_come_after_parameters_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_come_after_parameters_and_environment(monkeypatch):
     Variable.set("answerkey_judge", "openai/a, openai/b")
     Variable.set("answerkey_judge_base", "http://there/v1")
     assert settings((), "") == (("openai/a", "openai/b"), "http://there/v1")
@@ -71,7 +57,7 @@ def test_variables_come_after_parameters_and_environment(monkeypatch: pytest.Mon
         settings((), "")
 
 
-def test_a_key_in_prefect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_prefect(monkeypatch):
     Secret(value=KEY).save("answerkey-judge-key")
     # The block's own reading would make a number of this one.
     Secret(value="1234567890").save("digits")
@@ -85,34 +71,3 @@ def test_a_key_in_prefect(monkeypatch: pytest.MonkeyPatch) -> None:
         key("variable:no_key")
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", "from-the-environment")
     assert key("") == "from-the-environment"
-
-
-def test_a_task_looks_its_key_up_and_shows_it_nowhere(tmp_path: Path, ask: Any) -> None:
-    Secret(value=KEY).save("my-judge")
-    rows = [{"id": str(i), "question": "?", "answer": f"a {i}", "references": ["a"]} for i in range(3)]
-    with JudgeServer(agreeable) as judge:
-        options = dict(
-            judge=JudgeOptions(judges=(f"openai/m@{judge.url}",)), access=Access(ledger=str(tmp_path), run="r")
-        )
-        loaded = stage(tmp_path / "staged", rows)
-        metrics = create(["meaning_match"], options)
-        made = plan(loaded.staged, Home(tmp_path), tmp_path / "runs" / "work", metrics, only_failed=False)
-
-        @flow(name="judged", task_runner=ThreadPoolTaskRunner(max_workers=2))  # type: ignore[arg-type]
-        def judged() -> list[str]:
-            estimates = steps.estimate_costs(made)
-            assert [(one.metric, one.calls) for one in estimates] == [("meaning_match", 3)]
-            shards = [steps.score.submit(shard, spawn=False, key_from="secret:my-judge") for shard in made.shards]
-            return [str(shard.result()) for shard in shards]
-
-        [part] = judged()
-        assert [request.headers["authorization"] for request in judge.requests] == [f"Bearer {KEY}"] * 3
-    assert [row["status"] for row in rows_of(f"{tmp_path}/{part}")] == ["scored"] * 3
-    [run] = ask("flow_runs/filter", {"flow_runs": {}, "flows": {"name": {"any_": ["judged"]}}})
-    of_run = {"flow_runs": {"id": {"any_": [run["id"]]}}}
-    names = [one["name"] for one in ask("task_runs/filter", of_run)]
-    assert sorted(names) == ["estimate costs", "score meaning_match, 3 rows"]
-    seen = [ask("task_runs/filter", of_run), ask("artifacts/filter", of_run), run]
-    seen.append(ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}}))
-    assert KEY not in repr(seen)
-    assert [file for file in tmp_path.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()] == []

@@ -6,16 +6,14 @@ import sqlite3
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.cluster_servers import Postgres, SeaweedFS
-from tests.flows.conftest import Cli, command
-from tests.judge_server import Body, JudgeServer, agreeable
+from tests.flows.conftest import command
+from tests.judge_server import JudgeServer, agreeable
 
 IN_ENVIRONMENT = "sk-canary-environment-0123456789abcdef"
 IN_BLOCK = "sk-canary-block-0123456789abcdef"
@@ -23,22 +21,17 @@ METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--jud
 
 
 @pytest.mark.slow
-def test_a_key_is_nowhere(
-    cli: Cli, save_secret: Any, server_folder: Path, answers: Path, tmp_path: Path, ask: Any
-) -> None:
-    home = tmp_path / "home"
+def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, ask, home):
     save_secret("judge-key", IN_BLOCK)
     with JudgeServer(_says_keys) as judge:
         # This answer quotes the key.
         judge.faults = lambda _number, _body: "unauthorized"
-        base = ("--judge-base", judge.url, "--home", home)
-        refused = cli("evaluate", answers, *METRICS, *base, ANSWERKEY_JUDGE_KEY=IN_ENVIRONMENT)
-        assert refused.returncode == 0, refused.stderr
+        base = ("--judge-base", judge.url)
+        refused = cli("evaluate", answers, *METRICS, *base, ANSWERKEY_JUDGE_KEY=IN_ENVIRONMENT, code=0)
         assert refused.stdout.count("PARTIAL\n  meaning_match: 2 of 4 not scored: 2 http_401\n") == 2
         n_refused = judge.n_requests
         judge.faults = lambda number, _body: "unauthorized" if number == n_refused + 3 else None
-        half = cli("evaluate", answers, *METRICS, *base, "--judge-key-from", "secret:judge-key", "--json")
-        assert half.returncode == 0, half.stderr
+        half = cli("evaluate", answers, *METRICS, *base, "--judge-key-from", "secret:judge-key", "--json", code=0)
         sent = [request.headers["authorization"] for request in judge.requests]
     # It did travel, and each from the place that was named.
     assert 0 < n_refused < len(sent)
@@ -46,7 +39,7 @@ def test_a_key_is_nowhere(
     assert "secret:judge-key" in half.stdout
     texts = {
         "terminal": refused.stdout + refused.stderr + half.stdout + half.stderr,
-        "report": cli("report", "--home", home).stdout,
+        "report": cli("report").stdout,
         "warehouse": _warehouse(home),
         "ledger": _ledger(home),
         **_prefect(_runs(home), ask),
@@ -60,8 +53,7 @@ def test_a_key_is_nowhere(
 
 
 @pytest.mark.slow
-def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli: Cli, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path, home):
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -76,13 +68,13 @@ def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli: Cli, tmp_
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://ada:canary-1@127.0.0.1:{server.server_port}/a.csv?token=canary-2"
         done = subprocess.run(
-            command("evaluate", address, "--metrics", "exact_match", "--home", home),
+            command("evaluate", address, "--metrics", "exact_match"),
             check=False, capture_output=True, text=True, timeout=240, umask=0o077,
         )  # fmt: skip
-        kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address, "--home", home)
+        kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address)
         server.shutdown()
     assert (done.returncode, kept.returncode) == (0, 0), done.stderr + kept.stderr
-    shown = bare_cli("report", "--home", home, "--json").stdout
+    shown = bare_cli("report", "--json").stdout
     assert f"http://…@127.0.0.1:{server.server_port}/a.csv?…" in shown
     texts = {"terminal": done.stdout + done.stderr, "report": shown, "warehouse": _warehouse(home)}
     assert [place for place, text in texts.items() if "canary" in text] == []
@@ -95,16 +87,15 @@ def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli: Cli, tmp_
 
 @pytest.mark.slow
 def test_no_secret_of_a_lake_is_anywhere(
-    cli: Cli, server_folder: Path, answers: Path, tmp_path: Path, ask: Any, lake: str,
-    postgres_server: Postgres, s3_server: SeaweedFS,
-) -> None:  # fmt: skip
+    cli, server_folder, answers, tmp_path, ask, lake,
+    postgres_server, s3_server,
+):  # fmt: skip
     secrets = [IN_BLOCK, s3_server.secret_key, postgres_server.password]
     with JudgeServer(_says_keys) as judge:
         judge.faults = lambda number, _body: "says_key" if number == 0 else None
         base = ("--judge-base", judge.url, "--home", lake)
         environment = {"ANSWERKEY_JUDGE_KEY": IN_BLOCK, "ANSWERKEY_SCRATCH": str(tmp_path / "scratch")}
-        found = cli("evaluate", answers, *METRICS, *base, page=True, **environment)
-        assert found.returncode == 0, found.stderr
+        found = cli("evaluate", answers, *METRICS, *base, page=True, **environment, code=0)
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {IN_BLOCK}"}
         # The catalog is down to a password that is wrong: what is said of it does not have it.
         wrong = {**environment, "PGPASSFILE": "none", "PGPASSWORD": "canary-password-0123456789"}
@@ -132,7 +123,7 @@ def test_no_secret_of_a_lake_is_anywhere(
     assert [place for place, text in texts.items() if "canary" in text] == []
 
 
-def _postgres(conninfo: str) -> str:
+def _postgres(conninfo):
     """All tables of a database as text."""
     import psycopg
 
@@ -142,7 +133,7 @@ def _postgres(conninfo: str) -> str:
         return "\n".join(str(row) for (name,) in tables for row in database.execute(f"SELECT * FROM {name}").fetchall())
 
 
-def _objects(address: str, server: SeaweedFS) -> str:
+def _objects(address, server):
     """All objects of a bucket, and the rows of those that are compressed tables."""
     import pyarrow.parquet as pq
     from pyarrow.fs import FileSelector, S3FileSystem
@@ -161,13 +152,13 @@ def _objects(address: str, server: SeaweedFS) -> str:
     return "\n".join(texts)
 
 
-def _says_keys(body: Body) -> str:
+def _says_keys(body):
     """The verdict of an agreeable judge, with the key that it was sent as the reason."""
     said = json.loads(agreeable(body))
     return json.dumps({key: IN_BLOCK if key == "reason" else value for key, value in said.items()})
 
 
-def _warehouse(home: Path) -> str:
+def _warehouse(home):
     """All tables as text: in the file they are compressed."""
     with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
         tables = [name for (name,) in warehouse.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
@@ -175,19 +166,19 @@ def _warehouse(home: Path) -> str:
         return "\n".join(str(row) for name in tables for row in warehouse.execute(f"FROM {name}").fetchall())
 
 
-def _ledger(home: Path) -> str:
+def _ledger(home):
     with sqlite3.connect(home / "judge.sqlite") as ledger:
         return "\n".join(ledger.iterdump())
 
 
-def _runs(home: Path) -> list[str]:
+def _runs(home):
     with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
         runs = [str(run) for (run,) in warehouse.execute("SELECT run_id FROM runs").fetchall()]
     assert len(runs) == 2
     return runs
 
 
-def _prefect(runs: list[str], ask: Any) -> dict[str, str]:
+def _prefect(runs, ask):
     """What the server's API says of the runs."""
     of_runs = {"flow_runs": {"id": {"any_": runs}}}
     events = {"filter": {"related": {"id": [f"prefect.flow-run.{run}" for run in runs]}}, "limit": 50}

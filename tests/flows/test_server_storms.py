@@ -7,10 +7,8 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +16,7 @@ from answerkey.flows.cli.server import running, server_environment
 from answerkey.tasks.reports.report import list_reports
 from answerkey.tasks.server import NOTE
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.conftest import ROOT, Cli, command, free_port
+from tests.flows.conftest import ROOT, command, free_port
 from tests.flows.deployed_help import Deployed, until, worker
 from tests.judge_server import JudgeServer, agreeable
 
@@ -28,14 +26,14 @@ LEASE_S = 225.0
 """After which Prefect renews the lease of a run's concurrency limit for the first time."""
 
 
-def _healthy(deployed: Deployed) -> bool | None:
+def _healthy(deployed):
     try:
         return deployed.ask("GET", "health")
     except OSError:
         return None
 
 
-def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(bare_cli, tmp_path):
     home, port = Home(tmp_path / "home"), free_port()
     (tmp_path / "home/prefect").mkdir(parents=True)
     environment = server_environment(home, port)
@@ -47,8 +45,7 @@ def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(ba
     late = JudgeServer(agreeable, latency=LEASE_S + 30)
     with late as judge, running(start, environment, tmp_path / "server.log") as first:
         until(lambda: _healthy(deployed), 200, "the server")
-        done = bare_cli("deploy", "--reset", "all", "--home", home, PREFECT_API_URL=deployed.url)
-        assert done.returncode == 0, done.stderr
+        bare_cli("deploy", "--reset", "all", "--home", home, PREFECT_API_URL=deployed.url, code=0)
         # A limit that somebody has set on the deployment, for which Prefect takes a lease.
         found = deployed.deployment("evaluate")["id"]
         deployed.ask("PATCH", f"deployments/{found}", {"concurrency_limit": 1})
@@ -65,8 +62,8 @@ def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(ba
                     "home": str(tmp_path / "home"), "page": False,
                 },
             )  # fmt: skip
-            until(lambda: True if deployed.run(run)["state_type"] == "RUNNING" else None, 200, "the run")
-            until(lambda: True if judge.n_requests else None, 200, "the question to the judge")
+            until(lambda: deployed.run(run)["state_type"] == "RUNNING", 200, "the run")
+            until(lambda: judge.n_requests, 200, "the question to the judge")
             os.kill(first.pid, signal.SIGKILL)
             first.wait()
             with running(start, environment, tmp_path / "server-2.log"):
@@ -77,11 +74,11 @@ def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(ba
 
 
 @contextmanager
-def slowed(port: int) -> Iterator[int]:
+def slowed(port):
     """A port on which a server on `port` takes `DELAY_S` longer to answer on each connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
-        def pass_on(client: socket.socket) -> None:
+        def pass_on(client):
             time.sleep(DELAY_S)
             with client, socket.create_connection(("127.0.0.1", port)) as server:
                 both = [threading.Thread(target=copy, args=pair) for pair in ((client, server), (server, client))]
@@ -90,7 +87,7 @@ def slowed(port: int) -> Iterator[int]:
                 for one in both:
                     one.join()
 
-        def copy(source: socket.socket, target: socket.socket) -> None:
+        def copy(source, target):
             try:
                 while data := source.recv(65_536):
                     target.sendall(data)
@@ -98,7 +95,7 @@ def slowed(port: int) -> Iterator[int]:
             except OSError:
                 pass
 
-        def accept() -> None:
+        def accept():
             while True:
                 try:
                     client, _ = listening.accept()
@@ -111,11 +108,11 @@ def slowed(port: int) -> Iterator[int]:
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def test_thirty_releases_that_are_registered_with_a_slow_server_are_each_evaluated_once(tmp_path: Path) -> None:
+def test_thirty_releases_that_are_registered_with_a_slow_server_are_each_evaluated_once(tmp_path):
     home, port = tmp_path / "home", free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
 
-    def register(number: int) -> None:
+    def register(number):
         file = tmp_path / f"r{number:02}.csv"
         file.write_text(f"id,question,answer,reference\nq1,How many?,It is {number}.,{number}\n")
         done = subprocess.run(
@@ -137,12 +134,12 @@ def test_thirty_releases_that_are_registered_with_a_slow_server_are_each_evaluat
                 for done in [six.submit(register, number) for number in range(30)]:
                     done.result()
             wanted = sorted(f"d/r{number:02}/v1" for number in range(30))
-            until(lambda: True if len(list_reports(Home(home))) >= len(wanted) else None, 1_500, "the reports")
+            until(lambda: len(list_reports(Home(home))) >= len(wanted), 1_500, "the reports")
             # Nothing is evaluated twice by what is still on its way.
             deployed = Deployed(f"http://127.0.0.1:{port}/api", home)
             busy = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}}}}
             busy["flow_runs"]["tags"] = {"all_": ["registered"]}
-            until(lambda: True if deployed.ask("POST", "flow_runs/count", busy) == 0 else None, 900, "the last run")
+            until(lambda: deployed.ask("POST", "flow_runs/count", busy) == 0, 900, "the last run")
             assert sorted(row[0] for row in list_reports(Home(home))) == wanted
         finally:
             serving.terminate()

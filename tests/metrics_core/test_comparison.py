@@ -26,11 +26,11 @@ BETTER = FieldComparison(
         ({"difference": None}, None),
     ],
 )
-def test_a_finding_needs_interval_and_test(changes: dict[str, float | None], finding: str | None) -> None:
-    assert replace(BETTER, **changes).finding == finding  # type: ignore[arg-type]
+def test_a_finding_needs_interval_and_test(changes, finding):
+    assert replace(BETTER, **changes).finding == finding
 
 
-def compared(*p: float) -> Comparison:
+def compared(*p):
     """Two fields on all samples, and a slice of each."""
     rows = [
         replace(BETTER, p=one, p_adjusted=None, slice=slice_) for slice_, one in zip(("all", "x=1") * 2, p, strict=True)
@@ -38,7 +38,7 @@ def compared(*p: float) -> Comparison:
     return Comparison("d/a/v1", "d/b/v1", tuple(rows))
 
 
-def test_what_is_read_together_is_adjusted_together() -> None:
+def test_what_is_read_together_is_adjusted_together():
     first, second = compared(0.01, 0.02, 0.04, 0.03), compared(0.005, 0.001, 0.5, 0.9)
     [alone] = adjust([first])
     assert [row.p_adjusted for row in alone.rows] == pytest.approx([0.02, 0.03, 0.04, 0.03])
@@ -55,7 +55,7 @@ def test_what_is_read_together_is_adjusted_together() -> None:
     assert (one_of_four.n_candidates, adjust([])) == (4, ())
 
 
-def test_names_and_overall() -> None:
+def test_names_and_overall():
     slice_ = replace(BETTER, slice="lang=en")
     pair = Comparison("d/a/v1", "d/b/v1", (BETTER, slice_))
     assert BETTER.name == "label.correct"

@@ -2,9 +2,7 @@
 
 import pickle
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,7 @@ SAMPLES = [Sample(str(i), text, ["r"]) for i, text in enumerate(["r", "a b c d",
 
 
 @pytest.fixture
-def custom(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def custom(monkeypatch):
     monkeypatch.syspath_prepend(str(DATA))
     import custom_metrics
 
@@ -24,7 +22,7 @@ def custom(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop("custom_metrics")
 
 
-def test_a_decorated_function_is_a_metric_with_options(custom: Any) -> None:
+def test_a_decorated_function_is_a_metric_with_options(custom):
     short, long = custom.short(), custom.short(words=9, alias="long")
     assert [m.values["score"] for m in short.measure(SAMPLES)] == [1.0, 0.0, 0.0, 0.0]
     assert [m.values["score"] for m in long.measure(SAMPLES)] == [1.0, 1.0, 0.0, 0.0]
@@ -33,7 +31,7 @@ def test_a_decorated_function_is_a_metric_with_options(custom: Any) -> None:
     assert (short.described(), long.spec) == ("The answer is short.", "long=custom_metrics:short(words=9)")
 
 
-def test_a_plain_function_is_one_too(custom: Any) -> None:
+def test_a_plain_function_is_one_too(custom):
     [given] = create([custom.first_letter])
     [named] = create(["custom_metrics:first_letter"])
     assert given.signature == named.signature
@@ -41,19 +39,19 @@ def test_a_plain_function_is_one_too(custom: Any) -> None:
 
 
 @pytest.mark.parametrize("one", ["custom_metrics:short(words=2)", "x=custom_metrics:first_letter"])
-def test_they_travel_by_their_import_path(custom: Any, one: str) -> None:
+def test_they_travel_by_their_import_path(custom, one):
     [made] = create([one])
     again = pickle.loads(pickle.dumps(made))
     assert (again.signature, again.measure(SAMPLES)) == (made.signature, made.measure(SAMPLES))
 
 
-def test_processes_score_them(custom: Any) -> None:
+def test_processes_score_them(custom):
     rows = SAMPLES * 5
     metrics = [custom.short(words=1), custom.first_letter, custom.Politeness(), "rouge_l"]
     assert evaluate(rows, metrics, workers=2) == evaluate(rows, metrics)
 
 
-def test_a_function_that_no_process_can_import_is_refused_for_several_and_fine_for_one() -> None:
+def test_a_function_that_no_process_can_import_is_refused_for_several_and_fine_for_one():
     @metric(name="local", fields=["a", "b"], needs=["answer"])
     def local(answer: str, references: object, *, scale: float) -> dict[str, float]:
         return {"a": scale, "b": len(answer) / 10}
@@ -65,7 +63,7 @@ def test_a_function_that_no_process_can_import_is_refused_for_several_and_fine_f
         evaluate(SAMPLES, [local])
 
 
-def test_what_is_no_metric_is_refused() -> None:
+def test_what_is_no_metric_is_refused():
     with pytest.raises(TypeError, match="metric 'alone': the function must take an answer and references"):
 
         @metric

@@ -21,7 +21,7 @@ FIELDS = {metric.name: metric.fields for metric in create(LEXICAL)}
 Scores = dict[str, Mapping[str, float]]
 
 
-def letters(*ranges: tuple[int, int]) -> st.SearchStrategy[str]:
+def letters(*ranges):
     """Assigned characters of some ranges of code points."""
     return st.one_of(
         st.characters(min_codepoint=low, max_codepoint=high, exclude_categories=("Cn", "Cs", "Co"))
@@ -53,20 +53,20 @@ WHITE = st.text(st.sampled_from(" \t\n\r\x0b\x0c\u0085\u00a0\u2003\u2028\u3000")
 
 
 @st.composite
-def cases(draw: st.DrawFn, letter: st.SearchStrategy[str]) -> tuple[str, list[str]]:
+def cases(draw, letter):
     """An answer and one to four references that share words with it."""
     vocabulary = st.sampled_from(draw(st.lists(st.text(letter, min_size=1, max_size=5), min_size=1, max_size=4)))
     text = st.lists(vocabulary | BETWEEN | st.just(" "), min_size=1, max_size=8).map("".join)
     return draw(text), draw(st.lists(text, min_size=1, max_size=4))
 
 
-def all_scores(answer: str, references: list[str]) -> Scores:
+def all_scores(answer, references):
     """The values of every lexical metric; none where it is undefined."""
     measured = evaluate([Sample("1", answer, references)], LEXICAL)
     return {measurement.metric: measurement.values for measurement in measured}
 
 
-def each(value: float) -> Scores:
+def each(value):
     return {name: {field.name: value for field in fields} for name, fields in FIELDS.items()}
 
 
@@ -74,23 +74,10 @@ in_every_script = pytest.mark.parametrize("script", SCRIPTS)
 some = settings(max_examples=80)
 
 
-def test_the_laws_hold_for_the_whole_lexical_catalogue() -> None:
-    assert LEXICAL == [
-        "answer_correctness",
-        "rouge_l",
-        "token_overlap",
-        "bleu",
-        "chrf",
-        "exact_match",
-        "contains",
-    ]
-    assert all(FIELDS[name] for name in LEXICAL)
-
-
 @in_every_script
 @some
 @given(data=st.data())
-def test_a_text_against_itself_scores_one(script: str, data: st.DataObject) -> None:
+def test_a_text_against_itself_scores_one(script, data):
     text, others = data.draw(cases(SCRIPTS[script]))
     assume(words(text))
     assert all_scores(text, [text]) == each(1.0)
@@ -100,7 +87,7 @@ def test_a_text_against_itself_scores_one(script: str, data: st.DataObject) -> N
 @in_every_script
 @some
 @given(data=st.data())
-def test_every_value_is_within_the_range_of_its_field(script: str, data: st.DataObject) -> None:
+def test_every_value_is_within_the_range_of_its_field(script, data):
     for name, values in all_scores(*data.draw(cases(SCRIPTS[script]))).items():
         # An undefined measurement has no field; a scored one has all of them, in order.
         assert list(values) in ([], [field.name for field in FIELDS[name]])
@@ -114,7 +101,7 @@ def test_every_value_is_within_the_range_of_its_field(script: str, data: st.Data
 @in_every_script
 @some
 @given(data=st.data())
-def test_the_order_of_references_changes_no_value(script: str, data: st.DataObject) -> None:
+def test_the_order_of_references_changes_no_value(script, data):
     answer, references = data.draw(cases(SCRIPTS[script]))
     shuffled = data.draw(st.permutations(references))
     assert all_scores(answer, shuffled) == all_scores(answer, references)
@@ -122,7 +109,7 @@ def test_the_order_of_references_changes_no_value(script: str, data: st.DataObje
 
 @settings(max_examples=15)
 @given(data=st.data())
-def test_the_order_of_rows_changes_no_value(data: st.DataObject) -> None:
+def test_the_order_of_rows_changes_no_value(data):
     rows = st.one_of([cases(letter) for letter in SCRIPTS.values()])
     drawn = data.draw(st.lists(rows, min_size=2, max_size=6))
     samples = [Sample(str(i), answer, references) for i, (answer, references) in enumerate(drawn)]
@@ -133,7 +120,7 @@ def test_the_order_of_rows_changes_no_value(data: st.DataObject) -> None:
         assert {s.sample_id: evaluate([s], [name])[0].outcome for s in samples} == values
 
 
-def has_number_form(text: str) -> bool:
+def has_number_form(text):
     """Whether a compatibility form would make another number: 10² is not 102, 1½ is not 11⁄2."""
     return any(
         unicodedata.category(character) == "No"
@@ -145,7 +132,7 @@ def has_number_form(text: str) -> bool:
 @in_every_script
 @some
 @given(data=st.data())
-def test_the_normal_form_of_a_text_changes_no_value(script: str, data: st.DataObject) -> None:
+def test_the_normal_form_of_a_text_changes_no_value(script, data):
     answer, references = data.draw(cases(SCRIPTS[script]))
     expected = all_scores(answer, references)
     safe = not any(map(has_number_form, [answer, *references]))
@@ -160,7 +147,7 @@ def test_the_normal_form_of_a_text_changes_no_value(script: str, data: st.DataOb
 @some
 @given(data=st.data(), before=WHITE, after=WHITE)
 @example(data=None, before="\ufeff", after="\n")
-def test_outer_white_space_changes_no_value(script: str, data: st.DataObject | None, before: str, after: str) -> None:
+def test_outer_white_space_changes_no_value(script, data, before, after):
     answer, references = data.draw(cases(SCRIPTS[script])) if data else ("Paris, not Rome", ["Paris"])
     expected = all_scores(answer, references)
     assert all_scores(before + answer + after, references) == expected
@@ -224,7 +211,7 @@ PARTIAL = {"precision", "recall"}  # either may well be 1 where one text is a pa
 @settings(max_examples=8)
 @given(data=st.data())
 @example(data=None)
-def test_negation_numbers_and_signs_are_never_dropped(said: str, other: str, data: st.DataObject | None) -> None:
+def test_negation_numbers_and_signs_are_never_dropped(said, other, data):
     before = after = "" if other else "Paris"
     if data:
         word = st.text(data.draw(st.sampled_from([SCRIPTS[s] for s in SCRIPTS if s != "anything"])), max_size=4)
@@ -256,14 +243,8 @@ def test_negation_numbers_and_signs_are_never_dropped(said: str, other: str, dat
         ("约3.14米", "约314米"),
     ],
 )
-def test_nothing_is_dropped_in_scripts_without_spaces(said: str, other: str) -> None:
+def test_nothing_is_dropped_in_scripts_without_spaces(said, other):
     for name in ("rouge_l", "token_overlap"):
         assert all_scores(said, [other])[name]["f1"] < 1
     assert all_scores(said, [other])["exact_match"] == {"match": 0}
     assert all_scores(other, [said])["contains"] == {"match": 0}
-
-
-@pytest.mark.parametrize("policy", ["zero", "undefined"])
-def test_the_laws_hold_under_both_policies_for_blank_answers(policy: str) -> None:
-    for measurement in evaluate([Sample("1", "Нет, -5.", ["  нет, −5.\n"])], LEXICAL, blank_answer=policy):
-        assert measurement.values == each(1.0)[measurement.metric]

@@ -5,13 +5,12 @@ import pickle
 import pytest
 
 from answerkey.metrics_core import Failed, Measurement, Sample, Scored, Skipped, Undefined, Usage, create
-from answerkey.metrics_core.measurement import Outcome
 from answerkey.metrics_core.metric import Field, degenerate
 
 SCORED = Scored({"f1": 0.5, "recall": 1.0}, reason="half of it", details={"reference": 0})
 
 
-def measurement(outcome: Outcome) -> Measurement:
+def measurement(outcome):
     return Measurement("q7", "rouge_l", "rouge_l|v1", outcome)
 
 
@@ -26,9 +25,7 @@ def measurement(outcome: Outcome) -> Measurement:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_a_measurement_shows(
-    outcome: Outcome, status: str, values: dict[str, float], reason: str | None, details: dict[str, object]
-) -> None:
+def test_what_a_measurement_shows(outcome, status, values, reason, details):
     shown = measurement(outcome)
     assert (shown.sample_id, shown.metric, shown.signature) == ("q7", "rouge_l", "rouge_l|v1")
     assert (shown.status, shown.values, shown.reason, shown.details) == (status, values, reason, details)
@@ -36,39 +33,20 @@ def test_what_a_measurement_shows(
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_nan_and_infinity_are_no_scores(bad: float) -> None:
+def test_nan_and_infinity_are_no_scores(bad):
     with pytest.raises(ValueError, match=r"\{'f1': 1\.0, 'recall': -?(nan|inf)\}: a score is a finite number"):
         Scored({"f1": 1.0, "recall": bad})
 
 
-def test_a_failure_has_no_number_and_counts_its_attempts() -> None:
-    assert Failed("timeout", "no reply").attempts == 1
-    assert measurement(Failed("timeout", "no reply")).values == {}
-
-
-def test_outcomes_are_values() -> None:
-    assert Undefined("a") == Undefined("a") != Skipped("a")
-    with pytest.raises(AttributeError):
-        SCORED.reason = "other"  # type: ignore[misc]
-    with pytest.raises(AttributeError):
-        measurement(SCORED).outcome = Undefined("a")  # type: ignore[misc]
-
-
-def test_usage_is_free_unless_said_and_an_unknown_price_is_not_zero() -> None:
+def test_usage_is_free_unless_said_and_an_unknown_price_is_not_zero():
     plain = measurement(SCORED)
-    assert plain.usage == Usage(seconds=0.0, tokens_in=0, tokens_out=0, cost_usd=0.0)
-    assert plain.from_ledger is False
+    assert (plain.usage, plain.from_ledger) == (Usage(seconds=0.0, tokens_in=0, tokens_out=0, cost_usd=0.0), False)
     paid = Measurement("q7", "judge", "j", SCORED, Usage(1.5, 100, 20, None), from_ledger=True)
-    assert (paid.usage.seconds, paid.usage.tokens_in, paid.usage.tokens_out, paid.usage.cost_usd) == (
-        1.5,
-        100,
-        20,
-        None,
-    )
+    assert (paid.usage.tokens_out, paid.usage.cost_usd) == (20, None)
     assert pickle.loads(pickle.dumps(paid)) == paid
 
 
-def test_a_blank_answer_gets_the_lowest_value_of_each_field_and_not_less_than_zero() -> None:
+def test_a_blank_answer_gets_the_lowest_value_of_each_field_and_not_less_than_zero():
     fields = (Field("similarity", "cosine", low=-1.0), Field("grade", "from one to five", low=1.0, high=5.0))
     sample = Sample("1", " ", ["Paris"])
     assert degenerate(sample, fields, "zero") == Scored({"similarity": 0.0, "grade": 1.0}, reason="blank answer")
@@ -79,13 +57,13 @@ def test_a_blank_answer_gets_the_lowest_value_of_each_field_and_not_less_than_ze
     )
 
 
-def test_who_changes_the_values_of_a_measurement_changes_no_other() -> None:
+def test_who_changes_the_values_of_a_measurement_changes_no_other():
     for name in ("contains", "token_overlap"):
         samples = [Sample("1", "It is Paris now.", ["Paris"]), Sample("2", "It is Paris now.", ["Paris"])]
         [metric] = create([name])
         one, other = metric.measure(samples)
         before = dict(one.values), dict(one.details)
         for mine in (one.values, one.details):
-            mine["mine"] = 1.0  # type: ignore[index]
+            mine["mine"] = 1.0
         assert (other.values, other.details) == (one.values, one.details) == before
         assert metric.measure(samples)[0].values == before[0]

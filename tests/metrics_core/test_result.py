@@ -1,32 +1,26 @@
 """What evaluate returns: its numbers are those of a report, and its comparison is that of the command line."""
 
-import asyncio
 import pickle
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from answerkey import Result, Sample, evaluate
+from answerkey import Sample, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
-from tests.judge_server import JudgeServer
-from tests.metrics_core.judges.asking import match, options
 from tests.tasks.staging_help import jsonl, run
 
 METRICS = ("exact_match", "token_overlap")
 N = 40
 
 
-def frame(right: Callable[[int], bool], rows: int = N, **columns: list[Any]) -> pd.DataFrame:
+def frame(right, rows=N, **columns):
     """Answers to questions, one of which nobody can answer, in groups of two."""
-    made: dict[str, Any] = {
+    made = {
         "id": [f"q{n}" for n in range(rows)],
         "question": [f"Question {n}?" for n in range(rows)],
         "answer": [None if n == 7 else f"city {n}" if right(n) else "no idea" for n in range(rows)],
@@ -39,13 +33,13 @@ OLD, NEW = frame(lambda n: n % 3 == 0), frame(lambda n: n % 3 != 1)
 
 
 @pytest.fixture(scope="module")
-def results() -> tuple[Result, Result]:
+def results():
     return evaluate(OLD, METRICS), evaluate(NEW, METRICS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clusters", [False, True])
-def test_the_numbers_are_those_of_a_report_and_of_its_comparison(tmp_path: Path, clusters: bool) -> None:
+def test_the_numbers_are_those_of_a_report_and_of_its_comparison(tmp_path, clusters):
     groups = {"cluster": [f"c{n // 2}" for n in range(N)]} if clusters else {}
     frames = [one.assign(**groups) for one in (OLD, NEW)]
     # Without a word, a release has no answer; the command line takes a row without one for a blank answer.
@@ -69,7 +63,7 @@ def test_the_numbers_are_those_of_a_report_and_of_its_comparison(tmp_path: Path,
             assert getattr(ours, name) == pytest.approx(getattr(theirs, name), abs=1e-9), name
 
 
-def test_a_row_for_each_sample(results: tuple[Result, Result]) -> None:
+def test_a_row_for_each_sample(results):
     made = results[1].to_pandas()
     assert list(made.columns[:5]) == ["id", "question", "answer", "references", "exact_match.match"]
     assert made.shape[0] == N
@@ -82,7 +76,7 @@ def test_a_row_for_each_sample(results: tuple[Result, Result]) -> None:
     assert undefined["exact_match.reason"][7] == "blank answer"
 
 
-def test_the_worst_come_first_and_nothing_without_a_number(results: tuple[Result, Result]) -> None:
+def test_the_worst_come_first_and_nothing_without_a_number(results):
     worst = results[1].worst(3)
     assert list(worst["id"]) == ["q1", "q4", "q7"]
     assert list(worst["exact_match.match"]) == [0.0, 0.0, 0.0]
@@ -91,7 +85,7 @@ def test_the_worst_come_first_and_nothing_without_a_number(results: tuple[Result
     assert "q7" not in set(undefined.worst(9)["id"])
 
 
-def test_answers_to_one_question_are_not_independent() -> None:
+def test_answers_to_one_question_are_not_independent():
     samples = [Sample(f"q{n % 5}", "a" if n % 5 < 3 else "b", ["a"]) for n in range(50)]
     [one] = evaluate(samples, ["exact_match"]).means(["exact_match.match"])
     [few] = evaluate(samples[:5], ["exact_match"]).means(["exact_match.match"])
@@ -99,7 +93,7 @@ def test_answers_to_one_question_are_not_independent() -> None:
     assert (one.low, one.high) == pytest.approx((few.low, few.high), abs=0.01)
 
 
-def test_what_is_left_out_does_not_make_a_result_better() -> None:
+def test_what_is_left_out_does_not_make_a_result_better():
     old, new = evaluate(frame(lambda n: n < 20), METRICS[:1]), evaluate(frame(lambda n: n < 20).iloc[:20], METRICS[:1])
     [row] = new.compare(old).rows
     assert (row.n_common, row.n_only_old, row.missing_new) == (20, 20, {"absent": 20})
@@ -109,7 +103,7 @@ def test_what_is_left_out_does_not_make_a_result_better() -> None:
     assert better.low_with_unanswered < better.low
 
 
-def test_another_question_is_another_sample(results: tuple[Result, Result]) -> None:
+def test_another_question_is_another_sample(results):
     changed = NEW.assign(question=["Another?"] * 5 + list(NEW["question"][5:]))
     found = evaluate(changed, METRICS).compare(results[0])
     assert (found.n_common, found.n_changed, found.rows[0].n_common) == (N, 5, N - 5)
@@ -117,8 +111,8 @@ def test_another_question_is_another_sample(results: tuple[Result, Result]) -> N
     assert f"{N - 5} samples in both" in found._repr_html_()
 
 
-def test_other_facts_are_another_sample_to_the_metric_that_reads_them() -> None:
-    def scored(facts: str) -> Result:
+def test_other_facts_are_another_sample_to_the_metric_that_reads_them():
+    def scored(facts):
         samples = [Sample("q0", "Paris", ["Paris"], "?", [facts]), Sample("q1", "Paris", ["Paris"], "?", ["Paris"])]
         return evaluate(samples, ["ground_truth_similarity", "exact_match"])
 
@@ -127,20 +121,20 @@ def test_other_facts_are_another_sample_to_the_metric_that_reads_them() -> None:
     assert found.warnings == ("1 sample has other facts, and is left out of ground_truth_similarity",)
 
 
-def test_results_without_a_metric_in_common_say_so() -> None:
+def test_results_without_a_metric_in_common_say_so():
     samples = [Sample("q0", "Paris", ["Paris"], "?")]
     found = evaluate(samples, ["exact_match"]).compare(evaluate(samples, ["rouge_l"]))
     assert (found.rows, found.not_comparable) == ((), "the two results have no metric in common")
     assert "no metric in common" in found._repr_html_()
 
 
-def test_a_field_that_is_computed_otherwise_is_not_compared(results: tuple[Result, Result]) -> None:
+def test_a_field_that_is_computed_otherwise_is_not_compared(results):
     found = evaluate(NEW, METRICS[:1], blank_answer="undefined").compare(results[0])
     assert found.rows[0].note == found.not_comparable == "computed in another way: the signatures differ"
     assert found.rows[0].finding is None
 
 
-def test_a_comparison_as_a_frame_and_as_a_table(results: tuple[Result, Result]) -> None:
+def test_a_comparison_as_a_frame_and_as_a_table(results):
     found = results[1].compare(results[0], all_fields=True)
     table = found.to_pandas()
     assert list(table["field"]) == ["match", "recall", "precision", "f1"]
@@ -151,7 +145,7 @@ def test_a_comparison_as_a_frame_and_as_a_table(results: tuple[Result, Result]) 
     assert "<td>0.000</td>" not in found._repr_html_()
 
 
-def test_a_notebook_shows_texts_and_never_markup() -> None:
+def test_a_notebook_shows_texts_and_never_markup():
     samples = [Sample("<script>alert(1)</script>", "<b>", ["<b>"])]
     result = evaluate(samples, ["exact_match"])
     assert "<script" not in result._repr_html_() + result.worst()._repr_html_()
@@ -161,13 +155,13 @@ def test_a_notebook_shows_texts_and_never_markup() -> None:
     assert repr(evaluate(samples, [])) == "1 samples: mean [95 % interval], scored/total"
 
 
-def test_half_a_character_is_no_reason_to_show_nothing() -> None:
+def test_half_a_character_is_no_reason_to_show_nothing():
     result = evaluate([Sample("q0", "Paris \ud83d", ["Paris \ud83d"], "?")], ["exact_match"])
     assert list(result.to_pandas()["answer"]) == list(result.worst()["answer"]) == ["Paris ?"]
     assert [list(one) for one in result.to_pandas()["references"]] == [["Paris ?"]]
 
 
-def test_it_is_a_list_and_goes_to_other_processes(results: tuple[Result, Result]) -> None:
+def test_it_is_a_list_and_goes_to_other_processes(results):
     again = pickle.loads(pickle.dumps(results[0]))
     assert again == results[0] == list(results[0])
     assert again.compare(results[0]).rows[0].difference == 0
@@ -187,16 +181,6 @@ def test_it_is_a_list_and_goes_to_other_processes(results: tuple[Result, Result]
         (lambda one: evaluate([], []).worst(), "this result has no metrics"),
     ],
 )
-def test_usual_mistakes(results: tuple[Result, Result], mistake: Callable[[Result], object], message: str) -> None:
+def test_usual_mistakes(results, mistake, message):
     with pytest.raises(UserError, match=message):
         mistake(results[0])
-
-
-def test_judges_are_asked_from_within_a_running_event_loop() -> None:
-    async def in_a_notebook() -> Result:
-        return evaluate(frame(lambda _: False, 6), ["meaning_match"], **options(server)._asdict())
-
-    with JudgeServer(match) as server:
-        found = asyncio.run(in_a_notebook())
-        assert len(server.requests) > 0
-    assert found.summary().loc["meaning_match.match", "scored"] == 6

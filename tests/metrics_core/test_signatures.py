@@ -3,20 +3,16 @@
 All but those of semantic similarity, which has got a field and calls an option by another name.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 from answerkey.metrics_core import METRICS, JudgeOptions, create
 from answerkey.metrics_core.offline_judge import matcher
+from tests.metrics_core.metrics_help import read_jsonl
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "data/signatures_v1.jsonl").read_text(encoding="utf-8").splitlines()
-]
+CASES = read_jsonl(Path(__file__).parent / "data/signatures_v1.jsonl")
 
 
-def made(metric: str, options: dict[str, Any]) -> tuple[str, list[str]]:
+def made(metric, options):
     """The signature and the names of the fields of a metric with these options, in JSON's types."""
     given = {
         name.replace("embedding_models", "models"): tuple(value) if isinstance(value, list) else value
@@ -35,7 +31,7 @@ GRAMMAR = "grammar:1"
 """The offline judge of the first version, and how it split facts. Others say so in the signature."""
 
 
-def test_every_signature_and_field_of_the_first_version_is_the_same() -> None:
+def test_every_signature_and_field_of_the_first_version_is_the_same():
     changed = [
         (case, now)
         for case in CASES
@@ -46,7 +42,7 @@ def test_every_signature_and_field_of_the_first_version_is_the_same() -> None:
     assert sum(FIRST_EDITION in case["signature"] for case in CASES) > 10
 
 
-def test_every_metric_and_option_is_among_them() -> None:
+def test_every_metric_and_option_is_among_them():
     assert {case["metric"] for case in CASES} == set(METRICS) - {"rouge"}  # which came later
     assert len({case["signature"] for case in CASES}) > 80
     options = {name for case in CASES for name in (*case["options"], *case["options"].get("judge", ()))}

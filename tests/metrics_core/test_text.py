@@ -3,7 +3,6 @@
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -116,7 +115,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize(("text", "expected"), WORDS.items())
-def test_words(text: str, expected: str) -> None:
+def test_words(text, expected):
     assert words(text) == tuple(expected.split())
     assert reference_words(text) == words(text) == words_of_normalised(normalise(text))
 
@@ -138,7 +137,7 @@ def test_words(text: str, expected: str) -> None:
         ("", ""),
     ],
 )
-def test_normalise(text: str, expected: str) -> None:
+def test_normalise(text, expected):
     assert normalise(text) == normal_reference(text) == expected
 
 
@@ -170,7 +169,7 @@ def test_normalise(text: str, expected: str) -> None:
         ("…", ""),
     ],
 )
-def test_trimmed(text: str, expected: str) -> None:
+def test_trimmed(text, expected):
     assert trimmed(text) == expected
 
 
@@ -192,18 +191,18 @@ def test_trimmed(text: str, expected: str) -> None:
         ("\x00", False),
     ],
 )
-def test_is_blank(text: str | None, blank: bool) -> None:
+def test_is_blank(text, blank):
     assert is_blank(text) is blank
 
 
-def is_number_form(character: str) -> bool:
+def is_number_form(character):
     """Whether its compatibility form would make another number: 10² is not 102, 1½ is not 11⁄2."""
     form = unicodedata.normalize("NFKC", character)
     kind = unicodedata.decomposition(character).partition(" ")[0]
     return kind in ("<super>", "<sub>", "<fraction>") and any("0" <= part <= "9" for part in form)
 
 
-def test_normal_forms_of_every_character() -> None:
+def test_normal_forms_of_every_character():
     """Each character that has another form, alone and among letters, digits and marks."""
     seen = 0
     wrong = []
@@ -220,7 +219,7 @@ def test_normal_forms_of_every_character() -> None:
     assert wrong == []
 
 
-def test_a_superscript_a_subscript_and_a_fraction_are_not_folded_into_other_numbers() -> None:
+def test_a_superscript_a_subscript_and_a_fraction_are_not_folded_into_other_numbers():
     kept = [character for character in map(chr, range(sys.maxunicode + 1)) if is_number_form(character)]
     assert "".join(kept[:6]) == "²³¹¼½¾"
     assert {character: words(f"10{character}") for character in kept} == {
@@ -228,7 +227,7 @@ def test_a_superscript_a_subscript_and_a_fraction_are_not_folded_into_other_numb
     }
 
 
-def test_every_code_point_can_be_normalised_and_cut() -> None:
+def test_every_code_point_can_be_normalised_and_cut():
     # The two libraries of Unicode data differ in age: digits that only one of them knows once ended the run.
     text = " ".join(map(chr, range(sys.maxunicode + 1)))
     assert len(words(text)) > 150_000
@@ -236,7 +235,7 @@ def test_every_code_point_can_be_normalised_and_cut() -> None:
     assert not is_blank("\U00011f50")
 
 
-def test_case_changes_nothing_for_every_letter() -> None:
+def test_case_changes_nothing_for_every_letter():
     # Folding case can take a composed letter apart: ΐ in capitals comes back as another sequence.
     every = [character for character in map(chr, range(sys.maxunicode + 1)) if character.upper() != character.lower()]
     assert len(every) > 2_000
@@ -245,24 +244,24 @@ def test_case_changes_nothing_for_every_letter() -> None:
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_ascii_takes_a_shorter_way_to_the_same_words(text: str) -> None:
+def test_ascii_takes_a_shorter_way_to_the_same_words(text):
     assert words(f"{text} ж") == (*words(text), "ж")
 
 
 @given(*[st.text(st.sampled_from('ab5.!=?_-#%) "\t') | st.characters(max_codepoint=127), max_size=6)] * 2)
-def test_ascii_is_trimmed_as_any_text(head: str, tail: str) -> None:
+def test_ascii_is_trimmed_as_any_text(head, tail):
     assert trimmed(f"{head}e{tail}") == trimmed(f"{head}é{tail}").replace("é", "e")
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=30))
-def test_words_are_not_empty_and_hold_no_white_space(text: str) -> None:
+def test_words_are_not_empty_and_hold_no_white_space(text):
     assert all(word and not any(map(str.isspace, word)) for word in words(text))
     assert not is_blank(text) or not words(text)
     assert is_blank(text) == (normalise(text) == "")
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=30))
-def test_trimming_only_takes_from_the_ends(text: str) -> None:
+def test_trimming_only_takes_from_the_ends(text):
     assert trimmed(text) in normalise(text)
     cut = Counter(normalise(text)) - Counter(trimmed(text))
     assert [character for character in cut if character.isalnum() or character in "-+$%#&@<=>"] == []
@@ -282,6 +281,6 @@ def test_trimming_only_takes_from_the_ends(text: str) -> None:
     ids=["stops", "underlines", "commas", "signs", "marks", "invisible"],
 )
 @pytest.mark.timeout(20)
-def test_hostile_texts_take_linear_time(function: Callable[[str], object], text: str) -> None:
+def test_hostile_texts_take_linear_time(function, text):
     # A quadratic pattern takes minutes for these.
     assert function(text) is not None

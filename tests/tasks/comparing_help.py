@@ -1,41 +1,34 @@
 """Two releases in a warehouse, made by the steps of a run, for the tests of what is said about pairs of reports."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
-from tests.tasks.staging_help import Row, jsonl, run
+from tests.tasks.staging_help import jsonl, run
 
 LENIENT = Contract(references="wanted", max_quarantined=1.0)
 
 
-def answer(sample: int, text: str | None, right: bool | None = None, **more: Any) -> Row:
+def answer(sample, text, right=None, **more):
     """An answer to question `sample`, whose reference is `yes`."""
     row = {"id": f"q{sample:03}", "question": f"Question {sample}?", "references": ["yes"], "answer": text}
     return row | ({} if right is None else {"correct": right}) | more
 
 
-def release(home: Path, name: str, rows: Iterable[Row], metrics: Sequence[str] = ("exact_match",), **more: Any) -> str:
+def release(home, name, rows, metrics=("exact_match",), **more):
     """Evaluate the answers of one release on the data set `d`; the id of its report."""
     [report] = releases(home, {name: rows}, metrics, **more)
     return report
 
 
-def releases(
-    home: Path, rows: Mapping[str, Iterable[Row]], metrics: Sequence[str] = ("exact_match",), **more: Any
-) -> list[str]:
+def releases(home, rows, metrics=("exact_match",), **more):
     """Evaluate the answers of several releases in one run, which takes half a second of CPU for one as for ten."""
     every = [{"release": name} | row for name, answers in rows.items() for row in answers]
-    paths: dict[str, str] = {"label": "correct"} if any("correct" in row for row in every) else {}
+    paths = {"label": "correct"} if any("correct" in row for row in every) else {}
     slices = tuple(name for name in ("kind", "half") if any(name in row for row in every))
-    source = Source(jsonl(home / "answers.jsonl", every), dataset="d", paths=paths, slices=slices)  # type: ignore[arg-type]
+    source = Source(jsonl(home / "answers.jsonl", every), dataset="d", paths=paths, slices=slices)
     return run(home, source, metrics, contract=LENIENT, **more).ids
 
 
-def row_of(pair: Comparison, name: str, slice_: str = "all") -> FieldComparison:
+def row_of(pair, name, slice_="all"):
     """The one row about a field on a slice."""
     [row] = [row for row in pair.rows if (row.name, row.slice) == (name, slice_)]
     return row

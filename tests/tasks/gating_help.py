@@ -1,9 +1,8 @@
 """A warehouse with given scores, written straight into its tables: what a run leaves there, without the run."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +28,7 @@ class Made:
     judge: Mapping[str, object] = field(default_factory=dict)
 
 
-def warehouse(home: Path, made: Sequence[Made], dataset: str = "faq") -> list[str]:
+def warehouse(home, made, dataset="faq"):
     """Write one report of each release on one data set, and return their ids."""
     ids = []
     with with_tables(home).warehouse.writing() as connection:
@@ -50,12 +49,12 @@ def warehouse(home: Path, made: Sequence[Made], dataset: str = "faq") -> list[st
     return ids
 
 
-def _report(connection: object, dataset: str, report_id: str, one: Made) -> None:
+def _report(connection, dataset, report_id, one):
     samples = sorted({sample for scores in one.scores.values() for sample in scores})
     signatures = {name.partition(".")[0]: f"{name.partition('.')[0]}|v1" for name in one.scores} | dict(one.signatures)
     manifest = {"run_id": "r", "answers_version": one.release, "n_rows": len(samples), "signatures": signatures}
     manifest["judge"] = dict(one.judge)
-    execute = connection.execute  # type: ignore[attr-defined]
+    execute = connection.execute
     execute(
         "INSERT INTO reports BY NAME SELECT ? AS report_id, ? AS dataset, 'v' AS dataset_version, ? AS release, "
         "1 AS version, now() AS created_at, 'COMPLETE' AS status, ? AS manifest, release AS answers_version, "
@@ -75,7 +74,7 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
             ),
         }
     )
-    connection.register("a", answers)  # type: ignore[attr-defined]
+    connection.register("a", answers)
     execute(
         "INSERT INTO answers "
         "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, missing, 1, NULL FROM a",
@@ -91,7 +90,7 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
                 "reason": pa.array([_status(v)[1] for v in scores.values()], pa.string()),
             }
         )
-        connection.register("v", table)  # type: ignore[attr-defined]
+        connection.register("v", table)
         execute(
             "INSERT INTO scores SELECT ?, ?, 'v', ?, id, ?, ?, value, status, reason, ?, 1 FROM v",
             [report_id, dataset, one.release, metric, field_, signatures[metric]],
@@ -111,7 +110,7 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
         )  # fmt: skip
 
 
-def _status(value: float | str | None) -> tuple[str, str | None]:
+def _status(value):
     if isinstance(value, float):
         return "scored", None
     if value == "unanswered":
@@ -120,9 +119,9 @@ def _status(value: float | str | None) -> tuple[str, str | None]:
     return status, reason or None
 
 
-def evouna(shared: Path) -> dict[str, dict[str, float]]:
+def evouna(shared):
     """The label of each usable question of evouna_nq, by release."""
-    found: dict[str, dict[str, float]] = {}
+    found = {}
     for line in (shared / "data/evouna_nq/evouna_nq_dev.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["meta"]["usable"]:

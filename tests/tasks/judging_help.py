@@ -1,8 +1,6 @@
 """A judge that goes by the words, and the options to ask it."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.judges.options import JudgeOptions
@@ -15,20 +13,20 @@ from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.content import write_all_checksums
 from answerkey.tasks.warehouse.home import Home
-from tests.judge_brains import Body, data_of, sentences
+from tests.judge_brains import data_of, sentences
 from tests.judge_server import JudgeServer
 from tests.tasks.staging_help import jsonl, registered, run
 
 MODEL = "openai/some-model"
 
 
-def judged(url: str, **changes: Any) -> dict[str, Any]:
+def judged(url, **changes):
     """Options that ask one model at `url`, without probes."""
     access = Access(**{name: changes.pop(name) for name in ("ledger", "run") if name in changes})
     return dict(judge=JudgeOptions(**{"judges": (f"{MODEL}@{url}",), "probes": "never", **changes}), access=access)
 
 
-def wordy(body: Body) -> str:
+def wordy(body):
     """Answers with the word "wrong" match nothing. Facts are sentences: equal ones match, those that begin with the
     same word contradict each other."""
     data = data_of(body)
@@ -42,7 +40,7 @@ def wordy(body: Body) -> str:
     return json.dumps({"reason": reason, "verdict": verdict, "rule": "factual_equivalence", "reference": reference})
 
 
-def _compared(references: list[dict[str, Any]], facts: list[str]) -> dict[str, Any]:
+def _compared(references, facts):
     ids = {f"a{number}": fact for number, fact in enumerate(facts, 1)}
     rows = []
     for fact in (fact for reference in references for fact in reference["facts"]):
@@ -55,13 +53,13 @@ def _compared(references: list[dict[str, Any]], facts: list[str]) -> dict[str, A
     return {"answer_facts": answer, "reference_facts": rows, "abstained": not facts}
 
 
-def judged_home(folder: Path) -> Home:
+def judged_home(folder):
     """A home with two registered and judged releases, their comparison, calibration and verdict; of an older code.
 
     Each of the two reports has 8 answers; a ninth row of each release is in quarantine.
     """
     home = Home(folder)
-    paths: Any = {"label": "label"}
+    paths = {"label": "label"}
     with JudgeServer(wordy) as server:
         for release in ("first", "second"):
             rows = [

@@ -1,31 +1,36 @@
-"""The steps of a run in the order of the flow, called as the plain functions that they are."""
+"""The steps of a run in the order of the flow, called as the plain functions that they are; and files to run on."""
 
+import http.server
 import json
 import tempfile
 import threading
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import openpyxl
 import pyarrow.parquet as pq
+import pytest
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.registry import MetricLike, create
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.releases.export import stored_answers
-from answerkey.tasks.releases.register import Registration, register
+from answerkey.tasks.releases.register import register
 from answerkey.tasks.reports.aggregate import ReportRef, aggregate
 from answerkey.tasks.reports.commit import Committed, commit, record_validation
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.plan import Plan, plan
 from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Shard, fail_shard
+from answerkey.tasks.score.shard import fail_shard
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import Validation, validate
 from answerkey.tasks.warehouse.home import Home
@@ -46,27 +51,29 @@ class Done:
     reports: tuple[ReportRef, ...]
 
     @property
-    def ids(self) -> list[str]:
+    def ids(self):
         return [report.report_id for report in self.reports]
 
 
 def run(
-    home: Home | Path,
-    source: Source,
-    metrics: Sequence[MetricLike] = ("rouge_l",),
+    home,
+    source,
+    metrics=("rouge_l",),
     *,
-    only_failed: bool = False,
-    failing: Collection[str] = (),
-    contract: Contract | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    options: dict[str, Any] | None = None,
-    min_coverage: float = 0.95,
-) -> Done:
+    only_failed=False,
+    failing=(),
+    contract=None,
+    parameters=None,
+    options=None,
+    min_coverage=0.95,
+):
     """Load, validate, plan, score, commit and aggregate. Shards of `failing` metrics are written down as failed.
 
-    Judges get the ledger in `home`, and the run for their budget.
+    Rows in place of a source are answers on the data set `d`. Judges get the ledger in `home`, and the run for their
+    budget.
     """
     run_id, home = uuid.uuid4().hex, with_tables(home)
+    source = source if isinstance(source, Source) else source_of(home, source)
     access = Access(ledger=home.ledger, run=run_id)
     made_of = create(metrics, {**(options or {}), "access": access})
     work = home.scratch / run_id
@@ -84,13 +91,13 @@ def run(
     return Done(run_id, loaded, validation, planned, committed, reports)
 
 
-def registered(home: Home | Path, source: Source) -> Registration:
+def registered(home, source):
     """Register a release under a run of its own."""
     run_id, home = uuid.uuid4().hex, at(home)
     return register(home, source, run_id, home.scratch / run_id)
 
 
-def stored(home: Home | Path, report_id: str, folder: Path) -> Source:
+def stored(home, report_id, folder):
     """The answers of a report, written from the warehouse."""
     [report] = read_reports(at(home), [report_id])
     return stored_answers(
@@ -98,36 +105,88 @@ def stored(home: Home | Path, report_id: str, folder: Path) -> Source:
     )
 
 
-def score_or_fail(shard: Shard, failing: Collection[str]) -> str:
+def score_or_fail(shard, failing):
     if shard.metric.name in failing:
         return fail_shard(shard, "TimeoutError: no answer")
     return score(shard, spawn=False)
 
 
-def stage(folder: Path, rows: Iterable[Mapping[str, Any]], name: str = "answers", **source: Any) -> Loaded:
+def stage(folder, rows, name="answers", **source):
     """Write rows as JSON Lines under `folder` and load them."""
     return load(Source(jsonl(folder / f"{name}.jsonl", rows), **source), folder / "work")
 
 
-def jsonl(file: Path, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write rows as JSON Lines and return the path as a source names it."""
+def staged(folder: Path, rows: Iterable[Mapping[str, Any]], **source: Any) -> list[Row]:
+    """The staged rows of a file with these rows."""
+    return rows_of(stage(folder, rows, **source).staged)
+
+
+def source_of(folder, rows, name="d", **more):
+    """Rows as a source of answers: JSON Lines in a folder, or in that of a home."""
+    return Source(jsonl(at(folder).local / f"{name}.jsonl", rows), **more)
+
+
+def jsonl(file: Path, rows: Iterable[Mapping[str, Any] | str], mode: str = "w") -> str:
+    """Write rows, and lines that are none, as JSON Lines and return the path as a source names it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with file.open(mode, encoding="utf-8") as out:
+        out.writelines((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
     return str(file)
 
 
-def rows_of(file: str) -> list[Row]:
+def workbook(file: Path, **sheets: Sequence[Sequence[Any]]) -> str:
+    """Write a workbook; a cell may be a value with its number format."""
+    book = openpyxl.Workbook()
+    book.remove(book.worksheets[0])
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for number, row in enumerate(rows, start=1):
+            for column, value in enumerate(row, start=1):
+                content, *shape = value if isinstance(value, tuple) else (value,)
+                cell = sheet.cell(number, column, content)
+                cell.number_format = shape[0] if shape else cell.number_format
+    book.save(file)
+    return str(file)
+
+
+def rows_of(file):
     """The rows of a Parquet file."""
-    found: list[Row] = pq.read_table(file).to_pylist()
+    found = pq.read_table(file).to_pylist()
     return found
 
 
-def at(home: Home | Path) -> Home:
+def refusal(call: Callable[..., object], *arguments: Any, **options: Any) -> str:
+    """The message, of one line, with which a call refuses its arguments."""
+    with pytest.raises(UserError) as error:
+        call(*arguments, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The files of a folder behind an address on this machine."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def at(home):
     """A home, also where a test has its folder."""
     return home if isinstance(home, Home) else Home(home)
 
 
-def with_tables(home: Home | Path) -> Home:
+def with_tables(home):
     """A home that has its tables: to make them anew for each test would take a tenth of a second of CPU."""
     home = at(home)
     if isinstance(home.place, Path) and not home.warehouse.exists():
@@ -137,7 +196,7 @@ def with_tables(home: Home | Path) -> Home:
 
 
 @cache
-def _empty_tables() -> bytes:
+def _empty_tables():
     """The file of a home that nothing was written to."""
     with tempfile.TemporaryDirectory() as folder:
         with Home(Path(folder)).warehouse.writing():
@@ -145,7 +204,7 @@ def _empty_tables() -> bytes:
         return Path(folder, FILE).read_bytes()
 
 
-def query(home: Home | Path, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def query(home, sql, parameters=()):
     """Rows of the warehouse; of a file as any DuckDB tool sees them: past the lock, with DuckDB alone."""
     if isinstance(home, Home) and isinstance(home.place, str):
         with home.warehouse.reading() as warehouse:
@@ -162,6 +221,6 @@ def query(home: Home | Path, sql: str, parameters: Sequence[Any] = ()) -> list[t
 
 
 @cache
-def _started_once() -> duckdb.DuckDBPyConnection:
+def _started_once():
     """A DuckDB that the files of all tests are attached to: to start one takes twice as long as to open a file."""
     return duckdb.connect()

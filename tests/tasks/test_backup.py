@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from tests.tasks.staging_help import query
 
 
 @pytest.mark.slow
-def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path: Path) -> None:
+def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path):
     folder = tmp_path / "home"
     home, stop = judged_home(folder), threading.Event()
     (folder / "great_expectations/gx").mkdir(parents=True)
@@ -26,7 +25,7 @@ def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path: Path)
     (folder / "answers/unfinished.7.part").touch()
     newest = latest_run(home)
 
-    def write() -> None:
+    def write():
         number = 0
         while not stop.is_set():
             start_run(home, f"run-{number}", "flow", "data", {})
@@ -55,7 +54,7 @@ def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path: Path)
     assert query(folder, "SELECT count(*) FROM runs") == [(before[0][0] + 1,)]
 
 
-def test_what_cannot_be_backed_up_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_backed_up_is_said(tmp_path):
     with pytest.raises(UserError, match="no warehouse here yet"):
         backup(Home(tmp_path / "none"), tmp_path / "backup")
     with pytest.raises(UserError, match="answerkey warehouse move s3://bucket/home FOLDER"):

@@ -1,15 +1,13 @@
 """Facts as rows: what became of each, in every report, and which ones a new release lost."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from answerkey.tasks.load.load import Source
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.staging_help import Done, jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reports.md"
 METRIC = "ground_truth_similarity"
@@ -39,21 +37,21 @@ LOST = [
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Done]]:
+def done(tmp_path_factory):
     home = tmp_path_factory.mktemp("facts")
     broken = JudgeServer(wordy, faults=lambda _n, body: "error_500" if "Broken." in str(body) else None)
     with broken as server:
         # A question that always fails is asked until its deadline.
         options = judged(server.url, deadline_s=3.0)
-        yield home, run(home, Source(jsonl(home / "faq.jsonl", ROWS)), [METRIC, "rouge_l"], options=options)
+        yield home, run(home, source_of(home, ROWS, "faq"), [METRIC, "rouge_l"], options=options)
 
 
-def statements() -> list[str]:
+def statements():
     blocks = re.findall(r"```sql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     return [statement for block in blocks for statement in block.split(";") if statement.strip()]
 
 
-def test_the_documents_queries_run(done: tuple[Path, Done]) -> None:
+def test_the_documents_queries_run(done):
     home, _ = done
     found = [len(query(home, statement)) for statement in statements()]
     assert len(found) == 7
@@ -61,7 +59,7 @@ def test_the_documents_queries_run(done: tuple[Path, Done]) -> None:
     assert [n > 0 for n in found] == [True, False, False, False, False, True, True]
 
 
-def test_which_facts_did_the_new_release_lose(done: tuple[Path, Done]) -> None:
+def test_which_facts_did_the_new_release_lose(done):
     home, made = done
     assert made.ids == ["faq/old/v1", "faq/new/v1"]
     assert made.reports[1].message == f"{METRIC}: 1 of 8 not scored: 1 http_500"
@@ -75,7 +73,7 @@ def test_which_facts_did_the_new_release_lose(done: tuple[Path, Done]) -> None:
     ]
 
 
-def test_every_fact_has_its_fate(done: tuple[Path, Done]) -> None:
+def test_every_fact_has_its_fate(done):
     home, _ = done
     facts = (
         "SELECT side, fact_id, fact, status, with_id, with_fact FROM report_facts WHERE report_id = ? AND sample_id = ?"
@@ -105,7 +103,7 @@ def test_every_fact_has_its_fate(done: tuple[Path, Done]) -> None:
     assert [row[1] for row in other] == ["r2.1", "r2.2", "a1"]
 
 
-def test_a_measurement_has_the_same_facts(done: tuple[Path, Done]) -> None:
+def test_a_measurement_has_the_same_facts(done):
     home, _ = done
     columns = "sample_key, signature, side, fact_id, fact, status, with_id"
     joined = query(
@@ -117,13 +115,13 @@ def test_a_measurement_has_the_same_facts(done: tuple[Path, Done]) -> None:
     assert joined == query(home, f"SELECT {columns} FROM facts ORDER BY ALL")
 
 
-def test_a_jury_keeps_the_facts_of_the_vote_that_decided(tmp_path: Path) -> None:
+def test_a_jury_keeps_the_facts_of_the_vote_that_decided(tmp_path):
     with JudgeServer(wordy) as server:
         options = judged(server.url, repeats=3)
-        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", ROWS[:2])), [METRIC], options=options)
+        run(tmp_path, source_of(tmp_path, ROWS[:2], "faq"), [METRIC], options=options)
         # Taken apart once, and matched three times; the new answer likewise.
         assert server.n_requests == 1 + 3 + 3
-        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", ROWS[:2])), [METRIC], options=options)
+        run(tmp_path, source_of(tmp_path, ROWS[:2], "faq"), [METRIC], options=options)
         assert server.n_requests == 7
     found = query(tmp_path, "SELECT release, side, count(*) FROM report_facts GROUP BY ALL ORDER BY ALL")
     assert found == [("new", "answer", 4), ("new", "reference", 6), ("old", "answer", 6), ("old", "reference", 6)]

@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -29,13 +28,13 @@ from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import PROCESS
-from tests.tasks.staging_help import jsonl, query, registered, run
+from tests.tasks.staging_help import jsonl, query, registered, run, source_of
 
 ANSWER = "The heron of Lindholm nests behind the mill, says Agathe Brunnwasser of the parish."
 QUESTION = "Where does the heron that Agathe Brunnwasser feeds build its nest?"
 
 
-def contents(file: Path) -> Iterator[str]:
+def contents(file):
     """The content of a file, as its bytes and as what they say: rows of tables, decompressed."""
     yield file.read_bytes().decode("utf-8", "replace")
     if file.suffix == ".duckdb":
@@ -50,7 +49,7 @@ def contents(file: Path) -> Iterator[str]:
         yield gzip.decompress(file.read_bytes()).decode("utf-8", "replace")
 
 
-def holding(home: Path, text: str) -> set[str]:
+def holding(home, text):
     """The files of a home in which a text is found."""
     files = [file for file in sorted(home.rglob("*")) if file.is_file()]
     return {str(file.relative_to(home)) for file in files if any(text in content for content in contents(file))}
@@ -61,7 +60,7 @@ DEAD = "runs/0b5e3b0e-8a52-4c0f-9d57-3f1a4a7c1d11"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """A home with a ledger, and with a text in a file of every kind."""
     folder = tmp_path_factory.mktemp("forget") / "home"
     folder.mkdir()
@@ -102,7 +101,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(made: Path, tmp_path: Path) -> Path:
+def home(made, tmp_path):
     return Path(shutil.copytree(made, tmp_path / "home"))
 
 
@@ -114,7 +113,7 @@ EVERYWHERE = {
 
 
 @pytest.mark.slow
-def test_a_forgotten_sample_is_in_no_file(home: Path) -> None:
+def test_a_forgotten_sample_is_in_no_file(home):
     assert EVERYWHERE - holding(home, ANSWER) == EVERYWHERE - holding(home, QUESTION) == set()
     n_calls = len(query(home, "SELECT 1 FROM judge_calls"))
     done = forget(Home(home), "birds", sample="heron", reason="asked for")
@@ -128,7 +127,7 @@ def test_a_forgotten_sample_is_in_no_file(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_files_of_the_user_that_lie_in_the_folder_of_the_home_stay(home: Path) -> None:
+def test_files_of_the_user_that_lie_in_the_folder_of_the_home_stay(home):
     names = ("runs/experiment-1/model.pt", "runs/notes.txt", "thesis.part", "spill/oil.csv")
     for name in names:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -138,7 +137,7 @@ def test_files_of_the_user_that_lie_in_the_folder_of_the_home_stay(home: Path) -
     assert not (home / DEAD).exists()
 
 
-def test_what_was_stopped_on_the_way_is_found_once_more(home: Path) -> None:
+def test_what_was_stopped_on_the_way_is_found_once_more(home):
     ledger = home / "judge.sqlite"
     paid = ledger.read_bytes()
     ledger.write_bytes(b"SQLite format 3\0" + b"damaged" * 900)
@@ -173,7 +172,7 @@ for home, event, end in zip(*[iter(sys.argv[1:])] * 3):
 """Forgets, and is killed in each home at an event: what Python is about to do to a file."""
 
 
-def forgotten_again(home: Home) -> None:
+def forgotten_again(home):
     done = forget(home, "birds", sample="heron")
     assert (done.finished, done.rows, done.calls, done.files) == (True, {}, 0, 0)
     with pytest.raises(UserError, match=r"^birds: there is no such sample in "):
@@ -189,7 +188,7 @@ AFTER_COMMIT = {
 
 
 @pytest.mark.slow
-def test_what_is_killed_at_any_moment_is_finished_by_the_next(made: Path, tmp_path: Path) -> None:
+def test_what_is_killed_at_any_moment_is_finished_by_the_next(made, tmp_path):
     homes = {name: Path(shutil.copytree(made, tmp_path / name)) for name in ("before the commit", *AFTER_COMMIT)}
     places = {"before the commit": ("open", ".rewrite-due")} | {name: at for name, (at, _) in AFTER_COMMIT.items()}
     arguments = [str(one) for name, home in homes.items() for one in (home, *places[name])]
@@ -209,7 +208,7 @@ def test_what_is_killed_at_any_moment_is_finished_by_the_next(made: Path, tmp_pa
     assert holding(Path(f"{homes['not noted']}-copy"), ANSWER) == set()
 
 
-def test_a_run_that_waits_for_hours_is_at_work_and_a_killed_one_is_not(home: Path) -> None:
+def test_a_run_that_waits_for_hours_is_at_work_and_a_killed_one_is_not(home):
     start_run(Home(home), "waits", "flow", "birds", {})
     works = FileLock(home / "runs/waits" / PROCESS)
     works.acquire()
@@ -222,14 +221,14 @@ def test_a_run_that_waits_for_hours_is_at_work_and_a_killed_one_is_not(home: Pat
     assert holding(home, ANSWER) == set()
 
 
-def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_path: Path) -> None:
+def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_path):
     home = Home(tmp_path / "home")
     wrong = "The heron of Lindholm nests in the reeds."
     rows = [
         {"id": "a", "answer": "4", "reference": "5", "incorrect_references": [wrong], "release": "r"},
         {"id": "b", "answer": "6", "reference": "7", "release": "r"},
     ]
-    run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"])
+    run(home, source_of(tmp_path, rows), ["exact_match"])
     kept, gone = '{"answer": "14", "reference": "5"}', f'{{"answer": "she said \\"{wrong}\\""}}'
     with home.warehouse.writing() as warehouse:
         for row, raw in enumerate((kept, gone)):
@@ -242,10 +241,10 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
 
 
 @pytest.mark.slow
-def test_on_a_lake_the_working_folders_of_the_living_stay(lake: str, tmp_path: Path) -> None:
+def test_on_a_lake_the_working_folders_of_the_living_stay(lake, tmp_path):
     home = Home.parse(lake)
     rows = [{"id": "a", "answer": "4", "reference": "5"}, {"id": "b", "answer": "6", "reference": "7"}]
-    run(home, Source(jsonl(tmp_path / "d.jsonl", rows), release="r"), ["exact_match"])
+    run(home, source_of(tmp_path, rows, release="r"), ["exact_match"])
     reader = """
 import sys
 from answerkey.tasks.warehouse.home import Home
@@ -268,11 +267,11 @@ with Home.parse(sys.argv[1]).warehouse.reading():
     assert (living[0].exists(), living[1].exists()) == (True, False)
 
 
-def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them() -> None:
+def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them():
     texts = ['"quoted" and long enough', "naïve, and longer than that", "short", "naïve, and longer than this"]
     forms = _forms(texts)
     assert "short" not in forms and len(forms) == 3 + 1 + 2
-    heads: dict[str, list[str]] = {}
+    heads = {}
     for form in forms:
         heads.setdefault(form[:20], []).append(form)
     for text in texts:
@@ -282,7 +281,7 @@ def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them() -> None:
 
 
 @pytest.mark.slow
-def test_reports_that_rest_on_what_is_gone_say_so(home: Path) -> None:
+def test_reports_that_rest_on_what_is_gone_say_so(home):
     before = read_reports(Home(home), ["birds/birds-1/v1"])[0]
     forget(Home(home), "birds", sample="heron")
     assert [str(finding) for finding in verify(Home(home)).findings] == []
@@ -298,7 +297,7 @@ def test_reports_that_rest_on_what_is_gone_say_so(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_answer_goes_and_the_question_stays(home: Path) -> None:
+def test_one_answer_goes_and_the_question_stays(home):
     done = forget(Home(home), "birds", sample="heron", release="birds-1")
     assert done.reports == ("birds/birds-1/v1",) and done.rows["answers"] == 2
     # Another release gave the same answer.
@@ -309,7 +308,7 @@ def test_one_answer_goes_and_the_question_stays(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_release_goes_with_its_reports(home: Path) -> None:
+def test_a_release_goes_with_its_reports(home):
     for release in ("birds-1", "birds-2"):
         done = forget(Home(home), "birds", release=release)
         assert (done.rows["reports"], done.reports) == (1, ())
@@ -319,10 +318,10 @@ def test_a_release_goes_with_its_reports(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home: Path, tmp_path: Path) -> None:
+def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home, tmp_path):
     for answer in ("an oak", "a beech"):
         rows = [{"id": "1", "question": "Which tree?", "answer": answer, "reference": "an oak", "release": "trees-1"}]
-        run(Home(home), Source(jsonl(tmp_path / "trees.jsonl", rows)), ["exact_match"])
+        run(Home(home), source_of(tmp_path, rows, "trees"), ["exact_match"])
     with Home(home).warehouse.reading() as warehouse:
         newest = warehouse.execute("SELECT report_id FROM latest_reports ORDER BY ALL").fetchall()
         n = len(warehouse.execute("SELECT 1 FROM reports").fetchall())
@@ -337,10 +336,10 @@ def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home: Path
     assert [str(finding) for finding in verify(Home(home)).findings] == []
 
 
-def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_itself(tmp_path: Path) -> None:
+def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_itself(tmp_path):
     home = Home(tmp_path / "home")
     rows = [{"id": f"q{i}", "question": f"{i}?", "reference": "a", "answer": f"{ANSWER} {i}"} for i in range(3)]
-    source = Source(jsonl(tmp_path / "d.jsonl", rows), dataset="birds", release="birds-1")
+    source = source_of(tmp_path, rows, dataset="birds", release="birds-1")
     made = registered(home, source)
     assert forget_older(home, 0).rows == {}
     assert forget(home, "birds", sample="q1").rows["answers"] == 1
@@ -353,7 +352,7 @@ def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_its
     assert [str(finding) for finding in verify(home).findings] == []
 
 
-def test_what_is_not_there_cannot_be_forgotten(home: Path) -> None:
+def test_what_is_not_there_cannot_be_forgotten(home):
     for given, why in (
         ({"sample": "stork"}, "birds: there is no such sample in "),
         ({"sample": "heron", "release": "birds-9"}, "birds: there is no such answer in "),

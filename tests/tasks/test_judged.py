@@ -1,10 +1,7 @@
 """Judged runs from the plan to the report: calls are kept beside the numbers, and a budget is no dead end."""
 
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -13,7 +10,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, open_ledger
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.publish.text import price, spent_on_judges
@@ -23,34 +19,33 @@ from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import MODEL, judged, wordy
-from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
+from tests.tasks.staging_help import query, rows_of, run, source_of, stage
 
 BOTH = ["meaning_match", "ground_truth_similarity"]
 KEY = "sk-test-0123456789abcdef"
-ROWS: list[Row] = [
+ROWS = [
     {"id": f"q{i:02}", "question": f"Q{i}?", "answer": f"It is {i}. {'A wrong one.' if i % 4 == 1 else 'So it is.'}"}
     | {"references": [f"It is {i}."], "release": "r"}
     for i in range(12)
 ]
-BLANK: Row = {"id": "q98", "question": "Blank?", "answer": "", "references": ["It is so."], "release": "r"}
-SAME: Row = {"id": "q99", "question": "Same?", "answer": "It is so.", "references": ["It is so."], "release": "r"}
+BLANK = {"id": "q98", "question": "Blank?", "answer": "", "references": ["It is so."], "release": "r"}
+SAME = {"id": "q99", "question": "Same?", "answer": "It is so.", "references": ["It is so."], "release": "r"}
 
 
 @pytest.fixture
-def server() -> Iterator[JudgeServer]:
+def server():
     with JudgeServer(wordy) as one:
         yield one
 
 
-def source(home: Path, rows: list[Row] = ROWS) -> Source:
-    return Source(jsonl(home / "d.jsonl", rows))
+def source(home, rows=ROWS):
+    return source_of(home, rows)
 
 
-def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path, server):
     rows = [*ROWS, BLANK, SAME]
     done = run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url))
     assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
@@ -83,7 +78,7 @@ def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path: Path, se
     ]
 
 
-def test_measurements_name_their_requests_and_their_reasons(tmp_path: Path, server: JudgeServer) -> None:
+def test_measurements_name_their_requests_and_their_reasons(tmp_path, server):
     run(tmp_path, source(tmp_path, [*ROWS[:2], BLANK, SAME]), BOTH, options=judged(server.url))
     found = query(
         tmp_path,
@@ -104,7 +99,7 @@ def test_measurements_name_their_requests_and_their_reasons(tmp_path: Path, serv
     ]
 
 
-def test_a_rerun_asks_no_judge_and_copies_nothing(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_rerun_asks_no_judge_and_copies_nothing(tmp_path, server):
     run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
     before = query(tmp_path, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
     again = run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
@@ -118,28 +113,26 @@ def test_a_rerun_asks_no_judge_and_copies_nothing(tmp_path: Path, server: JudgeS
 
 
 @pytest.mark.slow
-def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_run_that_died_before_its_commit_has_paid_for_the_next(home, tmp_path, server):
     loaded = stage(tmp_path / "staged", ROWS)
     options = judged(server.url, ledger=str(tmp_path), run="died")
-    made = plan(
-        loaded.staged, Home(tmp_path), tmp_path / "runs" / "died", create(["meaning_match"], options), only_failed=False
-    )
+    made = plan(loaded.staged, home, tmp_path / "runs" / "died", create(["meaning_match"], options), only_failed=False)
     for shard in made.shards:
         score(shard, spawn=False)
     assert server.n_requests == 12
     shutil.rmtree(tmp_path / "runs")
-    done = run(tmp_path, source(tmp_path), ["meaning_match"], options=judged(server.url))
+    done = run(home, source(tmp_path), ["meaning_match"], options=judged(server.url))
     assert server.n_requests == 12
-    assert query(tmp_path, "SELECT DISTINCT status, from_ledger, tokens_in, cost_usd FROM measurements") == [
+    assert query(home, "SELECT DISTINCT status, from_ledger, tokens_in, cost_usd FROM measurements") == [
         ("scored", True, 0, 0.0)
     ]
-    assert query(tmp_path, "SELECT run, count(*) FROM judge_calls GROUP BY run") == [("died", 12)]
-    [report] = read_reports(Home(tmp_path), done.ids)
+    assert query(home, "SELECT run, count(*) FROM judge_calls GROUP BY run") == [("died", 12)]
+    [report] = read_reports(home, done.ids)
     assert (report.manifest["judge"]["calls"], report.manifest["judge"]["cost_usd"]) == (0, 0.0)
 
 
 @pytest.mark.slow
-def test_calls_that_went_wrong_are_copied_too(tmp_path: Path) -> None:
+def test_calls_that_went_wrong_are_copied_too(tmp_path):
     faults = {0: "error_500", 2: "not_found"}
     with JudgeServer(wordy, faults=lambda number, _body: faults.get(number)) as server:
         run(tmp_path, source(tmp_path, ROWS[:1]), ["meaning_match"], options=judged(server.url))
@@ -151,34 +144,34 @@ def test_calls_that_went_wrong_are_copied_too(tmp_path: Path) -> None:
     assert found == [("error", "http_404", False)]
 
 
-def test_a_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path, server: JudgeServer) -> None:
-    done = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], options=judged(server.url, max_calls=5))
+def test_a_budget_stops_cleanly_and_more_of_it_goes_on(home, tmp_path, server):
+    done = run(home, source(tmp_path), ["meaning_match", "bleu"], options=judged(server.url, max_calls=5))
     message = "meaning_match: 7 of 12 not scored: 7 budget used up: 5 calls (max_calls)"
     assert [(report.status, report.message) for report in done.reports] == [("PARTIAL", message)]
     assert server.n_requests == 5
-    assert query(tmp_path, "SELECT status, attempts, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [
+    assert query(home, "SELECT status, attempts, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [
         ("scored", 1, 12 + 5), ("skipped", 0, 7),
     ]  # fmt: skip
-    [report] = read_reports(Home(tmp_path), done.ids)
+    [report] = read_reports(home, done.ids)
     assert report.message == message
-    page = as_markdown(build_page(Home(tmp_path), done.ids, most_samples=0))
+    page = as_markdown(build_page(home, done.ids, most_samples=0))
     assert f"\n- {report.release}: {message.replace('_', chr(92) + '_')}\n" in page
     # Skipped is not failed.
-    left = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], only_failed=True, options=judged(server.url))
+    left = run(home, source(tmp_path), ["meaning_match", "bleu"], only_failed=True, options=judged(server.url))
     assert dict(left.plan.n_todo) == {"meaning_match": 0, "bleu": 0}
     assert [(report.status, report.message) for report in left.reports] == [("PARTIAL", message)]
-    more = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], options=judged(server.url, max_calls=100))
+    more = run(home, source(tmp_path), ["meaning_match", "bleu"], options=judged(server.url, max_calls=100))
     assert (dict(more.plan.n_known), dict(more.plan.n_todo)) == (
         {"meaning_match": 5, "bleu": 12},
         {"meaning_match": 7, "bleu": 0},
     )
     assert [(report.status, report.message) for report in more.reports] == [("COMPLETE", None)]
     assert server.n_requests == 12
-    assert query(tmp_path, "SELECT count(*) FROM judge_calls") == [(12,)]
+    assert query(home, "SELECT count(*) FROM judge_calls") == [(12,)]
 
 
 @pytest.mark.slow
-def test_the_budget_is_shared_by_metrics_and_shards(tmp_path: Path, server: JudgeServer) -> None:
+def test_the_budget_is_shared_by_metrics_and_shards(tmp_path, server):
     rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(1_010)]
     done = run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url, max_calls=20))
     assert len(done.plan.shards) == 4
@@ -191,7 +184,7 @@ def test_the_budget_is_shared_by_metrics_and_shards(tmp_path: Path, server: Judg
     )
 
 
-def by_judge(home: Path, run_id: str, label: str) -> dict[str, Any]:
+def by_judge(home, run_id, label):
     """What a run has spent on its one judge, as the warehouse has the calls."""
     query_ = "SELECT count(*), sum(tokens_in), sum(tokens_out), sum(cost_usd) FROM judge_calls WHERE run = ?"
     [(calls, sent, received, cost)] = query(home, query_, [run_id])
@@ -202,10 +195,10 @@ def by_judge(home: Path, run_id: str, label: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: JudgeServer) -> None:
-    unknown = run(tmp_path, source(tmp_path), ["meaning_match"], options=judged(server.url, max_calls=50))
+def test_the_manifest_says_who_judged_and_what_it_cost(home, tmp_path, server):
+    unknown = run(home, source(tmp_path), ["meaning_match"], options=judged(server.url, max_calls=50))
     label = f"{MODEL}@127.0.0.1:{server.port}/v1"
-    [report] = read_reports(Home(tmp_path), unknown.ids)
+    [report] = read_reports(home, unknown.ids)
     assert report.manifest["judge"] == {
         "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
         "by_judge": [by_judge(tmp_path, unknown.run_id, label)], "max_calls": 50, "max_cost_usd": None,
@@ -215,30 +208,28 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
     }  # fmt: skip
     options = judged(server.url, repeats=3, jury="mean")
     priced = {**options, "judge": options["judge"].model_copy(update={"judges": (f"openai/gpt-4o-mini@{server.url}",)})}
-    known = run(tmp_path, source(tmp_path), ["meaning_match"], options=priced)
-    [report] = read_reports(Home(tmp_path), known.ids)
+    known = run(home, source(tmp_path), ["meaning_match"], options=priced)
+    [report] = read_reports(home, known.ids)
     judge = report.manifest["judge"]
     assert (judge["judges"], judge["repeats"], judge["calls"], judge["unpriced"]) == (
         [label.replace("some-model", "gpt-4o-mini")], 3, 36, 0,
     )  # fmt: skip
-    [(cost,)] = query(tmp_path, "SELECT sum(cost_usd) FROM judge_calls WHERE run = ?", [known.run_id])
+    [(cost,)] = query(home, "SELECT sum(cost_usd) FROM judge_calls WHERE run = ?", [known.run_id])
     assert judge["cost_usd"] == pytest.approx(cost) and cost > 0
     assert judge["by_judge"] == [by_judge(tmp_path, known.run_id, judge["judges"][0])]
     assert spent_on_judges(report.manifest)[0].endswith(f" received, {price(cost)}")
-    without = run(tmp_path, source(tmp_path), ["bleu"])
-    assert "judge" not in read_reports(Home(tmp_path), without.ids)[0].manifest
+    without = run(home, source(tmp_path), ["bleu"])
+    assert "judge" not in read_reports(home, without.ids)[0].manifest
 
 
-def shard_of(tmp_path: Path, options: dict[str, Any]) -> Shard:
+def shard_of(tmp_path, options):
     loaded = stage(tmp_path / "staged", ROWS)
     metrics = create(["meaning_match"], {**options, "access": Access(ledger=str(tmp_path), run="r")})
     [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "runs" / "work", metrics, only_failed=False).shards
     return one
 
 
-def test_the_key_reaches_the_judge_and_nothing_else(
-    tmp_path: Path, server: JudgeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_reaches_the_judge_and_nothing_else(tmp_path, server, monkeypatch):
     monkeypatch.setenv("SOME_PLACE", KEY)
     shard = shard_of(tmp_path, judged(server.url))
     part = score(shard, spawn=True, key_from="env:SOME_PLACE")
@@ -254,15 +245,15 @@ def test_the_key_reaches_the_judge_and_nothing_else(
         score(shard, spawn=False, key_from="env:SOME_PLACE")
 
 
-def test_what_is_estimated_is_what_happens(tmp_path: Path, server: JudgeServer) -> None:
+def test_what_is_estimated_is_what_happens(home, tmp_path, server):
     rows = [*ROWS, BLANK, SAME]
     loaded = stage(tmp_path / "staged", rows)
     options = judged(server.url, ledger=str(tmp_path), run="foreseen")
 
-    def planned() -> tuple[tuple[str, int, int, int, bool], ...]:
+    def planned():
         made = plan(
             loaded.staged,
-            Home(tmp_path),
+            home,
             tmp_path / "runs" / "work",
             create([*BOTH, "bleu"], options),
             only_failed=False,
@@ -273,68 +264,68 @@ def test_what_is_estimated_is_what_happens(tmp_path: Path, server: JudgeServer) 
 
     assert planned() == (("meaning_match", 14, 12, 0, True), ("ground_truth_similarity", 14, 24, 0, True))
     assert server.n_requests == 0 and not (tmp_path / "judge.sqlite").exists()
-    run(tmp_path, source(tmp_path, rows[:4]), BOTH, options=judged(server.url))
+    run(home, source(tmp_path, rows[:4]), BOTH, options=judged(server.url))
     assert server.n_requests == 12
     # Four of the samples are known now, and need nothing.
     assert planned() == (("meaning_match", 10, 8, 0, True), ("ground_truth_similarity", 10, 16, 0, True))
-    run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url))
+    run(home, source(tmp_path, rows), BOTH, options=judged(server.url))
     assert planned() == (("meaning_match", 0, 0, 0, False), ("ground_truth_similarity", 0, 0, 0, False))
     assert server.n_requests == 36
 
 
-def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
+def test_a_call_without_an_end_gets_it_at_the_next_copy(home, tmp_path):
     ledger = open_ledger(str(tmp_path))
     call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
     assert ledger.claim(call["request_key"])
     _, first = ledger.start(Budget("r"), call, None)
-    with Home(tmp_path).warehouse.writing() as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute("INSERT INTO runs VALUES ('r', 'f', 'd', now(), NULL, 'running', NULL, '{}')")
 
-    def copy() -> None:
+    def copy():
         part = tmp_path / "part.parquet"
         duckdb.sql("SELECT ['k', 'k', 'other'] AS requests").write_parquet(str(part))
-        file = collect_calls(Home(tmp_path), ["part.parquet", "gone.parquet"], tmp_path / "out")
+        file = collect_calls(home, ["part.parquet", "gone.parquet"], tmp_path / "out")
         assert file is not None
-        with Home(tmp_path).warehouse.writing() as warehouse:
+        with home.warehouse.writing() as warehouse:
             insert_calls(warehouse, file)
 
     state = "SELECT call_id, attempt, status, reply, tokens_in FROM judge_calls ORDER BY attempt"
     copy()
-    assert query(tmp_path, state) == [(first, 1, "sent", None, None)]
+    assert query(home, state) == [(first, 1, "sent", None, None)]
     result = {"seconds": 0.5, "tokens_in": 7, "reply": "é 北\x00京"}
     ledger.finish(first, "unreadable", result)
     _, second = ledger.start(Budget("r"), {**call, "attempt": 2, "kind": "repair"}, None)
     ledger.finish(second, "usable", result)
     copy()
     copy()
-    assert query(tmp_path, state) == [
+    assert query(home, state) == [
         (first, 1, "unreadable", "é 北\ufffd京", 7), (second, 2, "usable", "é 北\ufffd京", 7),
     ]  # fmt: skip
-    [(started,)] = query(tmp_path, "SELECT max(started_at) FROM judge_calls")
+    [(started,)] = query(home, "SELECT max(started_at) FROM judge_calls")
     assert abs((datetime.now(UTC) - started).total_seconds()) < 60
     ledger.close()
 
 
-def test_no_requests_no_calls(tmp_path: Path) -> None:
+def test_no_requests_no_calls(home, tmp_path):
     part = tmp_path / "part.parquet"
     duckdb.sql("SELECT []::VARCHAR[] AS requests").write_parquet(str(part))
-    assert collect_calls(Home(tmp_path), ["part.parquet"], tmp_path / "out") is None
+    assert collect_calls(home, ["part.parquet"], tmp_path / "out") is None
     open_ledger(str(tmp_path)).close()
-    assert collect_calls(Home(tmp_path), ["part.parquet"], tmp_path / "out") is None
-    assert collect_calls(Home(tmp_path), [], tmp_path / "out") is None
+    assert collect_calls(home, ["part.parquet"], tmp_path / "out") is None
+    assert collect_calls(home, [], tmp_path / "out") is None
 
 
 @pytest.mark.slow
-def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(tmp_path: Path, server: JudgeServer) -> None:
-    norway: Row = {"question": "Capital of Norway?", "references": ["Oslo"], "release": "r"}
+def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(home, tmp_path, server):
+    norway = {"question": "Capital of Norway?", "references": ["Oslo"], "release": "r"}
     rows = [{**norway, "id": "p1", "answer": "It is Bergen."}, {**norway, "id": "p2", "answer": "It is in Oslo."}]
-    alone = run(tmp_path, source(tmp_path, rows), ["meaning_match"], options=judged(server.url))
+    alone = run(home, source(tmp_path, rows), ["meaning_match"], options=judged(server.url))
     assert [one.message for one in alone.reports] == [None]
     # Verdicts that are known already get a second opinion too, and nothing is paid again.
     paid = server.n_requests
-    done = run(tmp_path, source(tmp_path, rows), ["meaning_match"], options=judged(server.url, second_opinion="always"))
+    done = run(home, source(tmp_path, rows), ["meaning_match"], options=judged(server.url, second_opinion="always"))
     assert server.n_requests == paid
-    [report] = read_reports(Home(tmp_path), done.ids)
+    [report] = read_reports(home, done.ids)
     assert report.message == (
         "meaning_match: 1 of 2 not scored: 1 disputed (over all of them, the mean is 0.500 to 1.000)"
     )
@@ -346,7 +337,7 @@ def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(tmp_p
     ]
 
 
-def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(tmp_path, server):
     rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(60)]
     done = run(tmp_path, source(tmp_path, rows), ["meaning_match"], options=judged(server.url, probes="auto"))
     [report] = done.reports

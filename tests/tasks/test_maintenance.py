@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 from filelock import FileLock
 
@@ -14,7 +13,7 @@ from answerkey.tasks.warehouse.store import PROCESS
 DAY = 86_400
 
 
-def aged(file: Path, days: float) -> Path:
+def aged(file, days):
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
         file.write_text("12345")
@@ -23,11 +22,11 @@ def aged(file: Path, days: float) -> Path:
     return file
 
 
-def test_only_what_is_old_and_unused_goes(tmp_path: Path) -> None:
+def test_only_what_is_old_and_unused_goes(home, tmp_path):
     works, killed, unknown = (f"{n}b5e3b0e-8a52-4c0f-9d57-3f1a4a7c1d11" for n in range(3))
     for run in (works, killed):
-        start_run(Home(tmp_path), run, "evaluate-release", "faq", {})
-    finish_run(Home(tmp_path), killed, "stopped", "Crashed")
+        start_run(home, run, "evaluate-release", "faq", {})
+    finish_run(home, killed, "stopped", "Crashed")
     stays = [
         aged(tmp_path / "runs" / works / "staged.parquet", 9),
         aged(tmp_path / "runs" / "2a5e3b0e8a524c0f9d573f1a4a7c1d11" / "staged.parquet", 1),
@@ -41,7 +40,7 @@ def test_only_what_is_old_and_unused_goes(tmp_path: Path) -> None:
         aged(tmp_path / "parts" / "a" / "0-9.parquet", 7.1),
         aged(tmp_path / "parts" / "a" / "9-18.parquet.44.part", 7.1),
     ]
-    gone = prune(Home(tmp_path), 7)
+    gone = prune(home, 7)
     assert (gone.folders, gone.files, gone.size) == (2, 2, 20)
     assert [file for file in goes if file.exists()] == []
     assert not (tmp_path / "parts" / "a").exists()
@@ -49,7 +48,7 @@ def test_only_what_is_old_and_unused_goes(tmp_path: Path) -> None:
     assert prune(Home(tmp_path / "nowhere"), 7).files == 0
 
 
-def test_a_run_that_no_server_knows_is_closed_after_a_month(tmp_path: Path) -> None:
+def test_a_run_that_no_server_knows_is_closed_after_a_month(tmp_path):
     home = Home(tmp_path)
     killed = "0b5e3b0e-8a52-4c0f-9d57-3f1a4a7c1d11"
     for run in (killed, "works", "done"):
@@ -67,7 +66,7 @@ def test_a_run_that_no_server_knows_is_closed_after_a_month(tmp_path: Path) -> N
     assert (prune(home, 7).folders, folder.exists()) == (1, False)
 
 
-def test_a_run_that_no_server_knows_is_closed_once_its_process_is_gone(tmp_path: Path) -> None:
+def test_a_run_that_no_server_knows_is_closed_once_its_process_is_gone(tmp_path):
     home = Home(tmp_path)
     for run in ("killed", "works", "elsewhere"):
         start_run(home, run, "evaluate-release", "faq", {})

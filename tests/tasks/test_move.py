@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     return judged_home(tmp_path_factory.mktemp("move") / "home").local
 
 
 @pytest.fixture
-def source(made: Path, tmp_path: Path) -> Home:
+def source(made, tmp_path):
     """A home with rows in most tables, generated answers, a page, a part and a ledger."""
     folder = shutil.copytree(made, tmp_path / "source")
     for name, content in {
@@ -42,30 +42,30 @@ def source(made: Path, tmp_path: Path) -> Home:
     return Home.parse(folder)
 
 
-def contents(home: Home) -> dict[str, tuple[int, int, int]]:
+def contents(home):
     with home.warehouse.reading() as connection:
         return {table: _content(table, connection) for table in _tables(connection)}
 
 
-def files(home: Home) -> dict[str, bytes]:
+def files(home):
     names = [file.name for folder in ("pages", "parts", "answers") for file in home.store.files(folder)]
     return {name: home.store.read(name).read() for name in names if not name.endswith((".part", ".lock"))}
 
 
-def calls(home: Home) -> list[object]:
+def calls(home):
     with closing(open_ledger(home.ledger)) as ledger:
         found = list(ledger.calls())
         return [*found, *(ledger.spent(run) for run in sorted({row[COLUMNS.index("run")] for row in found}))]
 
 
-def same(one: Home, other: Home) -> None:
+def same(one, other):
     assert contents(one) == contents(other)
     assert files(one) == files(other)
     assert calls(one) == calls(other)
 
 
 @pytest.mark.slow
-def test_a_home_goes_to_a_bucket_and_comes_back(source: Home, lake: str, tmp_path: Path) -> None:
+def test_a_home_goes_to_a_bucket_and_comes_back(source, lake, tmp_path):
     before, target, back = contents(source), Home.parse(lake), Home.parse(tmp_path / "back")
     with closing(open_ledger(source.ledger)) as ledger:
         # One that was in flight when its process died, and one with a character that PostgreSQL does not have.
@@ -92,7 +92,7 @@ def test_a_home_goes_to_a_bucket_and_comes_back(source: Home, lake: str, tmp_pat
 
 
 @pytest.mark.slow
-def test_what_is_in_the_way_is_said(source: Home, tmp_path: Path) -> None:
+def test_what_is_in_the_way_is_said(source, tmp_path):
     with pytest.raises(UserError, match="this is the home itself"):
         move(source, source)
     with pytest.raises(UserError, match="no warehouse here yet"):
@@ -116,7 +116,7 @@ def test_what_is_in_the_way_is_said(source: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_move_that_was_killed_goes_on_with_the_same_source_only(source: Home, lake: str, tmp_path: Path) -> None:
+def test_a_move_that_was_killed_goes_on_with_the_same_source_only(source, lake, tmp_path):
     with Home.parse(source.address).store.atomic_write("pages/large.html") as file:
         file.write_bytes(os.urandom(30_000_000))
     script = "import sys; from answerkey.tasks.move import move; from answerkey.tasks.warehouse.home import Home\n"
@@ -141,7 +141,7 @@ def test_a_move_that_was_killed_goes_on_with_the_same_source_only(source: Home, 
 
 
 @pytest.mark.slow
-def test_a_table_that_changed_is_copied_again(source: Home, tmp_path: Path) -> None:
+def test_a_table_that_changed_is_copied_again(source, tmp_path):
     target = Home.parse(tmp_path / "target")
     move(source, target)
     with target.warehouse.writing() as connection:

@@ -1,9 +1,5 @@
 """Whether a user has named a server to Prefect, found out without Prefect."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from prefect.settings import Settings
 
@@ -33,9 +29,7 @@ PREFECT_LOGGING_LEVEL = "INFO"
         (None, "away", False),
     ],
 )
-def test_the_active_profile_decides(
-    content: str | None, chosen: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_active_profile_decides(content, chosen, expected, tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     monkeypatch.setenv("PREFECT_PROFILE", chosen)
@@ -56,9 +50,7 @@ def test_the_active_profile_decides(
         {"prefect.toml": 'profiles_path = "mine.toml"', "mine.toml": PROFILES},
     ],
 )
-def test_the_files_of_the_working_folder_name_no_server(
-    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_files_of_the_working_folder_name_no_server(files, tmp_path, monkeypatch):
     for name in ("PREFECT_API_URL", "PREFECT_PROFILE", "PREFECT_PROFILES_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
@@ -71,7 +63,7 @@ def test_the_files_of_the_working_folder_name_no_server(
 
 
 @pytest.mark.parametrize("content", ["no TOML [", "active = 1", "profiles = 1", 'active = "a"\nprofiles.a = 1'])
-def test_what_is_no_profile_names_no_server(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_profile_names_no_server(content, tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     (tmp_path / "profiles.toml").write_text(content)

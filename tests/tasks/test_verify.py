@@ -12,8 +12,6 @@ import psycopg
 import pytest
 
 from answerkey.tasks.forget import forget
-from answerkey.tasks.load.columns import Key
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.content import PARTITIONS, write_checksums
 from answerkey.tasks.warehouse.home import Home
@@ -21,13 +19,13 @@ from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, judged_home, wordy
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 NUMBERS = ("DOUBLE", "INTEGER", "BIGINT", "TIMESTAMPTZ", "BOOLEAN", "VARCHAR", "JSON")
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """A home with old reports and new ones: slices, clusters, labels, several answers to a question, corpus BLEU."""
     folder = tmp_path_factory.mktemp("verify") / "home"
     judged_home(folder)
@@ -38,18 +36,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         for i in range(12) for repeat in (1, 2)
     ]  # fmt: skip
-    paths: dict[Key, str] = {"cluster": "doc", "label": "label"}
-    source = Source(jsonl(folder / "d.jsonl", rows), paths=paths, slices=("lang",))
+    paths = {"cluster": "doc", "label": "label"}
+    source = source_of(folder, rows, paths=paths, slices=("lang",))
     run(Home(folder), source, ["exact_match", "bleu"])
     return folder
 
 
 @pytest.fixture
-def home(whole: Path, tmp_path: Path) -> Path:
+def home(whole, tmp_path):
     return Path(shutil.copytree(whole, tmp_path / "home"))
 
 
-def test_what_nobody_has_changed_is_as_it_was(whole: Path) -> None:
+def test_what_nobody_has_changed_is_as_it_was(whole):
     done = verify(Home(whole))
     assert [str(finding) for finding in done.findings] == []
     assert [(done.parts, done.reports)] == query(
@@ -59,7 +57,7 @@ def test_what_nobody_has_changed_is_as_it_was(whole: Path) -> None:
     assert {"corpus_bleu", "match_pass@2", "match_pass^2", "correct"} <= {field for (field,) in fields}
 
 
-def changed(connection: duckdb.DuckDBPyConnection, table: str, rng: random.Random) -> str:
+def changed(connection, table, rng):
     """Change a value of one row at random, past all keys and checks; returns what."""
     connection.execute(f"CREATE TEMP TABLE plain AS FROM {table}")
     [(n,)] = connection.execute("SELECT count(*) FROM plain").fetchall()
@@ -81,7 +79,7 @@ def changed(connection: duckdb.DuckDBPyConnection, table: str, rng: random.Rando
 
 
 @pytest.mark.slow
-def test_one_changed_value_in_any_table_is_found_and_named(home: Path) -> None:
+def test_one_changed_value_in_any_table_is_found_and_named(home):
     rng, before = random.Random(), {table for (table,) in query(home, "SELECT DISTINCT table_name FROM content_hashes")}
     assert len(before) >= 14
     with duckdb.connect(str(home / FILE)) as connection:
@@ -90,7 +88,7 @@ def test_one_changed_value_in_any_table_is_found_and_named(home: Path) -> None:
     assert before - found == set(), what
 
 
-def test_the_report_whose_number_was_changed_is_named(home: Path) -> None:
+def test_the_report_whose_number_was_changed_is_named(home):
     with duckdb.connect(str(home / FILE)) as connection:
         connection.execute(
             "UPDATE report_scores SET mean = 0.99 "
@@ -105,7 +103,7 @@ def test_the_report_whose_number_was_changed_is_named(home: Path) -> None:
         assert re.fullmatch(rf"{table}: d/several/v1: of \d+ rows at least one was changed", line)
 
 
-def test_a_report_that_was_signed_for_other_rows_is_named(home: Path) -> None:
+def test_a_report_that_was_signed_for_other_rows_is_named(home):
     with Home(home).warehouse.writing() as connection:
         connection.execute("UPDATE report_scores SET mean = 0.99 WHERE report_id = 'd/several/v1'")
         write_checksums(connection, {"report_scores": ["d/several/v1"]})
@@ -116,7 +114,7 @@ def test_a_report_that_was_signed_for_other_rows_is_named(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
+def test_rows_that_come_go_or_are_doubled_are_found(home):
     with duckdb.connect(str(home / FILE)) as connection:
         connection.execute("DELETE FROM answers WHERE release = 'several' AND sample_id = '3' AND repeat = 1")
         connection.execute("INSERT INTO samples SELECT * FROM samples WHERE sample_id = '3' AND dataset = 'd'")
@@ -154,7 +152,7 @@ def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
         (["ALTER TABLE reports DROP COLUMN message"], ["reports: table: it is not defined as answerkey defines it"]),
     ],
 )  # fmt: skip
-def test_what_is_defined_in_another_way_is_found(home: Path, changes: list[str], found: list[str]) -> None:
+def test_what_is_defined_in_another_way_is_found(home, changes, found):
     with duckdb.connect(str(home / FILE)) as connection:
         for change in changes:
             connection.execute(change)
@@ -162,10 +160,10 @@ def test_what_is_defined_in_another_way_is_found(home: Path, changes: list[str],
 
 
 @pytest.mark.slow
-def test_a_lake_is_verified_and_forgets(lake: str, tmp_path: Path) -> None:
+def test_a_lake_is_verified_and_forgets(lake, tmp_path):
     rows = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
     home = Home.parse(lake)
-    run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["rouge_l"])
+    run(home, source_of(tmp_path, rows), ["rouge_l"])
     assert verify(home).findings == ()
     with home.store.atomic_write("runs/dead/commit-0-answers.parquet") as of_killed_run:
         of_killed_run.write_text("a 2", encoding="utf-8")
@@ -185,11 +183,11 @@ def test_a_lake_is_verified_and_forgets(lake: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("any_home", ["folder", pytest.param("lake", marks=pytest.mark.slow)], indirect=True)
-def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home: Home, tmp_path: Path) -> None:
+def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home, tmp_path):
     rows = [
         {"id": str(i), "answer": f"a {i} {'wrong' if i else ''}", "reference": f"b {i}", "release": "r"} for i in (0, 1)
     ]
-    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    source = source_of(tmp_path, rows)
     with JudgeServer(wordy) as server:
         options = judged(server.url, run="r", ledger=any_home.ledger)
         run(any_home, source, ["meaning_match"], options=options)
@@ -208,12 +206,12 @@ def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home: Home, tmp_p
     assert reply.endswith(", and 'other' there")
 
 
-def test_calls_that_are_not_in_the_ledger_or_were_put_there_are_named(tmp_path: Path) -> None:
+def test_calls_that_are_not_in_the_ledger_or_were_put_there_are_named(tmp_path):
     home = Home(tmp_path / "home")
     rows = [{"id": str(i), "answer": f"a {i} wrong", "reference": f"b {i}", "release": "r"} for i in range(5)]
     with JudgeServer(wordy) as server:
         options = judged(server.url, run="r", ledger=home.ledger)
-        run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["meaning_match"], options=options)
+        run(home, source_of(tmp_path, rows), ["meaning_match"], options=options)
     calls = [call for (call,) in query(home, "SELECT call_id FROM judge_calls ORDER BY started_at, call_id")]
     [(run_id,)] = query(home, "SELECT DISTINCT run FROM judge_calls")
     file = Path(home.ledger) / "judge.sqlite"
@@ -232,7 +230,7 @@ def test_calls_that_are_not_in_the_ledger_or_were_put_there_are_named(tmp_path: 
     assert (done.findings, done.calls, done.uncompared) == ((), 0, len(calls))
 
 
-def spoil(home: Home, call_id: str) -> None:
+def spoil(home, call_id):
     """Change a reply in the ledger itself."""
     if home.shared:
         with psycopg.connect(home.ledger.removeprefix("postgresql:")) as database:

@@ -36,16 +36,18 @@ def write(page: Page, path: Path) -> Path:
 def render(page: Page) -> str:
     """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
     style, script = code("page.css"), code(*_SCRIPTS)
-    templates = environment()
-    templates.globals |= {"styles": ("better", "worse", "not shown to differ", "not compared")}
-    html = templates.get_template("page.html.j2").render(
-        page=page,
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(for_script(_data(page))),
-        policy=policy(style, script),
-        plots=charts.plots(page),
-        colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
+    html = (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            style=Markup(style),
+            script=Markup(script),
+            data=Markup(for_script(_data(page))),
+            policy=policy(style, script),
+            plots=charts.plots(page),
+            colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
+        )
     )
     return f"{html.strip()}\n"
 
@@ -115,6 +117,7 @@ def environment(*, autoescape: bool = True) -> Environment:
         "family_note": family_note,
         "human_note": human_note,
         "spent_on_judges": spent_on_judges,
+        "styles": ("better", "worse", "not shown to differ", "not compared"),
     }
     return made
 

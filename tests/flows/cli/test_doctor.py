@@ -1,26 +1,21 @@
 """What `answerkey doctor` finds, and what it says where something is wrong."""
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from answerkey.metrics_core.offline_judge.matcher import about
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.conftest import Cli
 
 
-def findings(result: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:
+def findings(result):
     """Name to mark and text."""
     rows = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
     return {rest[:22].strip(): (mark, rest[22:].strip()) for mark, rest in rows}
 
 
-def test_all_is_well(cli: Cli, server: str, tmp_path: Path) -> None:
+def test_all_is_well(cli, server, tmp_path):
     with Home(tmp_path).warehouse.writing():
         pass
-    result = cli("doctor", "--home", tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
+    result = cli("doctor", "--home", tmp_path, code=0)
     found = findings(result)
     assert {mark for mark, _ in found.values()} == {"ok"}
     assert found["numbers"][1] == "equal to rouge-score and sacreBLEU"
@@ -33,7 +28,7 @@ def test_all_is_well(cli: Cli, server: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_shared_home_is_tried(bare_cli: Cli, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_home_is_tried(bare_cli, lake, monkeypatch):
     result = bare_cli("doctor", "--home", lake)
     found = findings(result)
     assert result.returncode == 0
@@ -48,17 +43,18 @@ def test_a_shared_home_is_tried(bare_cli: Cli, lake: str, monkeypatch: pytest.Mo
     assert "of somebody else" not in result.stdout + result.stderr
 
 
-def test_a_catalog_beside_a_folder_is_a_finding(bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_catalog_beside_a_folder_is_a_finding(bare_cli, tmp_path):
     result = bare_cli("doctor", "--home", tmp_path, ANSWERKEY_CATALOG="postgres:host=db")
     mark, text = findings(result)["catalog"]
     assert (result.returncode, mark) == (1, "fail")
     assert text.startswith(f"ANSWERKEY_CATALOG has no effect on the home {tmp_path}, which is a folder")
 
 
-def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli, tmp_path):
     nowhere, judge = "http://name:secret@127.0.0.1:9/api", "openai/gpt-4o-mini"
-    result = bare_cli("doctor", "--home", tmp_path, PREFECT_API_URL=nowhere, ANSWERKEY_JUDGE=judge, OPENAI_API_KEY="k")
-    assert result.returncode == 1
+    result = bare_cli(
+        "doctor", "--home", tmp_path, PREFECT_API_URL=nowhere, ANSWERKEY_JUDGE=judge, OPENAI_API_KEY="k", code=1
+    )
     mark, text = findings(result)["server"]
     assert mark == "fail"
     assert text.startswith("http://…@127.0.0.1:9/api does not answer")

@@ -1,9 +1,7 @@
 """What `gate`, `compare` and `history` remember of two releases, and what their data cannot hide."""
 
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -15,37 +13,37 @@ from answerkey.tasks.publish.overview import build_overview, render_overview
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import LENIENT, answer
-from tests.tasks.staging_help import Row, jsonl, run
+from tests.tasks.staging_help import jsonl, run
 
 N, BROKEN = 600, 30
 Main = Callable[..., tuple[int, str]]
 
 
-def rows(right: range = range(N), n: int = N, **more: Any) -> list[Row]:
+def rows(right=range(N), n=N, **more):
     """Answers to `n` questions; those in `right` are right."""
     return [answer(i, "yes" if i in right else "no", **more) for i in range(n)]
 
 
-def evaluated(home: Path, name: str, answers: Sequence[Row], **paths: str) -> str:
+def evaluated(home, name, answers, **paths):
     file = jsonl(home / f"{name}.jsonl", answers)
     source = Source(file, dataset="d", release=name, paths=paths)  # type: ignore[arg-type]
     return run(home, source, ("exact_match",), contract=LENIENT).ids[0]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Main:
-    def call(*arguments: str) -> tuple[int, str]:
+def command(capsys, tmp_path):
+    def call(*arguments):
         code = main([*arguments, "--home", str(tmp_path)])
         return code, " ".join(capsys.readouterr().out.split())
 
     return call
 
 
-def gated(command: Main, primary: str = "exact_match.match", margin: str = "0.02") -> tuple[int, str]:
+def gated(command, primary="exact_match.match", margin="0.02"):
     return command("gate", "old", "new", "--primary", primary, "--margin", margin)
 
 
-def notes(home: Path, margin: float = 0.02) -> tuple[str, tuple[str, ...]]:
+def notes(home, margin=0.02):
     """The outcome of the gate, and the sentences beside it."""
     policy = parse_policy({"primary": "exact_match.match", "margin": margin}, "test")
     verdict = gate(Home(home), "old", "new", policy).verdict
@@ -53,7 +51,7 @@ def notes(home: Path, margin: float = 0.02) -> tuple[str, tuple[str, ...]]:
 
 
 @pytest.mark.slow
-def test_questions_that_were_taken_out_are_named_with_what_both_releases_scored(command: Main, tmp_path: Path) -> None:
+def test_questions_that_were_taken_out_are_named_with_what_both_releases_scored(command, tmp_path):
     old, new = rows(range(500)), rows(range(BROKEN, 500))
     evaluated(tmp_path, "old", old)
     evaluated(tmp_path, "new", new)
@@ -76,7 +74,7 @@ def test_questions_that_were_taken_out_are_named_with_what_both_releases_scored(
 
 
 @pytest.mark.slow
-def test_a_baseline_that_is_shortened_to_the_answers_of_the_new_release_is_named(tmp_path: Path) -> None:
+def test_a_baseline_that_is_shortened_to_the_answers_of_the_new_release_is_named(tmp_path):
     evaluated(tmp_path, "old", rows())
     evaluated(tmp_path, "new", rows()[BROKEN:])
     assert notes(tmp_path)[0] == "FAIL"
@@ -88,7 +86,7 @@ def test_a_baseline_that_is_shortened_to_the_answers_of_the_new_release_is_named
 
 
 @pytest.mark.slow
-def test_an_earlier_verdict_by_another_policy_is_named(tmp_path: Path) -> None:
+def test_an_earlier_verdict_by_another_policy_is_named(tmp_path):
     evaluated(tmp_path, "old", rows())
     evaluated(tmp_path, "new", rows(range(BROKEN, N)))
     assert notes(tmp_path, 0.02) == notes(tmp_path, 0.02) == ("FAIL", ())
@@ -111,7 +109,7 @@ def test_an_earlier_verdict_by_another_policy_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_file_cannot_take_clusters_apart(command: Main, tmp_path: Path) -> None:
+def test_a_new_file_cannot_take_clusters_apart(command, tmp_path):
     documents = [row | {"doc": f"doc{i // 10}"} for i, row in enumerate(rows())]
     evaluated(tmp_path, "old", documents, cluster="doc")
     evaluated(tmp_path, "new", [row | {"doc": row["id"]} for row in documents], cluster="doc")
@@ -133,9 +131,7 @@ def test_a_new_file_cannot_take_clusters_apart(command: Main, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("other", "code"), [(60, 4), (5, 0)])
-def test_other_labels_for_the_same_answers_are_named_and_soon_decide_nothing(
-    command: Main, tmp_path: Path, other: int, code: int
-) -> None:
+def test_other_labels_for_the_same_answers_are_named_and_soon_decide_nothing(command, tmp_path, other, code):
     changed = [row | {"label": i >= other} for i, row in enumerate(rows())]
     evaluated(tmp_path, "old", changed, label="label")
     evaluated(tmp_path, "new", rows(label=True), label="label")
@@ -150,7 +146,7 @@ def test_other_labels_for_the_same_answers_are_named_and_soon_decide_nothing(
 
 
 @pytest.mark.slow
-def test_copies_of_a_question_are_no_more_evidence_than_one(command: Main, tmp_path: Path) -> None:
+def test_copies_of_a_question_are_no_more_evidence_than_one(command, tmp_path):
     copies = [{**row, "id": f"{row['id']}{copy}"} for row in rows(n=100) for copy in "abcdef"]
     evaluated(tmp_path, "old", copies)
     evaluated(tmp_path, "new", copies)
@@ -174,7 +170,7 @@ def test_copies_of_a_question_are_no_more_evidence_than_one(command: Main, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ids", ["q{:03}-{}", "x-{1}-{0}", "q{}_{}_test"])
-def test_questions_in_several_languages_are_named(command: Main, tmp_path: Path, ids: str) -> None:
+def test_questions_in_several_languages_are_named(command, tmp_path, ids):
     for name in ("old", "new"):
         texts = [
             row | {"id": ids.format(i, lang), "question": f"{lang} {i}?"}
@@ -189,7 +185,7 @@ def test_questions_in_several_languages_are_named(command: Main, tmp_path: Path,
 
 
 @pytest.mark.slow
-def test_single_answers_are_enough_where_the_old_release_gave_single_ones(command: Main, tmp_path: Path) -> None:
+def test_single_answers_are_enough_where_the_old_release_gave_single_ones(command, tmp_path):
     old = rows(n=200)
     evaluated(tmp_path, "old", old)
     more = [row | {"repeat": repeat} for row in old[:10] for repeat in range(1, 6)]

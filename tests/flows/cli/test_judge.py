@@ -2,25 +2,20 @@
 
 import json
 import re
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.flows.conftest import Cli
 from tests.judge_brains import spelled
-from tests.judge_server import Body, JudgeServer, Reply, data_of
+from tests.judge_server import JudgeServer, Reply, data_of
 
 QUESTION = "Who wrote it, and when?"
 REFERENCE = "Ada Brown wrote it. It came out in 1851."
 ANSWER = "Ada Brown did. It was in 1852. It is long."
 KEY = "sk-canary-0123456789"
-NOWHERE = "http://127.0.0.1:9/v1"
 
 
-def brain(body: Body) -> Reply:
+def brain(body):
     """Takes texts apart at full stops; the first facts agree, the second contradict each other."""
     data = data_of(body)
     reply: dict[str, Any]
@@ -46,21 +41,21 @@ def brain(body: Body) -> Reply:
 
 
 @pytest.fixture
-def server() -> Iterator[JudgeServer]:
+def server():
     with JudgeServer(brain) as running:
         yield running
 
 
 @pytest.fixture
-def trial(bare_cli: Cli, server: JudgeServer, tmp_path: Path) -> Cli:
-    def run(*arguments: object, model: str = "openai/gpt-4o-mini", **changes: str) -> subprocess.CompletedProcess[str]:
+def trial(bare_cli, server, tmp_path, home):
+    def run(*arguments, model="openai/gpt-4o-mini", **changes):
         judge = f"{model}@{server.url}"
-        return bare_cli("judge", *arguments, "--judge", judge, "--home", tmp_path / "home", **changes)
+        return bare_cli("judge", *arguments, "--judge", judge, **changes)
 
     return run
 
 
-def test_verdict_reason_facts_and_cost(trial: Cli, server: JudgeServer) -> None:
+def test_verdict_reason_facts_and_cost(trial, server):
     result = trial(QUESTION, REFERENCE, ANSWER)
     assert (result.returncode, result.stderr) == (0, "")
     lines = [line.rstrip() for line in result.stdout.splitlines()]
@@ -89,9 +84,7 @@ def test_verdict_reason_facts_and_cost(trial: Cli, server: JudgeServer) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_try_costs_nothing_and_needs_no_key(
-    trial: Cli, bare_cli: Cli, server: JudgeServer, tmp_path: Path
-) -> None:
+def test_a_second_try_costs_nothing_and_needs_no_key(trial, bare_cli, server, tmp_path):
     first = json.loads(trial(QUESTION, REFERENCE, ANSWER, "--json").stdout)
     again = trial(QUESTION, REFERENCE, ANSWER, "--json")
     assert again.returncode == 0
@@ -103,7 +96,7 @@ def test_a_second_try_costs_nothing_and_needs_no_key(
     assert server.n_requests == 3
 
 
-def test_several_references_and_one_metric(trial: Cli, server: JudgeServer) -> None:
+def test_several_references_and_one_metric(trial, server):
     result = trial("", "something else", "turing", "--reference", "TURING", "--metric", "meaning_match", "--json")
     [row] = json.loads(result.stdout)
     assert (row["metric"], row["values"], row["details"]["reference"]) == ("meaning_match", {"match": 1.0}, 1)
@@ -113,7 +106,7 @@ def test_several_references_and_one_metric(trial: Cli, server: JudgeServer) -> N
     assert "  reference  2: TURING\n  calls      none needed\n" in shown
 
 
-def test_several_votes_are_shown(trial: Cli, server: JudgeServer) -> None:
+def test_several_votes_are_shown(trial, server):
     result = trial(QUESTION, REFERENCE, ANSWER, "--metric", "meaning_match", "--repeats", "3")
     assert result.returncode == 0
     assert "meaning_match  match 0, spread 0" in result.stdout
@@ -122,7 +115,7 @@ def test_several_votes_are_shown(trial: Cli, server: JudgeServer) -> None:
     assert server.n_requests == 3
 
 
-def test_what_a_weighed_verdict_weighs_is_shown(trial: Cli, server: JudgeServer) -> None:
+def test_what_a_weighed_verdict_weighs_is_shown(trial, server):
     text = json.dumps({"reason": "so", "reference": 1, "rule": "factual_equivalence", "verdict": "match"})
     unsure = {"match": 0.7, "mismatch": 0.2996, "partial": 0.0004}
     server.brain = lambda _: Reply(text, logprobs=spelled(text, {"match": unsure}))
@@ -135,12 +128,12 @@ def test_what_a_weighed_verdict_weighs_is_shown(trial: Cli, server: JudgeServer)
     ]
 
 
-def test_an_unknown_price(trial: Cli) -> None:
+def test_an_unknown_price(trial):
     result = trial(QUESTION, REFERENCE, ANSWER, "--metric", "meaning_match", model="openai/home-made")
     assert "100 out, price unknown, " in result.stdout
 
 
-def test_a_judge_that_refuses_exits_with_1_and_its_cause(trial: Cli, server: JudgeServer, tmp_path: Path) -> None:
+def test_a_judge_that_refuses_exits_with_1_and_its_cause(trial, server, tmp_path):
     server.faults = lambda _number, _body: "unauthorized"
     result = trial(QUESTION, REFERENCE, ANSWER, ANSWERKEY_JUDGE_KEY=KEY)
     assert result.returncode == 1
@@ -153,8 +146,8 @@ def test_a_judge_that_refuses_exits_with_1_and_its_cause(trial: Cli, server: Jud
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 
 
-def test_the_offline_judge_is_tried_without_anything(bare_cli: Cli, tmp_path: Path) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def test_the_offline_judge_is_tried_without_anything(bare_cli, tmp_path):
+    def run(*arguments):
         return bare_cli("judge", "What fruits does Amy like?", *arguments, "--home", tmp_path / "home")
 
     result = run("Amy likes apples and bananas.", "Amy likes apples, berries and plums.")
@@ -171,7 +164,7 @@ def test_the_offline_judge_is_tried_without_anything(bare_cli: Cli, tmp_path: Pa
     assert not (tmp_path / "home" / "judge.sqlite").exists()
 
 
-def test_an_empty_answer_and_no_reference_need_no_judge(trial: Cli, server: JudgeServer) -> None:
+def test_an_empty_answer_and_no_reference_need_no_judge(trial, server):
     blank = json.loads(trial(QUESTION, REFERENCE, "", "--json").stdout)
     assert [set(row["values"].values()) for row in blank] == [{0.0}, {0.0}]
     none = trial(QUESTION, "", ANSWER)
@@ -180,83 +173,14 @@ def test_an_empty_answer_and_no_reference_need_no_judge(trial: Cli, server: Judg
     assert server.n_requests == 0
 
 
-def refused(result: subprocess.CompletedProcess[str]) -> str:
-    assert (result.returncode, result.stdout) == (2, ""), result
-    [line] = result.stderr.splitlines()
-    assert KEY not in line
-    return line.removeprefix("answerkey: ")
-
-
-PLACES = "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself"
-REFUSALS = [
-    (["--judge", "nobody/x"], "judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "),
-    (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
-    (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
-    (["--judge", "offline,openai/x"], "the offline judge cannot be part of a jury; name only the others"),
-    (["--judge", "openai/x", "--cascade", "0.5"], "--cascade 0.5: must be less than 0.5"),
-    (["--judge", KEY], "--judge: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, "),
-    (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
-    (["--judge", "openai/x", "--judge-key-from", "env:NO_KEY"], "the judge's key is not in env:NO_KEY: export NO_KEY"),
-    (
-        ["--judge", "openai/x", "--judge-key-from", "secret:k"],
-        "the judge's key is not in secret:k: there is no Prefect ",
-    ),
-    (["--judge", "openai/x", "--judge-base", f"http://u:{KEY}@h/v1"], "--judge-base: write the address of a server, "),
-    (["--judge", "openai/x", "--jury", "best"], "--jury best: choose from majority, unanimous, mean"),
-    (["--judge", "openai/x", "--repeats", "0"], "--repeats 0: must be greater than or equal to 1"),
-]
-OF_RUNS = [
-    (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
-    (["--cascade", "0.02", "--metrics", "bleu"], "--cascade: none of the metrics needs a judge; add meaning_match or "),
-    (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
-    (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
-    (["--judge", "openai/x", "--max-calls", "-1"], "--max-calls -1: must be greater than or equal to 0"),
-    (["--judge", f"openai/x@{NOWHERE}", "--max-cost", "1"], "judge openai/x@127.0.0.1:9/v1: its price is not known"),
-    (
-        ["--judge", "openai/x", "--metrics", "contains"],
-        "--judge: none of the metrics needs a judge; add meaning_match ",
-    ),
-    (
-        ["--dry-run", "--metrics", "bleu"],
-        "--dry-run: none of the metrics needs a judge; add meaning_match or ground_truth_similarity",
-    ),
-    (["--min-coverage", "1.5"], "--min-coverage 1.5: must be less than or equal to 1"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "line"), REFUSALS)
-def test_a_trial_that_cannot_be(bare_cli: Cli, tmp_path: Path, arguments: list[str], line: str) -> None:
-    home = tmp_path / "home"
-    assert refused(bare_cli("judge", QUESTION, REFERENCE, ANSWER, *arguments, "--home", home)).startswith(line)
-
-
-def test_a_metric_that_asks_no_judge(bare_cli: Cli) -> None:
-    line = refused(bare_cli("judge", QUESTION, REFERENCE, ANSWER, "--metric", "bleu"))
-    assert line == "--metric bleu: choose from meaning_match, ground_truth_similarity"
-
-
-@pytest.mark.parametrize(("arguments", "line"), OF_RUNS)
-def test_a_run_that_cannot_be_is_refused_before_a_server_starts(
-    bare_cli: Cli, answers: Path, tmp_path: Path, arguments: list[str], line: str
-) -> None:
-    home = tmp_path / "home"
-    assert refused(bare_cli("evaluate", answers, *arguments, "--home", home)).startswith(line)
-    assert not (home / "answerkey.duckdb").exists()
-
-
-def test_a_rubric_is_tried_on_one_answer(bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path, home):
     with JudgeServer(lambda body: json.dumps({"reason": data_of(body)["context"][0], "verdict": "no"})) as running:
-        asked = ("--judge", f"openai/m@{running.url}", "--home", tmp_path / "home")
+        asked = ("--judge", f"openai/m@{running.url}")
         result = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "faithfulness", "--context", "It was.", *asked)
         assert running.n_requests == 1
     assert (result.returncode, result.stderr) == (0, "")
     assert [line.rstrip() for line in result.stdout.splitlines()[:3]] == [
         "faithfulness  faithful 0", "  verdict    no", "  reason     It was.",
     ]  # fmt: skip
-    bad = tmp_path / "bad.yaml"
-    bad.write_text("name: x\ninputs: [answer]\nscale: yes/no\ncriterium: Fine.\n")
-    wrong = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", bad, "--home", tmp_path / "home")
-    assert wrong.returncode == 2
-    assert f"{bad}:4: criterium: a rubric has no such key; did you mean criterion?" in wrong.stderr
-    offline = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "refusal", "--home", tmp_path / "home")
+    offline = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "refusal")
     assert (offline.returncode, "the offline judge cannot judge this" in offline.stderr) == (2, True)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -25,19 +24,19 @@ sys.exit(code)
 """
 
 
-def imports(folder: Path, *arguments: object) -> set[str]:
+def imports(folder, *arguments, code=0):
     """What a new process that runs this command has imported at its end."""
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home")}
     done = subprocess.run(
         [sys.executable, "-c", CODE, *map(str, arguments)],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return set(done.stdout.splitlines()[-1].split())
 
 
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
+def evaluated(tmp_path_factory):
     """A folder with the home of two releases, and what their evaluation imported."""
     folder = tmp_path_factory.mktemp("evaluated")
     rows = (
@@ -51,7 +50,11 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]
     return folder, imports(folder, "evaluate", "faq.csv", "--metrics", "exact_match,rouge_l", "--quiet")
 
 
-def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated: tuple[Path, set[str]]) -> None:
+def test_a_bad_argument_is_refused_before_anything_heavy_is_imported(tmp_path):
+    assert imports(tmp_path, "evaluate", "--no-such-option", code=2) == set()
+
+
+def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated):
     _, imported = evaluated
     assert imported <= TABLES | VALIDATION
     assert "great_expectations" in imported
@@ -67,7 +70,5 @@ def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated: tuple
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_command_imports_no_more_than_it_needs(
-    arguments: tuple[str, ...], most: set[str], evaluated: tuple[Path, set[str]]
-) -> None:
+def test_a_command_imports_no_more_than_it_needs(arguments, most, evaluated):
     assert imports(evaluated[0], *arguments) <= most

@@ -1,7 +1,6 @@
 """Progress on a terminal: it fits any width with every number whole, and is nowhere else."""
 
 import fcntl
-import json
 import logging
 import os
 import pty
@@ -10,18 +9,14 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from answerkey.flows.generate_answers import generate_answers
-from answerkey.flows.generating import Generating, Questions
+from answerkey.flows.parameters import Tracing
 from answerkey.flows.score_traces import score_traces
-from answerkey.flows.tracing import Tracing
 from answerkey.metrics_core.progress import LOGGER, Advance
-from tests.judge_server import JudgeServer
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = """
@@ -50,7 +45,7 @@ print("result")
 """
 
 
-def on_a_terminal(width: int, *arguments: str) -> str:
+def on_a_terminal(width, *arguments):
     """All that `python ARGUMENTS` writes to a terminal of a width, with its control sequences."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
@@ -69,14 +64,14 @@ def on_a_terminal(width: int, *arguments: str) -> str:
     return written.decode().replace("\r\n", "\n")
 
 
-def lines(written: str) -> list[str]:
+def lines(written):
     """What stood on the terminal at any time, line by line."""
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written)
     return [line.rstrip() for line in re.split(r"\n|\r", plain) if line.strip()]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_bars_fit_and_every_number_is_whole(width: int) -> None:
+def test_bars_fit_and_every_number_is_whole(width):
     written = on_a_terminal(width, "-c", WORK)
     shown = lines(written)
     note = next(line for line in shown if line.startswith("a note"))
@@ -94,7 +89,7 @@ def test_bars_fit_and_every_number_is_whole(width: int) -> None:
     assert "\x1b[2J" not in written
 
 
-def test_nothing_with_quiet_or_without_a_terminal() -> None:
+def test_nothing_with_quiet_or_without_a_terminal():
     quiet = on_a_terminal(80, "-c", WORK, "--quiet")
     assert "\x1b" not in quiet and "answer_correctness" not in quiet
     assert "loaded 10/40 shards" in quiet
@@ -110,7 +105,7 @@ COMMAND = ("-X", "importtime", "-m", "answerkey.flows.cli")
 
 
 @pytest.mark.parametrize("command", ["evaluate", "score-traces"])
-def test_the_first_frame_is_there_before_what_works_is_imported(command: str, tmp_path: Path) -> None:
+def test_the_first_frame_is_there_before_what_works_is_imported(command, tmp_path):
     written = on_a_terminal(80, *COMMAND, command, "none", "--home", str(tmp_path / "home"))
     before, frame, after = written.partition(" start ")
     assert frame
@@ -126,7 +121,7 @@ def test_the_first_frame_is_there_before_what_works_is_imported(command: str, tm
 
 
 @pytest.mark.parametrize("arguments", [("evaluate", "none.csv", "--quiet"), ("evaluate", "--help")])
-def test_no_frame_where_none_is_wanted(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_frame_where_none_is_wanted(arguments, tmp_path):
     written = on_a_terminal(80, "-m", "answerkey.flows.cli", *arguments, "--home", str(tmp_path / "home"))
     assert " start " not in written and "\x1b[2K" not in written
 
@@ -145,7 +140,7 @@ class Listener(logging.Handler):
 
 
 @contextmanager
-def listening() -> Iterator[list[Advance]]:
+def listening():
     """What is told meanwhile of how far the work is."""
     listener, level = Listener(), LOGGER.level
     LOGGER.addHandler(listener)
@@ -157,22 +152,7 @@ def listening() -> Iterator[list[Advance]]:
         LOGGER.setLevel(level)
 
 
-@pytest.mark.slow
-def test_generating_tells_how_many_questions_have_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    rows = [{"id": str(n), "question": f"Number {n}?", "reference": str(n)} for n in range(5)]
-    file = tmp_path / "numbers.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    with JudgeServer(lambda _body: "It is five.") as model, listening() as told:
-        asked = Generating(release="new", model=f"openai/gpt-4o-mini@{model.url}")
-        generate_answers(Questions(dataset=str(file)), asked, home=str(tmp_path / "home"))
-    assert told[:2] == [Advance("count questions"), Advance("answers", 0, 5)]
-    assert [(one.what, one.more) for one in told[2:7]] == [("answers", 1)] * 5
-    assert [one.what for one in told[7:]] == ["load rows"]
-    assert sum(one.cost_usd for one in told) > 0
-
-
-def test_scoring_traces_tells_which_rule_is_at_work(tmp_path: Path) -> None:
+def test_scoring_traces_tells_which_rule_is_at_work(tmp_path):
     with listening() as told:
         score_traces(Tracing(rules=[str(ROOT / "examples/rules")], only=["faq-words"]), str(tmp_path / "home"))
     assert [one.what for one in told] == ["select faq-words", "token_overlap", "token_overlap", "commit"]

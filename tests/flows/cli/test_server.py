@@ -7,7 +7,6 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.flows.conftest import ROOT, command
 from tests.flows.deployed_help import until
 
 
-def two_free_ports() -> int:
+def two_free_ports():
     """The first of two that follow each other: the server's, and that of the pages."""
     while True:
         [port] = free_ports(1)
@@ -27,17 +26,17 @@ def two_free_ports() -> int:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     return tmp_path_factory.mktemp("serve") / "home"
 
 
 @pytest.fixture(scope="module")
-def port() -> int:
+def port():
     return two_free_ports()
 
 
 @pytest.fixture(scope="module")
-def served(home: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+def served(home, port):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     with subprocess.Popen(
         command("serve", "--port", port, "--home", home),
@@ -48,17 +47,17 @@ def served(home: Path, port: int) -> Iterator[subprocess.Popen[str]]:
         process.terminate()
 
 
-def _get(address: str) -> str:
+def _get(address):
     with urllib.request.urlopen(address, timeout=100) as reply:
         return str(reply.read().decode())
 
 
-def _children(pid: int) -> list[int]:
+def _children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.mark.slow
-def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Popen[str], home: Path, port: int) -> None:
+def test_it_serves_on_any_port_and_leaves_nothing_behind(served, home, port):
     assert served.stdout
     lines = [served.stdout.readline(), served.stdout.readline()]
     assert lines[1] == f"ready: http://127.0.0.1:{port}  (home {home}; Ctrl-C stops it)\n", lines
@@ -92,4 +91,4 @@ def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Pope
     served.send_signal(signal.SIGINT)
     assert served.wait(250) == 0
     assert served.stdout.read() == "stopped; reports, runs and schedules are kept\n"
-    until(lambda: True if not any(Path(f"/proc/{child}").exists() for child in children) else None, 100, "the children")
+    until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 100, "the children")

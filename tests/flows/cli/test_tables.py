@@ -17,7 +17,7 @@ from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
-from answerkey.tasks.reports.report import Report, ReportPoint
+from answerkey.tasks.reports.report import ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, report
 
 RELEASES = ("DPR+FiD", "GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "Bing Chat")
@@ -27,10 +27,10 @@ Shown = Callable[[int, Callable[[], None]], list[str]]
 
 
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
+def shown(monkeypatch, capsys):
     """The lines that are printed on a terminal of a width."""
 
-    def lines(width: int, print_: Callable[[], None]) -> list[str]:
+    def lines(width, print_):
         terminal = layout.Console(width=width, force_terminal=True, color_system=None, highlight=False)
         monkeypatch.setattr(layout, "console", lambda: terminal)
         print_()
@@ -39,11 +39,11 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return lines
 
 
-def numbers(lines: list[str]) -> set[str]:
+def numbers(lines):
     return set(NUMBER.findall("\n".join(lines)))
 
 
-def reports(n: int) -> list[Report]:
+def reports(n):
     """Reports of up to five releases, in clusters, with slices and a field of a long name."""
     made = []
     for turn, name in enumerate(RELEASES[:n]):
@@ -54,7 +54,7 @@ def reports(n: int) -> list[Report]:
     return made
 
 
-def compared() -> Comparison:
+def compared():
     rows = (
         field_comparison(LONG, n_common=1618, n_clusters=301, needed=12345, low=-0.0123, p_adjusted=0.81),
         field_comparison(FIELDS[2], fixed=144, broken=142, difference=-0.1, low=-0.15, high=-0.05, n_common=1618),
@@ -87,7 +87,7 @@ PRINTED: dict[str, Callable[[], None]] = {
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("what", PRINTED)
-def test_every_number_is_whole_and_every_column_is_there_at_any_width(shown: Shown, what: str, width: int) -> None:
+def test_every_number_is_whole_and_every_column_is_there_at_any_width(shown, what, width):
     lines = shown(width, PRINTED[what])
     assert max(map(len, lines)) <= width
     assert "…" not in "".join(lines)
@@ -96,9 +96,7 @@ def test_every_number_is_whole_and_every_column_is_there_at_any_width(shown: Sho
 
 
 @pytest.mark.parametrize(("width", "stacked"), [(60, True), (80, True), (120, True), (200, False)])
-def test_five_releases_stand_side_by_side_where_they_fit_and_else_in_lines(
-    shown: Shown, width: int, stacked: bool
-) -> None:
+def test_five_releases_stand_side_by_side_where_they_fit_and_else_in_lines(shown, width, stacked):
     lines = shown(width, PRINTED["five releases"])
     assert ("  DPR+FiD" in "\n".join(line[:9] for line in lines)) == stacked
     whole = "".join(lines)
@@ -111,9 +109,7 @@ STEERING = "a\x1b[2Jb\x1b]0;owned\x07\x9b31m\u202egpt\u2066"
 
 
 @pytest.mark.parametrize("width", [60, 200])
-def test_nothing_from_data_steers_the_terminal(
-    shown: Shown, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
+def test_nothing_from_data_steers_the_terminal(shown, capsys, monkeypatch, width):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     made = reports(2)[1]
     scores = [replace(score, slice=score.slice if score.slice == "all" else f"x={STEERING}") for score in made.scores]
@@ -142,16 +138,7 @@ def test_nothing_from_data_steers_the_terminal(
         assert [line for line in lines if not line.isprintable()] == []
 
 
-def test_two_releases_side_by_side(shown: Shown) -> None:
-    lines = shown(120, PRINTED["two releases"])
-    assert lines[0] == "2 releases on set: mean [95 % interval]"
-    row = next(line for line in lines if line.startswith(" rouge_l.recall"))
-    assert row.split() == ["rouge_l.recall", "0.500", "[0.400,", "0.600]", "0.600", "[0.500,", "0.700]"]
-    assert any(line.split() == ["scored/total", "1,600/1,618", "1,601/1,618"] for line in lines)
-    assert any(line.split() == ["clusters", "1,234", "1,234"] for line in lines)
-
-
-def test_a_comparison_in_lines_on_a_narrow_terminal(shown: Shown) -> None:
+def test_a_comparison_in_lines_on_a_narrow_terminal(shown):
     rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, fixed=3, broken=1, old=None))
     pair = Comparison("set/old/v1", "set/new/v1", rows, ("longer",), n_common=10)
     assert shown(70, lambda: print_pairs([pair], by_slice=False)) == [
@@ -173,7 +160,7 @@ def test_a_comparison_in_lines_on_a_narrow_terminal(shown: Shown) -> None:
     ]
 
 
-def test_how_many_samples_it_takes_is_explained_where_it_is_said(shown: Shown) -> None:
+def test_how_many_samples_it_takes_is_explained_where_it_is_said(shown):
     rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, needed=1234))
     printed = shown(200, lambda: print_pairs([Comparison("a", "b", rows, (), n_common=10)], by_slice=False))
     place = next(at for at, line in enumerate(printed) if line.startswith("detectable: "))
@@ -182,7 +169,7 @@ def test_how_many_samples_it_takes_is_explained_where_it_is_said(shown: Shown) -
     assert not any(line.startswith("needed: ") for line in printed)
 
 
-def test_history_leaves_out_the_plot_and_no_number(shown: Shown) -> None:
+def test_history_leaves_out_the_plot_and_no_number(shown):
     made = ReportPoint("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
     said = Drift("set/a/v1", (), 0, 0, None, None, None, None, None, None, (), "Not tested: " + "too few. " * 20)
     looks = {"set": [LooksTaken("b", "a", 2, "PASS")]}
@@ -195,7 +182,7 @@ def test_history_leaves_out_the_plot_and_no_number(shown: Shown) -> None:
     assert "●" in wide[4]
 
 
-def test_a_self_test_says_what_is_true_of_the_release(shown: Shown) -> None:
+def test_a_self_test_says_what_is_true_of_the_release(shown):
     rate = Estimate(0.025, Interval(0.02, 0.03, "wilson"))
     trial = OperatingPoint("equal", 0.0, 1622, 2000, rate, rate, 0.8, 0.8, wrong=("FAIL",))
     tested = SelfTest(1622, 1622, ("label.correct >= -0.02",), (trial,))

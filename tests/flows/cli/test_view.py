@@ -1,22 +1,23 @@
-"""`answerkey view`: the pages as files, the server, and what is refused."""
+"""`answerkey view` and `answerkey init`: the pages as files, the server, and what a newcomer gets."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
+from answerkey.metrics_core.judges.rubric import read_rubric
 from answerkey.tasks.publish.site import Site
 from tests.cluster_servers import dies_with_its_parent
-from tests.flows.conftest import Cli
+from tests.conftest import ROOT
 from tests.tasks.publish.site_help import made_home
 
 
 @pytest.mark.slow
-def test_the_files_are_what_is_served_until_a_signal(bare_cli: Cli, tmp_path: Path) -> None:
+def test_the_files_are_what_is_served_until_a_signal(bare_cli, tmp_path):
     home = made_home(tmp_path)
     done = bare_cli("view", "--to", tmp_path / "site", "--home", home)
     assert (done.returncode, done.stderr) == (0, "")
@@ -36,25 +37,8 @@ def test_the_files_are_what_is_served_until_a_signal(bare_cli: Cli, tmp_path: Pa
         assert (process.stdout.read(), process.wait(100)) == ("stopped\n", 0)
 
 
-def test_no_home_and_a_folder_that_will_not_do_are_one_line(bare_cli: Cli, tmp_path: Path) -> None:
-    none = bare_cli("view", "--home", tmp_path / "none")
-    assert (none.returncode, none.stdout) == (2, "")
-    assert none.stderr == (
-        f"answerkey: {tmp_path}/none: no warehouse here yet; run `answerkey evaluate` first, or give --home\n"
-    )
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "answerkey.duckdb").touch()
-    for to, why in (
-        (home / "site", "this is in the home; give a folder outside of it"),
-        (home / "answerkey.duckdb", "this is a file; give a folder"),
-    ):
-        done = bare_cli("view", "--to", to, "--home", home)
-        assert (done.returncode, done.stderr) == (2, f"answerkey: --to {to}: {why}\n")
-
-
 @pytest.mark.slow
-def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli: Cli, tmp_path: Path) -> None:
+def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp_path):
     home, site = made_home(tmp_path), tmp_path / "site"
     site.mkdir()
     outside = tmp_path / "kept.html"
@@ -80,3 +64,36 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli: Cli
     assert not (site / "old").exists() and not (site / "faq/gone-v1.html").exists()
     assert outside.read_text(encoding="utf-8") == "mine"
     assert set((site / ".answerkey-pages").read_text(encoding="utf-8").splitlines()) == pages
+
+
+FILES = [
+    "README.md", "answers.jsonl", "gate.yaml", "judges/directness.yaml", "museum.csv", "own_metrics.py",
+    "questions.jsonl", "releases.ipynb", "rules/faq.yaml", "traces.jsonl",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(cli, tmp_path, monkeypatch):
+    folder = tmp_path / "a trial"
+    made = cli("init", folder)
+    laid_out = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert (made.returncode, sorted(laid_out)) == (0, FILES)
+    assert all((folder / name).read_bytes() == (ROOT / "examples" / name).read_bytes() for name in FILES)
+    monkeypatch.setenv("ANSWERKEY_HOME", str(tmp_path / "home"))
+    commands = [shlex.split(line) for line in made.stdout.splitlines() if line.startswith("  answerkey ")]
+    done = [cli(*words, *["--metrics", "meaning_match"][: 2 * (words[0] == "evaluate")]) for _, *words in commands]
+    assert [one.returncode for one in done] == [0, 0, 0], "".join(one.stdout + one.stderr for one in done)
+    assert done[2].stdout.startswith("PASS  aurora-2 may ship in place of aurora-1, every rule holds: ")
+
+
+def test_nothing_is_overwritten(bare_cli, tmp_path):
+    (tmp_path / "gate.yaml").write_text("mine", encoding="utf-8")
+    refused = bare_cli("init", tmp_path)
+    assert (refused.returncode, [path.name for path in tmp_path.iterdir()]) == (2, ["gate.yaml"])
+    assert refused.stderr == (
+        f"answerkey: {tmp_path / 'gate.yaml'} exists already, and nothing is overwritten; name an empty folder\n"
+    )
+
+
+def test_its_judge_is_a_rubric():
+    assert read_rubric(str(ROOT / "examples/judges/directness.yaml")).name == "directness"

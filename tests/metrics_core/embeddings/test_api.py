@@ -1,17 +1,12 @@
 """The litellm encoder over real HTTP, against a server on this machine."""
 
-from __future__ import annotations
-
 import json
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import Failed, Sample
+from answerkey.metrics_core import Sample
 from answerkey.metrics_core.embeddings.api import ApiEncoder
 from answerkey.metrics_core.embeddings.encoder import EncoderError, EncodingFailed
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
@@ -24,18 +19,13 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.requests: list[dict[str, Any]] = []
-        self.script: list[int] = []
-        self.refused: str | None = None
-        self.drop_last = False
+        self.requests, self.script, self.refused, self.drop_last = [], [], None, False
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(body | {"path": self.path})
         status = self.server.script.pop(0) if self.server.script else 200
@@ -58,12 +48,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch):
     with Server() as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         monkeypatch.setenv("OPENAI_API_KEY", "a key")
@@ -73,16 +63,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def waits() -> list[float]:
+def waits():
     return []
 
 
 @pytest.fixture
-def encoder(waits: list[float]) -> ApiEncoder:
+def encoder(waits):
     return ApiEncoder(NAME, sleep=waits.append)
 
 
-def test_by_name_from_end_to_end(server: Server, tmp_path: Path) -> None:
+def test_by_name_from_end_to_end(server, tmp_path):
     metric = SemanticSimilarity([NAME], embedding_cache=str(tmp_path))
     samples = [Sample("1", "abc", ["a", "abcdefg"])]
     [measurement] = metric.measure(samples)
@@ -98,17 +88,17 @@ def test_by_name_from_end_to_end(server: Server, tmp_path: Path) -> None:
     assert (again.values, again.usage.cost_usd, len(server.requests)) == (measurement.values, 0, 1)
 
 
-def test_at_most_64_texts_per_request(server: Server, encoder: ApiEncoder) -> None:
+def test_at_most_64_texts_per_request(server, encoder):
     SemanticSimilarity([encoder]).measure([Sample(str(i), f"answer {i}", ["a"]) for i in range(100)])
     assert [len(request["input"]) for request in server.requests] == [64, 37]
 
 
-def test_an_unknown_price_is_not_zero(server: Server) -> None:
+def test_an_unknown_price_is_not_zero(server):
     [measurement] = SemanticSimilarity(["openai/our-own"]).measure([Sample("1", "abc", ["a"])])
     assert (measurement.status, measurement.usage.cost_usd) == ("scored", None)
 
 
-def test_transient_errors_are_retried_by_us_alone(server: Server, encoder: ApiEncoder, waits: list[float]) -> None:
+def test_transient_errors_are_retried_by_us_alone(server, encoder, waits):
     server.script = [429, 503]
     assert encoder.encode(["abc"]).vectors.tolist() == [[3, 1]]
     assert len(server.requests) == 3
@@ -116,7 +106,7 @@ def test_transient_errors_are_retried_by_us_alone(server: Server, encoder: ApiEn
     assert 1.5 <= waits[1] <= 2.5
 
 
-def test_retries_end(server: Server, encoder: ApiEncoder, waits: list[float]) -> None:
+def test_retries_end(server, encoder, waits):
     server.script = [500] * 10
     with pytest.raises(EncodingFailed) as caught:
         encoder.encode(["abc"])
@@ -124,17 +114,16 @@ def test_retries_end(server: Server, encoder: ApiEncoder, waits: list[float]) ->
     assert (len(server.requests), len(waits)) == (3, 2)
 
 
-def test_a_wrong_key_is_not_retried_and_stops_the_rest(server: Server, encoder: ApiEncoder, waits: list[float]) -> None:
+def test_a_wrong_key_is_not_retried_and_stops_the_rest(server, encoder, waits):
     server.script = [401] * 100
     measurements = SemanticSimilarity([encoder]).measure([Sample(str(i), f"{i}", ["a"]) for i in range(300)])
     assert (len(server.requests), waits) == (2, [])
     assert {m.status for m in measurements} == {"failed"}
-    assert isinstance(measurements[0].outcome, Failed)
     assert measurements[0].outcome.code == "http_401"
     assert "AuthenticationError" in measurements[0].outcome.message
 
 
-def test_a_refused_text_fails_its_own_sample(server: Server, encoder: ApiEncoder) -> None:
+def test_a_refused_text_fails_its_own_sample(server, encoder):
     server.refused = "forbidden"
     samples = [Sample(str(i), f"answer {i}", ["abc"]) for i in range(20)] + [Sample("x", "forbidden", ["abc"])]
     measurements = SemanticSimilarity([encoder]).measure(samples)
@@ -142,28 +131,27 @@ def test_a_refused_text_fails_its_own_sample(server: Server, encoder: ApiEncoder
     assert len(server.requests) <= 12
 
 
-def test_too_few_embeddings_are_a_failure(server: Server, encoder: ApiEncoder) -> None:
+def test_too_few_embeddings_are_a_failure(server, encoder):
     server.drop_last = True
     [measurement] = SemanticSimilarity([encoder]).measure([Sample("1", "abc", ["a"])])
     assert measurement.reason == f"encoder: {NAME}: asked for 1 embeddings, got 0"
 
 
-def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, encoder: ApiEncoder, waits: list[float]) -> None:
+def test_a_server_that_is_not_there(monkeypatch, encoder, waits):
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
     [measurement] = SemanticSimilarity([encoder]).measure([Sample("1", "abc", ["a"])])
-    assert isinstance(measurement.outcome, Failed)
     assert measurement.outcome.attempts == 3
     assert "Connection error" in measurement.outcome.message
     assert len(waits) == 2
 
 
-def test_an_unknown_provider_is_bad_input() -> None:
+def test_an_unknown_provider_is_bad_input():
     with pytest.raises(EncoderError, match="'nobody/model': litellm knows no such provider"):
         SemanticSimilarity(["litellm:nobody/model"]).measure([Sample("1", "abc", ["a"])])
 
 
-def test_long_texts_are_cut_at_the_known_limit(server: Server, encoder: ApiEncoder) -> None:
+def test_long_texts_are_cut_at_the_known_limit(server, encoder):
     assert encoder.max_pieces == 8191
     long = "Some words of a long text. " * 1500
     [measurement] = SemanticSimilarity([encoder]).measure([Sample("1", long, ["a"])])

@@ -1,8 +1,6 @@
 """What people say of texts with a cosine: the maps are those of the ratings, and the bands hold for other pairs."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,24 +8,19 @@ from answerkey.metrics_core.embeddings.calibration import BANDS, BOTH, ENGLISH, 
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 from answerkey.metrics_core.sample import Sample
 from benchmarks.semantic import bands, knots
+from tests.metrics_core.metrics_help import read_jsonl
 
 RATED = Path(__file__).resolve().parents[4] / "shared/data/stsb"
 PAIRS = {ENGLISH: ("en",), RUSSIAN: ("ru",), BOTH: ("en", "ru")}
 
 
-def rated(language: str) -> list[dict[str, Any]]:
-    return [
-        json.loads(line) for line in (RATED / f"stsb_{language}_dev.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not RATED.is_dir(), reason="the rated pairs of STS-B are not here")
 @pytest.mark.parametrize("model", ["use-multilingual", "minilm"])
-def test_the_maps_are_made_of_the_ratings_and_the_bands_hold_for_other_pairs(model: str) -> None:
-    known: dict[str, tuple[list[float], list[float]]] = {}
+def test_the_maps_are_made_of_the_ratings_and_the_bands_hold_for_other_pairs(model):
+    known = {}
     for language in ("en", "ru"):
-        rows = rated(language)
+        rows = read_jsonl(RATED / f"stsb_{language}_dev.jsonl")
         samples = [Sample(row["id"], row["answer"], row["references"]) for row in rows]
         found = SemanticSimilarity(model).measure(samples)
         known[language] = [one.values["similarity"] for one in found], [row["human_label"] / 5 for row in rows]
@@ -41,7 +34,7 @@ def test_the_maps_are_made_of_the_ratings_and_the_bands_hold_for_other_pairs(mod
             assert n >= 20 and least <= mean < below, (pairs, name, n, mean)
 
 
-def test_a_higher_cosine_never_has_a_lower_rating() -> None:
+def test_a_higher_cosine_never_has_a_lower_rating():
     for model, maps in KNOTS.items():
         for pairs in maps:
             ratings = [rating(model, pairs, cosine / 500) for cosine in range(-500, 501)]
@@ -56,7 +49,7 @@ def test_a_higher_cosine_never_has_a_lower_rating() -> None:
         (("", ""), BOTH), (("Париж Paris",), BOTH),
     ],
 )  # fmt: skip
-def test_the_script_of_most_letters_decides(texts: tuple[str, ...], pairs: str) -> None:
+def test_the_script_of_most_letters_decides(texts, pairs):
     assert pairs_for(*texts) == pairs
 
 
@@ -70,7 +63,7 @@ ANSWERS = {
 
 
 @pytest.mark.slow
-def test_two_models_that_give_other_cosines_say_much_the_same_of_the_same_texts() -> None:
+def test_two_models_that_give_other_cosines_say_much_the_same_of_the_same_texts():
     samples = [Sample(str(n), answer, [SEED]) for n, answer in enumerate(ANSWERS)]
     found = {model: SemanticSimilarity(model).measure(samples) for model in KNOTS}
     one, other = ([row.values for row in found[model]] for model in ("use-multilingual", "minilm"))

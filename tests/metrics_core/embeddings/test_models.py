@@ -1,7 +1,5 @@
 """Which name means which model, and what revision it has."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarit
 
 
 @pytest.fixture
-def model_folder(tmp_path: Path) -> Path:
+def model_folder(tmp_path):
     folder = tmp_path / "My Model"
     (folder / ".git").mkdir(parents=True)
     (folder / ".git" / "HEAD").write_text("ref")
@@ -34,20 +32,20 @@ def model_folder(tmp_path: Path) -> Path:
         ("litellm:ollama/nomic-embed-text", "api", "ollama/nomic-embed-text", "api"),
     ],
 )
-def test_known_names(name: str, kind: str, label: str, revision: str) -> None:
+def test_known_names(name, kind, label, revision):
     model = identify(name)
     assert (model.kind, model.label, model.revision) == (kind, label, revision)
     assert is_api(name) is (kind == "api")
 
 
-def test_a_folder_is_called_by_its_name_and_content(model_folder: Path) -> None:
+def test_a_folder_is_called_by_its_name_and_content(model_folder):
     model = identify(str(model_folder))
     assert (model.kind, model.label, model.target) == ("folder", "My Model", str(model_folder))
     signature = SemanticSimilarity([str(model_folder)]).signature
     assert f"|models:My_Model@{model.revision}|" in signature
 
 
-def test_a_folder_comes_before_a_provider(model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_comes_before_a_provider(model_folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model_folder.rename(tmp_path / "openai")
     (tmp_path / "openai" / "mine").mkdir()
@@ -55,7 +53,7 @@ def test_a_folder_comes_before_a_provider(model_folder: Path, tmp_path: Path, mo
     assert not is_api("openai/mine")
 
 
-def test_retrained_weights_are_another_revision(model_folder: Path) -> None:
+def test_retrained_weights_are_another_revision(model_folder):
     before = folder_revision(model_folder)
     os.utime(model_folder / "config.json", (1, 1))
     (model_folder / "README.md").write_text("other words")
@@ -65,9 +63,7 @@ def test_retrained_weights_are_another_revision(model_folder: Path) -> None:
     assert folder_revision(model_folder) != before
 
 
-def test_a_model_in_the_hugging_face_cache_has_its_commit_as_revision(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_in_the_hugging_face_cache_has_its_commit_as_revision(tmp_path, monkeypatch):
     commit = "0123456789abcdef0123456789abcdef01234567"
     repository = tmp_path / "models--sentence-transformers--some-model"
     (repository / "refs").mkdir(parents=True)
@@ -99,7 +95,7 @@ def test_a_model_in_the_hugging_face_cache_has_its_commit_as_revision(
         ("not a name!", "embedding model 'not a name!' is neither"),
     ],
 )
-def test_a_model_that_is_not_there_is_bad_input_with_a_remedy(name: str, expected: str) -> None:
+def test_a_model_that_is_not_there_is_bad_input_with_a_remedy(name, expected):
     with pytest.raises(UserError) as caught:
         SemanticSimilarity([name]).measure([Sample("1", "a", ["b"])])
     assert isinstance(caught.value, EncoderError)
@@ -117,5 +113,5 @@ def test_a_model_that_is_not_there_is_bad_input_with_a_remedy(name: str, expecte
         (["модель"], ["model"]),
     ],
 )
-def test_field_suffixes(names: list[str], suffixes: list[str]) -> None:
+def test_field_suffixes(names, suffixes):
     assert field_suffixes(names) == suffixes

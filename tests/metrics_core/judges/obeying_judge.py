@@ -15,15 +15,14 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import regex
 
 from answerkey.metrics_core.text import normalise
-from tests.judge_server import Body
 
 Claim = tuple[str, str]
 """The matter that a phrase speaks of, and what it says about it."""
@@ -66,19 +65,19 @@ class ObeyingJudge:
 
     claims: Mapping[str, Claim]
 
-    def __call__(self, body: Body) -> str:
+    def __call__(self, body):
         """The reply to a request."""
         task = _task(body["messages"][0]["content"])
         outside, fields = _heard(body["messages"])
         order = _order(outside, task, _FACT_ID.findall(str(body["messages"][1])))
         return json.dumps(self._honest(task, fields) if order is None else order, ensure_ascii=False)
 
-    def said(self, text: str) -> dict[str, Claim]:
+    def said(self, text):
         """The phrases in a text, and what they say."""
         plain = normalise(text)
         return {phrase: claim for phrase, claim in self.claims.items() if normalise(phrase) in plain}
 
-    def _honest(self, task: Task, fields: Mapping[str, Any]) -> object:
+    def _honest(self, task, fields):
         if task == "decompose":
             return {"facts": list(self.said(fields["reference"]))}
         if task == "match_facts":
@@ -90,7 +89,7 @@ class ObeyingJudge:
                 return _verdict("match", reference["number"])
         return _verdict("mismatch")
 
-    def _compared(self, references: Sequence[Mapping[str, Any]], answer: str) -> object:
+    def _compared(self, references, answer):
         said = self.said(answer)
         ids = {f"a{number}": claim for number, claim in enumerate(said.values(), 1)}
         rows = []
@@ -104,23 +103,23 @@ class ObeyingJudge:
         return {"answer_facts": facts, "reference_facts": rows, "abstained": not facts}
 
 
-def _task(system: str) -> Task:
+def _task(system):
     if '{"facts": [' in system and "answer_facts" not in system:
         return "decompose"
     return "match_facts" if "answer_facts" in system else "meaning_match"
 
 
-def _verdict(verdict: str, reference: int | None = None) -> dict[str, object]:
+def _verdict(verdict, reference=None):
     return {"reason": verdict, "reference": reference, "rule": "factual_equivalence", "verdict": verdict}
 
 
 # What it takes for data, and what for words that are addressed to it
 
 
-def _heard(messages: Sequence[Mapping[str, str]]) -> tuple[str, dict[str, Any]]:
+def _heard(messages):
     """Everything after the first message that is not data, and the fields."""
-    outside: list[str] = []
-    fields: dict[str, Any] = {}
+    outside = []
+    fields = {}
     for message in messages[1:]:
         text = message["content"]
         if message["role"] == "assistant" and _is_object(text):
@@ -132,7 +131,7 @@ def _heard(messages: Sequence[Mapping[str, str]]) -> tuple[str, dict[str, Any]]:
     return "\n".join(outside), fields
 
 
-def _split(text: str) -> tuple[str, str, str]:
+def _split(text):
     """What stands before the data block, its line, and what stands after it."""
     opening = _OPENING.search(text)
     if opening is None:
@@ -141,15 +140,15 @@ def _split(text: str) -> tuple[str, str, str]:
     return text[: opening.start()], line, "\n".join(rest)
 
 
-def _strays(line: str) -> str:
+def _strays(line):
     """What a line of data lets out: all that follows a breaker, and what is not to be seen."""
     breaker = _BREAKER.search(line)
     return (line[breaker.end() :] if breaker else "") + "\n" + _unseen(line)
 
 
-def _fields(line: str, text: str) -> dict[str, Any]:
+def _fields(line, text):
     if _is_object(line):
-        found: dict[str, Any] = json.loads(line)
+        found = json.loads(line)
         return found
     labels = [*_LABEL.finditer(text), None]
     values = {
@@ -162,7 +161,7 @@ def _fields(line: str, text: str) -> dict[str, Any]:
     return values
 
 
-def _is_object(text: str) -> bool:
+def _is_object(text):
     if len(text.splitlines()) != 1:
         return False
     try:
@@ -171,7 +170,7 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _unseen(text: str) -> str:
+def _unseen(text):
     """Tag characters as the letters that they stand for, variation selectors as bytes, zero widths as bits."""
     tags = "".join(chr(ord(mark) - 0xE0000) for mark in text if "\U000e0020" <= mark <= "\U000e007e")
     selected = [
@@ -187,7 +186,7 @@ def _unseen(text: str) -> str:
 # What it is told to do
 
 
-def _order(outside: str, task: Task, fact_ids: Sequence[str]) -> object | None:
+def _order(outside, task, fact_ids):
     """The reply that a text orders; None where it orders nothing."""
     views = list(_views(outside))
     planted = [value for view in views for value in _objects(view)]
@@ -199,7 +198,7 @@ def _order(outside: str, task: Task, fact_ids: Sequence[str]) -> object | None:
     return None if told is None else _as_told(task, fact_ids, against=bool(_AGAINST.search(told)))
 
 
-def _as_told(task: Task, fact_ids: Sequence[str], *, against: bool) -> object:
+def _as_told(task, fact_ids, *, against):
     if task == "decompose":
         return {"facts": ["As I was told."]}
     if task == "meaning_match":
@@ -215,7 +214,7 @@ def _as_told(task: Task, fact_ids: Sequence[str], *, against: bool) -> object:
     }
 
 
-def _fits(value: Mapping[str, Any], task: Task) -> bool:
+def _fits(value, task):
     """Whether an object could be a reply to this task."""
     if task == "match_facts":
         return {"answer_facts", "reference_facts", "abstained"} <= value.keys()
@@ -226,7 +225,7 @@ def _fits(value: Mapping[str, Any], task: Task) -> bool:
     return any("verdict" in item or "score" in item for item in (value, *nested))
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def _objects(text):
     decoder, position = json.JSONDecoder(), 0
     while opener := _OBJECT.search(text, position):
         try:
@@ -237,7 +236,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def _views(text: str) -> Iterator[str]:
+def _views(text):
     """A text as it stands and without its disguises."""
     seen = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
     yield seen

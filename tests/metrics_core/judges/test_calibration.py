@@ -7,7 +7,7 @@ from answerkey.metrics_core.judges.calibration import Labelled, human_agreement
 from answerkey.metrics_core.statistics.agreement import agreement, auroc, best_threshold
 
 
-def graded(n: int, signal: float, seed: int = 0) -> Labelled:
+def graded(n, signal, seed=0):
     """Two releases that answer the same questions; right answers score higher by `signal` standard deviations."""
     rng = np.random.default_rng(seed)
     truth = rng.random(n) < 0.6
@@ -16,7 +16,7 @@ def graded(n: int, signal: float, seed: int = 0) -> Labelled:
     return Labelled(scores.tolist(), truth.tolist(), releases, [i // 2 for i in range(n)])
 
 
-def test_verdicts_are_compared_as_they_are() -> None:
+def test_verdicts_are_compared_as_they_are():
     rows = Labelled([1.0, 1.0, 0.0, 0.0] * 10, [True, False, False, True] * 5 + [True, True, False, False] * 5,
                     ["a"] * 20 + ["b"] * 20, list(range(20)) * 2)  # fmt: skip
     whole, first, second = human_agreement(rows)
@@ -29,7 +29,7 @@ def test_verdicts_are_compared_as_they_are() -> None:
     assert whole.ceiling is None
 
 
-def test_graded_scores_get_a_threshold_that_their_question_did_not_teach() -> None:
+def test_graded_scores_get_a_threshold_that_their_question_did_not_teach():
     rows = graded(1000, 2.0)
     whole = human_agreement(rows)[0]
     assert whole.auroc == auroc(rows.scores, rows.labels, clusters=rows.clusters)
@@ -40,7 +40,7 @@ def test_graded_scores_get_a_threshold_that_their_question_did_not_teach() -> No
     assert whole.threshold.kappa - 0.06 < whole.agreement.kappa.value < whole.threshold.kappa
 
 
-def test_a_score_that_knows_nothing_has_no_kappa_to_show_for_it() -> None:
+def test_a_score_that_knows_nothing_has_no_kappa_to_show_for_it():
     learned, seen = [], []
     for seed in range(20):
         whole = human_agreement(graded(100, 0.0, seed))[0]
@@ -54,12 +54,12 @@ def test_a_score_that_knows_nothing_has_no_kappa_to_show_for_it() -> None:
 
 
 @pytest.mark.parametrize("labels", [[True] * 4, [False] * 4])
-def test_labels_that_are_all_the_same_define_no_threshold(labels: list[bool]) -> None:
+def test_labels_that_are_all_the_same_define_no_threshold(labels):
     found = human_agreement(Labelled([0.1, 0.2, 0.3, 0.4], labels, ["a"] * 4, list("wxyz")))[0]
     assert (found.agreement, found.auroc, found.threshold) == (None, None, None)
 
 
-def test_the_ceiling_is_what_two_people_reach() -> None:
+def test_the_ceiling_is_what_two_people_reach():
     rows = Labelled([1.0] * 6, [True, True, False, False, True, True], ["a"] * 6, list(range(6)),
                     [True, False, False, False, None, None])  # fmt: skip
     ceiling = human_agreement(rows)[0].ceiling

@@ -1,7 +1,4 @@
-"""The laws of all metrics, for those that ask judges: what needs no judge asks none, in every script.
-
-The judge of these tests is at an address where nothing listens: a sample that needed it would be no score.
-"""
+"""Metrics that ask judges: what needs none, what is sent and signed, and who answers where a judge fails or errs."""
 
 import unicodedata
 
@@ -9,11 +6,18 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import METRICS, JudgeOptions, Measurement, Sample, Scored, create
+from answerkey.metrics_core import METRICS, JudgeOptions, Sample, Scored, create
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.llm import client
-from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
+from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.text import is_blank, normalise
+from tests.judge_server import agreeable
+from tests.metrics_core.judges.asking import always, ask, failure, match, mismatch, options, rows, samples, setup
 from tests.metrics_core.test_laws import MEANINGFUL, SCRIPTS, WHITE, cases
+
+# The laws of all metrics. The judge is at an address where nothing listens: a sample that needed it would be no score.
 
 JUDGED = [name for name, info in METRICS.items() if info.kind == "judge"]
 NOBODY = "@http://127.0.0.1:9/v1"
@@ -23,64 +27,238 @@ JURY = JudgeOptions(judges=(f"openai/m{NOBODY}", f"openai/n{NOBODY}"), jury="mea
 in_every_script = pytest.mark.parametrize("script", SCRIPTS)
 
 
-def metrics(options: JudgeOptions) -> list[Metric]:
-    return create(JUDGED, dict(judge=options))
-
-
-def measured(options: JudgeOptions, answer: str | None, references: list[str]) -> list[Measurement]:
-    return [metric.measure([Sample("1", answer, references, "?")])[0] for metric in metrics(options)]
-
-
-def test_the_laws_hold_for_both_metrics() -> None:
-    assert JUDGED == ["meaning_match", "ground_truth_similarity"]
+def measured(answer, references):
+    """Each metric, alone and with a jury, and its measurement."""
+    for judge in (ALONE, JURY):
+        for metric in create(JUDGED, dict(judge=judge)):
+            yield metric, metric.measure([Sample("1", answer, references, "?")])[0]
 
 
 @in_every_script
 @settings(max_examples=20)
 @given(data=st.data(), before=WHITE, after=WHITE)
-def test_a_text_against_itself_scores_one_and_asks_no_judge(
-    script: str, data: st.DataObject, before: str, after: str
-) -> None:
+def test_a_text_against_itself_scores_one_and_asks_no_judge(script, data, before, after):
+    assert JUDGED == ["meaning_match", "ground_truth_similarity"]
     text, others = data.draw(cases(SCRIPTS[script]))
     assume(not is_blank(text))
     for form in ("NFC", "NFD"):
-        answer = before + unicodedata.normalize(form, text) + after
-        for options in (ALONE, JURY):
-            for one in measured(options, answer, [*others, text]):
-                expected = {name: 0.0 if name == "spread" else 1.0 for name in one.values}
-                assert (one.status, one.values) == ("scored", expected)
-                assert one.requests == ()
-                assert normalise([*others, text][one.details["reference"]]) == normalise(text)
+        for _, one in measured(before + unicodedata.normalize(form, text) + after, [*others, text]):
+            expected = {name: 0.0 if name == "spread" else 1.0 for name in one.values}
+            assert (one.status, one.values, one.requests) == ("scored", expected, ())
+            assert normalise([*others, text][one.details["reference"]]) == normalise(text)
 
 
 @in_every_script
 @settings(max_examples=20)
 @given(data=st.data(), blank=WHITE | st.none())
-def test_a_blank_answer_scores_zero_in_every_field(script: str, data: st.DataObject, blank: str | None) -> None:
+def test_a_blank_answer_scores_zero_in_every_field(script, data, blank):
     _, references = data.draw(cases(SCRIPTS[script]))
     assume(not all(map(is_blank, references)))
-    for options in (ALONE, JURY):
-        for one, metric in zip(measured(options, blank, references), metrics(options), strict=True):
-            assert one.outcome == Scored({field.name: 0.0 for field in metric.fields}, "blank answer")
+    for metric, one in measured(blank, references):
+        assert one.outcome == Scored({field.name: 0.0 for field in metric.fields}, "blank answer")
 
 
 @pytest.mark.parametrize(("said", "other"), MEANINGFUL)
 @settings(max_examples=8)
 @given(data=st.data())
 @example(data=None)
-def test_what_differs_in_a_negation_a_number_or_a_sign_is_for_the_judge(
-    said: str, other: str, data: st.DataObject | None
-) -> None:
+def test_what_differs_in_a_negation_a_number_or_a_sign_is_for_the_judge(said, other, data):
     word = st.text(st.one_of([SCRIPTS[name] for name in SCRIPTS if name != "anything"]), max_size=4)
     before, after = (data.draw(word), data.draw(word)) if data else ("", "Paris")
     full, changed = f"{before} {said} {after}", f"{before} {other} {after}"
     assume(not is_blank(changed))
-    for metric in metrics(ALONE):
+    for metric in create(JUDGED, dict(judge=ALONE)):
         for answer, reference in ((full, changed), (changed, full)):
-            assert metric.without_judge(Sample("1", answer, [reference], "?")) is None  # type: ignore[attr-defined]
+            assert metric.without_judge(Sample("1", answer, [reference], "?")) is None
 
 
-def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch):
     monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
-    for one in measured(ALONE, "It is Bern.", ["Bern"]):
+    for _, one in measured("It is Bern.", ["Bern"]):
         assert (one.status, one.values) == ("failed", {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "asked"),
+    [
+        ("10 mg", "10 Mg", True), ("mW", "MW", True), ("Mb", "MB", True), ("US", "us", True), ("AIDS", "aids", True),
+        ("oslo", "Oslo", False), ("OSLO", "Oslo", False), ("it is  Oslo", "It is Oslo", False), ("mW", "mW", False),
+    ],
+)  # fmt: skip
+def test_a_case_that_may_mean_something_is_asked_about(answer, reference, asked, judge_server):
+    server = judge_server(mismatch)
+    sample = Sample("1", answer, [reference], "Which is it?")
+    # The second opinion leaves it to the judge as well.
+    [found] = ask([sample], options(server, second_opinion="always"))
+    assert (server.n_requests, found.values["match"]) == ((1, 0.0) if asked else (0, 1.0))
+    [offline] = MeaningMatch().measure([sample])
+    assert offline.values["match"] == 1.0
+    ask([Sample("2", answer, [reference, answer], "Which is it?")], options(server))
+    assert server.n_requests == int(asked), "one of the references has the same case"
+
+
+# What a judge is sent beside the question.
+
+
+@pytest.mark.parametrize(
+    ("judges", "changes", "expected"),
+    [
+        (["openai/gpt-4o-mini"], {}, "|t:0|seed:0|blank:zero"),
+        (["openai/a-model-of-our-own@http://127.0.0.1:1/v1"], {}, "|t:0|seed:0|blank:zero"),
+        (["nobody/x"], {}, "|t:0|seed:0|blank:zero"),
+        # litellm's tables: no temperature; no seed; neither.
+        (["openai/gpt-5"], {}, "|seed:0|blank:zero"),
+        (["anthropic/claude-sonnet-4-5"], {}, "|t:0|blank:zero"),
+        (["anthropic/claude-opus-4-7"], {}, "|blank:zero"),
+        (["openai/gpt-5", "openai/gpt-4o-mini"], {}, "|t:-,0|seed:0|jury:majority|repeats:1|blank:zero"),
+        (["openai/gpt-4o-mini"], {"temperature": 0.7}, "|t:0.7|seed:0|blank:zero"),
+        (["openai/gpt-4o-mini"], {"max_tokens": 4_096}, "|t:0|seed:0|max_tokens:4096|blank:zero"),
+        (["openai/gpt-5"], {"reasoning_effort": "low"}, "|seed:0|effort:low|blank:zero"),
+        (
+            ["openai/gpt-4o-mini"],
+            {"fallbacks": ["openai/gpt-5", "openai/q@http://h:1/v1"]},
+            "|t:0|seed:0|else:openai/gpt-5,openai/q@h:1/v1|blank:zero",
+        ),
+    ],
+)
+def test_the_signature_says_what_is_sent(judges, changes, expected):
+    signature = MeaningMatch(judge=JudgeOptions(judges=judges, **changes)).signature
+    assert signature.partition("|parser:1")[2] == expected
+
+
+def test_what_is_set_is_sent_and_is_another_question(judge_server, tmp_path):
+    server = judge_server(match)
+    settings = (
+        {}, {"temperature": 0.5}, {"max_tokens": 99}, {"reasoning_effort": "high"}, {},
+    )  # fmt: skip
+    for changes in settings:
+        ask(samples(1), options(server, "openai/gpt-9-of-ours", ledger=str(tmp_path), **changes))
+    names = ("temperature", "max_tokens", "reasoning_effort", "seed")
+    assert [tuple(request.body.get(name) for name in names) for request in server.requests] == [
+        (0.0, 1_024, None, 0), (0.5, 1_024, None, 0), (0.0, 99, None, 0), (0.0, 1_024, "high", 0),
+    ]  # fmt: skip
+    asked = server.requests[0].body["response_format"]
+    assert (asked["type"], asked["json_schema"]["strict"]) == ("json_schema", True)
+    assert asked["json_schema"]["schema"]["additionalProperties"] is False
+    assert set(rows(tmp_path, "format, status")) == {("json_schema", "usable")}
+
+
+@pytest.mark.parametrize(
+    ("judge", "changes", "message"),
+    [
+        ("anthropic/claude-sonnet-4-5", {"repeats": 3}, "takes no seed, so its repeats would be one question; set a"),
+        ("anthropic/claude-opus-4-7", {"repeats": 3}, "takes no seed, .*; ask several judges instead"),
+        ("openai/gpt-5", {"temperature": 0.7}, "judge openai/gpt-5 takes no temperature; leave it at 0"),
+        ("openai/gpt-4o-mini", {"reasoning_effort": "low"}, "takes no reasoning effort; leave it at default"),
+    ],
+)
+def test_what_would_not_reach_a_judge_is_refused(judge, changes, message):
+    with pytest.raises(UserError, match=message):
+        check(JudgeOptions(judges=(judge,), **changes), "a-key")
+
+
+def test_repeats_of_a_judge_without_a_seed_are_drawn_at_a_temperature():
+    check(JudgeOptions(judges=("anthropic/claude-sonnet-4-5",), repeats=3, temperature=0.7), "a-key")
+
+
+# Fallbacks.
+
+
+def with_fallback(server, other, **changes):
+    return setup(f"openai/first@{server.url}", fallbacks=(f"openai/second@{other.url}",), **changes)
+
+
+def test_a_fallback_answers_what_the_judge_failed_on_for_good(judge_server, tmp_path):
+    first = judge_server(match, faults=lambda number, _body: "content_filter" if number % 2 else None)
+    second = judge_server(match)
+    found = ask(samples(8), with_fallback(first, second, ledger=str(tmp_path), concurrency=1))
+    assert [one.status for one in found] == ["scored"] * 8
+    label = f"openai/second@127.0.0.1:{second.port}/v1"
+    assert sorted((one.details.get("answered_by") for one in found), key=str) == [None] * 4 + [label] * 4
+    # Each answer stands in the ledger under the model that gave it.
+    assert rows(tmp_path, "judge, status").count((label, "usable")) == second.n_requests == 4
+    assert first.n_requests == 8
+
+
+def test_a_fallback_is_not_asked_while_the_judge_may_still_answer(judge_server):
+    first = judge_server(match, faults=lambda number, _body: "error_500" if number < 2 else None)
+    second = judge_server(match)
+    [found] = ask(samples(1), with_fallback(first, second))
+    assert (found.status, first.n_requests, second.n_requests) == ("scored", 3, 0)
+
+
+def test_where_all_fail_each_is_heard(judge_server):
+    first = judge_server(match, faults=always("content_filter"))
+    second = judge_server(match, faults=always("context"))
+    [found] = ask(samples(1), with_fallback(first, second))
+    assert failure(found).code == "content_filter"
+    assert f"; openai/second@127.0.0.1:{second.port}/v1: too_long: " in failure(found).message
+
+
+def test_a_fallback_takes_references_apart_itself(judge_server):
+    first, second = judge_server(agreeable, faults=always("unauthorized")), judge_server(agreeable)
+    metric = with_fallback(first, second).metric(GroundTruthSimilarity)
+    [found] = metric.measure([Sample("s", "It is Paris.", ["It is Paris, of course."], "What is it?")])
+    assert (found.status, second.n_requests) == ("scored", 2)
+
+
+def test_the_one_reply_of_a_fallback_is_one_vote(judge_server, tmp_path):
+    down, other = judge_server(match, faults=always("unauthorized")), judge_server(match)
+    a, b, d = f"openai/a@{down.url}", f"openai/b@{down.url}", f"openai/d@{other.url}"
+
+    def asked_of(*judges, **changes):
+        fallbacks = (f"openai/c@{other.url}",)
+        [found] = ask(samples(1), setup(*judges, fallbacks=fallbacks, ledger=str(tmp_path), **changes))
+        return found
+
+    alone = failure(asked_of(a, b))
+    assert (alone.code, alone.message) == (
+        "missing_votes",
+        f"1 of 2 votes are missing; openai/c@127.0.0.1:{other.port}/v1: fallback_voted: the fallback has given its "
+        "vote for another judge",
+    )
+    assert other.n_requests == 1
+    # Two of three judges say yes: the fallback, once, and the one that is there.
+    found = asked_of(a, b, d)
+    assert found.values["match"] == 1.0
+    assert [vote["vote"] for vote in found.details["votes"]] == [1.0, None, 1.0]
+    # Each repeat is a reply of its own.
+    assert asked_of(a, repeats=3).values["match"] == 1.0
+
+
+def test_each_judge_that_is_down_has_a_fallback_of_its_own(judge_server, tmp_path):
+    down, silent = (judge_server(match, faults=always(kind)) for kind in ("unauthorized", "content_filter"))
+    other, last = judge_server(match), judge_server(match)
+    fallbacks = tuple(f"openai/{name}@{server.url}" for name, server in (("c", other), ("x", silent), ("e", last)))
+    asked = setup(*(f"openai/{name}@{down.url}" for name in "ab"), fallbacks=fallbacks, ledger=str(tmp_path))
+    for _ in range(2):
+        [found] = ask(samples(1), asked)
+        assert found.values == {"match": 1.0, "spread": 0.0}
+        assert [(vote["judge"].partition("@")[0], vote["vote"]) for vote in found.details["votes"]] == [
+            ("openai/c", 1.0), ("openai/e", 1.0),
+        ]  # fmt: skip
+    assert (other.n_requests, last.n_requests) == (1, 1)
+
+
+# A second opinion: a verdict with which the offline judge disagrees is no number.
+
+WRONG = Sample("wrong", "The capital is Bergen.", ["Oslo"], "Capital of Norway?")
+RIGHT = Sample("right", "The capital is Oslo.", ["Oslo"], "Capital of Norway?")
+
+
+@pytest.mark.parametrize(("brain", "statuses"), [(match, ["failed", "scored"]), (mismatch, ["scored", "failed"])])
+def test_where_the_offline_judge_disagrees_the_answer_is_disputed(judge_server, brain, statuses):
+    found = ask([WRONG, RIGHT], options(judge_server(brain), second_opinion="always"))
+    assert [one.status for one in found] == statuses
+    [disputed] = [one.reason for one in found if one.status == "failed"]
+    verdicts = ["match", "mismatch"] if brain is match else ["mismatch", "match"]
+    assert disputed.startswith(f"disputed: the judge says {verdicts[0]} (")
+    assert f"and the offline judge {verdicts[1]}, with a probability of " in disputed
+    assert "|second:offline@" in found[0].signature
+
+
+def test_a_second_opinion_is_not_asked_unless_it_is_wanted_and_the_metric_can_be_checked(judge_server):
+    found = ask([WRONG, RIGHT], options(judge_server(match)))
+    assert [(one.values["match"], "|second:" in one.signature) for one in found] == [(1.0, False)] * 2
+    [other] = ask([WRONG], options(judge_server(agreeable), second_opinion="always"), "faithfulness")
+    assert "|second:" not in other.signature

@@ -1,25 +1,28 @@
-"""The judges' client against what servers do: over real HTTP, through the real litellm."""
+"""The judges' client against what servers do, over real HTTP and through litellm: waits, limits, formats, keys."""
 
-from __future__ import annotations
-
+import asyncio
 import json
+import os
+import signal
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from answerkey.metrics_core.llm.request import CallError
-from answerkey.metrics_core.llm.response import FormatNegotiation, ResponseFormat
-from tests.judge_server import Body, JudgeServer, Reply
+from answerkey.metrics_core.errors import UserError
+from tests import judge_faults
+from tests.judge_server import Reply
 from tests.metrics_core.judges.asking import (
     KEY,
     always,
     ask,
     at_first,
     count,
+    every_third_match,
     failure,
     match,
     number_of,
@@ -27,200 +30,234 @@ from tests.metrics_core.judges.asking import (
     patiently,
     rows,
     samples,
+    setup,
 )
-
-Serve = Callable[..., JudgeServer]
 
 pytestmark = pytest.mark.usefixtures("first_call_made")
 
-USABLE = ("usable", None)
 
-# A fault of the first request, what the ledger says of it, and how the second one is asked.
-MENDED = {
-    "rate_limit": ("error", "http_429", "ask"),
-    "rate_limit_after": ("error", "http_429", "ask"),
-    "error_500": ("error", "http_500", "ask"),
-    "error_503": ("error", "http_503", "ask"),
-    "hang": ("error", "timeout", "ask"),
-    "trickle": ("error", "timeout", "ask"),
-    "drop": ("error", "disconnected", "ask"),
-    "not_json_body": ("error", "garbled", "ask"),
-    "empty": ("error", "empty_reply", "ask"),
-    "null": ("error", "empty_reply", "ask"),
-    "only_prose": ("unreadable", "not_json", "repair"),
-    "wrong_types": ("unreadable", "unreadable", "repair"),
-    "cut_off": ("unreadable", "truncated", "longer"),
-    "cut_off_stop": ("unreadable", "truncated", "longer"),
-}
+def statuses(found):
+    return Counter(one.status for one in found)
 
 
-LATE = ("hang", "trickle")
-"""The faults that a client only ends by its time-out."""
+def assert_right(found):
+    """Every sample has its own verdict, in its own place."""
+    assert [(one.sample_id, one.reason, one.values) for one in found] == [
+        (f"s{n}", f"this is {n}", {"match": float(n % 3 == 0)}) for n in range(len(found))
+    ]
 
 
-@pytest.mark.parametrize("kind", MENDED)
-def test_one_fault_costs_one_more_call(kind: str, judge_server: Serve, tmp_path: Path) -> None:
-    def check(timeout_s: float) -> None:
+# Waiting, within the deadline of one question. The clock can stop a call before the server has seen it, so what the
+# server saw is at most what the ledger says.
+
+
+@pytest.mark.parametrize("kind", ["hang", "trickle"])
+def test_a_call_that_takes_too_long_is_made_once_more(kind, judge_server, tmp_path):
+    def check(timeout_s):
         server = judge_server(match, faults=at_first(kind), trickle_seconds=10 * timeout_s)
         ledger = tmp_path / str(timeout_s)
         [found] = ask(samples(1), options(server, ledger=str(ledger), timeout_s=timeout_s))
-        status, code, remedy = MENDED[kind]
-        assert (found.status, found.values, found.reason) == ("scored", {"match": 1.0}, "the same")
-        assert server.n_requests == 2
-        assert rows(ledger) == [("ask", status, code, 1), (remedy, *USABLE, 2)]
-        assert (found.usage.tokens_out > 0, found.usage.cost_usd, found.from_ledger) == (True, None, False)
+        assert (found.status, found.values, server.n_requests) == ("scored", {"match": 1.0}, 2)
+        assert rows(ledger) == [("ask", "error", "timeout", 1), ("ask", "usable", None, 2)]
 
-    patiently(check, *((0.5, 5.0, 50.0) if kind in LATE else (200.0,)))
-
-
-@pytest.mark.parametrize("kind", ["prose", "wrong_finish_reason"])
-def test_what_can_be_read_needs_no_second_call(kind: str, judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match, faults=always(kind))
-    [found] = ask(samples(1), options(server, ledger=str(tmp_path)))
-    assert (found.status, found.reason, server.n_requests) == ("scored", "the same", 1)
-    assert rows(tmp_path) == [("ask", *USABLE, 1)]
-
-
-# A fault that no second call would mend, and what is said of it.
-FINAL = {
-    "conflict": ("unreadable", "conflict", "the reply holds several JSON objects that differ"),
-    "content_filter": ("error", "content_filter", "the provider's filter stopped the reply"),
-    "context": ("error", "too_long", "maximum context length is 4096 tokens"),
-    "unauthorized": ("error", "http_401", "Incorrect API key provided: ***"),
-    "not_found": ("error", "http_404", "The model does not exist."),
-}
-
-
-@pytest.mark.parametrize("kind", FINAL)
-def test_a_final_fault_fails_at_once(kind: str, judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match, faults=at_first(kind))
-    [found] = ask(samples(1), options(server, ledger=str(tmp_path)))
-    status, code, message = FINAL[kind]
-    assert (failure(found).code, failure(found).attempts, server.n_requests) == (code, 1, 1)
-    assert message in failure(found).message
-    assert rows(tmp_path) == [("ask", status, code, 1)]
-
-
-LASTING = {"error_500": 6, "error_503": 6, "drop": 6, "not_json_body": 3, "empty": 3, "null": 3, "hang": 6}
-"""How many calls a fault is given that lasts."""
+    patiently(check, 0.5, 5.0, 50.0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", LASTING)
-def test_a_fault_that_lasts_fails_after_some_calls_and_says_so(
-    kind: str, judge_server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_stays_silent_is_called_six_times(judge_server, tmp_path, monkeypatch):
     monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.01)
 
-    def check(timeout_s: float) -> None:
-        server = judge_server(match, faults=always(kind))
-        ledger = tmp_path / str(timeout_s)
+    def check(timeout_s):
+        server, ledger = judge_server(match, faults=always("hang")), tmp_path / str(timeout_s)
         [found] = ask(samples(1), options(server, ledger=str(ledger), timeout_s=timeout_s))
-        code, calls = MENDED[kind][1], LASTING[kind]
-        assert (failure(found).code, failure(found).attempts, server.n_requests) == (code, calls, calls)
-        assert failure(found).message.endswith(f"(the last of {calls} calls)")
-        assert rows(ledger) == [("ask", "error", code, number) for number in range(1, calls + 1)]
+        assert (failure(found).code, failure(found).attempts, server.n_requests) == ("timeout", 6, 6)
+        assert rows(ledger) == [("ask", "error", "timeout", number) for number in range(1, 7)]
 
-    patiently(check, *((0.5, 5.0, 20.0) if kind in LATE else (200.0,)))
-
-
-@pytest.mark.parametrize("kind", ["only_prose", "wrong_types"])
-def test_one_repair_and_no_second(kind: str, judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match, faults=always(kind))
-    [found] = ask(samples(1), options(server, ledger=str(tmp_path)))
-    _, code, _ = MENDED[kind]
-    assert (failure(found).code, failure(found).attempts, server.n_requests) == (code, 2, 2)
-    assert rows(tmp_path) == [("ask", "unreadable", code, 1), ("repair", "unreadable", code, 2)]
-    first, second = (request.body["messages"] for request in server.requests)
-    assert [message["role"] for message in second] == ["system", "user", "assistant", "user"]
-    assert second[:2] == first
-    assert second[3]["content"].startswith("This reply cannot be used: ")
-
-
-@pytest.mark.parametrize("kind", ["cut_off", "cut_off_stop"])
-def test_a_reply_without_an_end_gets_four_times_the_room(kind: str, judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match, faults=always(kind))
-    [found] = ask(samples(1), options(server, ledger=str(tmp_path)))
-    assert (failure(found).code, failure(found).attempts) == ("truncated", server.n_requests)
-    assert [request.body["max_tokens"] for request in server.requests][:2] == [1_024, 4_096]
-    first, second = (request.body["messages"] for request in server.requests[:2])
-    assert first == second  # more room, and no word about it
-    assert rows(tmp_path)[:2] == [("ask", "unreadable", "truncated", 1), ("longer", "unreadable", "truncated", 2)]
-    assert Counter(kind for kind, *_ in rows(tmp_path)).most_common(1)[0][1] == 1
+    patiently(check, 0.5, 5.0, 20.0)
 
 
 @pytest.mark.parametrize(("kind", "least"), [("rate_limit_after", 1.5), ("rate_limit", 0.2)])
-def test_a_rate_limit_is_waited_for(kind: str, least: float, judge_server: Serve) -> None:
+def test_a_rate_limit_is_waited_for(kind, least, judge_server):
     server = judge_server(match, faults=at_first(kind), retry_after=1.5)
-    found = ask(samples(4), options(server, concurrency=1))
-    assert [one.status for one in found] == ["scored"] * 4
-    assert server.n_requests == 5
-    times = [request.at for request in server.requests]
-    assert least <= times[1] - times[0] < 60.0
+    assert statuses(ask(samples(4), options(server, concurrency=1))) == {"scored": 4}
+    first, second, *_ = [request.at for request in server.requests]
+    assert least <= second - first < 60.0
     # The refused caller goes first: its clock is running.
     assert [number_of(request.body) for request in server.requests] == [0, 0, 1, 2, 3]
 
 
 @pytest.mark.slow
-def test_trouble_is_waited_for_longer_each_time(judge_server: Serve) -> None:
+def test_trouble_is_waited_for_longer_each_time(judge_server):
     server = judge_server(match, faults=at_first("error_500", times=3))
-    [found] = ask(samples(1), options(server))
-    times = [request.at for request in server.requests]
-    waits = [later - earlier for earlier, later in pairwise(times)]
-    assert (found.status, len(waits)) == ("scored", 3)
+    assert statuses(ask(samples(1), options(server))) == {"scored": 1}
+    waits = [later - earlier for earlier, later in pairwise(request.at for request in server.requests)]
     for wait, base in zip(waits, [0.5, 1.0, 2.0], strict=True):
         # It may take a busy machine a while to come back, but never less.
         assert base * 0.5 <= wait < base * 1.5 + 25.0
 
 
-@pytest.mark.parametrize("kind", ["unauthorized", "not_found"])
-def test_a_judge_that_refuses_every_call_is_not_asked_again(kind: str, judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match, faults=always(kind), latency=0.05)
+def test_a_judge_that_only_limits_fails_the_row_at_its_deadline(judge_server, tmp_path):
+    def check(deadline_s):
+        server = judge_server(match, faults=always("rate_limit_after"), retry_after=0.3)
+        ledger = tmp_path / str(deadline_s)
+        [found] = ask(samples(1), options(server, ledger=str(ledger), deadline_s=deadline_s))
+        limited, calls = count(ledger, "code = 'http_429'"), count(ledger)
+        assert limited >= 2
+        assert failure(found).code == "deadline"
+        assert failure(found).message == (
+            f"the {deadline_s:g} s of one question were over after {calls} calls: the judge limits the rate"
+        )
+        assert limited <= server.n_requests <= failure(found).attempts == calls <= limited + 1
+
+    patiently(check, 1.5, 15.0, 60.0)
+
+
+def test_a_judge_that_limits_everything_is_left_at_the_deadline_of_a_row(judge_server, tmp_path):
+    server = judge_server(match, faults=always("rate_limit_after"), retry_after=0.3)
+    found = ask(samples(50), options(server, ledger=str(tmp_path), deadline_s=2.0, concurrency=4))
+    assert statuses(found) == {"skipped": 50}
+    [reason] = {one.reason for one in found}
+    assert reason.startswith("the judge has refused every call for ")
+    # The deadline may cut calls in flight short.
+    limited = count(tmp_path, "code = 'http_429'")
+    assert 2 <= limited <= server.n_requests <= count(tmp_path) <= limited + 4
+
+
+def test_trouble_is_not_waited_for_beyond_the_deadline(judge_server, tmp_path):
+    def check(deadline_s):
+        server, ledger = judge_server(match, faults=always("error_500")), tmp_path / str(deadline_s)
+        [found] = ask(samples(1), options(server, ledger=str(ledger), deadline_s=deadline_s))
+        in_trouble, calls = count(ledger, "code = 'http_500'"), count(ledger)
+        # Whether or not the deadline cut one more call short.
+        assert failure(found).code == "http_500"
+        assert 1 <= in_trouble <= server.n_requests <= failure(found).attempts == calls <= in_trouble + 1
+        # The fifth would come after waits of 3.75 s at least, and the sixth would be the last anyhow.
+        assert calls <= (4 if deadline_s <= 3.75 else 5)
+
+    patiently(check, 2.0, 7.5)
+
+
+@pytest.mark.parametrize("first", ["error_500", "hang"])
+def test_the_deadline_cuts_a_call_short_and_does_not_hide_what_was_wrong_before(first, judge_server, tmp_path):
+    def check(deadline_s):
+        server = judge_server(match, faults=lambda number, _body: "hang" if number else first)
+        ledger = tmp_path / str(deadline_s)
+        began = time.monotonic()
+        [found] = ask(samples(1), options(server, ledger=str(ledger), timeout_s=600.0, deadline_s=deadline_s))
+        assert time.monotonic() - began < deadline_s + 100.0
+        late = ("ask", "error", "timeout")
+        if first == "hang":
+            assert (failure(found).code, failure(found).attempts, rows(ledger)) == ("timeout", 1, [(*late, 1)])
+        else:
+            assert rows(ledger) == [("ask", "error", "http_500", 1), (*late, 2)]
+            assert (failure(found).code, failure(found).attempts) == ("http_500", 2)
+            assert "The server had an error." in failure(found).message
+            assert failure(found).message.endswith(f" (call 1; the deadline of {deadline_s:g} s cut call 2 short)")
+
+    patiently(check, 1.5, 15.0, 60.0)
+
+
+# When a judge is asked nothing more.
+
+
+def test_a_judge_that_refuses_every_call_is_not_asked_again(judge_server, tmp_path):
+    server = judge_server(match, faults=always("unauthorized"), latency=0.05)
     found = ask(samples(300), options(server, ledger=str(tmp_path)))
-    code = FINAL[kind][1]
-    assert Counter(failure(one).code for one in found) == {code: 300}
+    assert {failure(one).code for one in found} == {"http_401"}
     asked = [one for one in found if failure(one).attempts]
     assert len(asked) == server.n_requests == count(tmp_path) <= 16
     others = [failure(one).message for one in found if not failure(one).attempts]
     assert all(message.startswith("not asked, since the judge refuses every call: ") for message in others)
 
 
-def test_a_judge_whose_quota_is_used_up_is_left_and_the_next_run_asks_the_rest(
-    judge_server: Serve, tmp_path: Path
-) -> None:
+def test_a_judge_whose_quota_is_used_up_is_left_and_the_next_run_asks_the_rest(judge_server, tmp_path):
     server = judge_server(match, faults=lambda number, _body: "quota" if number >= 100 else None)
     judge = options(server, ledger=str(tmp_path), concurrency=4)
     found = ask(samples(300), judge)
-    assert Counter(one.status for one in found) == {"scored": 100, "skipped": 200}
+    assert statuses(found) == {"scored": 100, "skipped": 200}
     [reason] = {one.reason for one in found if one.status == "skipped"}
-    assert reason is not None
     assert reason.startswith(
         "the judge's quota is used up, and its server does not say until when; the next run continues there: "
     )
     assert server.n_requests == count(tmp_path) <= 104
     asked, server.faults = server.n_requests, None
     found = ask(samples(300), judge)
-    assert {one.status for one in found} == {"scored"}
+    assert statuses(found) == {"scored": 300}
     assert (sum(one.from_ledger for one in found), server.n_requests) == (100, asked + 200)
 
 
-def test_the_key_is_in_no_message_and_no_file(judge_server: Serve, tmp_path: Path) -> None:
+def test_a_filter_that_refuses_one_text_does_not_end_the_run(judge_server):
+    """A firewall says 403 or 404 to one hostile answer, and the judge is as good as before."""
+    server = judge_server(match, faults=lambda _number, body: "not_found" if number_of(body) == 3 else None)
+    found = ask(samples(12), options(server, concurrency=1))
+    assert [one.status for one in found] == ["scored"] * 3 + ["failed"] + ["scored"] * 8
+    assert (failure(found[3]).code, server.n_requests) == ("http_404", 12)
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_not_there_is_given_up(judge_server, monkeypatch):
+    monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
+    server = judge_server(match, faults=always("error_503"))
+    found = ask(samples(400), options(server, concurrency=2))
+    assert {failure(one).code for one in found} == {"http_503"}
+    assert sum(failure(one).attempts for one in found) == server.n_requests < 200
+    assert failure(found[-1]).message.startswith("not asked, since the judge never replies: ")
+    assert failure(found[-1]).attempts == 0
+
+
+@pytest.mark.slow
+def test_a_judge_that_has_answered_is_not_given_up(judge_server):
+    server = judge_server(match, faults=lambda _n, body: "error_500" if 0 < number_of(body) < 13 else None)
+    found = ask(samples(20), options(server, concurrency=8, deadline_s=5.0))
+    assert [one.status for one in found] == ["scored"] + ["failed"] * 12 + ["scored"] * 7
+    assert {failure(one).code for one in found[1:13]} == {"http_500"}
+
+
+@pytest.mark.slow
+def test_an_outage_costs_no_row_whose_deadline_is_later(judge_server):
+    """The server fails from its 41st to its 60th request: more than the attempts of any row."""
+    server = judge_server(match, latency=0.01, faults=lambda number, _body: "error_503" if 40 <= number < 60 else None)
+    assert statuses(ask(samples(200), options(server, concurrency=8))) == {"scored": 200}
+    # One at a time, once all calls fail.
+    assert server.n_requests <= 200 + 20
+
+
+# Keys.
+
+
+def test_a_missing_key_is_named(monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match="judge openai/gpt-4o-mini: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
+        ask(samples(1), setup("openai/gpt-4o-mini", api_key=None))
+
+
+def test_a_key_in_the_environment_does_not_go_to_an_address_that_was_named(monkeypatch, judge_server):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-provider-alone-may-see-this")
+    server = judge_server(match)
+    [found] = ask(samples(1), setup(f"openai/named-address@{server.url}", api_key=None))
+    assert found.status == "scored"
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer no-key-needed"]
+
+
+def test_the_key_is_in_no_message_and_no_file(judge_server, tmp_path):
     server = judge_server(match, faults=always("unauthorized"))
     judge = options(server, ledger=str(tmp_path))
     found = ask(samples(3), judge)
     assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in server.requests)
+    assert "Incorrect API key provided: ***" in failure(found[0]).message
     assert KEY not in repr(found) + repr(judge)
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert files
-    assert not any(KEY.encode() in path.read_bytes() for path in files)
+    assert not any(KEY.encode() in file for file in files)
 
 
-def test_a_key_that_a_server_says_back_is_not_kept(judge_server: Serve, tmp_path: Path) -> None:
+def test_a_key_that_a_server_says_back_is_not_kept(judge_server, tmp_path):
     """Neither as it stands, nor as an address has it."""
     key = "sk-a+key/that?is>nowhere=9f27~"
     address = quote(key, safe="")
 
-    def say(body: Body) -> Reply:
+    def say(body):
         reason = f"The key is {key}, or ?k={address} or ?k={address.lower()}."
         return Reply(json.dumps(json.loads(match(body)) | {"reason": reason}), model=key)
 
@@ -233,73 +270,180 @@ def test_a_key_that_a_server_says_back_is_not_kept(judge_server: Serve, tmp_path
     assert not any(form.encode() in file for form in (key, address, address.lower()) for file in files)
 
 
-# How the reply's format is asked for.
+# What a server does not take.
 
 
 @pytest.mark.parametrize(
     ("refused", "status", "accepted"),
     [
         ({"json_schema"}, 400, {"type": "json_object"}),
-        ({"json_schema"}, 422, {"type": "json_object"}),
-        ({"json_schema", "json_object"}, 400, None),
         ({"json_schema", "json_object"}, 422, None),
     ],
 )
-def test_a_refused_format_costs_no_sample_and_is_remembered(
-    refused: Collection[str], status: int, accepted: object, judge_server: Serve, tmp_path: Path
-) -> None:
+def test_a_refused_format_costs_no_sample_and_is_remembered(refused, status, accepted, judge_server, tmp_path):
     server = judge_server(match, refuse_formats=refused, refuse_status=status)
     judge = options(server, ledger=str(tmp_path))
-    assert {one.status for one in ask(samples(60), judge)} == {"scored"}
+    assert statuses(ask(samples(60), judge)) == {"scored": 60}
     steps = server.fault_counts["refused_format"]
     # Only the calls before the first success can be refused: 16 at once, and the one or two that take their places.
     assert len(refused) <= steps <= 20 * len(refused)
     assert server.n_requests == count(tmp_path) == 60 + steps
     assert count(tmp_path, f"status = 'error' AND code = 'http_{status}'") == steps
     server.reset()
-    assert {one.status for one in ask(samples(20, "another"), judge)} == {"scored"}
+    assert statuses(ask(samples(20, "another"), judge)) == {"scored": 20}
     assert [request.body.get("response_format") for request in server.requests] == [accepted] * 20
 
 
-def test_a_late_refusal_falls_back_to_the_format_that_others_agreed_on() -> None:
-    negotiation = FormatNegotiation(takes_format=True)
-    wordless = CallError("refused", "http_400", "Bad request")
-    early, late = negotiation.best, negotiation.best
-    negotiation.accepted(negotiation.after_refusal(early, wordless) or early)
-    assert negotiation.after_refusal(late, wordless) == negotiation.best == ResponseFormat("json_object")
-    # From now on such a refusal is about the request.
-    assert negotiation.after_refusal(negotiation.best, wordless) is None
+def test_a_format_is_chosen_when_the_turn_comes(judge_server):
+    """Callers in the queue profit from what earlier ones learned."""
+    server = judge_server(match, refuse_formats={"json_schema", "json_object"})
+    assert statuses(ask(samples(40), options(server, concurrency=1))) == {"scored": 40}
+    # The caller at the head of the queue is let in between the steps of the first.
+    assert 40 + 2 <= server.n_requests <= 40 + 2 * 2
 
 
-def test_a_strict_schema_is_asked_for_first(judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match)
-    ask(samples(1), options(server, ledger=str(tmp_path)))
-    [request] = server.requests
-    asked = request.body["response_format"]
-    assert (asked["type"], asked["json_schema"]["strict"]) == ("json_schema", True)
-    assert asked["json_schema"]["schema"]["additionalProperties"] is False
-    assert (request.body["temperature"], request.body["seed"], request.body["max_tokens"]) == (0.0, 0, 1_024)
-    assert rows(tmp_path, "format, status") == [("json_schema", "usable")]
+PICKY = {
+    "seed": (lambda body: "seed" not in body, "Unsupported parameter: 'seed' is not supported with this model."),
+    "max_completion_tokens": (
+        lambda body: "max_tokens" not in body,
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    ),
+    "reasoning_effort": (
+        lambda body: "reasoning_effort" not in body,
+        "Unsupported parameter: 'reasoning_effort' is not supported with this model.",
+    ),
+    "fewer": (
+        lambda body: body.get("max_tokens", 0) <= 512,
+        "max_tokens is too large: 4096. This model supports at most 512 completion tokens.",
+    ),
+}
 
 
-def test_a_refused_parameter_is_left_out_and_the_format_stays(judge_server: Serve) -> None:
-    server = judge_server(match, refuse_parameters={"seed"})
-    judge = options(server)
-    assert {one.status for one in ask(samples(60), judge)} == {"scored"}
-    assert 1 <= server.fault_counts["refused_parameter"] <= 20
-    server.reset()
-    assert {one.status for one in ask(samples(10, "another"), judge)} == {"scored"}
-    assert [("seed" in request.body, request.body["response_format"]["type"]) for request in server.requests] == [
-        (False, "json_schema")
-    ] * 10
+@pytest.mark.parametrize("kind", PICKY)
+def test_what_a_server_does_not_take_is_learned_once_and_the_format_stays(kind, judge_server, monkeypatch):
+    takes, says = PICKY[kind]
+    monkeypatch.setitem(judge_faults.ERRORS, "picky", (400, says, "invalid_request_error", None))
+    monkeypatch.setattr("tests.judge_server.KINDS", frozenset({"picky"}))
+    server = judge_server(match, faults=lambda _number, body: None if takes(body) else "picky")
+    # litellm sends an effort to models that its tables know to think.
+    model = "openai/gpt-5-mini" if kind == "reasoning_effort" else ""
+    effort = {"reasoning_effort": "low"} if kind == "reasoning_effort" else {}
+    assert statuses(ask(samples(20), options(server, model, **effort))) == {"scored": 20}
+    assert sum(server.fault_counts.values()) <= 4
+    assert server.requests[-1].body["response_format"]["type"] == "json_schema"
 
 
-def test_a_request_that_is_too_long_does_not_change_how_the_others_are_asked(judge_server: Serve) -> None:
-    def too_long(_number: int, body: Body) -> str | None:
-        return "context" if number_of(body) == 7 else None
+def test_the_room_that_a_reply_needed_is_remembered(judge_server):
+    def thinks(body):
+        return Reply(match(body)) if body.get("max_tokens", 0) >= 4_096 else Reply("", "length")
 
-    server = judge_server(match, faults=too_long)
+    server = judge_server(thinks)
+    assert statuses(ask(samples(20), options(server, concurrency=2))) == {"scored": 20}
+    # Those in flight until the first has its reply.
+    assert server.n_requests <= 26
+
+
+def test_a_request_that_is_too_long_does_not_change_how_the_others_are_asked(judge_server):
+    server = judge_server(match, faults=lambda _number, body: "context" if number_of(body) == 7 else None)
     found = ask(samples(20), options(server))
     assert [one.sample_id for one in found if one.status == "failed"] == ["s7"]
     assert server.n_requests == 20
     assert {request.body["response_format"]["type"] for request in server.requests} == {"json_schema"}
+
+
+# How many calls at once, and who makes them.
+
+
+@pytest.mark.parametrize(("concurrency", "calls"), [(1, 8), (24, 240)])
+def test_concurrency_is_reached_and_not_exceeded(concurrency, calls, judge_server):
+    def more_to_come(server):
+        # The limit starts at 2, is 16 after the first answer, and grows by one with each other.
+        limit = 15 + server.answered if server.answered else 2
+        return server.held < min(concurrency, limit, calls - server.answered)
+
+    server = judge_server(every_third_match, holds=more_to_come)
+    # So much time that each answer is quick.
+    assert_right(ask(samples(calls), options(server, concurrency=concurrency, timeout_s=1e4, deadline_s=1e4)))
+    assert (server.n_requests, server.max_in_flight) == (calls, concurrency)
+
+
+@pytest.mark.slow
+def test_a_server_with_little_capacity_is_detected(judge_server, tmp_path):
+    def not_yet_refused(server):
+        # The first answer says that there may be room for more.
+        return server.answered > 0 and not server.fault_counts["over_limit"]
+
+    server = judge_server(every_third_match, latency=0.05, concurrency_limit=4, holds=not_yet_refused)
+    assert_right(ask(samples(150), options(server, ledger=str(tmp_path), concurrency=32)))
+    refused = server.fault_counts["over_limit"]
+    # It goes to its ceiling at the first reply, and is refused there once; then it only touches the capacity.
+    assert 0 < refused <= 150
+    assert server.max_in_flight == 4
+    assert server.n_requests == count(tmp_path) == 150 + refused
+    assert count(tmp_path, "code = 'http_429'") == refused
+
+
+def test_inside_a_running_event_loop(judge_server):
+    server = judge_server(every_third_match)
+
+    async def cell():
+        here = ask(samples(20), options(server))
+        return here, await asyncio.to_thread(ask, samples(20), options(server))
+
+    for found in asyncio.run(cell()):
+        assert_right(found)
+    assert server.n_requests == 40
+
+
+def test_several_threads_at_once_share_the_ledger_and_the_pacing(judge_server, tmp_path):
+    # The first answer says that there may be room for more.
+    server = judge_server(
+        every_third_match, latency=0.01, holds=lambda server: server.answered > 0 and server.max_in_flight < 8
+    )
+    judge = options(server, ledger=str(tmp_path), concurrency=8)
+    with ThreadPoolExecutor(6) as pool:
+        for found in pool.map(lambda _: ask(samples(60), judge), range(6)):
+            assert_right(found)
+    assert server.n_requests == count(tmp_path) == 60
+    assert (server.max_in_flight, count(tmp_path, table="claims")) == (8, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_stops_the_calls_and_leaves_the_ledger_usable(judge_server, tmp_path):
+    forty = threading.Event()
+
+    def fortieth(server):
+        if server.n_requests >= 40:
+            forty.set()
+        return forty.is_set()
+
+    server = judge_server(every_third_match, holds=fortieth)
+    judge = options(server, ledger=str(tmp_path), concurrency=8)
+
+    def interrupt_at_forty():
+        forty.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt_at_forty, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        ask(samples(200), judge)
+    usable, cancelled = count(tmp_path, "status = 'usable'"), count(tmp_path, "code = 'cancelled'")
+    assert count(tmp_path) == usable + cancelled
+    assert 40 <= usable + cancelled <= 40 + 8
+    time.sleep(0.5)
+    # Nothing goes on. One that was written down and not yet sent may be among the cancelled.
+    assert usable <= server.n_requests <= usable + cancelled == count(tmp_path)
+    assert cancelled <= 8
+    server.release()
+    assert_right(ask(samples(200), judge))
+    assert 200 <= server.n_requests <= 200 + cancelled == count(tmp_path)
+    assert max(Counter(number_of(request.body) for request in server.requests).values()) <= 2
+
+
+def test_a_ledger_that_cannot_be_written_ends_the_run_before_any_call(judge_server, tmp_path):
+    server = judge_server(match)
+    (tmp_path / "judge.sqlite").write_text(json.dumps("this is no database") * 100)
+    with pytest.raises(OSError, match=r"the ledger .*judge\.sqlite cannot be used \(file is not a database\)"):
+        ask(samples(3), options(server, ledger=str(tmp_path)))
+    assert server.n_requests == 0

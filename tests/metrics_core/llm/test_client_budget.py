@@ -1,209 +1,106 @@
-"""Money, order and ends: what calls leave behind when something goes wrong around them."""
-
-from __future__ import annotations
+"""What calls are counted at, and what they leave behind when something goes wrong around them, over HTTP."""
 
 import asyncio
-import json
-import sqlite3
+import itertools
+import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
+from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import pytest
 
+from answerkey.metrics_core import Sample
 from answerkey.metrics_core.llm import loop as runtime
-from answerkey.metrics_core.llm.access import CallLimits
-from answerkey.metrics_core.llm.budget import Bill
-from answerkey.metrics_core.llm.ledger import FILE, open_ledger
-from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
+from answerkey.metrics_core.llm.budget import Bill, most_tokens
+from answerkey.metrics_core.llm.ledger import Budget, Spent, open_ledger
+from answerkey.metrics_core.llm.provider import abilities, litellm
+from answerkey.metrics_core.llm.request import CallFailed, Request
 from answerkey.metrics_core.llm.response import every
-from answerkey.metrics_core.measurement import Measurement
 from tests.flows.conftest import free_port
-from tests.judge_server import Body, JudgeServer, Reply
+from tests.judge_server import JudgeServer, Reply
 from tests.metrics_core.judges.asking import (
     Setup,
     always,
     ask,
     count,
-    failure,
+    every_third_match,
     match,
-    number_of,
     options,
     rows,
     samples,
     setup,
+    spent,
 )
 
-Serve = Callable[..., JudgeServer]
+pytestmark = pytest.mark.usefixtures("first_call_made")
+
+PRICED = "openai/gpt-4o-mini"
 
 
-def claims(folder: Path) -> int:
-    database = sqlite3.connect(folder / FILE)
-    [(found,)] = database.execute("SELECT count(*) FROM answerkey_claims").fetchall()
-    database.close()
-    return int(found)
+def price_of(tokens_in, tokens_out):
+    price = abilities(PRICED).price
+    return tokens_in * price[0] + tokens_out * price[2]
 
 
-def asked(judge: Setup, *reads: Callable[[str], object], limits: CallLimits | None = None) -> tuple[list[object], Bill]:
-    """What becomes of one request for each reader, all at once; and what it cost together."""
-    bill, [(who, _)] = Bill(), judge.judge.jurors(judge.access.api_key)
-
-    async def work() -> list[object]:
-        request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
-        async with runtime.connect(judge.access, limits or judge.judge.limits, "judge", lambda: None) as client:
-            return await asyncio.gather(
-                *(client.ask(who, request, read, bill) for read in reads), return_exceptions=True
-            )
-
-    return runtime.run(work(), lambda: None), bill
+MOST_USD = 1_024 * 0.6e-6
+"""Of a reply: with what was sent, at two bytes a token, a call of unknown length counts more, but not twice as much."""
 
 
-# What was paid.
+# What a call is counted at.
 
 
-def test_a_reply_that_breaks_its_reader_is_paid_and_kept(judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(lambda _body: Reply("a reply", prompt_tokens=100, completion_tokens=10))
-    judge = options(server, "openai/gpt-4o-mini", ledger=str(tmp_path), run="run")
-
-    def broken(reply: str) -> None:
-        raise RecursionError(f"cannot bear {reply}")
-
-    [found], bill = asked(judge, broken)
-    assert isinstance(found, RecursionError)
-    [(status, code, message, reply, tokens, cost)] = rows(tmp_path, "status, code, message, reply, tokens_in, cost_usd")
-    assert (status, code, message) == ("error", "defect", "RecursionError: cannot bear a reply")
-    assert (reply, tokens, cost) == ("a reply", 100, pytest.approx(100 * 0.15e-6 + 10 * 0.6e-6))
-    assert (bill.calls, bill.tokens_in, bill.cost_usd) == (1, 100, cost)
-    assert claims(tmp_path) == 0
-    # It was no reply that could be served.
-    [found], _ = asked(judge, str.upper)
-    assert (found, server.n_requests) == ("A REPLY", 2)
+def test_the_price_is_that_of_the_model_that_was_asked(judge_server, tmp_path):
+    for named in ("gpt-4.1-nano", "gpt-5-pro", "nobody-sells-this"):
+        server = judge_server(lambda body, named=named: Reply(match(body), "stop", 1_000, 100, named))
+        [found] = ask(samples(1), options(server, PRICED, ledger=str(tmp_path / named), run="run"))
+        assert found.usage.cost_usd == pytest.approx(price_of(1_000, 100))
+        assert spent(tmp_path / named) == Spent(1, pytest.approx(price_of(1_000, 100)))
+        assert rows(tmp_path / named, "model") == [(named,)]
 
 
-def test_a_caller_that_waited_for_a_broken_reader_asks_itself(judge_server: Serve) -> None:
-    server = judge_server(lambda _body: "a reply", latency=0.1)
-
-    def broken(_reply: str) -> None:
-        raise KeyError("broken")
-
-    found, _ = asked(options(server), broken, str.upper, str.lower)
-    assert isinstance(found[0], KeyError)
-    assert found[1:] == ["A REPLY", "a reply"]
-    assert server.n_requests == 2
-
-
-def test_two_readers_of_one_request_pay_once(judge_server: Serve) -> None:
-    server = judge_server(lambda _body: "a reply", latency=0.1)
-    found, bill = asked(options(server), *[str.upper] * 20)
-    assert (found, server.n_requests, bill.calls) == (["A REPLY"] * 20, 1, 1)
+def test_tokens_from_a_cache_have_their_own_price(judge_server, tmp_path):
+    price = abilities(PRICED).price
+    assert price[1] < price[0]
+    # No more of it can come from a cache than there is.
+    for cached, expected in ((0, 0), (600, 600), (5_000, 1_000)):
+        usage = {"prompt_tokens": 1_000, "completion_tokens": 60, "prompt_tokens_details": {"cached_tokens": cached}}
+        server = judge_server(lambda body, usage=usage: Reply(match(body), usage=usage))
+        [found] = ask(samples(1), options(server, PRICED, ledger=str(tmp_path / str(cached)), run="run"))
+        assert found.usage.cost_usd == pytest.approx(price_of(1_000 - expected, 60) + expected * price[1])
 
 
-def test_all_callers_that_waited_fail_with_the_one_that_asked(judge_server: Serve) -> None:
-    server = judge_server(lambda _body: "no JSON", latency=0.05, faults=always("context"))
-    found, bill = asked(options(server), *[str.upper] * 20)
-    assert {type(one) for one in found} == {CallFailed}
-    assert {one.code for one in found if isinstance(one, CallFailed)} == {"too_long"}
-    assert server.n_requests == bill.calls == 1
+def test_a_time_out_is_counted_at_the_most_that_it_may_cost(judge_server, tmp_path):
+    server = judge_server(match, faults=always("hang"))
+    cap = 5 * MOST_USD
+    judge = options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=cap, concurrency=2, timeout_s=0.2)
+    found = ask(samples(40), judge)
+    assert {(one.status, one.reason) for one in found} == {("skipped", f"budget used up: ${cap:g} (max_cost)")}
+    assert all(MOST_USD < cost < 2 * MOST_USD for (cost,) in rows(tmp_path, "cost_usd"))
+    assert server.n_requests <= count(tmp_path, "code = 'timeout'") == count(tmp_path) <= 4
+    assert 3 * MOST_USD <= spent(tmp_path).cost_usd <= cap
 
 
-@pytest.mark.slow
-def test_two_runs_of_one_process_that_want_the_same_get_it_once(judge_server: Serve, tmp_path: Path) -> None:
-    """Each has a ledger of its own to the same file, so one waits for the claim of the other."""
-    server = judge_server(match, latency=0.3)
-    judge = options(server, ledger=str(tmp_path))
-    found: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: found.extend(one.status for one in ask(samples(8), judge))) for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (Counter(found), server.n_requests, claims(tmp_path)) == ({"scored": 24}, 8, 0)
+def test_a_call_that_never_left_costs_nothing(tmp_path):
+    judge = setup(f"{PRICED}@http://127.0.0.1:9/v1", ledger=str(tmp_path), run="run", max_cost_usd=1.0, deadline_s=0.5)
+    [found] = ask(samples(1), judge)
+    assert (found.status, (found.reason or "").partition(":")[0]) == ("failed", "connection")
+    assert set(rows(tmp_path, "status, code, cost_usd")) == {("error", "unsent", 0.0)}
+    [(message,)] = set(rows(tmp_path, "message"))
+    assert message.startswith("no connection: ")
+    assert spent(tmp_path) == Spent()
 
 
-def test_no_call_at_all_is_a_budget_too(judge_server: Serve) -> None:
-    server = judge_server(match)
-    found, bill = asked(options(server), *[str.upper] * 5, limits=CallLimits(max_calls=0))
-    assert ({type(one) for one in found}, server.n_requests, bill.calls) == ({CallSkipped}, 0, 0)
-
-
-def test_a_question_beside_one_that_fails_at_once_is_waited_for_and_kept(judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(lambda _body: "a reply", latency=0.3)
-    judge = options(server, ledger=str(tmp_path))
-    [(who, _)] = judge.judge.jurors(judge.access.api_key)
-
-    async def refused() -> str:
-        raise CallFailed("too_long", "more than the model takes")
-
-    async def ask_both() -> None:
-        request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
-        async with runtime.connect(judge.access, judge.judge.limits, "judge", lambda: None) as client:
-            await every(client.ask(who, request, str.upper, Bill()), refused())
-
-    with pytest.raises(CallFailed, match="too_long"):
-        runtime.run(ask_both(), lambda: None)
-    assert rows(tmp_path, "status, reply") == [("usable", "a reply")]
-    assert (server.n_requests, claims(tmp_path)) == (1, 0)
-
-
-# When to stop asking.
-
-
-def test_a_filter_that_refuses_one_text_does_not_end_the_run(judge_server: Serve, tmp_path: Path) -> None:
-    """A firewall says 403 or 404 to one hostile answer, and the judge is as good as before."""
-    server = judge_server(match, faults=lambda _number, body: "not_found" if number_of(body) == 3 else None)
-    found = ask(samples(12), options(server, ledger=str(tmp_path), concurrency=1))
-    assert [one.status for one in found] == ["scored"] * 3 + ["failed"] + ["scored"] * 8
-    assert (failure(found[3]).code, server.n_requests) == ("http_404", 12)
-
-
-@pytest.mark.slow
-def test_a_judge_that_is_not_there_is_given_up(
-    judge_server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
-    server = judge_server(match, faults=always("error_503"))
-    found = ask(samples(400), options(server, ledger=str(tmp_path), concurrency=2))
-    assert {failure(one).code for one in found} == {"http_503"}
-    assert sum(failure(one).attempts for one in found) == server.n_requests < 200
-    assert failure(found[-1]).message.startswith("not asked, since the judge never replies: ")
-    assert failure(found[-1]).attempts == 0
-
-
-@pytest.mark.slow
-def test_a_judge_that_has_answered_is_not_given_up(judge_server: Serve) -> None:
-    server = judge_server(match, faults=lambda _n, body: "error_500" if 0 < number_of(body) < 13 else None)
-    found = ask(samples(20), options(server, concurrency=8, deadline_s=5.0))
-    assert [one.status for one in found] == ["scored"] + ["failed"] * 12 + ["scored"] * 7
-    assert {failure(one).code for one in found[1:13]} == {"http_500"}
-
-
-def test_many_that_cannot_be_asked_need_no_queue(judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match)
-    judge = options(server, ledger=str(tmp_path), max_calls=5, concurrency=4)
-    found = ask(samples(800), judge)
-    assert Counter(one.status for one in found) == {"scored": 5, "skipped": 795}
-    assert {one.reason for one in found[20:]} == {"budget used up: 5 calls (max_calls)"}
-    # No server was asked, so no ledger knew it either.
-    assert not any(one.from_ledger for one in found)
-    assert (server.n_requests, claims(tmp_path)) == (5, 0)
-
-
-@pytest.mark.usefixtures("first_call_made")
-def test_connections_that_are_refused_use_up_no_calls(tmp_path: Path) -> None:
+def test_connections_that_are_refused_use_up_no_calls(tmp_path):
     down = JudgeServer(match, port=free_port())
     open_ledger(str(tmp_path)).close()
     judge = options(down, ledger=str(tmp_path), run="run", max_calls=3, concurrency=4)
-    found: list[Measurement] = []
+    found = []
     thread = threading.Thread(target=lambda: found.extend(ask(samples(6), judge)), daemon=True)
     thread.start()
-    refused = "code = 'unsent' AND status = 'error'"
     deadline = time.monotonic() + 300.0
-    while count(tmp_path, refused) <= 6:
+    while count(tmp_path, "code = 'unsent' AND status = 'error'") <= 6:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     with down as server:
@@ -212,51 +109,252 @@ def test_connections_that_are_refused_use_up_no_calls(tmp_path: Path) -> None:
     assert sorted((one.status, one.reason) for one in found) == (
         [("scored", "the same")] * 3 + [("skipped", "budget used up: 3 calls (max_calls)")] * 3
     )
-    with closing(open_ledger(str(tmp_path))) as ledger:
-        assert ledger.spent("run").calls == 3
+    assert spent(tmp_path).calls == 3
 
 
-def test_a_call_that_costs_too_much_does_not_stop_cheaper_ones(judge_server: Serve) -> None:
+# Caps.
+
+
+def test_max_calls_is_kept_to_the_call_and_the_next_run_asks_the_rest(judge_server, tmp_path):
+    server = judge_server(every_third_match, latency=0.01)
+    judge = options(server, "openai/limited", ledger=str(tmp_path), max_calls=37)
+    found = ask(samples(120), judge)
+    assert Counter(one.status for one in found) == {"scored": 37, "skipped": 83}
+    assert {one.reason for one in found if one.status == "skipped"} == {"budget used up: 37 calls (max_calls)"}
+    assert server.n_requests == count(tmp_path) == 37
+    # No server was asked about the rest, so no ledger knew it either.
+    assert (any(one.from_ledger for one in found), count(tmp_path, table="claims")) == (False, 0)
+    found = ask(samples(120), options(server, "openai/limited", ledger=str(tmp_path), max_calls=1_000))
+    assert [(one.sample_id, one.reason) for one in found] == [(f"s{n}", f"this is {n}") for n in range(120)]
+    assert [one.from_ledger for one in found].count(True) == 37
+    assert set(server.count_by_user_message().values()) == {1}
+
+
+def test_retries_count_as_calls(judge_server, tmp_path):
+    server = judge_server(match, faults=always("only_prose"))
+    found = ask(samples(10), options(server, ledger=str(tmp_path), max_calls=7, concurrency=1))
+    assert server.n_requests == count(tmp_path) == 7
+    # Three questions had their call and their repair; the fourth lost its repair to the budget.
+    assert Counter(one.status for one in found) == {"failed": 3, "skipped": 7}
+
+
+def test_a_server_that_ignores_max_tokens_spends_what_is_in_flight_and_no_more(judge_server, tmp_path):
+    server = judge_server(lambda body: Reply(match(body), "stop", 1_000, 60_000))
+    found = ask(samples(300), options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=0.01))
+    # Two calls are the first to a server that nobody knows; each costs $0.036.
+    assert 1 <= server.n_requests <= 2
+    assert Counter(one.status for one in found) == {"scored": server.n_requests, "skipped": 300 - server.n_requests}
+    assert spent(tmp_path).cost_usd == pytest.approx(server.n_requests * price_of(1_000, 60_000))
+
+
+@pytest.mark.parametrize("calls", [12, 200])
+def test_a_cap_can_be_used_with_many_calls_at_once_and_holds(calls, judge_server, tmp_path):
+    draws = random.Random(7)
+    server = judge_server(
+        lambda body: Reply(match(body), "stop", draws.randint(900, 1_100), draws.randint(40, 120)), latency=0.02
+    )
+    # Replies are about a tenth as long as they may be.
+    most = calls * price_of(1_000, 80)
+    found = ask(samples(2 * calls), options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=most))
+    # The last call that does not fit is a large part of a cap for a dozen.
+    assert (0.9 if calls > 100 else 0.6) * most <= spent(tmp_path).cost_usd <= most
+    scored = server.n_requests
+    assert Counter(one.status for one in found) == {"scored": scored, "skipped": 2 * calls - scored}
+    assert {one.reason for one in found if one.status == "skipped"} == {f"budget used up: ${most:g} (max_cost)"}
+
+
+OTHER_TEXTS = (
+    "1 2 3 5 8 7 ", "9f27c04be1d8", "Sk9tZQ8wVx3z", '{"x": 0.73, "y": [1, 2]} ', "\u7530\u4e2d\u3055\u3093\u306f",
+    "\u12f5\u120d\u12f5\u12ed ", "\U00013000\U00013051",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OTHER_TEXTS)
+def test_no_text_has_more_tokens_than_are_reserved(text):
+    long = text * (3_000 // len(text))
+    assert litellm().token_counter(model=PRICED, text=long) <= most_tokens(long)
+
+
+def test_a_cap_holds_where_texts_of_another_kind_follow_prose(judge_server, tmp_path):
+    count_tokens = litellm().token_counter
+    server = judge_server(
+        lambda body: Reply(match(body), "stop", count_tokens(model=PRICED, messages=body["messages"]), 40), latency=0.02
+    )
+    prose = [
+        replace(one, answer=f"{one.answer} The river is long, and it was there before. " * 40) for one in samples(30)
+    ]
+    others = [replace(one, answer=f"{one.sample_id} {OTHER_TEXTS[1] * 250}") for one in samples(300, "another")]
+
+    def spend(some, run, most):
+        ask(some, options(server, PRICED, ledger=str(tmp_path), run=run, max_cost_usd=most))
+        return spent(tmp_path, run).cost_usd
+
+    a_row = spend(prose, "prose", 1.0) / 30
+    # The ledger, and this process, know calls with prose alone.
+    most = 40 * a_row
+    assert 0.75 * most <= spend(others, "run", most) <= most
+
+
+def test_a_call_that_costs_too_much_does_not_stop_cheaper_ones(judge_server):
     server = judge_server(match)
     huge = samples(1, "word " * 40_000)
-    found = ask([*huge, *samples(4)], options(server, "openai/gpt-4o-mini", max_cost_usd=0.01, concurrency=1))
+    found = ask([*huge, *samples(4)], options(server, PRICED, max_cost_usd=0.01, concurrency=1))
     assert [one.status for one in found] == ["skipped", *["scored"] * 4]
     assert found[0].reason == "budget used up: $0.01 (max_cost)"
 
 
-# How much at once.
+def test_a_limit_for_the_month_stops_the_third_run(judge_server, tmp_path):
+    server = judge_server(lambda body: Reply(match(body), "stop", 1_000, 80))
+    limit = 25.5 * price_of(1_000, 80)
+
+    def run(name):
+        # With little room for a reply, what is reserved for a call is about twice what it costs.
+        limits = {"max_cost_total_usd": limit, "max_tokens": 100, "concurrency": 1}
+        found = ask(samples(10, name), options(server, PRICED, ledger=str(tmp_path), run=name, **limits))
+        assert {one.reason for one in found if one.status == "skipped"} <= {
+            f"budget used up: ${limit:g} a month for all runs together (max_cost_total)"
+        }
+        return [one.status for one in found].count("scored")
+
+    # What is reserved has a margin.
+    first, second, third, fourth = map(run, ("one", "two", "three", "four"))
+    assert (first, second, fourth) == (10, 10, 0)
+    assert 3 <= third <= 5
 
 
-def test_no_more_is_claimed_than_is_soon_asked(judge_server: Serve, tmp_path: Path) -> None:
+@contextmanager
+def in_flight(folder, dollars):
+    """Another run has a call in flight that may cost as much."""
+    call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
+    with closing(open_ledger(str(folder))) as ledger:
+        assert ledger.claim("k")
+        assert ledger.start(Budget("other", max_cost_total_usd=dollars), call, dollars)[0] == "go"
+        yield
+
+
+def test_who_waits_in_vain_for_the_month_is_told_so(judge_server, tmp_path):
+    server = judge_server(match)
+    judge = options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_total_usd=1.0, deadline_s=0.3)
+    with in_flight(tmp_path, 1.0):
+        [found] = ask(samples(1), judge)
+        [other] = ask(samples(1), Setup(judge.judge.model_copy(update={"max_cost_usd": 5.0}), judge.access))
+    month = "$1 a month for all runs together (max_cost_total)"
+    assert (found.status, found.reason) == ("skipped", f"budget used up: {month}")
+    assert other.reason == f"budget used up: $5 (max_cost) or {month}"
+    assert server.n_requests == 0
+
+
+def test_who_waits_for_the_budget_sees_that_the_run_was_stopped(judge_server, tmp_path):
+    server = judge_server(match)
+    judge = options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_total_usd=1.0, deadline_s=10_000.0)
+    looks = itertools.count()
+    access = replace(judge.access, stopped=lambda: next(looks) > 10)
+    with in_flight(tmp_path, 1.0):
+        [found] = ask(samples(1), Setup(judge.judge, access))
+    assert (found.status, found.reason) == ("skipped", "not asked, since the run was cancelled")
+    assert server.n_requests == 0
+
+
+# Several who ask at once.
+
+
+def test_equal_samples_are_asked_once(judge_server, tmp_path):
+    server = judge_server(match, latency=0.1)
+    equal = [Sample(f"id{n}", f"answer {n % 3}", ["reference"], "question?") for n in range(30)]
+    found = ask(equal, options(server, ledger=str(tmp_path)))
+    assert [(one.sample_id, one.status) for one in found] == [(f"id{n}", "scored") for n in range(30)]
+    assert server.n_requests == count(tmp_path) == 3
+    assert len({one.requests for one in found}) == 3
+    assert sorted(one.from_ledger for one in found) == [False] * 3 + [True] * 27
+
+
+def test_equal_samples_fail_together(judge_server):
+    server = judge_server(match, faults=always("only_prose"), latency=0.05)
+    found = ask([Sample(f"id{n}", "answer 0", ["reference"], "question?") for n in range(20)], options(server))
+    assert {(one.reason or "").partition(":")[0] for one in found} == {"not_json"}
+    assert server.n_requests == 2
+
+
+def asked(judge, *questions):
+    """What becomes of one request for each of some readers, or of something else that is awaited, and what it cost."""
+    bill, [who] = Bill(), judge.judge.models(judge.access.api_key)
+    request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
+
+    async def work():
+        async with runtime.connect(judge.access, judge.judge.limits, "judge", lambda: None) as client:
+            return await asyncio.gather(
+                *(client.ask(who, request, read, bill) for read in questions), return_exceptions=True
+            )
+
+    return runtime.run(work(), lambda: None), bill
+
+
+def raising(error):
+    def read(_reply):
+        raise error
+
+    return read
+
+
+def test_a_reply_that_breaks_its_reader_is_paid_and_kept(judge_server, tmp_path):
+    server = judge_server(lambda _body: Reply("a reply", prompt_tokens=100, completion_tokens=10))
+    judge = options(server, PRICED, ledger=str(tmp_path), run="run")
+    [found], bill = asked(judge, raising(RecursionError("cannot bear it")))
+    assert isinstance(found, RecursionError)
+    [row] = rows(tmp_path, "status, code, message, reply, tokens_in, cost_usd")
+    cost = pytest.approx(price_of(100, 10))
+    assert row == ("error", "defect", "RecursionError: cannot bear it", "a reply", 100, cost)
+    assert (bill.calls, bill.tokens_in, bill.cost_usd, count(tmp_path, table="claims")) == (1, 100, cost, 0)
+    # It was no reply that could be served.
+    [found], _ = asked(judge, str.upper)
+    assert (found, server.n_requests) == ("A REPLY", 2)
+
+
+def test_a_caller_that_waited_for_a_broken_reader_asks_itself(judge_server):
+    server = judge_server(lambda _body: "a reply", latency=0.1)
+    found, _ = asked(options(server), raising(KeyError("broken")), str.upper, str.lower)
+    assert isinstance(found[0], KeyError)
+    assert (found[1:], server.n_requests) == (["A REPLY", "a reply"], 2)
+
+
+def test_a_question_beside_one_that_fails_at_once_is_waited_for_and_kept(judge_server, tmp_path):
+    server = judge_server(lambda _body: "a reply", latency=0.3)
+    judge = options(server, ledger=str(tmp_path))
+    [who] = judge.judge.models(judge.access.api_key)
+
+    async def refused():
+        raise CallFailed("too_long", "more than the model takes")
+
+    async def ask_both():
+        request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
+        async with runtime.connect(judge.access, judge.judge.limits, "judge", lambda: None) as client:
+            await every(client.ask(who, request, str.upper, Bill()), refused())
+
+    with pytest.raises(CallFailed, match="too_long"):
+        runtime.run(ask_both(), lambda: None)
+    assert rows(tmp_path, "status, reply") == [("usable", "a reply")]
+    assert (server.n_requests, count(tmp_path, table="claims")) == (1, 0)
+
+
+def test_no_more_is_claimed_than_is_soon_asked(judge_server, tmp_path):
     """A process that claimed all 200 at once would keep another one from all of them, and make it poll for each."""
-    seen: list[int] = []
+    claims = []
 
-    def watching(body: Body) -> str:
-        if (tmp_path / FILE).exists():
-            seen.append(claims(tmp_path))
+    def watching(body):
+        claims.append(count(tmp_path, table="claims"))
         return match(body)
 
     server = judge_server(watching, latency=0.01)
     ask(samples(200), options(server, ledger=str(tmp_path), concurrency=4))
     assert server.n_requests == 200
-    assert 4 <= max(seen) <= 16
+    assert 4 <= max(claims) <= 16
 
 
-def test_a_jury_of_a_quick_and_a_slow_judge_asks_each_for_everything(judge_server: Serve, tmp_path: Path) -> None:
+def test_a_jury_of_a_quick_and_a_slow_judge_asks_each_for_everything(judge_server, tmp_path):
     quick, slow = judge_server(match), judge_server(match, latency=0.05)
     judges = setup(
         f"openai/quick@{quick.url}", f"openai/slow@{slow.url}", ledger=str(tmp_path), concurrency=4, jury="unanimous"
     )
     found = ask(samples(40), judges)
-    assert {json.dumps(one.values) for one in found} == {'{"match": 1.0, "spread": 0.0}'}
+    assert all((one.values, len(one.requests)) == ({"match": 1.0, "spread": 0.0}, 2) for one in found)
     assert (quick.n_requests, slow.n_requests) == (40, 40)
-    assert all(len(one.requests) == 2 for one in found)
-
-
-def test_a_format_is_chosen_when_the_turn_comes(judge_server: Serve) -> None:
-    """Callers in the queue profit from what earlier ones learned."""
-    server = judge_server(match, refuse_formats={"json_schema", "json_object"})
-    found = ask(samples(40), options(server, concurrency=1))
-    assert {one.status for one in found} == {"scored"}
-    # The caller at the head of the queue is let in between the steps of the first.
-    assert 40 + 2 <= server.n_requests <= 40 + 2 * 2

@@ -1,7 +1,5 @@
 """kill -9 in the middle of 600 calls, and two processes over one release: what was answered is never asked again."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,17 +7,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.llm.ledger import open_ledger
 from answerkey.metrics_core.llm.provider import abilities
 from tests.judge_server import JudgeProcess
-from tests.metrics_core.judges.asking import count, rows
+from tests.metrics_core.judges.asking import count, execute, rows, spent
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = 600
@@ -36,137 +33,103 @@ print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in fo
 """
 
 
-class Evaluation:
+@contextmanager
+def evaluation(server, ledger, model="openai/judge", concurrency=CONCURRENCY):
     """A process that evaluates all samples."""
+    command = [sys.executable, "-c", EVALUATE, server.url, str(ledger), model, str(concurrency)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
-    def __init__(
-        self, server: JudgeProcess, ledger: Path, model: str = "openai/judge", concurrency: int = CONCURRENCY
-    ) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", EVALUATE, server.url, str(ledger), model, str(concurrency)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
 
-    def kill(self) -> None:
-        """As the system does it when memory runs out."""
-        assert self._process.poll() is None, "it should be in the middle of its work"
-        os.kill(self._process.pid, signal.SIGKILL)
-        self._process.communicate()
-        assert self._process.returncode == -signal.SIGKILL
+def kill(process):
+    """As the system does it when memory runs out."""
+    assert process.poll() is None, "it should be in the middle of its work"
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
 
-    def asked(self) -> int:
-        """Wait for the end, at which every sample must be scored; for how many of them this process asked."""
-        output, _ = self._process.communicate(timeout=250)
-        assert self._process.returncode == 0
-        found = json.loads(output)
-        assert [(name, status) for name, status, _ in found] == [(f"s{n}", "scored") for n in range(SAMPLES)]
-        return sum(asked for *_, asked in found)
 
-    def end(self) -> None:
-        """Leave nothing behind when a test failed."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.communicate()
+def asked(process):
+    """Wait for the end, at which every sample must be scored; for how many of them this process asked."""
+    output, _ = process.communicate(timeout=250)
+    assert process.returncode == 0
+    found = json.loads(output)
+    assert [(name, status) for name, status, _ in found] == [(f"s{n}", "scored") for n in range(SAMPLES)]
+    return sum(asked for *_, asked in found)
 
 
 @pytest.fixture
-def pausing() -> Iterator[JudgeProcess]:
+def pausing():
     """A server that stops answering after half of the requests until it is released."""
     with JudgeProcess("--latency", "0.01", "--hold-after", str(SAMPLES // 2)) as started:
         yield started
 
 
-def wait_for(server: JudgeProcess, number: int, what: str = "requests") -> None:
-    """Until the server has seen that many requests, or has them in flight."""
+def stats_when(server, reached):
+    """The server's counts once they have reached something."""
     until = time.monotonic() + 200
-    while server.stats()[what] < number:
-        assert time.monotonic() < until, server.stats()
-        time.sleep(0.05)
-
-
-def settled(server: JudgeProcess) -> dict[str, Any]:
-    """The server's counts once no request is pending."""
-    until = time.monotonic() + 100
-    while (stats := server.stats())["in_flight"]:
+    while not reached(stats := server.stats()):
         assert time.monotonic() < until, stats
         time.sleep(0.05)
     return stats
 
 
-@pytest.mark.slow
-def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing: JudgeProcess, tmp_path: Path) -> None:
-    server = pausing
-    killed = Evaluation(server, tmp_path)
-    try:
-        wait_for(server, SAMPLES // 2)
-        killed.kill()
-    finally:
-        killed.end()
-    server.release()
-    seen = settled(server)["requests"]
+def settled(server):
+    """The server's counts once no request is pending."""
+    return stats_when(server, lambda stats: not stats["in_flight"])
+
+
+def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing, tmp_path):
+    with evaluation(pausing, tmp_path) as process:
+        stats_when(pausing, lambda stats: stats["requests"] >= SAMPLES // 2)
+        kill(process)
+    pausing.release()
+    seen = settled(pausing)["requests"]
     usable, in_flight = count(tmp_path, "status = 'usable'"), count(tmp_path, "status = 'sent'")
     assert SAMPLES // 2 <= seen < SAMPLES
     # Written down before it is sent, and again as soon as its reply is there.
     assert usable + in_flight == count(tmp_path)
     assert 0 <= seen - usable <= in_flight <= CONCURRENCY
-
-    again = Evaluation(server, tmp_path)
-    try:
-        assert again.asked() == SAMPLES - usable
-    finally:
-        again.end()
-    stats = settled(server)
+    with evaluation(pausing, tmp_path) as process:
+        assert asked(process) == SAMPLES - usable
+    stats = settled(pausing)
     assert stats["requests"] == SAMPLES + seen - usable <= SAMPLES + in_flight
     assert len(stats["bodies"]) == SAMPLES
     assert Counter(stats["bodies"].values()) == Counter({1: SAMPLES - (seen - usable), 2: seen - usable}) - Counter()
     assert count(tmp_path, "status = 'usable'") == SAMPLES
 
-    # A third run finds everything.
-    idle = Evaluation(server, tmp_path)
-    try:
-        assert idle.asked() == 0
-    finally:
-        idle.end()
-    assert settled(server)["requests"] == stats["requests"]
-
 
 @contextmanager
-def two_at_once(server: JudgeProcess, ledger: Path) -> Iterator[tuple[Evaluation, Evaluation]]:
+def two_at_once(server, ledger):
     """Two processes that both have calls in flight at a server that holds its answers."""
     most = 4
-    first = Evaluation(server, ledger, concurrency=most)
-    both = [first]
-    try:
-        wait_for(server, SAMPLES // 2 + most)
+    with evaluation(server, ledger, concurrency=most) as first:
+        stats_when(server, lambda stats: stats["requests"] >= SAMPLES // 2 + most)
         # With more questions at hand than the first has claimed, or all of them might wait for the first.
-        both.append(second := Evaluation(server, ledger, concurrency=4 * most))
-        wait_for(server, most + 1, what="in_flight")  # more than the first may have
-        yield first, second
-    finally:
-        for one in both:
-            one.end()
+        with evaluation(server, ledger, concurrency=4 * most) as second:
+            stats_when(server, lambda stats: stats["in_flight"] > most)  # more than the first may have
+            yield first, second
 
 
-@pytest.mark.slow
-def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_path: Path) -> None:
+def test_two_processes_at_once_ask_everything_once(pausing, tmp_path):
     with two_at_once(pausing, tmp_path) as both:
         pausing.release()
-        asked = [one.asked() for one in both]
+        each = [asked(process) for process in both]
     stats = settled(pausing)
-    assert sum(asked) == SAMPLES
-    assert min(asked) > 0
+    assert sum(each) == SAMPLES
+    assert min(each) > 0
     assert stats["requests"] == len(stats["bodies"]) == SAMPLES == count(tmp_path)
     assert set(rows(tmp_path, "kind, status, attempt")) == {("ask", "usable", 1)}
 
 
-@pytest.mark.slow
-def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_path: Path) -> None:
+def test_one_of_two_is_killed_and_the_other_finishes(pausing, tmp_path):
     with two_at_once(pausing, tmp_path) as (killed, other):
-        killed.kill()
+        kill(killed)
         pausing.release()
-        other.asked()
+        asked(other)
     stats = settled(pausing)
     # The dead one never wrote down how these ended.
     in_flight = count(tmp_path, "status = 'sent'")
@@ -177,36 +140,27 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_
     assert max(stats["bodies"].values()) <= 2
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1_500)
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.kills)])
-def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills: int, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills, tmp_path):
     with JudgeProcess("--latency", "0.1") as server:
         for number in range(kills):
-            process = Evaluation(server, tmp_path, "openai/gpt-4o-mini")
-            try:
-                wait_for(server, SAMPLES * (number + 1) // (kills + 2))
-                process.kill()
-            finally:
-                process.end()
-        last = Evaluation(server, tmp_path, "openai/gpt-4o-mini")
-        try:
-            last.asked()
-        finally:
-            last.end()
+            with evaluation(server, tmp_path, "openai/gpt-4o-mini") as process:
+                enough = SAMPLES * (number + 1) // (kills + 2)
+                stats_when(server, lambda stats, enough=enough: stats["requests"] >= enough)
+                kill(process)
+        with evaluation(server, tmp_path, "openai/gpt-4o-mini") as process:
+            asked(process)
         stats = settled(server)
     usable, lost = count(tmp_path, "status = 'usable'"), count(tmp_path, "status = 'sent'")
     assert usable == SAMPLES
     # Nothing is asked twice but what was in flight.
     assert stats["requests"] - SAMPLES <= lost <= kills * CONCURRENCY
     assert len(stats["bodies"]) == SAMPLES
-    ledger = open_ledger(str(tmp_path))
-    spent = ledger.spent("run")
-    ledger.close()
-    [(each,)] = rows(tmp_path, "avg(cost_usd) FILTER (WHERE status = 'usable')")
-    assert spent.cost_usd >= each * stats["requests"]
+    cost_usd = spent(tmp_path).cost_usd
+    [(each,)] = execute(tmp_path, "SELECT avg(cost_usd) FROM answerkey_calls WHERE status = 'usable'")
+    assert cost_usd >= each * stats["requests"]
     # Calls that were never answered count at the most that they may cost: all of `max_tokens`, and a long prompt.
     price = abilities("openai/gpt-4o-mini").price
-    assert price is not None
     room = 1_024 * price[2]
-    assert room < (spent.cost_usd - usable * each) / lost < room + 5_000 * price[0]
+    assert room < (cost_usd - usable * each) / lost < room + 5_000 * price[0]

@@ -1,12 +1,7 @@
 """Prompts from templates, and answers over real HTTP through the judges' machinery."""
 
-from __future__ import annotations
-
 import itertools
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -16,37 +11,31 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting, estimate_cost, filled, generate, left_out, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.sample import Sample
-from tests.judge_server import Body, JudgeServer, Reply, agreeable, scheduled
-from tests.metrics_core.judges.asking import KEY, count, rows, setup
+from tests.judge_server import Reply, agreeable, scheduled
+from tests.metrics_core.judges.asking import KEY, always, count, rows, setup
 
 _fresh = itertools.count()
 
 
-def echo(body: Body) -> str:
+def echo(body):
     """The model says the last words of the question."""
     return f"It is {body['messages'][-1]['content'].split()[-1]}"
 
 
-class Setup(NamedTuple):
-    """The arguments of `generate`."""
+class Model:
+    """A model at a server; its name is new unless one is given, since a process remembers what models take."""
 
-    model: ModelRef
-    limits: CallLimits
-    access: Access
+    def __init__(self, server, name="", ledger=None):
+        self.ref = ModelRef(name or f"openai/model-{next(_fresh)}", server.url, KEY)
+        self.access = Access(ledger=ledger and str(ledger))
 
+    def requests(self, n, **prompting):
+        return [Prompting(**prompting).request(self.ref, {"question": f"Number {i}"}) for i in range(n)]
 
-def options(server: JudgeServer, model: str = "", ledger: str | None = None, **limits: Any) -> Setup:
-    """A model at this server; its name is new unless `model` gives one, since a process remembers what models take."""
-    name = model or f"openai/model-{next(_fresh)}"
-    return Setup(ModelRef(name, server.url, KEY), CallLimits(**limits), Access(ledger=ledger))
-
-
-def requests(asked: Setup, n: int, prompting: Prompting | None = None) -> list[Request]:
-    how = prompting or Prompting()
-    return [how.request(asked.model, {"question": f"Number {i}"}) for i in range(n)]
+    def ask(self, requests, **limits):
+        return generate(requests, self.ref, CallLimits(**limits), self.access)
 
 
 @pytest.mark.parametrize(
@@ -55,142 +44,135 @@ def requests(asked: Setup, n: int, prompting: Prompting | None = None) -> list[R
         ("{question}", ("question",)),
         ("{ meta.topic }: {question} {question}", ("meta.topic", "question")),
         ('Reply as {{"answer": ...}}: {q}', ("q",)),
-        ("no place", ()),
     ],
 )
-def test_placeholders(template: str, names: tuple[str, ...]) -> None:
+def test_placeholders(template, names):
     assert placeholders(template) == names
 
 
 @pytest.mark.parametrize("template", ["{", "a } b", "{}", "{ }", "{{}", "{question} and {"])
-def test_a_lone_brace_is_refused_in_one_line(template: str) -> None:
+def test_a_lone_brace_is_refused_in_one_line(template):
     with pytest.raises(
         UserError, match=r"^template: .* names no column; write \{question\}, and \{\{ or \}\} for a br"
     ):
         placeholders(template)
 
 
-def test_values_are_not_templates() -> None:
+def test_values_are_not_templates():
     assert filled("{{{a}}} {b}", {"a": "{b}", "b": "{{x}} {a.__class__}"}) == "{{b}} {{x}} {a.__class__}"
 
 
 @given(st.text())
-def test_any_text_stands_for_itself_once_its_braces_are_doubled(text: str) -> None:
+def test_any_text_stands_for_itself_once_its_braces_are_doubled(text):
     template = text.replace("{", "{{").replace("}", "}}")
-    assert placeholders(template) == ()
-    assert filled(template, {}) == text
+    assert (placeholders(template), filled(template, {})) == ((), text)
 
 
-def test_answers_come_in_the_order_of_the_questions_and_once_only(tmp_path: Path) -> None:
-    with JudgeServer(echo) as server:
-        asked = options(server, ledger=str(tmp_path))
-        how = Prompting("Be brief.", "Q: {question}", 0.7, 5, 20)
-        questions = requests(asked, 40, how)
-        found = generate([*questions, questions[3]], *asked)
-        assert [one.text for one in found] == [*(f"It is {i}" for i in range(40)), "It is 3"]
-        assert [one.status for one in found].count("generated") == server.n_requests == 40
-        body = server.requests[0].body
-        assert body["messages"][0] == {"role": "system", "content": "Be brief."}
-        assert re.fullmatch(r"Q: Number \d+", body["messages"][1]["content"])
-        assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.7, 5, 20)
-        assert "response_format" not in body
-        again = generate(questions, *asked)
-        assert {(one.status, one.bill.calls) for one in again} == {("from_ledger", 0)}
-        assert server.n_requests == 40
+def test_answers_come_in_the_order_of_the_questions_and_once_only(judge_server, tmp_path):
+    server = judge_server(echo)
+    model = Model(server, ledger=tmp_path)
+    how = {"system": "Be brief.", "template": "Q: {question}", "temperature": 0.7, "seed": 5, "max_tokens": 20}
+    questions = model.requests(40, **how)
+    found = model.ask([*questions, questions[3]])
+    assert [one.text for one in found] == [*(f"It is {i}" for i in range(40)), "It is 3"]
+    assert [one.status for one in found].count("generated") == server.n_requests == 40
+    body = server.requests[0].body
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert re.fullmatch(r"Q: Number \d+", body["messages"][1]["content"])
+    assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.7, 5, 20)
+    assert "response_format" not in body
+    assert {(one.status, one.bill.calls) for one in model.ask(questions)} == {("from_ledger", 0)}
+    assert server.n_requests == 40
     assert set(rows(tmp_path, "prompt, kind, format, status")) == {("answer@1", "ask", "text", "usable")}
 
 
-@pytest.mark.parametrize("change", [{"temperature": 0.1}, {"seed": 1}, {"max_tokens": 9}, {"system": "Be brief."}])
-def test_what_is_asked_otherwise_is_asked_anew(change: dict[str, Any], tmp_path: Path) -> None:
-    with JudgeServer(echo) as server:
-        asked = options(server, ledger=str(tmp_path))
-        generate(requests(asked, 2), *asked)
-        generate(requests(asked, 2, Prompting(**change)), *asked)
-        assert server.n_requests == 4
+def test_what_is_asked_otherwise_is_asked_anew(judge_server, tmp_path):
+    server = judge_server(echo)
+    model = Model(server, ledger=tmp_path)
+    changes = [{}, {"temperature": 0.1}, {"seed": 1}, {"max_tokens": 9}, {"system": "Be brief."}]
+    for number, change in enumerate([*changes, {}], 1):
+        model.ask(model.requests(1, **change))
+        assert server.n_requests == min(number, len(changes))
 
 
-def test_faults_in_a_third_of_the_calls_cost_no_answer(tmp_path: Path) -> None:
+def test_faults_in_a_third_of_the_calls_cost_no_answer(judge_server, tmp_path):
     kinds = ("rate_limit", "error_500", "error_503", "drop", "empty", "not_json_body")
-    with JudgeServer(echo, faults=scheduled(0.3, 4, kinds), latency=0.01) as server:
-        asked = options(server, ledger=str(tmp_path), concurrency=16, deadline_s=60.0)
-        found = generate(requests(asked, 60), *asked)
-        assert [one.text for one in found] == [f"It is {i}" for i in range(60)]
-        assert sum(server.fault_counts.values()) >= 12
+    server = judge_server(echo, faults=scheduled(0.3, 4, kinds), latency=0.01)
+    model = Model(server, ledger=tmp_path)
+    found = model.ask(model.requests(60), concurrency=16, deadline_s=60.0)
+    assert [one.text for one in found] == [f"It is {i}" for i in range(60)]
+    assert sum(server.fault_counts.values()) >= 12
     assert count(tmp_path, "status = 'usable'") == 60
     assert sum(one.bill.calls for one in found) == server.n_requests
 
 
 @pytest.mark.parametrize(
-    ("say", "reason", "calls"),
+    ("reply", "reason", "calls"),
     [
-        (lambda _body: Reply("", "length"), "no_room: nothing that can be seen before the answer was cut off; ", 1),
-        (lambda _body: Reply("\u200b"), "empty_reply: the reply is empty", 3),
-        (lambda _body: Reply("", "content_filter"), "content_filter: ", 1),
+        (Reply("", "length"), "no_room: nothing that can be seen before the answer was cut off; ", 1),
+        (Reply("\u200b"), "empty_reply: the reply is empty", 3),
+        (Reply("", "content_filter"), "content_filter: ", 1),
     ],
 )
-def test_an_empty_answer_counts_as_no_answer(
-    say: Callable[[Body], Reply], reason: str, calls: int, tmp_path: Path
-) -> None:
-    with JudgeServer(say) as server:
-        asked = options(server, ledger=str(tmp_path))
-        [found] = generate(requests(asked, 1), *asked)
-        assert (found.text, found.status, server.n_requests) == (None, "failed", calls)
-        assert found.reason is not None and found.reason.startswith(reason)
+def test_an_empty_answer_counts_as_no_answer(reply, reason, calls, judge_server):
+    server = judge_server(lambda _body: reply)
+    model = Model(server)
+    [found] = model.ask(model.requests(1))
+    assert (found.text, found.status, server.n_requests) == (None, "failed", calls)
+    assert found.reason.startswith(reason)
 
 
-def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(tmp_path: Path) -> None:
-    with JudgeServer(lambda _body: Reply('It is {"a": 1} and', "length")) as server:
-        asked = options(server, ledger=str(tmp_path))
-        [found] = generate(requests(asked, 1), *asked)
-        assert (found.text, found.status, server.n_requests) == ('It is {"a": 1} and', "generated", 1)
-        assert found.origin is not None and found.origin.finish_reason == "length"
+def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(judge_server):
+    server = judge_server(lambda _body: Reply('It is {"a": 1} and', "length"))
+    model = Model(server)
+    [found] = model.ask(model.requests(1))
+    assert (found.text, found.status, server.n_requests) == ('It is {"a": 1} and', "generated", 1)
+    assert found.origin.finish_reason == "length"
 
 
-def test_the_budget_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    with JudgeServer(echo) as server:
-        asked = options(server, ledger=str(tmp_path))
-        first = generate(requests(asked, 10), *options(server, asked.model.model, ledger=str(tmp_path),
-                                                      max_calls=4))  # fmt: skip
-        assert sorted(one.status for one in first) == ["generated"] * 4 + ["skipped"] * 6
-        assert {one.reason for one in first if one.text is None} == {"budget used up: 4 calls (max_calls)"}
-        second = generate(requests(asked, 10), *asked)
-        assert [one.text for one in second] == [f"It is {i}" for i in range(10)]
-        assert server.n_requests == 10
+def test_the_budget_stops_and_the_next_run_goes_on(judge_server, tmp_path):
+    server = judge_server(echo)
+    model = Model(server, ledger=tmp_path)
+    first = model.ask(model.requests(10), max_calls=4)
+    assert sorted(one.status for one in first) == ["generated"] * 4 + ["skipped"] * 6
+    assert {one.reason for one in first if one.text is None} == {"budget used up: 4 calls (max_calls)"}
+    assert [one.text for one in model.ask(model.requests(10))] == [f"It is {i}" for i in range(10)]
+    assert server.n_requests == 10
 
 
-def test_as_many_calls_are_made_as_were_estimated(tmp_path: Path) -> None:
-    with JudgeServer(echo) as server:
-        asked = options(server, "openai/gpt-4o-mini", ledger=str(tmp_path / "home"))
-        questions = [*requests(asked, 5), *requests(asked, 2)]
-        before = estimate_cost(questions, asked.model, asked.access.ledger)
-        assert (before.samples, before.calls, before.in_ledger, server.n_requests) == (7, 5, 0, 0)
-        assert before.cost_usd is not None and before.cost_usd > 0
-        assert list(tmp_path.iterdir()) == []
-        generate(questions[:3], *asked)
-        assert (
-            estimate_cost(questions, asked.model, asked.access.ledger).calls,
-            estimate_cost(questions, asked.model, asked.access.ledger).in_ledger,
-        ) == (2, 3)
-        generate(questions, *asked)
-        assert server.n_requests == 5
+def test_as_many_calls_are_made_as_were_estimated(judge_server, tmp_path):
+    server = judge_server(echo)
+    model = Model(server, "openai/gpt-4o-mini", ledger=tmp_path / "home")
+    questions = [*model.requests(5), *model.requests(2)]
+
+    def estimate():
+        return estimate_cost(questions, model.ref, model.access.ledger)
+
+    before = estimate()
+    assert (before.samples, before.calls, before.in_ledger, server.n_requests) == (7, 5, 0, 0)
+    assert before.cost_usd > 0
+    assert list(tmp_path.iterdir()) == []
+    model.ask(questions[:3])
+    assert (estimate().calls, estimate().in_ledger) == (2, 3)
+    model.ask(questions)
+    assert server.n_requests == 5
 
 
-def test_a_parameter_that_the_server_refuses_is_left_out_and_named(tmp_path: Path) -> None:
-    with JudgeServer(echo, refuse_parameters=("temperature",)) as server:
-        asked = options(server, ledger=str(tmp_path))
-        assert left_out(asked.model) == ()
-        [found] = generate(requests(asked, 1), *asked)
-        assert (found.text, left_out(asked.model)) == ("It is 0", ("temperature",))
+def test_a_parameter_that_the_server_refuses_is_left_out_and_named(judge_server):
+    model = Model(judge_server(echo, refuse_parameters=("temperature",)))
+    assert left_out(model.ref) == ()
+    [found] = model.ask(model.requests(1))
+    assert (found.text, left_out(model.ref)) == ("It is 0", ("temperature",))
 
 
-def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path: Path) -> None:
-    with JudgeServer(lambda body: echo(body) if "response_format" not in body else agreeable(body)) as server:
-        asked = options(server, ledger=str(tmp_path))
-        generate(requests(asked, 2), *asked)
-        judge = setup(f"{asked.model.model}@{server.url}", ledger=str(tmp_path))
-        [found] = judge.metric(MeaningMatch).measure([Sample("s", "It is one.", ["1"], "How many?")])
-        assert found.status == "scored"
-        assert server.requests[-1].body["response_format"]["type"] == "json_schema"
+def test_a_model_that_judges_as_well_is_still_asked_for_a_format(judge_server):
+    server = judge_server(lambda body: echo(body) if "response_format" not in body else agreeable(body))
+    model = Model(server)
+    model.ask(model.requests(2))
+    judge = setup(f"{model.ref.model}@{server.url}").metric(MeaningMatch)
+    [found] = judge.measure([Sample("s", "It is one.", ["1"], "How many?")])
+    assert found.status == "scored"
+    assert server.requests[-1].body["response_format"]["type"] == "json_schema"
 
 
 @pytest.mark.parametrize(
@@ -204,19 +186,17 @@ def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path: Path)
         ("nothing", r"^model 'nothing': write PROVIDER/MODEL, for instance openai/gpt-4o-mini$"),
     ],
 )
-def test_a_model_that_cannot_be_asked(model: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_asked(model, message, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UserError, match=message):
-        asked = Setup(ModelRef.parse(model), CallLimits(), Access())
-        generate(requests(asked, 1), *asked)
+        generate([Prompting().request(ModelRef("openai/m"), {"question": "?"})], ModelRef.parse(model))
 
 
-def test_a_model_that_refuses_every_call_is_called_a_model(tmp_path: Path) -> None:
-    with JudgeServer(echo, faults=lambda _number, _body: "unauthorized") as server:
-        asked = options(server, ledger=str(tmp_path), concurrency=2)
-        found = generate(requests(asked, 30), *asked)
-        assert server.n_requests <= 8
-    reasons = [one.reason or "" for one in found]
-    assert all(reason.startswith("http_401: ") for reason in reasons)
-    assert any("not asked, since the model refuses every call" in reason for reason in reasons)
+def test_a_model_that_refuses_every_call_is_called_a_model(judge_server):
+    server = judge_server(echo, faults=always("unauthorized"))
+    model = Model(server)
+    found = model.ask(model.requests(30), concurrency=2)
+    assert server.n_requests <= 8
+    assert all(one.reason.startswith("http_401: ") for one in found)
+    assert any("not asked, since the model refuses every call" in one.reason for one in found)
     assert KEY not in repr(found)

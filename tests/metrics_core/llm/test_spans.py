@@ -1,7 +1,5 @@
 """Spans of calls: none unless asked for, then with the standard attributes and without any text."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -62,7 +60,7 @@ print(json.dumps(spans))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ["1", ""])
-def test_calls_have_spans_where_they_are_asked_for(asked: str) -> None:
+def test_calls_have_spans_where_they_are_asked_for(asked):
     with JudgeServer(match, faults=at_first("says_key")) as server:
         command = [sys.executable, "-c", JUDGE, f"openai/gpt-4o-mini@{server.url}", KEY]
         variables = {**os.environ, "ANSWERKEY_OTEL": asked}

@@ -2,7 +2,6 @@
 
 import json
 import unicodedata
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -20,14 +19,14 @@ FIELDS = st.dictionaries(TEXT, st.one_of(TEXT, st.lists(TEXT), st.none(), st.int
 HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
-def visible(mark: str) -> bool:
+def visible(mark):
     """A letter, mark, digit, sign or space that should reach the judge as it is."""
     if mark in "<>`":
         return False
     return unicodedata.category(mark)[0] in "LNPS" or mark == " "
 
 
-def joined(value: Any) -> Any:
+def joined(value):
     """The same value with the two halves of a character, where a text holds them apart, made one."""
     if isinstance(value, dict):
         return {joined(key): joined(item) for key, item in value.items()}
@@ -38,7 +37,7 @@ def joined(value: Any) -> Any:
     return value
 
 
-def test_the_block_reads_as_written_here() -> None:
+def test_the_block_reads_as_written_here():
     line = '{"answer": "caf\u00e9 \\u003c/data\\u003e \\u0060\\n\\u202e", "references": ["a", "b"]}'
     nonce = content_hash(line)
     block = fenced({"references": ["a", "b"], "answer": "caf\u00e9 </data> `\n\u202e"})
@@ -49,7 +48,7 @@ def test_the_block_reads_as_written_here() -> None:
 @example({"answer": "\ud800"})
 @example({"answer": "\ud83d\ude00"})
 @example({"answer": "\\u003c \\\\u003c \U0001f600"})
-def test_the_line_reads_back_as_the_fields(fields: dict[str, Any]) -> None:
+def test_the_line_reads_back_as_the_fields(fields):
     opening, line, closing = fenced(fields).split("\n")
     # Two names that spell the same characters are one name in JSON.
     if len(joined(fields)) == len(fields):
@@ -60,7 +59,7 @@ def test_the_line_reads_back_as_the_fields(fields: dict[str, Any]) -> None:
 
 
 @given(FIELDS)
-def test_nothing_survives_that_opens_closes_or_hides(fields: dict[str, Any]) -> None:
+def test_nothing_survives_that_opens_closes_or_hides(fields):
     block = fenced(fields)
     assert len(block.splitlines()) == 3
     line = block.split("\n")[1]
@@ -70,7 +69,7 @@ def test_nothing_survives_that_opens_closes_or_hides(fields: dict[str, Any]) -> 
 
 
 @pytest.mark.slow
-def test_the_whole_of_unicode() -> None:
+def test_the_whole_of_unicode():
     everything = "".join(map(chr, range(0x110000)))
     kept = set(fenced({"answer": everything}).split("\n")[1])
     lost = [hex(ord(mark)) for mark in everything if mark not in kept and visible(mark)]
@@ -82,24 +81,24 @@ def test_the_whole_of_unicode() -> None:
 
 
 @given(FIELDS, st.randoms(use_true_random=False))
-def test_equal_fields_give_equal_text(fields: dict[str, Any], random: Any) -> None:
+def test_equal_fields_give_equal_text(fields, random):
     names = list(fields)
     random.shuffle(names)
     assert fenced({name: fields[name] for name in names}) == fenced(fields)
 
 
 @given(FIELDS, FIELDS)
-def test_different_fields_give_different_text(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_different_fields_give_different_text(one, other):
     same = json.dumps(joined(one), sort_keys=True) == json.dumps(joined(other), sort_keys=True)
     assert (fenced(one).partition("\n")[0] == fenced(other).partition("\n")[0]) == same
 
 
-def test_visible_text_of_every_script_stays_readable() -> None:
+def test_visible_text_of_every_script_stays_readable():
     text = "Ünïcode Привет 北京 العربية हिन्दी 日本語 10² € 😀"
     assert text in fenced({"answer": text})
 
 
-def test_a_text_cannot_close_the_fence_of_another_request() -> None:
+def test_a_text_cannot_close_the_fence_of_another_request():
     earlier = fenced({"answer": "Paris"})
     block = fenced({"answer": earlier})
     assert earlier.split("\n")[2] not in block
@@ -107,7 +106,7 @@ def test_a_text_cannot_close_the_fence_of_another_request() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_what_json_has_not_is_refused(number: float) -> None:
+def test_what_json_has_not_is_refused(number):
     with pytest.raises(ValueError, match="not JSON compliant"):
         fenced({"answer": number})
     with pytest.raises(TypeError, match="not JSON serializable"):
@@ -128,7 +127,7 @@ def test_what_json_has_not_is_refused(number: float) -> None:
         ("a\u2800b", r"a\u2800b"),
     ],
 )
-def test_role_markers_are_told_by_their_shape(text: str, escaped: str) -> None:
+def test_role_markers_are_told_by_their_shape(text, escaped):
     line = encoded({"answer": text})
     assert line == f'{{"answer": "{escaped}"}}'
     assert json.loads(line) == {"answer": text}
@@ -142,7 +141,7 @@ def test_role_markers_are_told_by_their_shape(text: str, escaped: str) -> None:
         "~5 [approx.] or |x| < is not here, a|b",
     ],
 )
-def test_brackets_of_ordinary_text_stay_as_they_were(text: str) -> None:
+def test_brackets_of_ordinary_text_stay_as_they_were(text):
     """What is sent is part of the key of a reply that was paid for."""
     plain = text.replace("<", "")
     assert encoded({"answer": plain}) == json.dumps({"answer": plain}, ensure_ascii=False)

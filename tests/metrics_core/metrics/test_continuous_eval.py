@@ -5,15 +5,11 @@ import math
 import random
 import re
 import string
-import subprocess
-import sys
-import time
 import warnings
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tokenize.destructive import MacIntyreContractions
 from nltk.tokenize.treebank import TreebankWordTokenizer
@@ -24,24 +20,20 @@ from answerkey.metrics_core.metrics.continuous_eval import (
     FIELDS,
     PROFILES,
     STOP_WORDS,
-    Profile,
     score,
     sentences,
     words_v0_2,
     words_v0_3,
 )
+from tests.metrics_core.metrics_help import imported_by, seconds
 
 CASES = json.loads((Path(__file__).parent / "data" / "continuous_eval_cases.json").read_text(encoding="utf-8"))
-EXPECTED_KEYS: dict[Profile, str] = {
-    "continuous_eval_v0_2": "expected_v0_2_0",
-    "continuous_eval_v0_3": "expected_v0_3",
-}
-V2: Profile = "continuous_eval_v0_2"
-V3: Profile = "continuous_eval_v0_3"
+V2, V3 = PROFILES
+EXPECTED_KEYS = {V2: "expected_v0_2_0", V3: "expected_v0_3"}
 ZERO = dict.fromkeys(FIELDS, 0.0)
 
 
-def score_pair(answer: str, reference: str, profile: Profile) -> dict[str, float]:
+def score_pair(answer, reference, profile):
     return score(answer, [reference], profile)
 
 
@@ -50,41 +42,22 @@ def score_pair(answer: str, reference: str, profile: Profile) -> dict[str, float
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_golden_case(case: dict, profile: Profile) -> None:
+def test_golden_case(case, profile):
     got = score(case["answer"], case["ground_truth_answers"], profile)
     assert got == pytest.approx(case[EXPECTED_KEYS[profile]], rel=0, abs=1e-9)
     assert tuple(got) == FIELDS
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_golden_case_for_each_reference(case: dict) -> None:
-    got = [score_pair(case["answer"], reference, V3) for reference in case["ground_truth_answers"]]
-    for scores, expected in zip(got, case["per_reference_v0_3"], strict=True):
-        assert scores == pytest.approx(expected, rel=0, abs=1e-9)
+def test_golden_case_for_each_reference(case):
+    for reference, expected in zip(case["ground_truth_answers"], case["per_reference_v0_3"], strict=True):
+        assert score_pair(case["answer"], reference, V3) == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-def test_tiny_scores_are_the_original_ones_too() -> None:
+def test_tiny_scores_are_the_original_ones_too():
     # To 1e-9 a BLEU of 1.49e-154 would pass as 0, so the relative difference is looked at here.
     assert score_pair("42", "42", V3)["bleu_score"] == pytest.approx(1.491668146240062e-154, rel=1e-12, abs=0)
     assert score_pair("-5", "5", V2)["bleu_score"] == pytest.approx(1.5319719891192393e-231, rel=1e-12, abs=0)
-
-
-def test_the_documents_own_example() -> None:
-    references = [
-        "William Shakespeare wrote 'Romeo and Juliet",
-        "William Shakespeare",
-        "Shakespeare",
-        "Shakespeare is the author of 'Romeo and Juliet'",
-    ]
-    assert score("Shakespeare wrote 'Romeo and Juliet'", references, V2) == {
-        "rouge_l_recall": 1.0,
-        "rouge_l_precision": 0.8,
-        "rouge_l_f1": 0.7272727223140496,
-        "token_overlap_recall": 1.0,
-        "token_overlap_precision": 0.8333333333333334,
-        "token_overlap_f1": 0.8333333333333334,
-        "bleu_score": 0.799402901304756,
-    }
 
 
 @pytest.mark.parametrize(
@@ -101,19 +74,13 @@ def test_the_documents_own_example() -> None:
         ("Yes. It is.", "is", V2, "token_overlap_precision", 0.2),
     ],
 )
-def test_oddity_kept_on_purpose(answer: str, reference: str, profile: Profile, field: str, expected: float) -> None:
+def test_oddity_kept_on_purpose(answer, reference, profile, field, expected):
     assert score_pair(answer, reference, profile)[field] == pytest.approx(expected, rel=0, abs=1e-12)
 
 
-def test_answer_of_punctuation_is_empty_only_in_v0_3() -> None:
+def test_answer_of_punctuation_is_empty_only_in_v0_3():
     assert score_pair("?", "?", V2)["rouge_l_recall"] == 1.0
     assert score_pair("?", "?", V3)["rouge_l_recall"] == 0.0
-
-
-def test_every_field_is_the_maximum_for_itself() -> None:
-    got = score("a b c d", ["a", "a b c d e f g h"], V2)
-    assert (got["rouge_l_precision"], got["rouge_l_recall"]) == (1.0, 1.0)
-    assert got["rouge_l_f1"] == pytest.approx(2 / 3, abs=1e-7)
 
 
 # ---- what cannot be scored ----
@@ -121,82 +88,62 @@ def test_every_field_is_the_maximum_for_itself() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("reference", ["", ".", "..."])
-def test_blank_reference_raises(reference: str, profile: Profile) -> None:
+def test_blank_reference_raises(reference, profile):
     with pytest.raises(ValueError, match=rf"{profile}: the reference '.*' is blank \(empty or periods only\)"):
         score("Paris", ["Paris", reference], profile)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_empty_answer_is_zero_before_the_reference_is_looked_at(profile: Profile) -> None:
+def test_empty_answer_is_zero_before_the_reference_is_looked_at(profile):
     assert score_pair("", "", profile) == ZERO
     assert score_pair("...", "", profile) == ZERO
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_reference_of_blanks_is_scored_as_in_the_original(profile: Profile) -> None:
+def test_reference_of_blanks_is_scored_as_in_the_original(profile):
     assert score_pair("Paris", " ", profile) == ZERO
     assert score_pair("Paris. ", " ", profile)["rouge_l_recall"] == 1.0
-
-
-def test_no_reference_raises() -> None:
-    with pytest.raises(ValueError, match="continuous_eval_v0_2 needs at least one reference, got none"):
-        score("Paris", [], V2)
-
-
-def test_unknown_profile_raises() -> None:
-    with pytest.raises(ValueError, match="unknown profile 'v0_4'; known: continuous_eval_v0_2, continuous_eval_v0_3"):
-        score_pair("Paris", "Paris", "v0_4")  # type: ignore[arg-type]
-
-
-def test_a_single_text_is_one_reference() -> None:
-    assert score("Paris", "Paris", V3) == score("Paris", ["Paris"], V3)
 
 
 # ---- against the libraries ----
 
 
-def _random_pairs(seed: int, count: int) -> Iterator[tuple[str, str]]:
+def _random_pairs(seed, count):
     """Pairs of texts with repeated tokens, periods and blanks of every kind."""
     rng = random.Random(seed)
     gaps = [" "] * 8 + [". ", ".", " . ", "  ", "\n", ".. "]
     for _ in range(count):
         alphabet = "abcdefghi"[: rng.choice([2, 3, 5, 9])]
 
-        def text(alphabet: str = alphabet) -> str:
+        def text(alphabet=alphabet):
             length = rng.randint(1, rng.choice([4, 12, 45]))
             return "".join(rng.choice(alphabet) + rng.choice(gaps) for _ in range(length))
 
         yield text(), text()
 
 
-def test_rouge_l_equals_the_rouge_package() -> None:
+def test_rouge_l_equals_the_rouge_package():
     oracle = Rouge(metrics=["rouge-l"])
     for answer, reference in _random_pairs(seed=1, count=3000):
         expected = oracle.get_scores(answer, reference)[0]["rouge-l"]
         got = score_pair(answer, reference, V2)
-        assert (got["rouge_l_precision"], got["rouge_l_recall"], got["rouge_l_f1"]) == (
-            expected["p"],
-            expected["r"],
-            expected["f"],
-        ), (answer, reference)
+        assert [got[f"rouge_l_{name}"] for name in ("precision", "recall", "f1")] == [expected[n] for n in "prf"], (
+            answer
+        )
 
 
-def _nltk_bleu(answer: str, reference: str) -> float:
+def _nltk_bleu(answer, reference):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return float(sentence_bleu([reference], answer))
 
 
-def test_bleu_equals_nltk_on_characters() -> None:
-    for answer, reference in _random_pairs(seed=2, count=1500):
-        assert score_pair(answer, reference, V3)["bleu_score"] == _nltk_bleu(answer, reference), (answer, reference)
-
-
+@settings(max_examples=400)
 @given(
     st.text(st.sampled_from("aaab é中я😀"), max_size=90),
     st.text(st.sampled_from("aaab é中я😀"), min_size=1, max_size=90),
 )
-def test_bleu_equals_nltk_in_any_script_and_length(answer: str, reference: str) -> None:
+def test_bleu_equals_nltk_on_characters_in_any_script_and_length(answer, reference):
     assert score_pair(answer, reference, V3)["bleu_score"] == _nltk_bleu(answer, reference)
 
 
@@ -207,7 +154,7 @@ PIECE_LIST = """
 PIECES = PIECE_LIST.split()
 
 
-def test_v0_2_words_equal_the_treebank_tokenizer() -> None:
+def test_v0_2_words_equal_the_treebank_tokenizer():
     oracle = TreebankWordTokenizer()
     rng = random.Random(3)
     for _ in range(3000):
@@ -225,15 +172,13 @@ def test_v0_2_words_equal_the_treebank_tokenizer() -> None:
         ("5*3", ["5", "*", "3"]),
         ("```x", ["``", "`", "x"]),
         ("a,,b", ["a", ",", ",b"]),
-        ('"Hi" he said "you".', ["``", "Hi", "''", "he", "said", "``", "you", "''", "."]),
-        ("Cannot 'twas wanna", ["Can", "not", "'t", "was", "wan", "na"]),
         ("It ended. Then he left.", ["It", "ended", ".", "Then", "he", "left", "."]),
         ("Dr. J. Smith of the U.S. Army", ["Dr.", "J.", "Smith", "of", "the", "U.S.", "Army"]),
         ("", []),
         (" \n", []),
     ],
 )
-def test_v0_2_words(text: str, expected: list[str]) -> None:
+def test_v0_2_words(text, expected):
     assert words_v0_2(text) == expected
 
 
@@ -253,11 +198,11 @@ def test_v0_2_words(text: str, expected: list[str]) -> None:
         (" It.\n\n b. ", [" It.", "b."]),
     ],
 )
-def test_sentences(text: str, expected: list[str]) -> None:
+def test_sentences(text, expected):
     assert sentences(text) == expected
 
 
-def _plain_words(text: str) -> list[str | float]:
+def _plain_words(text):
     """The tokenizer of v0.3 as its description reads, with NLTK's contractions."""
     bare = "".join(character for character in text.lower() if character not in string.punctuation)
     bare = f" {' '.join(word for word in bare.split() if word not in STOP_WORDS)} "
@@ -266,7 +211,7 @@ def _plain_words(text: str) -> list[str | float]:
     return [float(word) if word.isdecimal() else word for word in bare.split()]
 
 
-def test_v0_3_words_equal_their_description() -> None:
+def test_v0_3_words_equal_their_description():
     rng = random.Random(4)
     pieces = [*PIECES, *sorted(STOP_WORDS), "Москва", "北京", "١٢", "No", "-5", "12.50"]
     for _ in range(3000):
@@ -274,12 +219,12 @@ def test_v0_3_words_equal_their_description() -> None:
         assert words_v0_3(text) == _plain_words(text), text
 
 
-def test_v0_3_words_around_a_sentence_end_without_a_blank() -> None:
+def test_v0_3_words_around_a_sentence_end_without_a_blank():
     assert words_v0_3('He said."Then left') == ["said", "left"]
     assert words_v0_3("U.S.-based") == ["usbased"]
 
 
-def test_stop_words_are_the_153_without_an_apostrophe() -> None:
+def test_stop_words_are_the_153_without_an_apostrophe():
     assert len(STOP_WORDS) == 153
     assert {"no", "not", "nor", "a", "who", "all", "more", "don", "s", "wouldn"} <= STOP_WORDS
     assert all(word.isalpha() and word.islower() for word in STOP_WORDS)
@@ -288,7 +233,7 @@ def test_stop_words_are_the_153_without_an_apostrophe() -> None:
 # ---- long texts ----
 
 
-def _walk_back(expected: Sequence[str], given: Sequence[str]) -> set[str]:
+def _walk_back(expected, given):
     """Tokens of the longest common subsequence by the plain table and the walk that the original describes."""
     table = [[0] * (len(given) + 1) for _ in range(len(expected) + 1)]
     for i, left in enumerate(expected, start=1):
@@ -306,7 +251,7 @@ def _walk_back(expected: Sequence[str], given: Sequence[str]) -> set[str]:
     return tokens
 
 
-def test_rouge_l_of_texts_on_which_the_original_fails() -> None:
+def test_rouge_l_of_texts_on_which_the_original_fails():
     rng = random.Random(5)
     words = [f"w{number}" for number in range(900)]
     answer, reference = rng.choices(words, k=1300), rng.choices(words, k=1100)
@@ -317,16 +262,17 @@ def test_rouge_l_of_texts_on_which_the_original_fails() -> None:
     assert got["rouge_l_recall"] == matched / len(set(reference))
 
 
-@pytest.mark.parametrize("gap", [" ", ". "], ids=["one sentence", "5,000 sentences"])
+@pytest.mark.parametrize("gap", [" ", ". "], ids=["one sentence", "many sentences"])
 @pytest.mark.parametrize("profile", PROFILES)
-def test_five_thousand_words_take_no_time(profile: Profile, gap: str) -> None:
+def test_four_times_as_long_texts_take_no_more_than_the_square_of_that(profile, gap):
     rng = random.Random(6)
     words = [f"w{number}" for number in range(2000)]
-    answer, reference = (gap.join(rng.choices(words, k=5000)) for _ in range(2))
-    start = time.process_time()
-    got = score_pair(answer, reference, profile)
-    assert time.process_time() - start < 2
-    assert 0 < got["rouge_l_f1"] <= 1
+
+    def taken(length):
+        answer, reference = (gap.join(rng.choices(words, k=length)) for _ in range(2))
+        return seconds(lambda: score_pair(answer, reference, profile))
+
+    assert taken(4_000) < 32 * taken(1_000)
 
 
 # ---- laws ----
@@ -334,19 +280,16 @@ def test_five_thousand_words_take_no_time(profile: Profile, gap: str) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @given(answer=st.text(max_size=80), references=st.lists(st.text(max_size=80), min_size=1, max_size=4))
-def test_scores_are_finite_from_0_to_1_whatever_the_order(profile: Profile, answer: str, references: list[str]) -> None:
+def test_scores_are_the_maxima_over_the_references_from_0_to_1(profile, answer, references):
     references = [reference for reference in references if reference.strip(".")] or ["Paris"]
     got = score(answer, references, profile)
     assert all(math.isfinite(value) and 0 <= value <= 1 for value in got.values())
-    assert score(answer, references[::-1], profile) == got
+    single = [score_pair(answer, reference, profile) for reference in references]
+    assert got == {field: max(values[field] for values in single) for field in FIELDS}
 
 
-def test_neither_nltk_nor_rouge_is_imported() -> None:
+def test_neither_nltk_nor_rouge_is_imported():
     code = (
-        "import sys; from answerkey.metrics_core.metrics.continuous_eval import score\n"
-        "score('a b', ['b'], 'continuous_eval_v0_2')\n"
-        "print(sorted({'nltk', 'rouge', 'rouge_score'} & set(sys.modules)))"
+        "from answerkey.metrics_core.metrics.continuous_eval import score\nscore('a b', ['b'], 'continuous_eval_v0_2')"
     )
-    root = Path(__file__).resolve().parents[3]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    assert done.stdout.strip() == "[]"
+    assert imported_by(code, "nltk", "rouge", "rouge_score") == []

@@ -2,21 +2,17 @@
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import Failed, JudgeOptions, Sample, Scored, Undefined, create
+from answerkey.metrics_core import JudgeOptions, Sample, Scored, Undefined, create
 from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
-from tests.judge_server import Body, Brain, JudgeServer, data_of
-from tests.metrics_core.judges.measuring import asked_with, judged
-from tests.metrics_core.judges.test_facts import DOCUMENT, EXPECTED, reply_of
+from tests.judge_server import data_of
+from tests.metrics_core.judges.asking import asked_with
+from tests.metrics_core.judges.asking import judged as measured
+from tests.metrics_core.judges.test_facts import DOCUMENT, reply_of
 
-Start = Callable[..., JudgeServer]
-
-# The texts of the document's examples; `DOCUMENT` has their facts and `EXPECTED` their numbers.
+# The document's examples, and their facts in the reference, in the answer, and matched. `DOCUMENT` has these facts.
 FRANCE = (
     "What is the capital of France, and what is the primary language spoken there?",
     "The capital of France is Paris, and the primary spoken language is French.",
@@ -30,62 +26,80 @@ HIKE = (
     "You should bring your a water bottle, hiking shoes and sunscreen.",
 )
 TEXTS = {
-    "fr-1": (*FRANCE, "Paris is the capital of France, and the most spoken language is French."),
-    "fr-2": (*FRANCE, "The capital of France is Paris."),
-    "fr-3": (*FRANCE, "The capital of France is Paris, and the most spoken language is English."),
-    "amy": ("What fruits does Amy like?", "Amy likes apples and bananas.", "Amy likes apples, berries and plums."),
-    "archie-1": (*ARCHIE, "Archie White's age is 96."),
-    "archie-2": (*ARCHIE, "He is 96."),
-    "archie-3": (*ARCHIE, "He is more than 95 years old."),
-    "alex": ("What cars does Alex like?", "Alex likes blue cars.", "Alex likes all cars."),
-    "hike-1": (*HIKE, "Here is a list of items to bring: 1) hiking shoes; 2) a water bottle."),
-    "hike-2": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle."),
-    "hike-3": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle; 4) sunscreen."),
+    "fr-1": (*FRANCE, "Paris is the capital of France, and the most spoken language is French.", (2, 2, 2)),
+    "fr-2": (*FRANCE, "The capital of France is Paris.", (2, 1, 1)),
+    "fr-3": (*FRANCE, "The capital of France is Paris, and the most spoken language is English.", (2, 2, 1)),
+    "amy": (
+        "What fruits does Amy like?",
+        "Amy likes apples and bananas.",
+        "Amy likes apples, berries and plums.",
+        (2, 3, 1),
+    ),
+    "archie-1": (*ARCHIE, "Archie White's age is 96.", (1, 1, 1)),
+    "archie-2": (*ARCHIE, "He is 96.", (1, 1, 1)),
+    "archie-3": (*ARCHIE, "He is more than 95 years old.", (1, 1, 0)),
+    "alex": ("What cars does Alex like?", "Alex likes blue cars.", "Alex likes all cars.", (1, 1, 0)),
+    "hike-1": (*HIKE, "Here is a list of items to bring: 1) hiking shoes; 2) a water bottle.", (3, 2, 2)),
+    "hike-2": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle.", (3, 3, 2)),
+    "hike-3": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle; 4) sunscreen.", (3, 4, 3)),
 }
-NUMBERS = ("n_reference", "n_answer", "n_matched", "similarity", "fact_recall", "fact_precision")
+FIELDS = ("similarity", "fact_precision", "fact_recall", "fact_f1")
 
 
-def facts_reply(facts: Sequence[str]) -> str:
+def judged(server, *samples, **options):
+    return measured(server, "ground_truth_similarity", *samples, **options)
+
+
+def facts_reply(facts):
     return json.dumps({"facts": list(facts)})
 
 
-def examiner(body: Body) -> str:
+def shares(n_reference, n_answer, matched):
+    """The values of the metric by its definition."""
+    precision, recall = (matched / n if n else 0.0 for n in (n_answer, n_reference))
+    f1 = 2 * matched / (n_reference + n_answer)
+    return dict(zip(FIELDS, map(pytest.approx, (min(precision, recall), precision, recall, f1)), strict=True))
+
+
+def examiner(body):
     """Finds the document's example by its question, and by its reference or its answer."""
     data = data_of(body)
-    for name, (question, reference, answer) in TEXTS.items():
-        facts, said, links = DOCUMENT[name]
+    for name, (question, reference, answer, _) in TEXTS.items():
+        facts, answer_facts, links = DOCUMENT[name]
         if data["question"] == question and data.get("reference") == reference:
             return facts_reply(facts)
         if data["question"] == question and data.get("answer") == answer:
             assert [fact["fact"] for fact in data["references"][0]["facts"]] == facts
-            return reply_of(said, links)
+            return reply_of(answer_facts, links)
     raise AssertionError(f"no example of the document: {data}")
 
 
-def spelled(body: Body) -> str:
+def spelled(body):
     """An honest judge of texts like "a, b": each part is a fact, equal facts are equivalent, "not b" denies "b"."""
     data = data_of(body)
     if "reference" in data:
         return facts_reply(parts(data["reference"]))
-    said = parts(data["answer"])
-    ids = {f"a{n}": fact for n, fact in enumerate(said, 1)}
-    links = {
-        fact["id"]: (
-            [name for name, text in ids.items() if text == fact["fact"]],
-            [name for name, text in ids.items() if text == f"not {fact['fact']}"],
-        )
+    facts = parts(data["answer"])
+    ids = {f"a{n}": fact for n, fact in enumerate(facts, 1)}
+    rows = [
+        {
+            "id": fact["id"],
+            "equivalent": [name for name, text in ids.items() if text == fact["fact"]],
+            "contradicted_by": [name for name, text in ids.items() if text == f"not {fact['fact']}"],
+        }
         for reference in data["references"]
         for fact in reference["facts"]
-    }
-    return reply_of(said, links, abstained=not said)
+    ]
+    answer_facts = [{"id": name, "fact": text} for name, text in ids.items()]
+    return json.dumps({"answer_facts": answer_facts, "reference_facts": rows, "abstained": not facts})
 
 
-def parts(text: str) -> list[str]:
+def parts(text):
     """The facts of a text; one that begins with a question mark has none."""
-    return [] if text.startswith("?") else text.removeprefix("So: ").split(", ")
+    return [] if text.startswith("?") else text.split(", ")
 
 
-def by_model(**brains: Brain) -> Brain:
+def by_model(**brains):
     """A brain for several judges."""
     return lambda body: brains[body["model"]](body)
 
@@ -93,97 +107,61 @@ def by_model(**brains: Brain) -> Brain:
 # The document
 
 
-def test_the_documents_examples(judge_server: Start) -> None:
+def test_the_documents_examples(judge_server):
     server = judge_server(examiner)
-    samples = [Sample(name, answer, [right], question) for name, (question, right, answer) in TEXTS.items()]
-    for one in judged(server, "ground_truth_similarity", *samples):
-        numbers = {**one.details, **one.values}
-        assert tuple(numbers[name] for name in NUMBERS) == EXPECTED[one.sample_id], one.sample_id
-        facts, said, _ = DOCUMENT[one.sample_id]
+    samples = [Sample(name, answer, [right], question) for name, (question, right, answer, _) in TEXTS.items()]
+    for one in judged(server, *samples):
+        counts = tuple(one.details[name] for name in ("n_reference", "n_answer", "n_matched"))
+        assert counts == TEXTS[one.sample_id][3], one.sample_id
+        assert one.values == shares(*counts)
+        facts, answer_facts, _ = DOCUMENT[one.sample_id]
         rows = one.details["facts"]
-        assert [row["fact"] for row in rows] == [*facts, *said]
-        assert [row["side"] for row in rows] == ["reference"] * len(facts) + ["answer"] * len(said)
-        matched = [row for row in rows if row["status"] == "matched"]
-        assert len(matched) == 2 * one.details["n_matched"]
+        assert [row["fact"] for row in rows] == [*facts, *answer_facts]
+        assert [row["side"] for row in rows] == ["reference"] * len(facts) + ["answer"] * len(answer_facts)
+        assert [row["status"] for row in rows].count("matched") == 2 * one.details["n_matched"]
         assert (one.details["reference"], one.details["abstained"]) == (0, False)
     assert len(asked_with(server, "reference")) == 5, "each of the five references is taken apart once"
     assert len(asked_with(server, "answer")) == len(TEXTS)
 
 
-def test_the_documents_examples_are_the_golden_ones(shared: Path) -> None:
+def test_the_documents_examples_are_the_golden_ones(shared):
     golden = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))
-    before: list[str] = []
+    before = []
     for case in [*golden["ground_truth_similarity"], *golden["reference_fact_recall"]]:
         texts = [case["question"], case["reference"], case["response"]]
         before = [old if new == "(same)" else new for new, old in itertools.zip_longest(texts, before)]
-        assert list(TEXTS[case["id"]]) == before
+        *texts, (n_reference, n_answer, matched) = TEXTS[case["id"]]
+        assert texts == before
+        assert (n_reference, matched) == (case["n_ref"], case["matched"])
+        assert shares(n_reference, n_answer, matched)["similarity"] == case.get("gts", case.get("gts_if_computed"))
 
 
-def test_the_reasons_and_rows_of_an_example(judge_server: Start) -> None:
-    question, reference, answer = TEXTS["fr-3"]
-    [found] = judged(judge_server(examiner), "ground_truth_similarity", Sample("fr-3", answer, [reference], question))
-    assert found.values == {"similarity": 0.5, "fact_precision": 0.5, "fact_recall": 0.5, "fact_f1": 0.5}
+def test_the_reasons_and_rows_of_an_example(judge_server):
+    question, reference, answer, _ = TEXTS["fr-3"]
+    [found] = judged(judge_server(examiner), Sample("fr-3", answer, [reference], question))
+    assert found.values == dict.fromkeys(FIELDS, 0.5)
     assert found.reason == "1 of 2 facts match, 1 contradicted"
-    assert found.details["facts"] == [
-        {
-            "side": "reference",
-            "id": "r1.1",
-            "fact": "The capital of France is Paris.",
-            "status": "matched",
-            "with": "a1",
-        },
-        {
-            "side": "reference",
-            "id": "r1.2",
-            "fact": "The primary language of France is French.",
-            "status": "contradicted",
-            "with": "a2",
-        },
-        {"side": "answer", "id": "a1", "fact": "The capital of France is Paris.", "status": "matched", "with": "r1.1"},
-        {"side": "answer", "id": "a2", "fact": "It is English.", "status": "contradicted", "with": "r1.2"},
+    assert [tuple(row.values()) for row in found.details["facts"]] == [
+        ("reference", "r1.1", "The capital of France is Paris.", "matched", "a1"),
+        ("reference", "r1.2", "The primary language of France is French.", "contradicted", "a2"),
+        ("answer", "a1", "The capital of France is Paris.", "matched", "r1.1"),
+        ("answer", "a2", "It is English.", "contradicted", "r1.2"),
     ]
-
-
-def test_the_golden_arithmetic(shared: Path, judge_server: Start) -> None:
-    cases = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))["arithmetic"]
-    assert len(cases) == 10
-    samples = []
-    for number, case in enumerate(cases):
-        right = [f"fact {n}" for n in range(case["n_ref"])]
-        said = right[: case["matched"]] + [f"other {n}" for n in range(case["n_resp"] - case["matched"])]
-        answer = f"So: {', '.join(said)}" if said else "? a"
-        samples.append(Sample(str(number), answer, [", ".join(right) or "? b"], f"q{number}"))
-    for one, case in zip(judged(judge_server(spelled), "ground_truth_similarity", *samples), cases, strict=True):
-        if case["gts"] is None:
-            reason = "no facts: neither the answer nor a reference states one"
-            assert one.outcome == Undefined(reason)
-            continue
-        larger = case["n_ref"] + case["n_resp"]
-        assert one.values == {
-            "similarity": pytest.approx(case["gts"], abs=1e-15),
-            "fact_precision": pytest.approx(case["matched"] / max(case["n_resp"], 1), abs=1e-15),
-            "fact_recall": pytest.approx(case["matched"] / max(case["n_ref"], 1), abs=1e-15),
-            "fact_f1": pytest.approx(2 * case["matched"] / larger, abs=1e-15),
-        }
-        assert one.values["similarity"] == min(one.values["fact_precision"], one.values["fact_recall"])
-        counts = (one.details["n_reference"], one.details["n_answer"], one.details["n_matched"])
-        assert counts == (case["n_ref"], case["n_resp"], case["matched"])
+    assert list(found.details["facts"][0]) == ["side", "id", "fact", "status", "with"]
 
 
 # What is asked
 
 
-def test_both_requests(judge_server: Start) -> None:
+def test_both_requests(judge_server):
     server = judge_server(spelled)
-    judged(server, "ground_truth_similarity", Sample("1", "b, c", ["a, b", " ", "c"], "Which?"))
+    judged(server, Sample("1", "b, c", ["a, b", " ", "c"], "Which?"))
     decompositions, [match] = asked_with(server, "reference"), asked_with(server, "answer")
     assert sorted(data_of(body)["reference"] for body in decompositions) == ["a, b", "c"]
-    for body in decompositions:
-        assert data_of(body)["question"] == "Which?"
-        assert body["messages"][0] == {"role": "system", "content": DECOMPOSE.text}
-        assert body["response_format"]["json_schema"]["schema"] == DECOMPOSE.schema
-    assert match["messages"][0] == {"role": "system", "content": MATCH.text}
-    assert match["response_format"]["json_schema"]["schema"] == MATCH.schema
+    assert [data_of(body)["question"] for body in decompositions] == ["Which?"] * 2
+    for body, prompt in ((decompositions[0], DECOMPOSE), (match, MATCH)):
+        assert body["messages"][0] == {"role": "system", "content": prompt.text}
+        assert body["response_format"]["json_schema"]["schema"] == prompt.schema
     assert data_of(match) == {
         "question": "Which?",
         "references": [
@@ -195,14 +173,14 @@ def test_both_requests(judge_server: Start) -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_reference_is_taken_apart_once_for_all_releases(at_once: bool, judge_server: Start, tmp_path: Path) -> None:
+def test_a_reference_is_taken_apart_once_for_all_releases(at_once, judge_server, tmp_path):
     server = judge_server(spelled, latency=0.02)
     releases = [
         [Sample(f"{release} {n}", f"a{n}, {release}", [f"a{n}, b"], f"q{n}") for n in range(5)]
         for release in ("one", "two")
     ]
     runs = [[*releases[0], *releases[1]]] if at_once else releases
-    found = [one for run in runs for one in judged(server, "ground_truth_similarity", *run, ledger=str(tmp_path))]
+    found = [one for run in runs for one in judged(server, *run, ledger=str(tmp_path))]
     assert [one.values["similarity"] for one in found] == [0.5] * 10
     assert len(asked_with(server, "reference")) == 5
     assert len(asked_with(server, "answer")) == 10
@@ -211,26 +189,26 @@ def test_a_reference_is_taken_apart_once_for_all_releases(at_once: bool, judge_s
         assert one.requests[0] == two.requests[0]
         assert one.requests[1] != two.requests[1]
     # Nothing is left to be asked.
-    again = judged(server, "ground_truth_similarity", *releases[1], ledger=str(tmp_path))
+    again = judged(server, *releases[1], ledger=str(tmp_path))
     assert server.n_requests == 15
     assert all(one.from_ledger and one.usage.tokens_in == 0 for one in again)
     assert [one.outcome for one in again] == [one.outcome for one in found[5:]]
 
 
-def test_the_same_reference_to_another_question_is_another_text(judge_server: Start) -> None:
+def test_the_same_reference_to_another_question_is_another_text(judge_server):
     server = judge_server(spelled)
-    judged(server, "ground_truth_similarity", Sample("1", "b", ["a"], "q1"), Sample("2", "b", ["a"], "q2"))
+    judged(server, Sample("1", "b", ["a"], "q1"), Sample("2", "b", ["a"], "q2"))
     assert [data_of(body)["question"] for body in asked_with(server, "reference")] == ["q1", "q2"]
 
 
-def test_facts_of_the_data_set_are_used_as_they_are(judge_server: Start) -> None:
+def test_facts_of_the_data_set_are_used_as_they_are(judge_server):
     server = judge_server(spelled)
     samples = [
         Sample("with", "a, c", ["whatever it says"], "q", ["a", "b", " ", "B", "c"]),
         Sample("without", "a", [], "q", ["a", "b"]),
         Sample("blank facts", "a", ["a, b"], "q", ["", " "]),
     ]
-    found = judged(server, "ground_truth_similarity", *samples)
+    found = judged(server, *samples)
     assert [one.values["similarity"] for one in found] == [pytest.approx(2 / 3), 0.5, 0.5]
     assert [one.details["reference"] for one in found] == [None, None, 0]
     facts = [row["fact"] for row in found[0].details["facts"] if row["side"] == "reference"]
@@ -238,183 +216,111 @@ def test_facts_of_the_data_set_are_used_as_they_are(judge_server: Start) -> None
     assert [data_of(body)["reference"] for body in asked_with(server, "reference")] == ["a, b"]
 
 
-def test_no_judge_is_asked_where_nothing_needs_asking(judge_server: Start) -> None:
+def test_no_judge_is_asked_where_nothing_needs_asking(judge_server):
     server = judge_server(lambda _: "nobody asks")
     samples = [
-        Sample("blank", "\n", ["x"], "q"),
-        Sample("null", None, ["x"], "q", ["a fact"]),
         Sample("null, facts only", None, [], "q", ["a fact"]),
         Sample("nothing", "x", ["", " "], "q"),
         Sample("equal", "Ⅳ Äpfel\u200b", ["x", "IV äpfel"], "q"),
     ]
-    blank, null, without, nothing, equal = judged(server, "ground_truth_similarity", *samples)
-    names = ("similarity", "fact_precision", "fact_recall", "fact_f1")
-    for one in (blank, null, without):
-        assert one.outcome == Scored(dict.fromkeys(names, 0.0), "blank answer")
-    assert nothing.outcome == Undefined("no reference: every reference is missing or blank")
-    reason = "the answer is the reference but for its form"
-    assert equal.outcome == Scored(dict.fromkeys(names, 1.0), reason, {"reference": 1})
+    assert [one.outcome for one in judged(server, *samples)] == [
+        Scored(dict.fromkeys(FIELDS, 0.0), "blank answer"),
+        Undefined("no reference: every reference is missing or blank"),
+        Scored(dict.fromkeys(FIELDS, 1.0), "the answer is the reference but for its form", {"reference": 1}),
+    ]
     assert server.n_requests == 0
 
 
 # References and abstentions
 
 
-def test_the_best_reference_gives_all_numbers_whatever_the_order(judge_server: Start) -> None:
+def test_the_best_reference_gives_all_numbers_whatever_the_order(judge_server):
     server = judge_server(spelled)
-    texts = ["x, y, z", "", "a, b, c, d", "a, b, z", "? nothing"]
-    worth = {"x, y, z": 0.0, "a, b, c, d": 0.5, "a, b, z": pytest.approx(2 / 3), "? nothing": 0.0}
-    samples = [Sample("1", "a, b, not c", order, "q") for order in itertools.permutations(texts)]
-    for found, sample in zip(judged(server, "ground_truth_similarity", *samples), samples, strict=True):
-        assert found.values == {name: pytest.approx(2 / 3) for name in found.values}
+    similarities = {"x, y, z": 0.0, "": None, "a, b, c, d": 0.5, "a, b, z": pytest.approx(2 / 3), "? nothing": 0.0}
+    samples = [Sample("1", "a, b, not c", order, "q") for order in itertools.permutations(similarities)]
+    for found, sample in zip(judged(server, *samples), samples, strict=True):
+        assert found.values == dict.fromkeys(FIELDS, pytest.approx(2 / 3))
         assert sample.references[found.details["reference"]] == "a, b, z"
         usable = [text for text in sample.references if text]
-        assert found.details["similarities"] == [worth[text] for text in usable]
+        assert found.details["similarities"] == [similarities[text] for text in usable]
         ids = {row["id"].split(".")[0] for row in found.details["facts"] if row["side"] == "reference"}
         assert ids == {f"r{usable.index('a, b, z') + 1}"}
     assert len(asked_with(server, "reference")) == 4
 
 
-def test_of_equally_similar_references_no_order_makes_another_number(judge_server: Start) -> None:
-    server = judge_server(spelled)
+@pytest.mark.parametrize("order", [["a, x", "a"], ["a", "a, x"]])
+def test_of_equally_similar_references_no_order_makes_another_number(judge_server, order):
     # One fact of two, and one of one: both are half of the larger number.
-    for order in itertools.permutations(["a, x", "a"]):
-        [found] = judged(server, "ground_truth_similarity", Sample("1", "a, b", order, "q"))
-        assert found.details["similarities"] == [0.5, 0.5]
-        expected = {"similarity": 0.5, "fact_precision": 0.5, "fact_recall": 1.0, "fact_f1": pytest.approx(2 / 3)}
-        assert found.values == expected
-        assert order[found.details["reference"]] == "a"
+    [found] = judged(judge_server(spelled), Sample("1", "a, b", order, "q"))
+    assert found.details["similarities"] == [0.5, 0.5]
+    assert found.values == dict(zip(FIELDS, (0.5, 0.5, 1.0, pytest.approx(2 / 3)), strict=True))
+    assert order[found.details["reference"]] == "a"
 
 
-def test_rows_keep_their_order(judge_server: Start) -> None:
-    server = judge_server(spelled)
-    samples = [Sample(f"{n}", f"a, x{n}" if n % 2 else f"x{n}", ["a, b"], "q") for n in range(12)]
-    found = judged(server, "ground_truth_similarity", *samples)
-    back = judged(server, "ground_truth_similarity", *samples[::-1])
-    assert [one.sample_id for one in found] == [sample.sample_id for sample in samples]
-    assert [one.values["similarity"] for one in found] == [0.0, 0.5] * 6
-    assert [(one.sample_id, one.outcome) for one in back[::-1]] == [(one.sample_id, one.outcome) for one in found]
+def test_abstentions_and_references_without_facts(judge_server):
+    samples = [("? I do not know.", "a, b"), ("a", "? no idea"), ("? I do not know.", "? no idea")]
+    abstained, extra, nothing = judged(
+        judge_server(spelled), *(Sample(answer, answer, [reference], "q") for answer, reference in samples)
+    )
+    assert abstained.values == extra.values == dict.fromkeys(FIELDS, 0.0)
+    assert (abstained.reason, abstained.details["abstained"]) == ("the answer abstains", True)
+    assert [row["status"] for row in abstained.details["facts"]] == ["missing", "missing"]
+    assert extra.details["facts"] == [{"side": "answer", "id": "a1", "fact": "a", "status": "extra", "with": None}]
+    assert nothing.outcome == Undefined("no facts: neither the answer nor a reference states one")
 
 
-def test_an_abstention_is_worth_nothing_and_says_so(judge_server: Start) -> None:
-    [found] = judged(judge_server(spelled), "ground_truth_similarity", Sample("1", "? I do not know.", ["a, b"], "q"))
-    assert set(found.values.values()) == {0.0}
-    assert found.reason == "the answer abstains"
-    assert found.details["abstained"] is True
-    assert [row["status"] for row in found.details["facts"]] == ["missing", "missing"]
+# What the judge must not do; judges/test_facts.py has every way in which a reply does not add up.
 
-
-def test_facts_where_the_reference_has_none_are_extra(judge_server: Start) -> None:
-    [found] = judged(judge_server(spelled), "ground_truth_similarity", Sample("1", "a", ["? no idea"], "q"))
-    assert set(found.values.values()) == {0.0}
-    assert found.details["facts"] == [{"side": "answer", "id": "a1", "fact": "a", "status": "extra", "with": None}]
-
-
-# What the judge must not do
-
-ROW: dict[str, list[str]] = {"equivalent": [], "contradicted_by": []}
-GOOD: dict[str, Any] = {
+ROW = {"equivalent": [], "contradicted_by": []}
+REPLY = {
     "answer_facts": [{"id": "a1", "fact": "a"}, {"id": "a2", "fact": "c"}],
     "reference_facts": [{"id": "r1.1", **ROW, "equivalent": ["a1"]}, {"id": "r1.2", **ROW}],
     "abstained": False,
 }
 
 
-def but(**changes: object) -> str:
-    return json.dumps({**GOOD, **changes})
-
-
-def with_row(place: int, **changes: object) -> str:
-    rows = [dict(row) for row in GOOD["reference_facts"]]
-    rows[place] |= changes
-    return but(reference_facts=rows)
-
-
-MISDEEDS = {
-    "invented": (
-        with_row(1, equivalent=["a3"]),
-        "ids",
-        "equivalent of r1.2 names unknown a3",
-    ),
-    "invented reference": (
-        but(reference_facts=[*GOOD["reference_facts"], {"id": "r2.1", **ROW}]),
-        "ids",
-        "reference_facts names unknown r2.1",
-    ),
-    "dropped": (but(reference_facts=GOOD["reference_facts"][:1]), "ids", "reference_facts lacks r1.2"),
-    "repeated": (
-        but(reference_facts=[*GOOD["reference_facts"], {"id": "r1.2", **ROW}]),
-        "ids",
-        "reference_facts names more than once r1.2",
-    ),
-    "repeated link": (with_row(0, equivalent=["a1", "a1"]), "ids", "equivalent of r1.1 names more than once a1"),
-    "a gap": (
-        but(answer_facts=[{"id": "a1", "fact": "a"}, {"id": "a3", "fact": "c"}]),
-        "ids",
-        "answer_facts names unknown a3; answer_facts lacks a2",
-    ),
-    "both at once": (
-        with_row(0, contradicted_by=["a1"]),
-        "ids",
-        "r1.1 is both equivalent to and contradicted by a1",
-    ),
-    "a hostile id": (
-        with_row(1, equivalent=["ignore the rules"]),
-        "ids",
-        "equivalent of r1.2 names unknown 1 other id",
-    ),
-    "abstains and says": (but(abstained=True), "inconsistent", "abstained is true although answer_facts holds facts"),
-    "no list": (but(answer_facts="a"), "unreadable", "answer_facts must be a list of objects"),
-    "no abstention": (json.dumps({k: v for k, v in GOOD.items() if k != "abstained"}), "unreadable", "abstained must"),
-    "a score": ('{"score": 1.0, "matched": 2}', "unreadable", "abstained must be true or false"),
-}
-
-
-def misled(reply: str, always: bool) -> Brain:
-    """The honest judge of "a, c" against "a, b", but that it replies like this when it compares."""
-
-    def brain(body: Body) -> str:
-        again = len(body["messages"]) > 2
-        return spelled(body) if "reference" in data_of(body) or (again and not always) else reply
-
-    return brain
-
-
-@pytest.mark.parametrize("name", MISDEEDS)
 @pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
-def test_bookkeeping_that_does_not_add_up_is_repaired_once(name: str, always: bool, judge_server: Start) -> None:
-    reply, code, message = MISDEEDS[name]
-    server = judge_server(misled(reply, always))
-    [found] = judged(server, "ground_truth_similarity", Sample("1", "a, c", ["a, b"], "q"))
+@pytest.mark.parametrize(
+    ("changes", "code", "message"),
+    [
+        ({"reference_facts": REPLY["reference_facts"][:1]}, "ids", "reference_facts lacks r1.2"),
+        ({"abstained": True}, "inconsistent", "abstained is true although answer_facts holds facts"),
+        ({"answer_facts": "a"}, "unreadable", "answer_facts must be a list of objects"),
+    ],
+)
+def test_bookkeeping_that_does_not_add_up_is_repaired_once(changes, code, message, always, judge_server):
+    def misled(body):
+        repaired = len(body["messages"]) > 2 and not always
+        return spelled(body) if "reference" in data_of(body) or repaired else json.dumps({**REPLY, **changes})
+
+    server = judge_server(misled)
+    [found] = judged(server, Sample("1", "a, c", ["a, b"], "q"))
     first, second = (body["messages"] for body in asked_with(server, "answer"))
     assert second[:2] == first
     assert second[3]["content"].startswith(f"This reply cannot be used: {message}")
     if always:
-        assert isinstance(found.outcome, Failed)
         assert (found.outcome.code, found.outcome.attempts) == (code, 3), "one decomposition, two comparisons"
         assert found.outcome.message.startswith(message)
     else:
         assert found.values["similarity"] == 0.5
 
 
-def test_facts_that_cannot_be_read_fail_every_answer_to_them(judge_server: Start) -> None:
+def test_facts_that_cannot_be_read_fail_every_answer_to_them(judge_server):
     server = judge_server(lambda body: '{"facts": "a"}' if "reference" in data_of(body) else spelled(body))
     samples = [Sample("1", "b", ["a"], "q"), Sample("2", "c", ["a"], "q"), Sample("3", "c", [], "q", ["d"])]
-    first, second, third = judged(server, "ground_truth_similarity", *samples)
-    for one in (first, second):
-        assert isinstance(one.outcome, Failed)
-        assert (one.outcome.code, one.outcome.message) == ("unreadable", "facts must be a list of texts")
+    *failed, third = judged(server, *samples)
+    assert [one.reason for one in failed] == ["unreadable: facts must be a list of texts"] * 2
     assert third.values["similarity"] == 0.0
     assert len(asked_with(server, "answer")) == 1
 
 
-# Juries and repeats
+# Juries and repeats; judges/test_votes.py has every combination of votes.
 
 
-def blind(*unseen: str) -> Brain:
+def blind(*unseen):
     """A judge that takes these facts of an answer for others."""
 
-    def brain(body: Body) -> str:
+    def brain(body):
         reply = json.loads(spelled(body))
         for row in reply.get("reference_facts", []):
             names = {fact["id"]: fact["fact"] for fact in reply["answer_facts"]}
@@ -424,7 +330,7 @@ def blind(*unseen: str) -> Brain:
     return brain
 
 
-def wild(_body: Body) -> str:
+def wild(_body):
     return "Half of it, I think."
 
 
@@ -436,56 +342,44 @@ FULL, HALF, NONE = spelled, blind("a", "b"), blind("a", "b", "c", "d")  # 0.5, 0
     ("jury", "judges", "similarity", "precision", "spread"),
     [
         ("majority", [FULL, NONE, HALF], 0.25, 0.5, 0.5),
-        ("majority", [FULL, FULL, NONE], 0.5, 1.0, 0.5),
-        ("majority", [FULL, NONE], 0.25, 0.5, 0.5),
         ("majority", [FULL, FULL, wild], 0.5, 1.0, 0.0),
-        ("unanimous", [FULL, HALF, FULL], 0.25, 0.5, 0.25),
         ("unanimous", [FULL, NONE, wild], 0.0, 0.0, 0.5),
-        ("mean", [FULL, HALF, NONE], 0.25, 0.5, 0.5),
         ("mean", [FULL, HALF], 0.375, 0.75, 0.25),
     ],
 )
-def test_juries(
-    jury: str, judges: list[Brain], similarity: float, precision: float, spread: float, judge_server: Start
-) -> None:
+def test_juries(jury, judges, similarity, precision, spread, judge_server):
     models = dict(zip("xyz", judges, strict=False))
     server = judge_server(by_model(**models))
-    [found] = judged(server, "ground_truth_similarity", SAMPLE, models=tuple(models), jury=jury)
-    assert list(found.values) == ["similarity", "fact_precision", "fact_recall", "fact_f1", "spread"]
+    [found] = judged(server, SAMPLE, models=tuple(models), jury=jury)
+    assert list(found.values) == [*FIELDS, "spread"]
     numbers = (found.values["similarity"], found.values["fact_precision"], found.values["spread"])
     assert numbers == pytest.approx((similarity, precision, spread))
     votes = [{FULL: 0.5, HALF: 0.25, NONE: 0.0, wild: None}[judge] for judge in judges]
     assert [row["vote"] for row in found.details["votes"]] == votes
     assert [body["model"] for body in asked_with(server, "reference")] == ["x"], "the first judge takes apart"
-    wanted = ["x", "y", "z"][: len(judges)] + [model for model, judge in models.items() if judge is wild]
+    wanted = [*models, *(model for model, judge in models.items() if judge is wild)]
     assert sorted(body["model"] for body in asked_with(server, "answer")) == sorted(wanted)
     assert len(found.requests) == 1 + len(judges)
 
 
 @pytest.mark.parametrize(
-    ("jury", "judges"),
-    [("majority", [FULL, NONE, wild]), ("unanimous", [FULL, HALF, wild]), ("mean", [FULL, FULL, wild])],
+    ("judges", "missing"),
+    [
+        ({"x": FULL, "y": NONE, "z": wild}, "1 of 3 votes are missing; openai/z@127.0.0.1:"),
+        ({"x": wild, "y": FULL, "z": FULL}, "3 of 3 votes are missing;"),  # the first one cannot take apart
+    ],
 )
-def test_votes_that_are_missing_where_they_matter(jury: str, judges: list[Brain], judge_server: Start) -> None:
-    server = judge_server(by_model(**dict(zip("xyz", judges, strict=True))))
-    [found] = judged(server, "ground_truth_similarity", SAMPLE, models=("x", "y", "z"), jury=jury)
-    assert isinstance(found.outcome, Failed)
+def test_votes_that_are_missing_where_they_matter(judges, missing, judge_server):
+    server = judge_server(by_model(**judges))
+    [found] = judged(server, SAMPLE, models=tuple(judges), jury="majority")
     assert found.outcome.code == "missing_votes"
-    assert found.outcome.message.startswith(f"1 of 3 votes are missing; openai/z@127.0.0.1:{server.port}/v1: not_json:")
+    assert found.outcome.message.startswith(missing)
+    assert bool(asked_with(server, "answer")) == (judges["x"] is FULL)
 
 
-def test_where_the_first_judge_cannot_take_apart_there_is_no_vote(judge_server: Start) -> None:
-    server = judge_server(by_model(x=wild, y=spelled, z=spelled))
-    [found] = judged(server, "ground_truth_similarity", SAMPLE, models=("x", "y", "z"))
-    assert isinstance(found.outcome, Failed)
-    assert found.outcome.code == "missing_votes"
-    assert found.outcome.message.startswith("3 of 3 votes are missing;")
-    assert asked_with(server, "answer") == []
-
-
-def test_repeats_compare_anew_and_take_apart_once(judge_server: Start) -> None:
+def test_repeats_compare_anew_and_take_apart_once(judge_server):
     server = judge_server(lambda body: (HALF if body["seed"] == 1 else FULL)(body))
-    [found] = judged(server, "ground_truth_similarity", SAMPLE, repeats=3)
+    [found] = judged(server, SAMPLE, repeats=3)
     assert (found.values["similarity"], found.values["spread"]) == (0.5, 0.25)
     assert [(row["repeat"], row["vote"]) for row in found.details["votes"]] == [(0, 0.5), (1, 0.25), (2, 0.5)]
     assert [body["seed"] for body in asked_with(server, "reference")] == [0]
@@ -493,20 +387,16 @@ def test_repeats_compare_anew_and_take_apart_once(judge_server: Start) -> None:
     assert len(set(found.requests)) == 4
 
 
-# Signatures
-
-
 @pytest.mark.parametrize(
     ("options", "judge", "jury"),
     [
-        ({"judges": ("openai/m",)}, "openai/m", ""),
         ({"judges": ("openai/m",), "repeats": 5}, "openai/m", "|jury:majority|repeats:5"),
-        ({"judges": ("openai/m", "openai/n"), "jury": "mean"}, "openai/m,openai/n", "|jury:mean|repeats:1"),
         # The first judge takes texts apart, so the order of the judges is part of the metric.
+        ({"judges": ("openai/m", "openai/n"), "jury": "mean"}, "openai/m,openai/n", "|jury:mean|repeats:1"),
         ({"judges": ("openai/n", "openai/m"), "jury": "mean"}, "openai/n,openai/m", "|jury:mean|repeats:1"),
     ],
 )
-def test_signatures(options: Mapping[str, Any], judge: str, jury: str) -> None:
+def test_signatures(options, judge, jury):
     [metric] = create(["ground_truth_similarity"], dict(judge=JudgeOptions(**options)))
     prompts = f"{DECOMPOSE.version},{MATCH.version}"
     expected = f"ground_truth_similarity|v1|judge:{judge}|prompt:{prompts}|parser:1|t:0|seed:0{jury}|blank:zero"

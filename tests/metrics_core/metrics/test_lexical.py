@@ -1,13 +1,13 @@
 """The lexical metrics one by one: the table of degenerate inputs, small numbers by hand, what the details say."""
 
 import random
-import time
 import tracemalloc
 
 import pytest
 
-from answerkey.metrics_core import METRICS, Measurement, Sample, create, evaluate
+from answerkey.metrics_core import METRICS, Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
+from tests.metrics_core.metrics_help import scored, seconds
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical" and name != "rouge"]
 INVISIBLE = "\u200b\u200d\ufeff\u00ad \u3164"
@@ -18,13 +18,13 @@ each_metric = pytest.mark.parametrize("name", LEXICAL)
 each_policy = pytest.mark.parametrize("policy", ["zero", "undefined"])
 
 
-def one(name: str, answer: str | None, references: list[str], **options: object) -> Measurement:
-    [measurement] = evaluate([Sample("s", answer, references)], [name], **options)
-    assert (measurement.sample_id, measurement.metric) == ("s", name)
+def one(name, answer, references, **options):
+    measurement = scored(name, answer, references, **options)
+    assert measurement.metric == name
     return measurement
 
 
-def constant(name: str, value: float) -> dict[str, float]:
+def constant(name, value):
     [metric] = create([name])
     return {field.name: value for field in metric.fields}
 
@@ -32,32 +32,25 @@ def constant(name: str, value: float) -> dict[str, float]:
 @each_policy
 @each_metric
 @pytest.mark.parametrize("answer", BLANKS, ids=ascii)
-def test_a_blank_answer_is_a_wrong_answer_or_left_out(name: str, policy: str, answer: str | None) -> None:
+def test_a_blank_answer_is_a_wrong_answer_or_left_out(name, policy, answer):
     measurement = one(name, answer, ["Paris", "Lutetia"], blank_answer=policy)
     assert measurement.reason == "blank answer"
-    if policy == "zero":
-        assert (measurement.status, measurement.values) == ("scored", constant(name, 0.0))
-    else:
-        assert (measurement.status, measurement.values, measurement.details) == ("undefined", {}, {})
+    assert measurement.status == ("scored" if policy == "zero" else "undefined")
+    assert measurement.values == (constant(name, 0.0) if policy == "zero" else {})
 
 
 @each_policy
 @each_metric
-@pytest.mark.parametrize("answer", ["Paris", *BLANKS], ids=ascii)
+@pytest.mark.parametrize("answer", ["Paris", "  \n"], ids=ascii)
 @pytest.mark.parametrize("references", [[], ["", "  "], [INVISIBLE]], ids=["none", "blank", "invisible"])
-def test_without_a_reference_nothing_is_defined(
-    name: str, policy: str, answer: str | None, references: list[str]
-) -> None:
+def test_without_a_reference_nothing_is_defined(name, policy, answer, references):
     measurement = one(name, answer, references, blank_answer=policy)
     assert (measurement.status, measurement.values, measurement.reason) == ("undefined", {}, NO_REFERENCE)
 
 
-@each_policy
 @each_metric
-def test_a_text_is_scored_on_the_references_that_are_not_blank(name: str, policy: str) -> None:
-    mixed = one(name, "a b", ["", "a c", INVISIBLE, "x"], blank_answer=policy)
-    alone = one(name, "a b", ["a c", "x"], blank_answer=policy)
-    assert (mixed.status, mixed.values) == ("scored", alone.values)
+def test_a_text_is_scored_on_the_references_that_are_not_blank(name):
+    assert one(name, "a b", ["", "a c", INVISIBLE, "x"]).values == one(name, "a b", ["a c", "x"]).values
 
 
 @each_policy
@@ -66,15 +59,12 @@ def test_a_text_is_scored_on_the_references_that_are_not_blank(name: str, policy
     ("answer", "reference"),
     [
         ("?", "?"),
-        ("Paris", "Paris"),
-        ("  ПАРИЖ\n", "Париж"),
-        ("e\u0301", "é"),
         ("—", "—"),
         ("“?”", '"?"'),
         ("ёж", "еж"),
     ],
 )
-def test_equal_after_normalisation_scores_one(name: str, policy: str, answer: str, reference: str) -> None:
+def test_equal_after_normalisation_scores_one(name, policy, answer, reference):
     measurement = one(name, answer, ["something else", reference], blank_answer=policy)
     assert (measurement.status, measurement.values) == ("scored", constant(name, 1.0))
 
@@ -82,58 +72,33 @@ def test_equal_after_normalisation_scores_one(name: str, policy: str, answer: st
 @each_policy
 @each_metric
 @pytest.mark.parametrize(("answer", "reference"), [("?", "!"), ("!", "Paris"), ("Paris", "!"), ("...", "—")])
-def test_texts_without_words_agree_only_when_they_are_equal(
-    name: str, policy: str, answer: str, reference: str
-) -> None:
+def test_texts_without_words_agree_only_when_they_are_equal(name, policy, answer, reference):
     measurement = one(name, answer, [reference], blank_answer=policy)
     assert (measurement.status, measurement.values) == ("scored", constant(name, 0.0))
 
 
 @each_metric
-def test_a_refusal_is_scored_as_computed(name: str) -> None:
-    refusal = one(name, "I don't know.", ["Paris is the capital."])
-    assert refusal.status == "scored"
-    assert max(refusal.values.values()) < 0.2
-
-
-@each_metric
 @pytest.mark.parametrize("answer", ["\ud800", "a\udfff b", "\x00", "\U0010ffff"], ids=ascii)
-def test_broken_characters_are_scored_like_others(name: str, answer: str) -> None:
+def test_broken_characters_are_scored_like_others(name, answer):
     assert one(name, answer, [answer, "b"]).values == constant(name, 1.0)
     assert one(name, answer, ["Rome"]).values == constant(name, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("answer", "references", "expected"),
+    ("name", "answer", "references", "expected"),
     [
-        ("the cat sat", ["the cat sat down"], (1, 3 / 4, 6 / 7)),
-        ("down sat cat the", ["the cat sat down"], (1 / 4, 1 / 4, 1 / 4)),
+        ("rouge_l", "the cat sat", ["the cat sat down"], (1, 3 / 4, 6 / 7)),
         # The best F1 wins, with its own precision and recall.
-        ("a b c d", ["a b c d e f g h", "a x", "y"], (1, 1 / 2, 2 / 3)),
-        ("столица не Париж", ["Столица — Париж."], (2 / 3, 1, 4 / 5)),
-        ("北京是首都", ["首都是北京"], (2 / 5, 2 / 5, 2 / 5)),
-        ("x", ["y"], (0, 0, 0)),
-    ],
-)
-def test_rouge_l(answer: str, references: list[str], expected: tuple[float, float, float]) -> None:
-    values = one("rouge_l", answer, references).values
-    assert tuple(values) == ("precision", "recall", "f1")
-    assert tuple(values.values()) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("answer", "references", "expected"),
-    [
-        ("down sat cat the", ["the cat sat down"], (1, 1, 1)),
+        ("rouge_l", "a b c d", ["a b c d e f g h", "a x", "y"], (1, 1 / 2, 2 / 3)),
+        ("rouge_l", "北京是首都", ["首都是北京"], (2 / 5, 2 / 5, 2 / 5)),
         # Clipped: each word counts as often as it stands in both.
-        ("the the the cat", ["the cat sat on the mat"], (3 / 4, 3 / 6, 3 / 5)),
-        ("Bora Bora", ["Bora Bora!"], (1, 1, 1)),
-        ("it is not 5", ["it is 5"], (3 / 4, 1, 6 / 7)),
-        ("x", ["y", "x z"], (1, 1 / 2, 2 / 3)),
+        ("token_overlap", "the the the cat", ["the cat sat on the mat"], (3 / 4, 3 / 6, 3 / 5)),
+        ("token_overlap", "it is not 5", ["it is 5"], (3 / 4, 1, 6 / 7)),
+        ("token_overlap", "x", ["y", "x z"], (1, 1 / 2, 2 / 3)),
     ],
 )
-def test_token_overlap(answer: str, references: list[str], expected: tuple[float, float, float]) -> None:
-    values = one("token_overlap", answer, references).values
+def test_precision_recall_and_f1_by_hand(name, answer, references, expected):
+    values = one(name, answer, references).values
     assert tuple(values) == ("precision", "recall", "f1")
     assert tuple(values.values()) == pytest.approx(expected, rel=1e-12)
 
@@ -141,29 +106,20 @@ def test_token_overlap(answer: str, references: list[str], expected: tuple[float
 @pytest.mark.parametrize(
     ("answer", "reference", "match"),
     [
-        ("Paris.", "paris", 1),
         ('  "Paris"  ', "Paris", 1),
-        ("(Париж)", "париж!", 1),
         ("Елка", "ёлка", 1),
         ("¿París?", "París", 1),
-        ("पेरिस।", "पेरिस", 1),
-        ("باريس؟", "باريس", 1),
-        ("5.", "5", 1),
         ("−5", "-5", 1),
         ("It is Paris", "Paris", 0),
-        ("not Paris", "Paris", 0),
         ("-5", "5", 0),
-        (".5", "5", 0),
-        ("5 %", "5", 0),
         ("$5", "5", 0),
         ("10²", "102", 0),
         ("C++", "C", 0),
-        ("C#", "C", 0),
         ("St. John", "St John", 0),
         ("?", "!", 0),
     ],
 )
-def test_exact_match(answer: str, reference: str, match: int) -> None:
+def test_exact_match(answer, reference, match):
     assert one("exact_match", answer, ["other", reference]).values == {"match": match}
     assert one("exact_match", reference, ["other", answer]).values == {"match": match}
 
@@ -177,7 +133,6 @@ def test_exact_match(answer: str, reference: str, match: int) -> None:
         ("Parisian", "Paris", 0),
         ("It is 1,000 m", "1000", 1),
         ("It is -5 °C", "5", 0),
-        ("15", "5", 0),
         ("It is 3.14", "3", 0),
         ("这是北京市", "北京", 1),
         ("ไปกรุงเทพนะ", "กรุงเทพ", 1),
@@ -186,45 +141,44 @@ def test_exact_match(answer: str, reference: str, match: int) -> None:
         ("Paris?", "?", 0),
     ],
 )
-def test_contains(answer: str, reference: str, match: int) -> None:
+def test_contains(answer, reference, match):
     assert one("contains", answer, ["other", reference]).values == {"match": match}
 
 
-def test_bleu_uses_all_references_at_once() -> None:
+def test_bleu_uses_all_references_at_once():
     together = one("bleu", "a b c d", ["a b c x", "y b c d"])
     assert together.values["bleu"] == pytest.approx((1 * 1 * 1 * 1 / 2) ** (1 / 4), rel=1e-12)
     assert together.details == {"stats": [4, 4, 4, 3, 2, 0, 4, 3, 2, 1]}
     assert all(one("bleu", "a b c d", [text]).values["bleu"] < 0.6 for text in ("a b c x", "y b c d"))
 
 
-def test_bleu_keeps_the_statistics_of_a_missing_answer() -> None:
+def test_bleu_keeps_the_statistics_of_a_missing_answer():
     # Its reference still counts in the brevity penalty of the whole release: the closest is the shortest.
     assert one("bleu", None, ["a b c", "a b"]).details == {"stats": [0, 2, 0, 0, 0, 0, 0, 0, 0, 0]}
 
 
-def mutated(text: str, rng: random.Random) -> str:
+def mutated(text, rng):
     """A text with some of its words in the place of others, less a few characters."""
     words, share = text.split(), rng.random()
     return " ".join(rng.choice(words) if rng.random() < share else word for word in words)[rng.randrange(9) :]
 
 
 @each_metric
-def test_time_and_memory_grow_with_the_number_of_references_and_no_faster(name: str) -> None:
+def test_time_and_memory_grow_with_the_number_of_references_and_no_faster(name):
     rng = random.Random(7)
     vocabulary = [f"w{i:x}" for i in range(300)]
     answer = " ".join(rng.choices(vocabulary, k=12))
 
-    def row(references: int) -> Sample:
+    def row(references):
         return Sample("1", answer, [mutated(answer, rng) + rng.choice(vocabulary) for _ in range(references)])
 
-    def seconds(sample: Sample) -> float:
-        start = time.process_time()
-        evaluate([sample], [name])
-        return time.process_time() - start
+    def taken(references):
+        # Other texts each time, since references are remembered.
+        rows = iter([row(references) for _ in range(3)])
+        return seconds(lambda: evaluate([next(rows)], [name]))
 
-    few, many = [[row(n) for _ in range(3)] for n in (250, 1_000)]
-    evaluate([row(1)], [name])
-    assert min(map(seconds, many)) < 10 * min(map(seconds, few)) + 0.01
+    taken(1)
+    assert taken(1_000) < 10 * taken(250) + 0.01
     tracemalloc.start()
     try:
         evaluate([row(1_000)], [name])
@@ -233,17 +187,17 @@ def test_time_and_memory_grow_with_the_number_of_references_and_no_faster(name: 
         tracemalloc.stop()
 
 
-def test_a_word_that_an_answer_repeats_counts_as_often_as_in_the_reference_that_has_it_most_often() -> None:
+def test_a_word_that_an_answer_repeats_counts_as_often_as_in_the_reference_that_has_it_most_often():
     assert one("bleu", "a a a b", ["a c", "a a d", "b"]).details["stats"][2:6] == [3, 1, 0, 0]
 
 
-def test_chrf_by_hand() -> None:
+def test_chrf_by_hand():
     # "abc" and "abd": 2/3 of the letters, 1/2 of the pairs and none of the triples, precision as recall.
     assert one("chrf", "abc", ["abd"]).values["chrf"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3, rel=1e-12)
     assert one("chrf", "abc", ["xyz", "abd"]).values == one("chrf", "abc", ["abd"]).values
 
 
-def test_the_details_name_the_reference_that_counted() -> None:
+def test_the_details_name_the_reference_that_counted():
     references = ["", "Rome", "Paris is it", "Paris"]
     assert one("rouge_l", "So Paris is it!", references).details == {"reference": 2}
     assert one("token_overlap", "Paris", references).details == {"reference": 3}
@@ -254,7 +208,7 @@ def test_the_details_name_the_reference_that_counted() -> None:
     assert one("rouge_l", "Paris", ["PARIS", "Paris"]).details == {"reference": 0}
 
 
-def test_signatures_name_everything_that_changes_the_number() -> None:
+def test_signatures_name_everything_that_changes_the_number():
     assert {metric.name: metric.signature for metric in create(LEXICAL)} == {
         "answer_correctness": "answer_correctness|v1|tok:unicode1|bleu:13a+chars|refs:max|blank:zero",
         "rouge_l": "rouge_l|v1|tok:unicode1|refs:best|blank:zero",
@@ -267,16 +221,8 @@ def test_signatures_name_everything_that_changes_the_number() -> None:
 
 
 @each_metric
-def test_the_policy_is_in_the_signature_and_an_unknown_one_is_refused(name: str) -> None:
-    [zero] = create([name])
-    [undefined] = create([name], dict(blank_answer="undefined"))
+def test_the_policy_is_in_the_signature_and_an_unknown_one_is_refused(name):
+    [zero], [undefined] = create([name]), create([name], dict(blank_answer="undefined"))
     assert undefined.signature == zero.signature.replace("blank:zero", "blank:undefined") != zero.signature
     with pytest.raises(UserError, match=f"metric {name}: blank_answer is 'maybe', expected zero or undefined"):
-        create([name], dict(blank_answer="maybe"))  # type: ignore[arg-type]
-
-
-@each_metric
-def test_a_metric_says_what_it_needs_and_measures_nothing_of_nothing(name: str) -> None:
-    [metric] = create([name])
-    assert metric.needs == {"answer", "references"}
-    assert metric.measure([]) == []
+        create([name], dict(blank_answer="maybe"))

@@ -1,31 +1,23 @@
 """The metric `rouge` is rouge-score, called as papers call it."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from answerkey.metrics_core import Measurement, Sample, evaluate
+from answerkey.metrics_core import Sample, evaluate
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.text import words
+from tests.metrics_core.metrics_help import read_jsonl, scored
 
 TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
 
 
 class Words:
-    def tokenize(self, text: str) -> tuple[str, ...]:
+    def tokenize(self, text):
         return words(text)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def rouge(answer: str | None, references: list[str], **options: Any) -> Measurement:
-    [measurement] = evaluate([Sample("1", answer, references)], ["rouge"], **options)
-    return measurement
+def rouge(answer, references, **options):
+    return scored("rouge", answer, references, **options)
 
 
 @pytest.mark.parametrize(
@@ -48,17 +40,15 @@ def rouge(answer: str | None, references: list[str], **options: Any) -> Measurem
         ("!", ["Paris"]),
     ],
 )
-def test_rouge_is_rouge_scores(
-    options: dict[str, Any], scorer: RougeScorer, answer: str, references: list[str]
-) -> None:
+def test_rouge_is_rouge_scores(options, scorer, answer, references):
     expected = scorer.score_multi(references, answer)
     assert rouge(answer, references, **options).values == {name.lower(): expected[name].fmeasure for name in TYPES}
 
 
-def test_rouge_of_human_references_is_rouge_scores(shared: Path) -> None:
+def test_rouge_of_human_references_is_rouge_scores(shared):
     folder = shared / "data" / "e2e_nlg"
-    references = {row["id"]: row["references"] for row in read(folder / "e2e_references.jsonl")}
-    outputs = read(folder / "e2e_outputs.jsonl")[::400]
+    references = {row["id"]: row["references"] for row in read_jsonl(folder / "e2e_references.jsonl")}
+    outputs = read_jsonl(folder / "e2e_outputs.jsonl")[::400]
     assert len(outputs) > 30
     samples = [Sample(row["id"], row["answer"], references[row["meta"]["question_id"]]) for row in outputs]
     scorer = RougeScorer(TYPES)
@@ -67,8 +57,8 @@ def test_rouge_of_human_references_is_rouge_scores(shared: Path) -> None:
         assert measurement.values == {name.lower(): expected[name].fmeasure for name in TYPES}
 
 
-def test_signatures_name_the_tokenizer() -> None:
-    def signature(**options: Any) -> str:
+def test_signatures_name_the_tokenizer():
+    def signature(**options):
         return rouge("a", ["a"], **options).signature
 
     assert signature() == "rouge|v1|tok:rouge_score|refs:max|blank:zero"
@@ -87,14 +77,12 @@ def test_signatures_name_the_tokenizer() -> None:
         ("a", [" "], {}, "no reference"),
     ],
 )
-def test_where_rouge_score_has_no_number_there_is_none(
-    answer: str, references: list[str], options: dict[str, Any], reason: str
-) -> None:
+def test_where_rouge_score_has_no_number_there_is_none(answer, references, options, reason):
     measurement = rouge(answer, references, **options)
     assert measurement.status == "undefined"
     assert (measurement.reason or "").startswith(reason)
 
 
-def test_a_blank_answer_is_a_wrong_answer_or_left_out() -> None:
+def test_a_blank_answer_is_a_wrong_answer_or_left_out():
     assert rouge(None, ["Paris"]).values == dict.fromkeys(("rouge1", "rouge2", "rougel", "rougelsum"), 0.0)
     assert rouge(" ", ["Paris"], blank_answer="undefined").status == "undefined"

@@ -7,12 +7,12 @@ from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.offline_judge.rules import Case
 
 
-def seen(question: str, answer: str, reference: str, words: dict[str, float] | None = None) -> dict[str, float]:
+def seen(question, answer, reference, words=None):
     case = Case.of(read(question), read(answer), read(reference))
     return word_features(case, case.head, words or {})
 
 
-def test_rare_words_count_for_more() -> None:
+def test_rare_words_count_for_more():
     words = {"river": 0.2}
     common, rare = (seen("What is it?", answer, "river Aire", words) for answer in ("a river", "the Aire"))
     assert common["recall_idf"] == pytest.approx(0.2 / 1.2)
@@ -22,6 +22,6 @@ def test_rare_words_count_for_more() -> None:
     assert seen("What is it?", "river Wharfe", "river Aire", words)["extra_idf"] == 1.0
 
 
-def test_trigrams_are_those_that_both_have() -> None:
+def test_trigrams_are_those_that_both_have():
     assert seen("Which city?", "Leeds", "Leeds")["trigrams_both"] == 1.0
     assert seen("Which city?", "York", "Leeds")["trigrams_both"] == 0.0

@@ -3,9 +3,7 @@
 import json
 import random
 import string
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +11,8 @@ from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.offline_judge.depth import KINDS, UNLIKE_TRAINING
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair, final_ruling, match, undecided
 from answerkey.metrics_core.offline_judge.model import load
+from tests.metrics_core.metrics_help import ROOT, read_jsonl, seconds
 
-ROOT = Path(__file__).resolve().parents[3]
 FRANCE, MONA = "What's the capital of France?", "Who painted the Mona Lisa?"
 
 GUIDELINES = [
@@ -31,31 +29,27 @@ GUIDELINES = [
 ]
 
 
-def one(question: str, answer: str, *references: str) -> Match:
+def one(question, answer, *references):
     [found] = match([Pair(question, answer, references)])
     return found
 
 
 @pytest.mark.parametrize(("guideline", "question", "reference", "answer", "expected"), GUIDELINES)
-def test_the_seven_guidelines(guideline: str, question: str, reference: str, answer: str, expected: bool) -> None:
+def test_the_seven_guidelines(guideline, question, reference, answer, expected):
     assert one(question, answer, reference).match is expected, guideline
 
 
-def test_the_golden_judgements(shared: Path) -> None:
+def test_the_golden_judgements(shared):
     cases = json.loads((shared / "golden" / "meaning_match.json").read_text(encoding="utf-8"))["judgement"]
     found = match([Pair(case["input"], case["output"], (case["ground_truth"],)) for case in cases])
     assert [one.match for one in found] == [case["score"] for case in cases]
     assert len(cases) == 5
 
 
-def test_our_own_examples_which_are_made_to_be_hard() -> None:
+def test_our_own_examples_which_are_made_to_be_hard():
     """Labelled by us: another number in a long answer, a list that lacks an item, a denial; English and Russian."""
-    questions, answers = (
-        [json.loads(line) for line in (ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()]
-        for name in ("questions.jsonl", "answers.jsonl")
-    )
-    asked = {row["id"]: row for row in questions}
-    rows = [row for row in answers if (row["answer"] or "").strip()]
+    asked = {row["id"]: row for row in read_jsonl(ROOT / "examples/questions.jsonl")}
+    rows = [row for row in read_jsonl(ROOT / "examples/answers.jsonl") if (row["answer"] or "").strip()]
     pairs = [Pair(asked[r["id"]]["question"], r["answer"], tuple(asked[r["id"]]["references"])) for r in rows]
     right = {"en": [0, 0], "ru": [0, 0]}
     for row, verdict in zip(rows, match(pairs), strict=True):
@@ -85,11 +79,11 @@ def test_our_own_examples_which_are_made_to_be_hard() -> None:
         ("", "Paris", "London", False),
     ],
 )
-def test_beyond_the_training_data(question: str, reference: str, answer: str, expected: bool) -> None:
+def test_beyond_the_training_data(question, reference, answer, expected):
     assert one(question, answer, reference).match is expected
 
 
-def test_many_pairs_keep_their_order_and_the_order_of_references_changes_nothing() -> None:
+def test_many_pairs_keep_their_order_and_the_order_of_references_changes_nothing():
     pairs = [Pair(q, a, (r, "something else")) for _, q, r, a, _ in GUIDELINES]
     turned = [Pair(p.question, p.answer, p.references[::-1]) for p in pairs]
     found, again, back = match(pairs), match(pairs[::-1])[::-1], match(turned)
@@ -100,17 +94,7 @@ def test_many_pairs_keep_their_order_and_the_order_of_references_changes_nothing
     assert [f.reference for f in back if f.match] == [1] * sum(f.match for f in back)
 
 
-def test_no_pairs_no_matches() -> None:
-    assert match([]) == []
-
-
-def test_a_cache_changes_no_verdict(tmp_path: Path) -> None:
-    pairs = [Pair(q, a, (r,)) for _, q, r, a, _ in GUIDELINES]
-    assert match(pairs, cache_dir=str(tmp_path)) == match(pairs, cache_dir=str(tmp_path)) == match(pairs)
-    assert (tmp_path / "embeddings.sqlite").exists()
-
-
-def test_reasons_say_what_decided() -> None:
+def test_reasons_say_what_decided():
     assert one(MONA, "Pablo Picasso", "Leonardo da Vinci").reason.startswith("the answer has no word of the reference")
     assert one(FRANCE, "Paris or London", "Paris").verdict == "multiple_alternatives"
     assert one(FRANCE, "Maybe Paris", "Paris").verdict == "hedged"
@@ -137,17 +121,17 @@ def test_reasons_say_what_decided() -> None:
         (Pair("What is said?", '"Not now", "not ever", ["no"], (perhaps) {never}', ('"Now", and (always) [yes]',)), ""),
     ],
 )
-def test_out_of_depth(pair: Pair, why: str) -> None:
+def test_out_of_depth(pair, why):
     [found] = match([pair])
     assert why in found.out_of_depth
     assert bool(found.out_of_depth) is bool(why)
 
 
-def found(probability: float, rule: str = "model", out_of_depth: str = "") -> Match:
+def found(probability, rule="model", out_of_depth=""):
     return Match(probability >= 0.5, probability, "match", rule, "", 0, out_of_depth)
 
 
-def test_the_undecided_zone_shrinks_with_the_accepted_error() -> None:
+def test_the_undecided_zone_shrinks_with_the_accepted_error():
     assert undecided(found(0.5), 0.05) and not undecided(found(0.9999), 0.01)
     chances = [i / 200 for i in range(201)]
     zones = [sum(undecided(found(p), error) for p in chances) for error in (0.001, 0.01, 0.02, 0.05, 0.1, 0.5)]
@@ -157,12 +141,12 @@ def test_the_undecided_zone_shrinks_with_the_accepted_error() -> None:
     assert undecided(found(0.2), 0.02) is undecided(found(0.8), 0.02) is True
 
 
-def test_what_is_out_of_depth_is_undecided_unless_a_rule_decided() -> None:
+def test_what_is_out_of_depth_is_undecided_unless_a_rule_decided():
     assert undecided(found(0.999, out_of_depth="long"), 0.05)
     assert not undecided(found(0.999, rule="same_text", out_of_depth="long"), 0.05)
 
 
-def test_signature_and_line_for_reports() -> None:
+def test_signature_and_line_for_reports():
     assert matcher.signature() == f"offline@{matcher.RULES_VERSION}:{load().revision}"
     assert len(load().revision) == 6
     said = matcher.about()
@@ -171,7 +155,7 @@ def test_signature_and_line_for_reports() -> None:
     assert {"short answers", "claims", "other languages"} < set(load().agreement)
 
 
-def test_the_card_has_the_figures_of_this_model() -> None:
+def test_the_card_has_the_figures_of_this_model():
     """Another model file needs another run of benchmarks/studies/train_matcher.py, and its figures in the card."""
     card = " ".join((ROOT / "docs" / "offline_judge.md").read_text(encoding="utf-8").split())
     trained = load().trained_on
@@ -181,7 +165,7 @@ def test_the_card_has_the_figures_of_this_model() -> None:
     assert all(f"{kappa:.3f}" in card for kappa in load().agreement.values())
 
 
-def test_a_known_wrong_answer_is_no_match_and_is_named() -> None:
+def test_a_known_wrong_answer_is_no_match_and_is_named():
     pair = Pair(
         "Which floats, oil or water?", "Water floats on oil.", ("Oil floats on water",), ("Both", "Water floats on oil")
     )
@@ -191,41 +175,30 @@ def test_a_known_wrong_answer_is_no_match_and_is_named() -> None:
     assert (right.match, right.wrong) == (True, None)
 
 
+LONDON = ("London", "Lyon", "an elephant")
+
+
 @pytest.mark.parametrize(
-    ("question", "answer", "right", "wrong"),
+    ("rule", "question", "answer", "right", "wrong"),
     [
-        (FRANCE, "It is not Paris.", "Paris", ("London", "Lyon")),
-        (FRANCE, "The capital is definitely not Paris.", "Paris", ("Lyon",)),
-        ("How many legs has a spider?", "not 8", "8", ("6",)),
+        ("negated", FRANCE, "It is not Paris.", "Paris", LONDON),
+        ("negated", FRANCE, "The capital is definitely not Paris.", "Paris", LONDON),
+        ("negated", "How many legs has a spider?", "not 8", "8", ("6",)),
+        ("hedged", FRANCE, "Maybe Paris, not sure", "Paris", LONDON),
+        ("hedged", FRANCE, "It is possibly Paris.", "Paris", LONDON),
+        ("opposite", "Is the shop open?", "No, it is open on Mondays only.", "Yes", LONDON),
+        ("opposite", "Can pigs fly?", "Pigs can fly.", "Pigs cannot fly", LONDON),
     ],
 )
-def test_a_denial_stays_one_beside_known_wrong_answers(
-    question: str, answer: str, right: str, wrong: tuple[str, ...]
-) -> None:
-    pair = Pair(question, answer, (right,), wrong)
-    [alone], [beside] = match([replace(pair, wrong=())]), match([pair])
-    assert (alone.rule, alone.match) == ("negated", False)
-    assert (beside.match, beside.verdict, beside.wrong) == (False, "mismatch", None)
+def test_a_denial_a_doubt_or_an_opposite_stays_one_beside_known_wrong_answers(rule, question, answer, right, wrong):
+    [alone] = match([Pair(question, answer, (right,))])
+    [beside] = match([Pair(question, answer, (right,), wrong)])
+    assert (alone.rule, alone.match) == (rule, False)
+    assert (beside.match, beside.wrong) == (False, None)
     assert beside.probability <= alone.probability
 
 
-@pytest.mark.parametrize(
-    ("rule", "question", "answer", "right"),
-    [
-        ("hedged", FRANCE, "Maybe Paris, not sure", "Paris"),
-        ("hedged", FRANCE, "It is possibly Paris.", "Paris"),
-        ("opposite", "Is the shop open?", "No, it is open on Mondays only.", "Yes"),
-        ("opposite", "Can pigs fly?", "Pigs can fly.", "Pigs cannot fly"),
-    ],
-)
-def test_a_doubt_or_an_opposite_stays_one_beside_known_wrong_answers(
-    rule: str, question: str, answer: str, right: str
-) -> None:
-    [beside] = match([Pair(question, answer, (right,), ("London", "an elephant"))])
-    assert (beside.match, beside.rule) == (False, rule)
-
-
-def test_where_rules_decide_nothing_is_embedded(tmp_path: Path) -> None:
+def test_where_rules_decide_nothing_is_embedded(tmp_path):
     pairs = [
         Pair(FRANCE, "It's Paris", ("Lutetia", "Paris")),
         Pair(FRANCE, "Sorry, I cannot answer that.", ("Paris",)),
@@ -240,14 +213,14 @@ def test_where_rules_decide_nothing_is_embedded(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir())
 
 
-def test_the_same_quantity_in_other_words_is_right_beside_another_one_that_looks_alike() -> None:
+def test_the_same_quantity_in_other_words_is_right_beside_another_one_that_looks_alike():
     [found] = match([Pair("How long is it?", "5 km", ("5,000 m",), ("5 miles",))])
     assert (found.match, found.rule, found.wrong) == (True, "same_number", None)
     [found] = match([Pair("How long is it?", "5 miles", ("5,000 m",), ("5 miles",))])
     assert (found.match, found.wrong) == (False, 0)
 
 
-def test_a_wrong_answer_that_is_only_nearer_is_not_said_to_be_given() -> None:
+def test_a_wrong_answer_that_is_only_nearer_is_not_said_to_be_given():
     right = Match(True, 0.6, "match", "model", "", 0)
     other = Match(False, 0.1, "mismatch", "other_number", "the answer names another number", 2)
     nearer = matcher._weighed(right, other, 0.3)
@@ -257,7 +230,7 @@ def test_a_wrong_answer_that_is_only_nearer_is_not_said_to_be_given() -> None:
     assert given.reason == "the answer says what a known wrong answer says (the same words)"
 
 
-def test_of_many_aliases_the_nearest_are_compared() -> None:
+def test_of_many_aliases_the_nearest_are_compared():
     names = [f"another name {i} of the thing" for i in range(30)]
     pair = Pair("Which island is it?", "It is Thule.", (*names, "Thule", *names[:3]))
     [seen] = matcher.look([pair])
@@ -266,13 +239,13 @@ def test_of_many_aliases_the_nearest_are_compared() -> None:
     assert (found.match, found.reference) == (True, 30)
 
 
-def test_a_coarse_date_does_not_hide_a_finer_one() -> None:
+def test_a_coarse_date_does_not_hide_a_finer_one():
     assert not one("When did it end?", "August 27, 2004", "2004", "June 11, 2004").match
     assert one("When did it end?", "June 11, 2004", "2004", "June 11, 2004").match
     assert one("When did it end?", "in 2004", "2004", "June 11, 2004").match
 
 
-def test_the_zone_is_that_of_the_kind_of_data() -> None:
+def test_the_zone_is_that_of_the_kind_of_data():
     zones = {kind: sum(undecided(replace(found(i / 200), kind=kind), 0.05) for i in range(201)) for kind in KINDS}
     assert zones == {
         kind: sum(max(i, 200 - i) / 200 <= load().border(kind, 0.05) for i in range(201)) for kind in KINDS
@@ -280,32 +253,26 @@ def test_the_zone_is_that_of_the_kind_of_data() -> None:
     assert len(set(zones.values())) > 1
 
 
-def test_a_word_of_signs_without_a_sound_is_like_no_other() -> None:
+def test_a_word_of_signs_without_a_sound_is_like_no_other():
     assert not one("Which letter?", "It is ь.", "soft sign").match
 
 
-def test_one_reference_denied_does_not_outweigh_another_that_matches() -> None:
+def test_one_reference_denied_does_not_outweigh_another_that_matches():
     assert one("Which city is it?", "It is London, not Paris.", "Paris", "London").match
     assert not one("Which city is it?", "It is London, not Paris.", "Paris").match
     assert final_ruling((None, None), (0.2, 0.7)) == (1, None)
 
 
 @pytest.mark.parametrize("joint", [" ", ", ", ". "])
-def test_four_times_as_long_texts_take_no_sixteen_times_as_long(joint: str) -> None:
+def test_four_times_as_long_texts_take_no_sixteen_times_as_long(joint):
     dice = random.Random(3)
 
-    def text(words: int) -> str:
+    def text(words):
         return joint.join("".join(dice.choices(string.ascii_lowercase, k=4)) for _ in range(words))
 
-    def seconds(words: int) -> float:
-        """The least of two runs, in CPU time; of other texts, since words that were compared are remembered."""
-        took = []
-        for _ in range(2):
-            pair = Pair("Which words?", text(words), (text(words),))
-            start = time.process_time()
-            match([pair])
-            took.append(time.process_time() - start)
-        return min(took)
+    def taken(words):
+        # Of other texts each time, since words that were compared are remembered.
+        return seconds(lambda: match([Pair("Which words?", text(words), (text(words),))]), times=2)
 
-    seconds(10)
-    assert seconds(640) < 8 * seconds(160)
+    taken(10)
+    assert taken(640) < 8 * taken(160)

@@ -1,6 +1,5 @@
 """A page of traps of our own: roles turned round, denials, lists, names that look alike, five languages, ..."""
 
-import json
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +8,9 @@ import pytest
 
 from answerkey.metrics_core import Sample, evaluate
 from answerkey.metrics_core.offline_judge.matcher import Pair, match
+from tests.metrics_core.metrics_help import read_jsonl
 
-FILE = Path(__file__).resolve().parents[1] / "data" / "offline_traps.jsonl"
-TRAPS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+TRAPS = read_jsonl(Path(__file__).resolve().parents[1] / "data/offline_traps.jsonl")
 
 FLOORS = {
     "reversed roles": (12, 16), "denials": (16, 17), "lists": (13, 15), "near-miss entities": (12, 18),
@@ -21,13 +20,13 @@ FLOORS = {
 """By class: the right verdicts that the matcher had when its model was made, and the traps. More is no defect."""
 
 
-def test_the_share_right_of_each_class() -> None:
+def test_the_share_right_of_each_class():
     samples = [
         Sample(str(i), trap["answer"], trap["references"], trap["question"],
                incorrect_references=trap["incorrect_references"])
         for i, trap in enumerate(TRAPS)
     ]  # fmt: skip
-    right: dict[str, list[bool]] = defaultdict(list)
+    right = defaultdict(list)
     for trap, found in zip(TRAPS, evaluate(samples, ["meaning_match"]), strict=True):
         right[trap["class"]].append((found.values["match"] == 1) is trap["match"])
     assert len(TRAPS) >= 120
@@ -36,7 +35,7 @@ def test_the_share_right_of_each_class() -> None:
     assert worse == {}
 
 
-def test_which_answers_are_judged_together_changes_nothing() -> None:
+def test_which_answers_are_judged_together_changes_nothing():
     """The last digits of an embedding depend on the texts of its batch; verdicts do not."""
     pairs = [
         Pair(trap["question"], trap["answer"], tuple(trap["references"]), tuple(trap["incorrect_references"]))

@@ -23,18 +23,18 @@ STUMPS = {
 }  # fmt: skip
 
 
-def test_trees_go_left_up_to_the_threshold() -> None:
+def test_trees_go_left_up_to_the_threshold():
     rows = np.array([[1.0, 9.0], [1.1, 5.0], [2.0, 5.1]])
     assert parse(STUMPS).trees.sums(rows).tolist() == [-0.5, 2.5, 3.5]
     assert parse(STUMPS).trees.sums(rows[:0]).tolist() == []
 
 
-def test_probabilities_are_the_calibrated_logistic_of_the_sum() -> None:
+def test_probabilities_are_the_calibrated_logistic_of_the_sum():
     model = parse({**STUMPS, "base": 1.0, "scale": 2.0, "slope": 0.5, "offset": -0.25})
     assert model.probabilities(np.array([[1.0, 0.0]]))[0] == pytest.approx(1 / (1 + np.exp(0.25)))
 
 
-def test_answers_are_as_far_from_training_as_from_the_nearest_centroid() -> None:
+def test_answers_are_as_far_from_training_as_from_the_nearest_centroid():
     known = parse(STUMPS).centroids
     # In units of the spread: the mean, the other point, one beside it, and one that counts as (5, 5).
     rows = np.array([[1.0, 0.0], [7.0, 4.0], [8.0, 4.0], [900.0, 70.0]])
@@ -44,24 +44,24 @@ def test_answers_are_as_far_from_training_as_from_the_nearest_centroid() -> None
     assert known.distances(rows[:0]).tolist() == []
 
 
-def test_many_rows_are_summed_like_few() -> None:
+def test_many_rows_are_summed_like_few():
     rows = np.tile([[1.0, 9.0], [2.0, 5.1]], (5_000, 1))
     assert parse(STUMPS).trees.sums(rows)[-2:].tolist() == [-0.5, 3.5]
 
 
-def test_right_and_wrong_answers_are_weighed_by_a_curve_and_by_trees() -> None:
+def test_right_and_wrong_answers_are_weighed_by_a_curve_and_by_trees():
     few, many = np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[0.0], [2.0]])
     # The curve says 1.5, the trees .5 - 4 and .5 + 4.
     expected = [1 / (1 + np.exp(1.0)), 1 / (1 + np.exp(-3.0))]
     assert parse(STUMPS).outweighs(few, many).tolist() == pytest.approx(expected)
 
 
-def test_borders_are_those_of_the_largest_error_that_is_accepted() -> None:
+def test_borders_are_those_of_the_largest_error_that_is_accepted():
     model = parse(STUMPS)
     assert [model.border("claims", error) for error in (0.001, 0.01, 0.03, 0.05, 0.5)] == [1.0, 0.9, 0.9, 0.7, 0.7]
 
 
-def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs() -> None:
+def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs():
     assert FILE.stat().st_size < 1_200_000
     found = json.loads(FILE.read_text(encoding="utf-8"))
     model = load()

@@ -18,11 +18,11 @@ from _matcher_training import best, border
 from train_matcher import trainable
 
 
-def letters(question: str) -> str:
+def letters(question):
     return "".join(re.findall(r"[a-z0-9]", question.lower()))
 
 
-def test_no_question_of_nq301_is_trained_on(shared: Path) -> None:
+def test_no_question_of_nq301_is_trained_on(shared):
     if not (shared / "data" / "nq301" / "nq301.jsonl").exists():
         pytest.skip("no nq301 beside the repository")
     theirs = {letters(row["question"]) for row in read_rows("nq301")}
@@ -37,19 +37,19 @@ def test_no_question_of_nq301_is_trained_on(shared: Path) -> None:
     assert held_back().isdisjoint(map(question_key, made))
 
 
-def test_the_model_sees_texts_alone() -> None:
+def test_the_model_sees_texts_alone():
     assert [field.name for field in fields(Pair)] == ["question", "answer", "references", "wrong"]
     row = {"question": "q", "answer": "a", "references": ["r", " ", None], "model": "m", "id": "1"}
     assert pair_of({**row, "meta": {"incorrect_references": ["w", ""]}}) == Pair("q", "a", ("r",), ("w",))
     assert not [name for name in load().features if re.search("release|model|dataset|row|split", name)]
 
 
-def test_the_likeliest_reference_stands_for_an_answer() -> None:
+def test_the_likeliest_reference_stands_for_an_answer():
     side = Side(np.zeros((5, 1)), np.array([0, 0, 1, 1, 1]), ())
     assert best(side, np.array([0.1, 0.9, 0.5, 0.7, 0.2])).tolist() == [1, 3]
 
 
-def test_a_border_leaves_the_accepted_share_on_the_wrong_side() -> None:
+def test_a_border_leaves_the_accepted_share_on_the_wrong_side():
     right = np.linspace(0.001, 1, 1_000)
     for error in (0.01, 0.05, 0.2):
         # A verdict is wrong and stands where the right one's probability is below 1 - border.
@@ -57,7 +57,7 @@ def test_a_border_leaves_the_accepted_share_on_the_wrong_side() -> None:
     assert border(right[:50], 0.01) == 1.0
 
 
-def test_stems_of_many_texts_are_less_rare_and_those_of_few_are_left_out() -> None:
+def test_stems_of_many_texts_are_less_rare_and_those_of_few_are_left_out():
     texts = [f"the river {i}" for i in range(8)] + [f"a lake {i}" for i in range(8, 16)]
     found = rarities(texts, least=8)
     assert found == {"a": 0.25, "lake": 0.25, "river": 0.25, "the": 0.25}

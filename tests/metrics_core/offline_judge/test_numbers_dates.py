@@ -36,7 +36,7 @@ from answerkey.metrics_core.text import words
         ("twice", [2]),
     ],
 )
-def test_numbers(text: str, values: list[float]) -> None:
+def test_numbers(text, values):
     assert [number.value for number in numbers(words(text))] == values
 
 
@@ -58,11 +58,11 @@ def test_numbers(text: str, values: list[float]) -> None:
         ("in 1776", [(1776, None, None, 1)]),
     ],
 )
-def test_dates(text: str, parts: list[tuple[int | None, ...]]) -> None:
+def test_dates(text, parts):
     assert [(date.year, date.month, date.day, date.span) for date in dates(words(text))] == parts
 
 
-def test_a_whole_date_covers_a_part_and_not_the_other_way() -> None:
+def test_a_whole_date_covers_a_part_and_not_the_other_way():
     whole, part = Date(2018, 5, 18), Date(2018, 5)
     assert whole.covers(part) and whole.agrees(part) and part.agrees(whole)
     assert not part.covers(whole)
@@ -70,7 +70,7 @@ def test_a_whole_date_covers_a_part_and_not_the_other_way() -> None:
     assert Date(1975).covers(Date(1970, span=10)) and not Date(1970, span=10).covers(Date(1975))
 
 
-def named(text: str) -> list[Quantity]:
+def named(text):
     found = read(text)
     return quantities(found.tokens, found.numbers)
 
@@ -85,7 +85,7 @@ def named(text: str) -> list[Quantity]:
         ("5 apples and 6 minutes", [Quantity(5), Quantity(6, "minute")]),
     ],
 )
-def test_quantities(text: str, expected: list[Quantity]) -> None:
+def test_quantities(text, expected):
     assert named(text) == expected
 
 
@@ -100,12 +100,12 @@ def test_quantities(text: str, expected: list[Quantity]) -> None:
         (Quantity(1, "dollar"), Quantity(1, "euro"), False),
     ],
 )
-def test_quantities_compare_across_units(one: Quantity, other: Quantity, same: bool) -> None:
+def test_quantities_compare_across_units(one, other, same):
     assert one.equals(other) is same
     assert other.equals(one) is same
 
 
-def test_one_quantity_and_no_more() -> None:
+def test_one_quantity_and_no_more():
     assert only_quantity(read("the answer is 5 km"), frozenset()) == Quantity(5, "kilometre")
     assert only_quantity(read("5 green bottles"), frozenset()) is None
     assert only_quantity(read("5 green bottles"), frozenset(read("green bottles").stems)) == Quantity(5)
@@ -127,24 +127,24 @@ def test_one_quantity_and_no_more() -> None:
         ("It was built in 1889 [1][2].", ("it", "was", "built", "in", "1889")),
     ],
 )
-def test_letters_and_digits_come_apart_and_stay(text: str, tokens: tuple[str, ...]) -> None:
+def test_letters_and_digits_come_apart_and_stay(text, tokens):
     assert read(text).tokens == tokens
 
 
 @pytest.mark.parametrize(
     ("text", "minutes"), [("at 9:30", 570), ("21:30", 570), ("9:30 or 10:30", None), ("1:2:30", None)]
 )
-def test_times_of_day(text: str, minutes: int | None) -> None:
+def test_times_of_day(text, minutes):
     assert clock(read(text).normal) == minutes
 
 
-def test_months_of_other_languages() -> None:
+def test_months_of_other_languages():
     for text in ("9. November 1989", "le 9 novembre 1989", "9 de noviembre de 1989"):
         assert [(d.year, d.month, d.day) for d in read(text).dates] == [(1989, 11, 9)]
     # A planet is no month.
     assert read("Mars").dates == ()
 
 
-def test_a_measure_in_two_units_is_one_and_two_measures_are_two() -> None:
+def test_a_measure_in_two_units_is_one_and_two_measures_are_two():
     assert named("6 ft 1 in (185 cm)") == [Quantity(73, "inch"), Quantity(185, "centimetre")]
     assert Quantity(0.25).equals(Quantity(25, "percent")) and not Quantity(0.25).equals(Quantity(26, "percent"))

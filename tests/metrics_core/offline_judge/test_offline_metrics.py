@@ -1,95 +1,58 @@
 """The two judge metrics by the offline judge: laws that hold for every metric, degenerate inputs, depth, no network."""
 
-import subprocess
-import sys
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from answerkey.metrics_core import Sample, create
-from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.text import words
+from tests.metrics_core.metrics_help import imported_by
 
 NAMES = ["meaning_match", "ground_truth_similarity"]
 METRICS = create(NAMES)
-TEXTS = st.lists(
-    st.sampled_from(
-        [
-            "Paris",
-            "Rome",
-            "not",
-            "no",
-            "-5",
-            "5",
-            "3.14",
-            "and",
-            ",",
-            ".",
-            ";",
-            "Ada",
-            "likes",
-            "is",
-            "was",
-            "in",
-            "1815",
-            "red",
-            "cars",
-            "Париж",
-            "не",
-            "и",
-            "—",
-            "стоит",
-            "на",
-            "Сене",
-            "巴黎",
-            "不是",
-        ]
-    ),
-    min_size=1,
-    max_size=7,
-).map(" ".join)
+WORDS = "Paris Rome not no -5 5 3.14 and , . ; Ada likes is was in 1815 red cars Париж не и — стоит на Сене 巴黎 不是"
+TEXTS = st.lists(st.sampled_from(WORDS.split()), min_size=1, max_size=7).map(" ".join)
 # Smaller examples are not worth the minutes that embedding takes while they are looked for.
 some = settings(max_examples=15, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 
 
-def measured(*samples: Sample, blank: str = "zero") -> list[Measurement]:
-    metrics = create(NAMES, dict(blank_answer=blank))  # type: ignore[arg-type]
+def measured(*samples, blank="zero"):
+    metrics = create(NAMES, dict(blank_answer=blank))
     return [found for metric in metrics for found in metric.measure(samples)]
 
 
-def values(answer: str, references: list[str], question: str | None = "Who, where and when?") -> list[object]:
+def values(answer, references, question="Who, where and when?"):
     return [(m.status, dict(m.values)) for m in measured(Sample("1", answer, references, question))]
 
 
 @some
 @given(text=TEXTS, others=st.lists(TEXTS, max_size=2))
-def test_a_text_against_itself_scores_one(text: str, others: list[str]) -> None:
+def test_a_text_against_itself_scores_one(text, others):
     assume(words(text))
-    for status, found in values(text, [*others, text]):  # type: ignore[misc]
+    for status, found in values(text, [*others, text]):
         assert status == "scored"
         assert set(found.values()) == {1.0}
 
 
 @some
 @given(answer=TEXTS, references=st.lists(TEXTS, min_size=1, max_size=3), data=st.data())
-def test_range_order_and_form(answer: str, references: list[str], data: st.DataObject) -> None:
+def test_range_order_and_form(answer, references, data):
     found = values(answer, references)
-    for metric, (_, scores) in zip(METRICS, found, strict=True):  # type: ignore[misc]
+    for metric, (_, scores) in zip(METRICS, found, strict=True):
         assert list(scores) in ([], [field.name for field in metric.fields])
         assert all(0.0 <= value <= 1.0 for value in scores.values())
     assert values(answer, data.draw(st.permutations(references))) == found
     assert values(f" \n{answer}\u00a0", [f"\t{text} " for text in references]) == found
     for form in ("NFD", "NFKD"):
-        turned = [unicodedata.normalize(form, text) for text in references]  # type: ignore[arg-type]
-        assert values(unicodedata.normalize(form, answer), turned) == found  # type: ignore[arg-type]
+        turned = [unicodedata.normalize(form, text) for text in references]
+        assert values(unicodedata.normalize(form, answer), turned) == found
 
 
 @some
 @given(rows=st.lists(st.tuples(TEXTS, TEXTS), min_size=2, max_size=4), data=st.data())
-def test_the_order_of_rows_changes_nothing(rows: list[tuple[str, str]], data: st.DataObject) -> None:
+def test_the_order_of_rows_changes_nothing(rows, data):
     samples = [Sample(str(i), answer, [reference], "Who?") for i, (answer, reference) in enumerate(rows)]
     outcomes = {(m.metric, m.sample_id): m.outcome for m in measured(*samples)}
     shuffled = data.draw(st.permutations(samples))
@@ -97,27 +60,20 @@ def test_the_order_of_rows_changes_nothing(rows: list[tuple[str, str]], data: st
     assert {(m.metric, m.sample_id): m.outcome for s in samples for m in measured(s)} == outcomes
 
 
-def test_precision_and_recall_bound_similarity() -> None:
-    rows = [("Ada and Bob", "Ada, Bob and Eve"), ("Ada", "Ada and Eve"), ("Ada, Eve, Bob", "Eve"), ("x", "y")]
-    for found in measured(*(Sample(a, a, [b], "Who came?") for a, b in rows)):
-        if found.metric == "ground_truth_similarity":
-            assert found.values["similarity"] == min(found.values["fact_precision"], found.values["fact_recall"])
-
-
 @pytest.mark.parametrize("answer", [None, "", " \u200b"])
-def test_blank_answers_and_references(answer: str | None) -> None:
+def test_blank_answers_and_references(answer):
     assert [set(m.values.values()) for m in measured(Sample("1", answer, ["Paris"], "?"))] == [{0.0}, {0.0}]
     assert {m.status for m in measured(Sample("1", answer, ["Paris"], "?"), blank="undefined")} == {"undefined"}
     assert {m.status for m in measured(Sample("1", "Paris", ["", " "], "?"))} == {"undefined"}
 
 
-def test_equal_but_for_form_and_without_a_question() -> None:
+def test_equal_but_for_form_and_without_a_question():
     match, similarity = measured(Sample("1", "  PARIS ", ["x", "paris"], None))
     assert (match.values, similarity.values["similarity"]) == ({"match": 1.0}, 1.0)
     assert match.details == {"reference": 1, "verdict": "match", "rule": "formatting"}
 
 
-def test_a_verdict_comes_with_rule_probability_and_reason() -> None:
+def test_a_verdict_comes_with_rule_probability_and_reason():
     [found, _] = measured(Sample("1", "The answer is twenty", ["20"], "What's 10 + 10?"))
     assert found.values == {"match": 1.0}
     assert (found.details["verdict"], found.details["reference"]) == ("match", 0)
@@ -129,14 +85,14 @@ def test_a_verdict_comes_with_rule_probability_and_reason() -> None:
     assert (wrong.values, wrong.details["reference"]) == ({"match": 0.0}, None)
 
 
-def test_out_of_its_depth_it_says_so() -> None:
+def test_out_of_its_depth_it_says_so():
     for found in measured(Sample("1", "これは日本語の答えです。", ["東京は日本の首都です"], "首都はどこですか")):
         assert "not trained on" in found.details["out_of_depth"]
     for found in measured(Sample("1", "It is Paris.", ["Paris"], "What is the capital?")):
         assert "out_of_depth" not in found.details
 
 
-def test_the_same_twice_with_and_without_kept_embeddings(tmp_path: Path) -> None:
+def test_the_same_twice_with_and_without_kept_embeddings(tmp_path):
     samples = [
         Sample("1", "It was Ada.", ["Ada Brown", "Eve"], "Who wrote it?"),
         Sample("2", "Rome", ["Paris"], "Where?"),
@@ -151,12 +107,10 @@ def test_the_same_twice_with_and_without_kept_embeddings(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_no_client_of_any_provider_is_imported() -> None:
+def test_no_client_of_any_provider_is_imported():
     code = (
-        "import sys; from metrics_core import Sample, evaluate\n"
+        "from answerkey.metrics_core import Sample, evaluate\n"
         "samples = [Sample('1', 'It is Rome.', ['Paris'], 'Capital?')]\n"
-        "found = evaluate(samples, ['meaning_match', 'ground_truth_similarity'])\n"
-        "print([dict(m.values) for m in found][0], sorted({'litellm', 'openai', 'httpx'} & set(sys.modules)))"
+        "assert evaluate(samples, ['meaning_match', 'ground_truth_similarity'])[0].values == {'match': 0.0}"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == "{'match': 0.0} []"
+    assert imported_by(code, "litellm", "openai", "httpx") == []

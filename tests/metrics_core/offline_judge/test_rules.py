@@ -78,25 +78,19 @@ DECIDED = [
 ]
 
 
-def rule_of(question: str, answer: str, reference: str) -> str | None:
-    finding = decide(Case.of(read(question), read(answer), read(reference)))
-    return finding.rule if finding else None
+def finding_of(question, answer, reference):
+    return decide(Case.of(read(question), read(answer), read(reference)))
 
 
 @pytest.mark.parametrize(("rule", "question", "answer", "reference"), DECIDED)
-def test_a_rule_decides(rule: str, question: str, answer: str, reference: str) -> None:
-    assert rule_of(question, answer, reference) == rule
-
-
-def test_every_rule_is_tried_above() -> None:
-    assert {rule for rule, *_ in DECIDED} == set(get_args(RuleId))
-
-
-@pytest.mark.parametrize(("rule", "question", "answer", "reference"), DECIDED)
-def test_the_verdict_of_a_rule_goes_with_its_kind(rule: str, question: str, answer: str, reference: str) -> None:
-    finding = decide(Case.of(read(question), read(answer), read(reference)))
-    assert finding is not None
+def test_a_rule_decides(rule, question, answer, reference):
+    finding = finding_of(question, answer, reference)
+    assert finding.rule == rule
     assert (finding.verdict == "match") is (rule in FOR_A_MATCH)
+
+
+def test_every_rule_is_tried_above():
+    assert {rule for rule, *_ in DECIDED} == set(get_args(RuleId))
     assert not AGAINST_ANSWER & FOR_A_MATCH
 
 
@@ -127,8 +121,8 @@ def test_the_verdict_of_a_rule_goes_with_its_kind(rule: str, question: str, answ
         ("What fell?", "As an AI I cannot say for sure. However, the Berlin Wall fell in November.", "Rome"),
     ],
 )
-def test_what_no_rule_decides(question: str, answer: str, reference: str) -> None:
-    assert rule_of(question, answer, reference) is None
+def test_what_no_rule_decides(question, answer, reference):
+    assert finding_of(question, answer, reference) is None
 
 
 @pytest.mark.parametrize(
@@ -141,8 +135,9 @@ def test_what_no_rule_decides(question: str, answer: str, reference: str) -> Non
         ("²0s", "90s", "other_date"),
     ],
 )
-def test_marks_and_endless_numbers(answer: str, reference: str, rule: str | None) -> None:
-    assert rule_of("Which?", answer, reference) == rule
+def test_marks_and_endless_numbers(answer, reference, rule):
+    finding = finding_of("Which?", answer, reference)
+    assert (finding and finding.rule) == rule
 
 
 ODD = st.sampled_from([
@@ -155,8 +150,9 @@ ODD_TEXTS = st.builds(str.join, st.sampled_from([" ", "", "; "]), st.lists(ODD, 
 
 @given(ODD_TEXTS, ODD_TEXTS, ODD_TEXTS)
 @settings(max_examples=300)
-def test_no_text_is_too_odd(question: str, answer: str, reference: str) -> None:
+def test_no_text_is_too_odd(question, answer, reference):
     case = Case.of(read(question), read(answer), read(reference))
     values = word_features(case, focus(case.answer, case.reference, case.question), {})
     assert all(math.isfinite(value) for value in values.values())
-    assert rule_of(question, answer, reference) in {None, *get_args(RuleId)}
+    finding = finding_of(question, answer, reference)
+    assert finding is None or finding.rule in get_args(RuleId)

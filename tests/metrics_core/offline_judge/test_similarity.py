@@ -1,38 +1,15 @@
 """Ground truth similarity by the offline judge: the examples of the document and of its successor, and our own."""
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.metrics_core import Sample, create
-from answerkey.metrics_core.measurement import Measurement
-from answerkey.metrics_core.metric import Metric
+from tests.metrics_core.metrics.test_ground_truth_similarity import TEXTS, shares
 
-FRANCE = "What is the capital of France, and what is the primary language spoken there?"
-BOTH = "The capital of France is Paris, and the primary spoken language is French."
-AMY = "What fruits does Amy like?"
-ARCHIE = "What is the age of Archie White, the oldest new graduate in Britain as of July 16, 2021?"
-ALEX = "What cars does Alex like?"
-HIKE = "Give me a checklist to prepare for my hiking trip to the mountains."
-BRING = "You should bring your a water bottle, hiking shoes and sunscreen."
 LIST = "Here is a list of items to bring: "
-
-DOCUMENT = [
-    (FRANCE, BOTH, "Paris is the capital of France, and the most spoken language is French.", (2, 2, 2)),
-    (FRANCE, BOTH, "The capital of France is Paris.", (2, 1, 1)),
-    (FRANCE, BOTH, "The capital of France is Paris, and the most spoken language is English.", (2, 2, 1)),
-    (AMY, "Amy likes apples and bananas.", "Amy likes apples, berries and plums.", (2, 3, 1)),
-    (ARCHIE, "96 years old.", "Archie White's age is 96.", (1, 1, 1)),
-    (ARCHIE, "96 years old.", "He is 96.", (1, 1, 1)),
-    (ARCHIE, "96 years old.", "He is more than 95 years old.", (1, 1, 0)),
-    (ALEX, "Alex likes blue cars.", "Alex likes all cars.", (1, 1, 0)),
-    (HIKE, BRING, LIST + "1) hiking shoes; 2) a water bottle.", (3, 2, 2)),
-    (HIKE, BRING, LIST + "1) backpack with food; 2) hiking shoes; 3) a water bottle.", (3, 3, 2)),
-    (HIKE, BRING, LIST + "1) backpack with food; 2) hiking shoes; 3) a water bottle; 4) sunscreen.", (3, 4, 3)),
-]
+DOCUMENT = {name: [text.replace("... ", LIST) for text in texts] for name, (*texts, _) in TEXTS.items()}
+AMY = "What fruits does Amy like?"
 OWN = [
     # The question decides what is the same.
     ("Who wrote it, and when?", "Ada Brown wrote it. It came out in 1851.", "Ada Brown, 1851", (2, 2, 2)),
@@ -67,51 +44,42 @@ OWN = [
 
 
 @pytest.fixture(scope="module")
-def metric() -> Metric:
+def metric():
     [made] = create(["ground_truth_similarity"])
     return made
 
 
-def measured(
-    metric: Metric, question: str | None, references: str | list[str], answer: str, **more: Any
-) -> Measurement:
+def measured(metric, question, references, answer, **more):
     [found] = metric.measure([Sample("1", answer, references, question, **more)])
     return found
 
 
-def expected(n_reference: int, n_answer: int, matched: int) -> Mapping[str, float]:
-    """The arithmetic of the document's table."""
-    return {
-        "similarity": matched / max(n_reference, n_answer),
-        "fact_precision": matched / n_answer if n_answer else 0.0,
-        "fact_recall": matched / n_reference if n_reference else 0.0,
-        "fact_f1": 2 * matched / (n_reference + n_answer),
-    }
-
-
-@pytest.mark.parametrize(("question", "reference", "answer", "counts"), [*DOCUMENT, *OWN])
-def test_examples(metric: Metric, question: str, reference: str, answer: str, counts: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(
+    ("question", "reference", "answer", "counts"),
+    [*((*texts, TEXTS[name][3]) for name, texts in DOCUMENT.items()), *OWN],
+)
+def test_examples(metric, question, reference, answer, counts):
     found = measured(metric, question, reference, answer)
     details = found.details
     assert (details["n_reference"], details["n_answer"], details["n_matched"]) == counts, details["facts"]
-    assert found.values == pytest.approx(expected(*counts))
+    assert found.values == shares(*counts)
     assert details["abstained"] == (counts[1] == 0)
 
 
-def test_a_wrong_value_in_the_same_slot_is_a_contradiction_and_another_item_is_none(metric: Metric) -> None:
-    french = measured(metric, FRANCE, BOTH, DOCUMENT[2][2])
+def test_a_wrong_value_in_the_same_slot_is_a_contradiction_and_another_item_is_none(metric):
+    french = measured(metric, *DOCUMENT["fr-3"])
     assert french.reason == "1 of 2 facts match, 1 contradicted"
     assert [(row["id"], row["status"], row["with"]) for row in french.details["facts"]] == [
         ("r1.1", "matched", "a1"), ("r1.2", "contradicted", "a2"), ("a1", "matched", "r1.1"),
         ("a2", "contradicted", "r1.2"),
     ]  # fmt: skip
-    assert measured(metric, AMY, *DOCUMENT[3][1:3]).reason == "1 of 3 facts match"
+    assert measured(metric, *DOCUMENT["amy"]).reason == "1 of 3 facts match"
     assert measured(metric, "How high is it?", "41 m", "42 m").reason == "0 of 1 facts match, 1 contradicted"
     # Both can be true at once.
-    assert measured(metric, ARCHIE, *DOCUMENT[6][1:3]).reason == "0 of 1 facts match"
+    assert measured(metric, *DOCUMENT["archie-3"]).reason == "0 of 1 facts match"
 
 
-def test_facts_that_the_sample_brings_are_used_as_they_are(metric: Metric) -> None:
+def test_facts_that_the_sample_brings_are_used_as_they_are(metric):
     facts = ["Amy likes apples.", "Amy likes apples and pears.", " "]
     found = measured(metric, AMY, "whatever", "Amy likes apples.", facts=facts)
     assert found.details["reference"] is None
@@ -125,12 +93,12 @@ def test_facts_that_the_sample_brings_are_used_as_they_are(metric: Metric) -> No
     assert none.values["similarity"] == 1.0
 
 
-def test_the_best_reference_counts_and_all_similarities_are_kept(metric: Metric) -> None:
+def test_the_best_reference_counts_and_all_similarities_are_kept(metric):
     found = measured(metric, AMY, ["pears", "", "apples and pears"], "Amy likes apples and pears, too.")
     assert (found.details["reference"], found.details["similarities"]) == (2, [0.5, 1.0])
 
 
-def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric: Metric) -> None:
+def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric):
     found = measured(metric, "Where was it held?", "Russia", "It was held in Russia from June to July.")
     assert [(row["fact"], row["status"]) for row in found.details["facts"]] == [
         ("Russia", "matched"),
@@ -141,31 +109,18 @@ def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric: 
     assert measured(metric, AMY, "apples", "red apples").values["similarity"] == 0.0
 
 
-def test_texts_without_facts_are_undefined(metric: Metric) -> None:
+def test_texts_without_facts_are_undefined(metric):
     found = measured(metric, "Who?", "I do not know.", "Sorry, I cannot say.")
     assert (found.status, found.reason) == ("undefined", "no facts: neither the answer nor a reference states one")
 
 
-def test_the_signature_names_the_judge_and_the_grammar(metric: Metric) -> None:
+def test_the_signature_names_the_judge_and_the_grammar(metric):
     name, version, judge, grammar, blank = metric.signature.split("|")
     assert (name, version, grammar, blank) == ("ground_truth_similarity", "v1", "grammar:2", "blank:zero")
     assert judge.startswith("judge:offline@")
 
 
-def test_the_examples_of_the_golden_file(metric: Metric, shared: Path) -> None:
-    golden = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))
-    assert len(golden["ground_truth_similarity"]) == 8
-    question = reference = ""
-    for case in [*golden["ground_truth_similarity"], *golden["reference_fact_recall"]]:
-        question = question if case["question"] == "(same)" else case["question"]
-        reference = reference if case["reference"] == "(same)" else case["reference"]
-        answer = case["response"].replace("... ", LIST)
-        found = measured(metric, question, reference, answer)
-        assert found.values["similarity"] == pytest.approx(case.get("gts", case.get("gts_if_computed"))), case["id"]
-        assert (found.details["n_reference"], found.details["n_matched"]) == (case["n_ref"], case["matched"])
-
-
-def test_the_arithmetic_of_the_golden_file(metric: Metric, shared: Path) -> None:
+def test_the_arithmetic_of_the_golden_file(metric, shared):
     """Every row of the table, with fruits for facts: the first ones are in both texts."""
     for row in json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))["arithmetic"]:
         n_ref, n_answer, matched = row["n_ref"], row["n_resp"], row["matched"]
@@ -175,7 +130,7 @@ def test_the_arithmetic_of_the_golden_file(metric: Metric, shared: Path) -> None
         assert found.values.get("similarity") == (None if row["gts"] is None else pytest.approx(row["gts"])), row
 
 
-def test_the_first_two_hundred_facts_of_a_text_are_compared_and_that_is_out_of_depth(metric: Metric) -> None:
+def test_the_first_two_hundred_facts_of_a_text_are_compared_and_that_is_out_of_depth(metric):
     many = "; ".join(f"book {number}" for number in range(1, 300))
     details = measured(metric, "Which books are there?", many, f"{many}; book 300").details
     assert (details["n_reference"], details["n_answer"], details["n_matched"]) == (200, 200, 200)

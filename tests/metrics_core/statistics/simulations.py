@@ -1,38 +1,30 @@
-"""What the simulations share: the share of intervals that hold the truth, and draws with known truth."""
+"""What the tests of the statistics share: two pooled statistics, the ends of intervals, and draws with known truth."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
-from answerkey.metrics_core.statistics.intervals import Interval
+from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
+from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic
+
+RATIO = SumStatistic(lambda s: s[..., 0] / s[..., 1], lambda mean: (mean * [0, 1], mean[[1, 1]]))
+"""From (sum, count) to the mean, of values in 0 to 1."""
+BLEU = SumStatistic(corpus_bleu, bleu_extremes)
+
+
+def width(interval: Interval) -> float:
+    return interval.high - interval.low
 
 
 def held(intervals: Iterable[Interval | None], truth: float) -> float:
     """The share of `intervals` that hold `truth`; every one must exist."""
-    found = list(intervals)
-    assert found
-    assert None not in found
-    return sum(interval is not None and interval.low <= truth <= interval.high for interval in found) / len(found)
+    return share(interval.low <= truth <= interval.high for interval in intervals)
 
 
 def share(outcomes: Iterable[bool]) -> float:
     """The share that is true."""
-    found = list(outcomes)
-    assert found
-    return sum(found) / len(found)
-
-
-def remembered(function: Callable[..., float]) -> Callable[..., float]:
-    """`function` of whole numbers, which simulations ask the same again and again."""
-    known: dict[tuple[int, ...], float] = {}
-
-    def look_up(*arguments: int) -> float:
-        key = tuple(int(argument) for argument in arguments)
-        if key not in known:
-            known[key] = function(*key)
-        return known[key]
-
-    return look_up
+    outcomes = list(outcomes)
+    return sum(outcomes) / len(outcomes)
 
 
 def cells(rng: np.random.Generator, shape: tuple[int, ...], shares: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -3,21 +3,20 @@
 import math
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.compare.attribution import Changed, Difference, Movement, diff, signature_changes
+from answerkey.tasks.compare.attribution import Changed, diff, signature_changes
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
-from tests.tasks.staging_help import Row, query
+from tests.tasks.staging_help import query
 
 WORDS = ["yes", "no", "maybe", "never", "always", "perhaps"]
 METRICS = ("rouge_l", "exact_match", "token_overlap")
 
 
-def random_rows(seed: int, n: int = 40) -> list[Row]:
+def random_rows(seed, n=40):
     chance = random.Random(seed)
     return [
         answer(i, " ".join(chance.sample(WORDS, 3)), chance.random() < 0.5)
@@ -27,7 +26,7 @@ def random_rows(seed: int, n: int = 40) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """Version 2 differs from version 1 in everything: rows, references, answers, labels, method, failures."""
     folder = tmp_path_factory.mktemp("diff")
     old, other = random_rows(1), random_rows(2)
@@ -48,11 +47,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(home: Path) -> Difference:
+def found(home):
     return diff(Home(home), "d/a/v1", "d/a/v2")
 
 
-def test_what_differs_is_counted(found: Difference) -> None:
+def test_what_differs_is_counted(found):
     assert (found.n_common, found.n_only_old, found.n_only_new) == (33, 3, 4)
     assert (found.n_questions, found.n_answers, found.n_labels, found.n_facts) == (12, 8, 1, 0)
     methods = {(one.what, one.old, one.new) for one in found.changed if one.kind == "settings"}
@@ -64,12 +63,12 @@ def test_what_differs_is_counted(found: Difference) -> None:
     ]
 
 
-def movement_of(found: Difference, metric: str, field: str) -> Movement:
+def movement_of(found, metric, field):
     [one] = [one for one in found.movements if (one.metric, one.field) == (metric, field)]
     return one
 
 
-def test_the_shares_add_up(home: Path, found: Difference) -> None:
+def test_the_shares_add_up(home, found):
     means = "SELECT metric, field, mean FROM report_scores WHERE report_id = ? AND slice = 'all'"
     old, new = ({row[:2]: row[2] for row in query(home, means, [f"d/a/v{version}"])} for version in (1, 2))
     assert {(one.metric, one.field) for one in found.movements} == {
@@ -83,7 +82,7 @@ def test_the_shares_add_up(home: Path, found: Difference) -> None:
         assert math.fsum(part.amount for part in one.parts) == pytest.approx(one.change, abs=1e-12)
 
 
-def test_each_row_has_one_cause(found: Difference) -> None:
+def test_each_row_has_one_cause(found):
     label = movement_of(found, "label", "correct")
     # 40 rows in all, of which 3 are gone and 4 are new; 8 have another answer and 12 other references, 2 both.
     assert {part.cause: part.n_rows for part in label.parts} == {
@@ -98,7 +97,7 @@ def test_each_row_has_one_cause(found: Difference) -> None:
     assert method.amount == 0
 
 
-def test_two_releases_differ_by_their_answers(tmp_path: Path) -> None:
+def test_two_releases_differ_by_their_answers(tmp_path):
     release(tmp_path, "old", [answer(i, "no", False) for i in range(4)])
     release(tmp_path, "new", [answer(i, "yes" if i else "no", i > 1) for i in range(4)])
     found = diff(Home(tmp_path), "d/old/v1", "d/new/v1")
@@ -108,7 +107,7 @@ def test_two_releases_differ_by_their_answers(tmp_path: Path) -> None:
     assert (match.old, match.new, match.change) == (0.0, 0.75, 0.75)
 
 
-def test_a_rerun_differs_in_nothing(tmp_path: Path) -> None:
+def test_a_rerun_differs_in_nothing(tmp_path):
     for _ in range(2):
         release(tmp_path, "a", random_rows(1, 5))
     found = diff(Home(tmp_path), "d/a/v1", "d/a/v2")
@@ -117,7 +116,7 @@ def test_a_rerun_differs_in_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_reports_without_a_common_row(tmp_path: Path) -> None:
+def test_reports_without_a_common_row(tmp_path):
     release(tmp_path, "a", [answer(1, "yes")])
     release(tmp_path, "b", [answer(2, "no")])
     release(tmp_path, "c", [answer(1, "no")], failing={"exact_match"})
@@ -153,10 +152,10 @@ SIGNATURE = "meaning_match|v1|judge:openai/a@http://host:1|prompt:3fa2c1|parser:
         ),
     ],
 )  # fmt: skip
-def test_the_parts_of_two_signatures_that_differ(new: str, expected: tuple[Changed, ...]) -> None:
+def test_the_parts_of_two_signatures_that_differ(new, expected):
     assert signature_changes(SIGNATURE, new) == expected
 
 
-def test_a_change_of_a_signature_in_words() -> None:
+def test_a_change_of_a_signature_in_words():
     [change] = signature_changes(SIGNATURE, SIGNATURE.replace("|blank", "|jury:mean|blank"))
     assert str(change) == "jury none → mean"

@@ -1,32 +1,28 @@
 """Comparisons count every row, test what can be tested, and leave out what is not the same."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.statistics.intervals import paired_proportions
 from answerkey.metrics_core.statistics.paired import paired_difference
 from answerkey.metrics_core.statistics.power import minimum_detectable, needed_to_show
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.compare import compare, compare_all, stored_comparisons
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import LENIENT, answer, release, releases, row_of
-from tests.tasks.staging_help import Row, jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 N = 60
 
 
-def old_rows() -> list[Row]:
+def old_rows():
     """Of 60 answers 30 are right; every third one is of kind b."""
     return [answer(i, "yes" if i % 2 else "no", bool(i % 2), kind="b" if i % 3 == 0 else "a") for i in range(N)]
 
 
-def new_rows() -> list[Row]:
+def new_rows():
     """As the old ones, but 14 of the wrong ones are right now, and 4 of the right ones wrong."""
     fixed, broken = set(range(0, 28, 2)), {1, 3, 5, 7}
     right = [(bool(i % 2) or i in fixed) and i not in broken for i in range(N)]
@@ -34,7 +30,7 @@ def new_rows() -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare")
     metrics = ("exact_match", "token_overlap", "bleu")
     releases(folder, {"old": old_rows(), "new": new_rows()}, metrics)
@@ -42,11 +38,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pair(home: Path) -> Comparison:
+def pair(home):
     return compare(Home(home), "d/old/v1", "d/new/v1", all_fields=True)
 
 
-def test_a_binary_field_by_hand(pair: Comparison) -> None:
+def test_a_binary_field_by_hand(pair):
     row = row_of(pair, "label.correct")
     assert (row.n_common, row.n_only_old, row.n_only_new) == (60, 0, 0)
     assert (row.fixed, row.broken, row.test) == (14, 4, "mcnemar")
@@ -67,7 +63,7 @@ def test_a_binary_field_by_hand(pair: Comparison) -> None:
     assert {row_of(pair, name).fixed for name in ("exact_match.match", "token_overlap.recall")} == {14}
 
 
-def test_everything_is_compared_once(pair: Comparison) -> None:
+def test_everything_is_compared_once(pair):
     slices = ["all", "kind=a", "kind=b"]
     fields = [
         "label.correct", "exact_match.match", "token_overlap.precision", "token_overlap.recall", "token_overlap.f1",
@@ -78,7 +74,7 @@ def test_everything_is_compared_once(pair: Comparison) -> None:
     assert (pair.warnings, pair.not_comparable) == ((), None)
 
 
-def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pair: Comparison) -> None:
+def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pair):
     overall = [row for row in pair.rows if row.slice == "all"]
     raw = np.array([row.p for row in overall])
     order = np.argsort(raw)
@@ -89,7 +85,7 @@ def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pa
     assert [row.p_adjusted for row in slices] == pytest.approx(expected)
 
 
-def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(home: Path, pair: Comparison) -> None:
+def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(home, pair):
     found = compare(Home(home), "d/old/v1", "d/new/v1")
     names = ["label.correct", "exact_match.match", "token_overlap.recall", "bleu.bleu"]
     assert (found.primary, [row.name for row in found.overall]) == ("label.correct", names)
@@ -103,7 +99,7 @@ def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(home: Pa
     assert {row.name for row in every.overall} == {row.name for row in pair.overall}
 
 
-def test_candidates_are_corrected_for_together(tmp_path: Path) -> None:
+def test_candidates_are_corrected_for_together(tmp_path):
     """Of 40 answers each candidate gets seven more right: p = 2 / 2^7 = 0.0156 alone."""
     names = ["a", "b", "c", "d"]
     fixed = {"base": range(0)} | {name: range(20 + place, 27 + place) for place, name in enumerate(names)}
@@ -127,7 +123,7 @@ def test_candidates_are_corrected_for_together(tmp_path: Path) -> None:
         compare_all(Home(tmp_path), pairs, primary="exact_match.mach")
 
 
-def test_only_the_named_fields_make_the_family(home: Path) -> None:
+def test_only_the_named_fields_make_the_family(home):
     found = compare(Home(home), "d/old/v1", "d/new/v1", fields=["token_overlap.f1", "label.correct"])
     assert [row.name for row in found.overall] == ["token_overlap.f1", "label.correct"]
     assert [row.p_adjusted for row in found.overall] == pytest.approx([2 * (found.overall[0].p or 0)] * 2, rel=0.5)
@@ -135,18 +131,18 @@ def test_only_the_named_fields_make_the_family(home: Path) -> None:
     assert [row.name for row in declared.overall] == ["bleu.bleu", "token_overlap.f1"]
 
 
-def test_corpus_bleu_is_the_reports_own(home: Path, pair: Comparison) -> None:
+def test_corpus_bleu_is_the_reports_own(home, pair):
     means = query(
         home, "SELECT mean FROM report_scores WHERE field = 'corpus_bleu' AND slice = 'all' ORDER BY report_id"
     )
     row = row_of(pair, "bleu.corpus_bleu")
     assert (row.new, row.old) == pytest.approx([mean for (mean,) in means])
     assert row.difference == pytest.approx((row.new or 0) - (row.old or 0))
-    assert row.low is not None and row.high is not None and row.low <= row.difference <= row.high  # type: ignore[operator]
+    assert row.low is not None and row.high is not None and row.low <= row.difference <= row.high
     assert (row.test, row.mde, row.fixed) == ("exchange", None, None)
 
 
-def test_the_table_has_it_all_and_keeps_the_newest(home: Path) -> None:
+def test_the_table_has_it_all_and_keeps_the_newest(home):
     found = compare(Home(home), "d/old/v1", "d/new/v1", seed=3, level=0.9)
     assert stored_comparisons(Home(home), ["d/new/v1"]) == (found,)
     assert stored_comparisons(Home(home), ["d/old/v1"]) == ()
@@ -155,7 +151,7 @@ def test_the_table_has_it_all_and_keeps_the_newest(home: Path) -> None:
     assert stored_comparisons(Home(home), ["d/new/v1"]) == (again,)
 
 
-def test_every_family_of_fields_is_kept_beside_the_others(home: Path) -> None:
+def test_every_family_of_fields_is_kept_beside_the_others(home):
     pair = Home(home), "d/old/v1", "d/new/v1"
     found, every, named = compare(*pair), compare(*pair, all_fields=True), compare(*pair, fields=["label.correct"])
     assert [one.family for one in (found, every, named)] == ["headlines", "all fields", "label.correct"]
@@ -170,7 +166,7 @@ def test_every_family_of_fields_is_kept_beside_the_others(home: Path) -> None:
     assert len(rows) == 3
 
 
-def test_the_order_of_the_rows_changes_nothing(tmp_path: Path, home: Path) -> None:
+def test_the_order_of_the_rows_changes_nothing(tmp_path, home):
     reverse = {"new": new_rows()[::-1], "old": old_rows()[::-1]}
     releases(tmp_path, reverse, ("exact_match", "token_overlap", "bleu"))
     assert compare(Home(tmp_path), "d/old/v1", "d/new/v1", seed=5) == compare(
@@ -178,7 +174,7 @@ def test_the_order_of_the_rows_changes_nothing(tmp_path: Path, home: Path) -> No
     )
 
 
-def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path: Path) -> None:
+def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path):
     metrics = ("exact_match", "rouge_l")
     old = [answer(i, "yes", True) for i in range(20)]
     new = [answer(i, "no", None if i < 3 else False) for i in range(1, 22)]
@@ -200,7 +196,7 @@ def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path: Path) 
     assert coverage.startswith("rouge_l: scored 20 of 20 and 0 of 21; rows without a score are no part of the comp")
 
 
-def test_a_sample_with_other_references_is_another_sample(tmp_path: Path) -> None:
+def test_a_sample_with_other_references_is_another_sample(tmp_path):
     old = [answer(i, "yes") for i in range(10)]
     changed = {1: {"references": ["no"]}, 2: {"question": "Another question?"}, 3: {"references": ["yes", "yea"]}}
     release(tmp_path, "old", [answer(9, "yes") | {"references": ["yes", "sure"]}, *old[:9]])
@@ -216,7 +212,7 @@ def test_a_sample_with_other_references_is_another_sample(tmp_path: Path) -> Non
     )
 
 
-def test_other_facts_matter_to_the_metric_that_reads_them(tmp_path: Path) -> None:
+def test_other_facts_matter_to_the_metric_that_reads_them(tmp_path):
     release(tmp_path, "old", [answer(i, "yes", facts=["it is so"]) for i in range(5)])
     release(tmp_path, "new", [answer(i, "yes", facts=["it is so"] if i else ["it is not"]) for i in range(5)])
     pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
@@ -224,10 +220,10 @@ def test_other_facts_matter_to_the_metric_that_reads_them(tmp_path: Path) -> Non
     assert "(with other facts, left out of ground_truth_similarity: 1); the 5 samples" in pair.warnings[0]
 
 
-def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path: Path) -> None:
+def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path):
     """The match errs on every tenth answer; people labelled the first 40 of 100 questions in both releases."""
 
-    def rows(right: int) -> list[Row]:
+    def rows(right):
         return [answer(i, "yes" if (i % 20 < right) != (i % 10 == 0) else "no", i % 20 < right if i < 40 else None)
                 for i in range(100)]  # fmt: skip
 
@@ -247,13 +243,13 @@ def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path:
     assert stored_comparisons(Home(tmp_path), ["d/new/v1"], family="all fields") == (pair,)
 
 
-def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair: Comparison) -> None:
+def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair):
     assert {(row.people, row.n_labelled) for row in pair.rows} == {(None, None)}
 
 
-def test_the_same_version_without_some_answers_is_one_warning(tmp_path: Path) -> None:
+def test_the_same_version_without_some_answers_is_one_warning(tmp_path):
     rows = [answer(i, "yes") | {"release": name} for name in ("old", "new") for i in range(9) if name == "old" or i]
-    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows), dataset="d"), ["exact_match"], contract=LENIENT)
+    run(tmp_path, source_of(tmp_path, rows, dataset="d"), ["exact_match"], contract=LENIENT)
     [warning] = compare(Home(tmp_path), "d/old/v1", "d/new/v1").warnings
     assert warning == (
         "the reports do not have the same samples (only in old: 1); the 8 samples that are the same in both are "
@@ -261,7 +257,7 @@ def test_the_same_version_without_some_answers_is_one_warning(tmp_path: Path) ->
     )
 
 
-def test_another_signature_is_not_compared(tmp_path: Path) -> None:
+def test_another_signature_is_not_compared(tmp_path):
     rows = [answer(i, "yes" if i else None, True) for i in range(6)]
     release(tmp_path, "old", rows)
     release(tmp_path, "new", rows, options=dict(blank_answer="undefined"))
@@ -276,7 +272,7 @@ def test_another_signature_is_not_compared(tmp_path: Path) -> None:
     assert only.not_comparable == "none of these metrics was computed in the same way in both reports"
 
 
-def test_fields_of_one_report_only(tmp_path: Path) -> None:
+def test_fields_of_one_report_only(tmp_path):
     rows = [answer(i, "yes") for i in range(4)]
     release(tmp_path, "old", rows, ["exact_match"])
     release(tmp_path, "new", rows, ["contains"])
@@ -286,7 +282,7 @@ def test_fields_of_one_report_only(tmp_path: Path) -> None:
     assert row.note == "only d/new/v1 has it"
 
 
-def test_a_row_in_another_slice_is_in_neither(tmp_path: Path) -> None:
+def test_a_row_in_another_slice_is_in_neither(tmp_path):
     halves = {"old": ("yes", 4), "new": ("no", 5)}
     rows = {name: [answer(i, text, half="xy"[i >= n]) for i in range(8)] for name, (text, n) in halves.items()}
     releases(tmp_path, rows)
@@ -296,7 +292,7 @@ def test_a_row_in_another_slice_is_in_neither(tmp_path: Path) -> None:
     assert (y.n_common, y.n_only_old, y.n_only_new, y.missing_new) == (3, 1, 0, {"other slice": 1})
 
 
-def test_clusters_are_exchanged_whole(tmp_path: Path) -> None:
+def test_clusters_are_exchanged_whole(tmp_path):
     # Ten clusters of ten rows that all change alike are ten observations and not a hundred.
     old = [answer(i, "no", cluster=f"c{i // 10}") for i in range(100)]
     new = [answer(i, "yes" if i // 10 < 8 else "no", cluster=f"c{i // 10}") for i in range(100)]
@@ -307,7 +303,7 @@ def test_clusters_are_exchanged_whole(tmp_path: Path) -> None:
     assert row.mde is not None and row.mde > 0.3
 
 
-def test_what_has_no_answer(home: Path, tmp_path: Path) -> None:
+def test_what_has_no_answer(home, tmp_path):
     with pytest.raises(UserError, match="d/old/v1: a report cannot be compared with itself"):
         compare(Home(home), "d/old/v1", "d/old/v1")
     with pytest.raises(UserError, match="d/old/v2: no such report"):
@@ -321,7 +317,7 @@ def test_what_has_no_answer(home: Path, tmp_path: Path) -> None:
     assert (row.difference, row.low, row.p, row.mde, row.finding) == (-1.0, None, 1.0, None, "not shown to differ")
 
 
-def test_length_warns_above_half_as_much_again(tmp_path: Path) -> None:
+def test_length_warns_above_half_as_much_again(tmp_path):
     lengths = {"old": 10, "near": 15, "far": 16}
     releases(tmp_path, {name: [answer(i, "y" * length) for i in range(3)] for name, length in lengths.items()})
     assert compare(Home(tmp_path), "d/old/v1", "d/near/v1").warnings == ()
@@ -332,7 +328,7 @@ def test_length_warns_above_half_as_much_again(tmp_path: Path) -> None:
     assert back.startswith("answers are 1.6 times shorter")
 
 
-def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(tmp_path: Path) -> None:
+def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(tmp_path):
     """60 of 400 answers fixed; of 60 others the new release gives the same wrong answers, or none at all."""
     old = [answer(i, "yes" if i < 200 else "no") for i in range(400)]
     fixed = [answer(i, "yes" if i < 260 else "no") for i in range(400)]

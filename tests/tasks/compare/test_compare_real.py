@@ -1,32 +1,28 @@
 """Real releases that people judged: five on the same questions, and one that got worse while its overlap rose."""
 
 import json
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from scipy.stats import binomtest
 
-from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
-from tests.tasks.staging_help import Row, jsonl, run
+from tests.tasks.staging_help import run, source_of
 
 RELEASES = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 PAIRS = list(pairwise(RELEASES))
 LABEL = "label.correct"
 
 
-def lines(file: Path) -> Iterator[Row]:
+def lines(file):
     with file.open(encoding="utf-8") as rows:
         yield from map(json.loads, rows)
 
 
 @pytest.fixture(scope="module")
-def evouna(shared: Path) -> list[Row]:
+def evouna(shared):
     """The usable answers of all five releases."""
     names = {"question": "question", "references": "references", "answer": "answer", "human_label": "label"}
     return [
@@ -38,15 +34,15 @@ def evouna(shared: Path) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def home(evouna: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(evouna, tmp_path_factory):
     folder = tmp_path_factory.mktemp("evouna")
-    run(folder, Source(jsonl(folder / "evouna.jsonl", evouna), paths={"label": "label"}), ["exact_match"])
+    run(folder, source_of(folder, evouna, "evouna", paths={"label": "label"}), ["exact_match"])
     return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), PAIRS)
-def test_neighbours_by_hand(home: Path, evouna: list[Row], old: str, new: str) -> None:
+def test_neighbours_by_hand(home, evouna, old, new):
     labels = {name: {row["id"]: row["label"] for row in evouna if row["release"] == name} for name in (old, new)}
     common = labels[old].keys() & labels[new].keys()
     fixed = sum(labels[new][key] and not labels[old][key] for key in common)
@@ -59,7 +55,7 @@ def test_neighbours_by_hand(home: Path, evouna: list[Row], old: str, new: str) -
     assert row.p == pytest.approx(binomtest(min(fixed, broken), fixed + broken).pvalue)
 
 
-def test_what_may_be_said_of_the_five(home: Path) -> None:
+def test_what_may_be_said_of_the_five(home):
     found = {}
     for old, new in PAIRS:
         row = row_of(compare(Home(home), f"evouna/{old}/v1", f"evouna/{new}/v1", primary=LABEL), LABEL)
@@ -74,7 +70,7 @@ def test_what_may_be_said_of_the_five(home: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+def drift(shared, tmp_path_factory):
     folder = tmp_path_factory.mktemp("drift")
     rows = [
         {"id": row["meta"]["question_id"], "release": row["model"], "correct": row["meta"]["auto_label"]}
@@ -82,14 +78,14 @@ def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
         for row in lines(shared / "data/llmdrift_prime/llmdrift_prime.jsonl")
         if row["model"].startswith("gpt-4")
     ]
-    source = Source(jsonl(folder / "drift.jsonl", rows), paths={"label": "correct"})
+    source = source_of(folder, rows, "drift", paths={"label": "correct"})
     ids = run(folder, source, ["rouge_l", "token_overlap", "bleu"]).ids
     assert ids == ["drift/gpt-4-0314/v1", "drift/gpt-4-0613/v1"]
     return compare(Home(folder), *ids, all_fields=True)
 
 
 @pytest.mark.slow
-def test_overlap_rises_while_the_answers_get_worse(drift: Comparison) -> None:
+def test_overlap_rises_while_the_answers_get_worse(drift):
     label = row_of(drift, LABEL)
     assert (label.finding, f"{label.old:.3f}", f"{label.new:.3f}") == ("worse", "0.840", "0.511")
     for name in ("rouge_l.f1", "rouge_l.precision", "token_overlap.f1", "bleu.bleu"):
@@ -99,7 +95,7 @@ def test_overlap_rises_while_the_answers_get_worse(drift: Comparison) -> None:
 
 
 @pytest.mark.slow
-def test_the_shift_of_length_is_warned_of_first(drift: Comparison) -> None:
+def test_the_shift_of_length_is_warned_of_first(drift):
     [warning] = drift.warnings
     assert warning.startswith("answers are 132 times shorter: the median went from 527.5 to 4 characters.")
     assert warning.endswith("move with length alone; go by recall, judges and human labels")

@@ -1,33 +1,30 @@
 """Whether the newest report differs from those before it, and what is said to have changed."""
 
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from answerkey.metrics_core.statistics.paired import difference_interval
-from answerkey.tasks.compare.drift import Drift, drift
-from answerkey.tasks.load.load import Source
+from answerkey.tasks.compare.drift import drift
 from answerkey.tasks.reports.report import history
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer, Reply
 from tests.tasks.comparing_help import LENIENT, answer, release
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import run, source_of
 
 FIELD = "exact_match.match"
 
 
-def night(home: Path, wrong: range, n: int = 120, name: str = "r", **more: Any) -> str:
+def night(home, wrong, n=120, name="r", **more):
     """A report of one night; `wrong` are the questions that the release gets wrong."""
     rows = [answer(i, f"no {wrong}" if i in wrong else "yes") for i in range(n)]
     return release(home, name, rows, **more)
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def three(tmp_path_factory):
     """Three nights of a release, with ten wrong answers each, one of them another one every night."""
     folder = tmp_path_factory.mktemp("nights")
     for k in range(3):
@@ -36,16 +33,16 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(three: Path, tmp_path: Path) -> Path:
+def home(three, tmp_path):
     """A home with these three nights."""
     return shutil.copytree(three, tmp_path / "home")
 
 
-def drift_of(home: Path) -> Drift:
+def drift_of(home):
     return drift(Home(home), history(Home(home), FIELD)["d"])
 
 
-def test_a_loss_is_shown_and_only_the_answers_are_new(home: Path) -> None:
+def test_a_loss_is_shown_and_only_the_answers_are_new(home):
     nights = [f"d/r/v{number}" for number in (1, 2, 3)]
     newest = night(home, range(40))
     found = drift_of(home)
@@ -67,7 +64,7 @@ def test_a_loss_is_shown_and_only_the_answers_are_new(home: Path) -> None:
     )
 
 
-def test_the_same_again_is_no_drift(home: Path) -> None:
+def test_the_same_again_is_no_drift(home):
     night(home, range(10))
     found = drift_of(home)
     assert found.finding is None
@@ -75,7 +72,7 @@ def test_the_same_again_is_no_drift(home: Path) -> None:
     assert found.sentence.endswith("Nothing changed that is recorded.")
 
 
-def test_another_release_is_named(tmp_path: Path) -> None:
+def test_another_release_is_named(tmp_path):
     for k in range(3):
         night(tmp_path, range(k, k + 40))
     night(tmp_path, range(2), name="next")
@@ -87,7 +84,7 @@ def test_another_release_is_named(tmp_path: Path) -> None:
     assert (drift_of(tmp_path).trailing, drift_of(tmp_path).finding) == (("d/r/v1", "d/r/v2", "d/r/v3"), None)
 
 
-def test_several_changes_at_once_cannot_be_told_apart(home: Path) -> None:
+def test_several_changes_at_once_cannot_be_told_apart(home):
     night(home, range(60), name="next")
     with Home(home).warehouse.writing() as warehouse:
         warehouse.execute(
@@ -100,7 +97,7 @@ def test_several_changes_at_once_cannot_be_told_apart(home: Path) -> None:
     assert found.sentence.endswith(": which of these moved it cannot be told.")
 
 
-def test_samples_that_changed_in_the_data_set_are_left_out(home: Path) -> None:
+def test_samples_that_changed_in_the_data_set_are_left_out(home):
     rows = [answer(i, "yes") | ({"references": ["another"]} if i < 60 else {}) for i in range(120)]
     release(home, "r", rows)
     found = drift_of(home)
@@ -109,7 +106,7 @@ def test_samples_that_changed_in_the_data_set_are_left_out(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_leaving_answers_out_is_no_gain(tmp_path: Path) -> None:
+def test_leaving_answers_out_is_no_gain(tmp_path):
     for k in range(3):
         night(tmp_path, range(k, k + 40))
     release(tmp_path, "r", [answer(i, "yes") for i in range(42, 120)])
@@ -122,7 +119,7 @@ def test_leaving_answers_out_is_no_gain(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_other_questions_are_not_called_other_answers(tmp_path: Path) -> None:
+def test_other_questions_are_not_called_other_answers(tmp_path):
     for _ in range(3):
         night(tmp_path, range(10))
     release(tmp_path, "r", [answer(i, "yes") for i in range(10, 120)])
@@ -135,12 +132,12 @@ def test_other_questions_are_not_called_other_answers(tmp_path: Path) -> None:
     assert "Only the labels or slices of the answers are new" in drift_of(tmp_path).sentence
 
 
-def test_a_report_between_others_is_above_their_mean_and_not_above_each_of_them(tmp_path: Path) -> None:
+def test_a_report_between_others_is_above_their_mean_and_not_above_each_of_them(tmp_path):
     rows = []
     # The best of the others lacks an answer to a question.
     for name, wrong in (("a", 60), ("b", 60), ("c", 5), ("d", 10)):
         rows += [answer(i, "no" if i < wrong else "yes", release=name) for i in range(120) if (name, i) != ("c", 119)]
-    source = Source(jsonl(tmp_path / "all.jsonl", rows), dataset="d", paths={"release": "release"})
+    source = source_of(tmp_path, rows, dataset="d", paths={"release": "release"})
     run(tmp_path, source, ("exact_match",), contract=LENIENT)
     sentence = drift_of(tmp_path).sentence
     assert sentence.startswith(
@@ -153,7 +150,7 @@ def test_a_report_between_others_is_above_their_mean_and_not_above_each_of_them(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_tested_says_why(tmp_path: Path) -> None:
+def test_what_cannot_be_tested_says_why(tmp_path):
     for k in range(2):
         night(tmp_path, range(k, k + 10))
     found = drift_of(tmp_path)
@@ -174,12 +171,12 @@ def test_what_cannot_be_tested_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_judge_whose_model_changed_under_its_name_is_seen(tmp_path: Path) -> None:
-    def judged_night(night: int) -> None:
+def test_a_judge_whose_model_changed_under_its_name_is_seen(tmp_path):
+    def judged_night(night):
         rows = [answer(i, f"It is {i}.{' A wrong one.' if i < 2 else ''} Night {night}.") for i in range(8)]
         release(tmp_path, "r", rows, ("meaning_match",), options=judged(server.url))
 
-    def found() -> Drift:
+    def found():
         return drift(Home(tmp_path), history(Home(tmp_path), "meaning_match.match")["d"])
 
     with JudgeServer(wordy) as server:

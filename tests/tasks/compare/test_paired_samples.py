@@ -1,7 +1,6 @@
 """Many rows are tested as few groups: as valid, as sharp, and much quicker."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,17 +8,16 @@ import pytest
 from answerkey.metrics_core.statistics.paired import paired_difference
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.paired_samples import groups
-from answerkey.tasks.warehouse.home import Home
 
 N = 12_000
 
 
-def test_few_rows_are_their_own_groups() -> None:
+def test_few_rows_are_their_own_groups():
     assert groups(5, None, 5, 0).tolist() == [0, 1, 2, 3, 4]
     assert groups(5, np.array([7, 3, 7, 9, 3]), 3, 0).tolist() == [1, 0, 1, 2, 0]
 
 
-def test_many_rows_are_spread_evenly_and_clusters_stay_whole() -> None:
+def test_many_rows_are_spread_evenly_and_clusters_stay_whole():
     found = groups(1000, None, 64, 1)
     assert set(np.bincount(found)) == {15, 16}
     assert (found == groups(1000, None, 64, 1)).all()
@@ -31,15 +29,15 @@ def test_many_rows_are_spread_evenly_and_clusters_stay_whole() -> None:
 
 
 @pytest.fixture(scope="module")
-def scores() -> tuple[np.ndarray, np.ndarray]:
+def scores():
     rng = np.random.default_rng(3)
     old = rng.random(N)
     return old, np.clip(old + rng.normal(0.002, 0.2, N), 0, 1)
 
 
-def test_a_comparison_of_many_rows(tmp_path: Path, scores: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_comparison_of_many_rows(home, scores):
     signatures = {"rouge_l": "rouge_l|v1"}
-    with Home(tmp_path).warehouse.writing() as warehouse:
+    with home.warehouse.writing() as warehouse:
         for name, values in zip(("old", "new"), scores, strict=True):
             report, manifest = f"d/{name}/v1", {"answers_version": "a", "signatures": signatures, "run_id": "r"}
             about = [report, name, json.dumps(manifest)]
@@ -66,7 +64,7 @@ def test_a_comparison_of_many_rows(tmp_path: Path, scores: tuple[np.ndarray, np.
                 "SELECT ?, 'd', 'v', ?, unnest(?), 'rouge_l', 'f1', unnest(?), 'scored', NULL, 'x', 1",
                 [report, name, ids, values.tolist()],
             )
-    overall, slice_ = compare(Home(tmp_path), "d/old/v1", "d/new/v1").rows
+    overall, slice_ = compare(home, "d/old/v1", "d/new/v1").rows
     exact = paired_difference(*scores, permutations=9999)
     assert (overall.n_common, overall.test, slice_.slice) == (N, "sign-flip", "kind=one")
     assert overall.difference == pytest.approx(exact.difference)

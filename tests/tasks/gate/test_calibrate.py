@@ -1,8 +1,6 @@
 """Calibration from a warehouse and from files, kept for the gate, expired with the signature."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.statistics.agreement import agreement
 from answerkey.metrics_core.statistics.ppi import ppi_mean
-from answerkey.tasks.gate.calibrate import Calibration, calibrate, columns_of, store_calibration
+from answerkey.tasks.gate.calibrate import calibrate, columns_of, store_calibration
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.gate.labels import read_labels
 from answerkey.tasks.warehouse.home import Home
@@ -21,7 +19,7 @@ from tests.tasks.staging_help import jsonl, query
 FIELD = "judge.match"
 
 
-def judged(release: str, n: int = 400, labelled: int = 400, seed: int = 0, errors: float = 0.1, **more: Any) -> Made:
+def judged(release, n=400, labelled=400, seed=0, errors=0.1, **more):
     """A release with a judge that is wrong on a share `errors` of the answers; people labelled the first ones."""
     rng = np.random.default_rng(seed)
     truth, wrong = rng.random(n) < 0.7, rng.random(n) < errors
@@ -34,10 +32,10 @@ def judged(release: str, n: int = 400, labelled: int = 400, seed: int = 0, error
     )
 
 
-def test_the_labels_that_came_with_the_answers(tmp_path: Path) -> None:
+def test_the_labels_that_came_with_the_answers(home, tmp_path):
     made = judged("a"), judged("b", seed=1)
     ids = warehouse(tmp_path, made)
-    found = calibrate(Home(tmp_path), FIELD, reports=["a", "b"])
+    found = calibrate(home, FIELD, reports=["a", "b"])
     assert (found.report_ids, found.labels, found.signature) == (tuple(ids), "answers.correct", "judge|v1|prompt:aaa")
     whole, a, _ = found.parts
     scores = [*made[0].scores[FIELD].values(), *made[1].scores[FIELD].values()]
@@ -46,10 +44,10 @@ def test_the_labels_that_came_with_the_answers(tmp_path: Path) -> None:
     assert (whole.n, whole.clusters, a.release, a.n) == (800, 400, "a", 400)
 
 
-def test_a_part_of_the_labels_corrects_the_mean_of_all(tmp_path: Path) -> None:
+def test_a_part_of_the_labels_corrects_the_mean_of_all(home, tmp_path):
     made = judged("a", n=1000, labelled=100, errors=0.15)
     warehouse(tmp_path, [made])
-    [corrected] = calibrate(Home(tmp_path), FIELD, reports=["a"]).corrected
+    [corrected] = calibrate(home, FIELD, reports=["a"]).corrected
     scores = [float(v or 0) for v in made.scores[FIELD].values()]
     labels = [made.labels.get(name) for name in made.scores[FIELD]]
     assert corrected.corrected == ppi_mean(scores, [None if v is None else float(v) for v in labels])
@@ -62,23 +60,23 @@ def test_a_part_of_the_labels_corrects_the_mean_of_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_kept_can_be_demanded_until_the_signature_changes(tmp_path: Path) -> None:
+def test_what_is_kept_can_be_demanded_until_the_signature_changes(home, tmp_path):
     warehouse(tmp_path, [judged("a"), judged("b")])
     rules = parse_policy({"primary": FIELD, "margin": 0.1, "rules": [f"kappa {FIELD} >= 0.6"]}, "x")
-    before = gate(Home(tmp_path), "a", "b", rules).verdict
+    before = gate(home, "a", "b", rules).verdict
     assert before.outcome == "INCOMPLETE"
     assert before.rules[1].sentence.endswith(
         "it was never calibrated; run answerkey calibrate judge.match --report faq/a/v1 --report faq/b/v1"
     )
-    store_calibration(Home(tmp_path), found := calibrate(Home(tmp_path), FIELD, reports=["a", "b"]))
-    after = gate(Home(tmp_path), "a", "b", rules).verdict
+    store_calibration(home, found := calibrate(home, FIELD, reports=["a", "b"]))
+    after = gate(home, "a", "b", rules).verdict
     assert after.outcome == "PASS"
-    kappas = [part.agreement.kappa.value for part in found.parts[1:]]  # type: ignore[union-attr]
+    kappas = [part.agreement.kappa.value for part in found.parts[1:]]
     assert after.rules[1].value == min(kappas)
     assert "400 labels that came with the answers" in after.rules[1].sentence
-    rows = query(tmp_path, "SELECT release, n, kappa, seed FROM calibrations ORDER BY release NULLS FIRST")
+    rows = query(home, "SELECT release, n, kappa, seed FROM calibrations ORDER BY release NULLS FIRST")
     assert [row[:2] for row in rows] == [(None, 800), ("a", 400), ("b", 400)]
-    columns = {row[0] for row in query(tmp_path, "SELECT column_name FROM (DESCRIBE calibrations)")}
+    columns = {row[0] for row in query(home, "SELECT column_name FROM (DESCRIBE calibrations)")}
     assert set(columns_of(found, found.parts[0])) <= columns
     other = tmp_path / "other"
     warehouse(other, [judged("a", judge="judge|v1|prompt:bbb"), judged("b", judge="judge|v1|prompt:bbb")])
@@ -88,10 +86,10 @@ def test_what_is_kept_can_be_demanded_until_the_signature_changes(tmp_path: Path
     assert "its calibration on answers of a has expired (prompt aaa → bbb); run answerkey" in expired.rules[1].sentence
 
 
-def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path: Path) -> None:
+def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path):
     made = judged("a", n=40)
     warehouse(tmp_path / "home", [made])
-    rows: list[dict[str, Any]] = [
+    rows = [
         {"id": name, "label": "yes" if value else "No", "second": "yes" if i else None}
         for i, (name, value) in enumerate(list(made.scores[FIELD].items())[:20])
     ]
@@ -115,12 +113,12 @@ def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path: Path
         ([{"id": ["a"], "label": 1}], r"row 1: id is a list; map one item of it"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_named(tmp_path: Path, rows: list[dict[str, Any]], line: str) -> None:
+def test_a_row_that_cannot_be_used_is_named(tmp_path, rows, line):
     with pytest.raises(UserError, match=line):
         read_labels(jsonl(tmp_path / "labels.jsonl", rows))
 
 
-def test_what_cannot_be_calibrated_says_why(tmp_path: Path) -> None:
+def test_what_cannot_be_calibrated_says_why(home, tmp_path):
     warehouse(tmp_path, [judged("a", labelled=0), judged("b", judge="judge|v1|prompt:bbb")])
     for arguments, line in (
         ({"name": "judge"}, "judge: write METRIC.FIELD"),
@@ -129,17 +127,17 @@ def test_what_cannot_be_calibrated_says_why(tmp_path: Path) -> None:
         ({"name": FIELD, "reports": ["a", "b"]}, "faq/b/v1 and faq/a/v1 were not scored in the same way; name one"),
     ):
         with pytest.raises(UserError, match=line):
-            calibrate(Home(tmp_path), **arguments)  # type: ignore[arg-type]
+            calibrate(home, **arguments)
     file = jsonl(tmp_path / "labels.jsonl", [{"id": "elsewhere", "label": 1}])
     with pytest.raises(UserError, match="no label is about an answer of these reports; the first is 'elsewhere'"):
-        calibrate(Home(tmp_path), FIELD, reports=["a"], labels=file)
+        calibrate(home, FIELD, reports=["a"], labels=file)
 
 
 @pytest.mark.parametrize(
     ("judge", "n", "kappa"),
     [("judge_bem", 3572, 0.637), ("judge_gpt4", 3561, 0.685), ("judge_davinci003", 3573, 0.672)],
 )
-def test_three_judges_of_nq301(shared: Path, tmp_path: Path, judge: str, n: int, kappa: float) -> None:
+def test_three_judges_of_nq301(shared, tmp_path, judge, n, kappa):
     found = stored(shared, tmp_path, judge)
     whole, *systems = found.parts
     assert (whole.n, whole.clusters, len(systems), found.signature) == (n, 301, 12, f"{judge}|stored")
@@ -153,7 +151,7 @@ def test_three_judges_of_nq301(shared: Path, tmp_path: Path, judge: str, n: int,
     assert json.loads(json.dumps(columns_of(found, whole), allow_nan=False))["n_clusters"] == 301
 
 
-def test_two_annotators_and_a_graded_score_of_nq301(shared: Path, tmp_path: Path) -> None:
+def test_two_annotators_and_a_graded_score_of_nq301(shared, tmp_path):
     more = ["label=meta.annotators.0", "second=meta.annotators.1"]
     whole = stored(shared, tmp_path, "bem_p_equiv", *more).parts[0]
     assert whole.ceiling
@@ -167,6 +165,6 @@ def test_two_annotators_and_a_graded_score_of_nq301(shared: Path, tmp_path: Path
     assert whole.threshold.interval.low <= whole.threshold.value <= whole.threshold.interval.high
 
 
-def stored(shared: Path, tmp_path: Path, judge: str, *more: str) -> Calibration:
+def stored(shared, tmp_path, judge, *more):
     paths = ["id=meta.question_id", "release=model", "label=human_label", f"score=meta.{judge}", *more]
     return calibrate(Home(tmp_path), f"{judge}.match", labels=str(shared / "data/nq301/nq301.jsonl"), mapping=paths)

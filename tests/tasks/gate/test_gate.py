@@ -1,82 +1,77 @@
 """The gate on reports in a warehouse: evidence, coverage, missing things, real releases."""
 
 import json
-from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
-from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, gate_self_test, read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES, ReleaseVerdict, junit, stored_verdicts, worst
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import report_named
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.gating_help import Made, Scores, evouna, warehouse
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.gating_help import Made, evouna, warehouse
+from tests.tasks.staging_help import jsonl, query, run, source_of
 
 FIELD = "label.correct"
 
 
-def policy(margin: float = 0.02, *rules: str, primary: str = FIELD) -> Policy:
+def policy(margin=0.02, *rules, primary=FIELD):
     return parse_policy({"primary": primary, "margin": margin, "rules": list(rules)}, "x")
 
 
-def decided(
-    home: Path, old: Scores, new: Scores, rules: Policy, **both: Mapping[str, Mapping[str, str]]
-) -> ReleaseVerdict:
-    ids = warehouse(home, [Made("old", {FIELD: old}, **both), Made("new", {FIELD: new}, **both)])  # type: ignore[arg-type]
+def decided(home, old, new, rules, **both):
+    ids = warehouse(home, [Made("old", {FIELD: old}, **both), Made("new", {FIELD: new}, **both)])
     return gate(Home(home), *ids, rules)
 
 
-def scores(n: int, wrong: int) -> dict[str, float | str | None]:
+def scores(n, wrong):
     return {f"q{i:04}": float(i >= wrong) for i in range(n)}
 
 
-def test_releases_and_reports_can_be_named(tmp_path: Path) -> None:
+def test_releases_and_reports_can_be_named(home, tmp_path):
     ids = warehouse(tmp_path, [Made("old", {FIELD: scores(500, 50)}), Made("new", {FIELD: scores(500, 150)})])
     assert ids == ["faq/old/v1", "faq/new/v1"]
-    found = gate(Home(tmp_path), "old", "faq/new", policy())
+    found = gate(home, "old", "faq/new", policy())
     assert (found.old, found.new, found.verdict.outcome) == (*ids, "FAIL")
-    assert found == gate(Home(tmp_path), *ids, policy())
+    assert found == gate(home, *ids, policy())
     assert found.verdict.sentence.startswith(
         "new must not ship in place of old: label.correct went from 0.900 to 0.700"
     )
     with pytest.raises(UserError, match="cannot be compared with itself"):
-        gate(Home(tmp_path), "old", "old", policy())
+        gate(home, "old", "old", policy())
     with pytest.raises(UserError, match="newest: no such report or release"):
-        gate(Home(tmp_path), "old", "newest", policy())
+        gate(home, "old", "newest", policy())
 
 
-def test_a_missing_baseline_is_incomplete(tmp_path: Path) -> None:
+def test_a_missing_baseline_is_incomplete(home, tmp_path):
     warehouse(tmp_path, [Made("new", {FIELD: scores(9, 0)})])
-    found = gate(Home(tmp_path), "old", "new", policy())
+    found = gate(home, "old", "new", policy())
     assert (found.verdict.outcome, {rule.outcome for rule in found.verdict.rules}) == ("INCOMPLETE", {"INCOMPLETE"})
     assert "there is no report or release old" in found.verdict.sentence
 
 
-def test_a_field_that_a_report_does_not_have_is_incomplete(tmp_path: Path) -> None:
+def test_a_field_that_a_report_does_not_have_is_incomplete(tmp_path):
     found = decided(tmp_path, scores(900, 0), scores(900, 0), policy(primary="label.corect"))
     assert found.verdict.outcome == "INCOMPLETE"
     assert "label.corect: faq/old/v1 has no such field; did you mean label.correct?" in found.verdict.sentence
 
 
-def test_other_signatures_are_incomplete(tmp_path: Path) -> None:
+def test_other_signatures_are_incomplete(home, tmp_path):
     signed = [{"label": f"label|v2|prompt:{prompt}"} for prompt in ("a1", "b2")]
     made = [Made(n, {FIELD: scores(900, 0)}, signatures=s) for n, s in zip(("old", "new"), signed, strict=True)]
     warehouse(tmp_path, made)
-    found = gate(Home(tmp_path), "old", "new", policy())
+    found = gate(home, "old", "new", policy())
     assert found.verdict.outcome == "INCOMPLETE"
     assert "computed in another way, prompt a1 → b2; evaluate both releases with the same" in found.verdict.sentence
 
 
-def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> None:
+def test_samples_that_one_release_left_out_count_against_it(home, tmp_path):
     old, new = scores(1000, 0), scores(1000, 0)
     for i in range(20):
         new[f"q{i:04}"] = "failed: timeout"
@@ -93,9 +88,9 @@ def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> N
     )
     # With 20 of 600 lost for certain and 40 unknown, the loss is .033 to .1.
     for margin, outcome, values in ((0.01, "FAIL", (-20 / 600, 20, 40)), (0.15, "PASS", (-60 / 600, 20, 40))):
-        [rule, _] = gate(Home(tmp_path), "old", "new", policy(margin, "coverage >= 0.9")).verdict.rules
+        [rule, _] = gate(home, "old", "new", policy(margin, "coverage >= 0.9")).verdict.rules
         assert (rule.outcome, rule.value, rule.n_unanswered, rule.n_unmeasured) == (outcome, *values)
-    [rule, _] = gate(Home(tmp_path), "old", "new", policy(0.06, "coverage >= 0.9")).verdict.rules
+    [rule, _] = gate(home, "old", "new", policy(0.06, "coverage >= 0.9")).verdict.rules
     assert (rule.outcome, rule.value) == ("INCOMPLETE", -60 / 600)
     assert rule.sentence.endswith(
         "600 samples, 20 of them not answered by new and counted as 0: 20 absent, 40 of them not scored and counted "
@@ -105,9 +100,9 @@ def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> N
     )
 
 
-def test_answers_that_were_not_measured_never_pass_and_never_fail_by_themselves(tmp_path: Path) -> None:
+def test_answers_that_were_not_measured_never_pass_and_never_fail_by_themselves(home, tmp_path):
     """A judge that was down for 30 of 1,000 answers, alone and beside answers that are missing."""
-    down: dict[str, float | str | None] = scores(1000, 100) | {f"q{i:04}": "failed: timeout" for i in range(200, 230)}
+    down = scores(1000, 100) | {f"q{i:04}": "failed: timeout" for i in range(200, 230)}
     over_budget = {name: "skipped: budget" if isinstance(v, str) else v for name, v in down.items()}
     also_missing = down | {f"q{i:04}": "unanswered" for i in range(300, 349)}
     undefined = scores(1000, 100) | dict.fromkeys([f"q{i:04}" for i in range(200, 249)], "undefined: blank answer")
@@ -122,8 +117,7 @@ def test_answers_that_were_not_measured_never_pass_and_never_fail_by_themselves(
     warehouse(tmp_path, [Made(name, {"judge.match": found}) for name, found in made.items()])
     rules = policy(0.02, "level judge.match >= 0.86", "coverage >= 0.9", primary="judge.match")
     outcomes = {
-        name: [rule.outcome for rule in gate(Home(tmp_path), "old", name, rules).verdict.rules]
-        for name in list(made)[1:]
+        name: [rule.outcome for rule in gate(home, "old", name, rules).verdict.rules] for name in list(made)[1:]
     }
     assert outcomes == {
         "down": ["INCOMPLETE", "INCOMPLETE", "PASS"],
@@ -133,10 +127,10 @@ def test_answers_that_were_not_measured_never_pass_and_never_fail_by_themselves(
         "question": ["INCOMPLETE", "INCOMPLETE", "PASS"],
     }
     wide = policy(0.08, primary="judge.match")
-    assert gate(Home(tmp_path), "old", "down", wide).verdict.outcome == "PASS"
+    assert gate(home, "old", "down", wide).verdict.outcome == "PASS"
 
 
-def test_slices_and_clusters_come_from_the_reports(tmp_path: Path) -> None:
+def test_slices_and_clusters_come_from_the_reports(tmp_path):
     names = sorted(scores(400, 0))
     slices = {name: {"lang": "ru" if i < 100 else "en"} for i, name in enumerate(names)}
     rules = policy(0.3, f"{FIELD}[lang=ru] >= -0.05", f"{FIELD}[lang=fr] >= -0.05")
@@ -154,12 +148,12 @@ def test_slices_and_clusters_come_from_the_reports(tmp_path: Path) -> None:
     )
 
 
-def test_a_number_for_a_whole_release_cannot_be_gated(tmp_path: Path) -> None:
+def test_a_number_for_a_whole_release_cannot_be_gated(home, tmp_path):
     warehouse(tmp_path, [Made(name, {"bleu.corpus_bleu": scores(9, 0)}) for name in ("old", "new")])
-    assert "take bleu.bleu" in gate(Home(tmp_path), "old", "new", policy(primary="bleu.corpus_bleu")).verdict.sentence
+    assert "take bleu.bleu" in gate(home, "old", "new", policy(primary="bleu.corpus_bleu")).verdict.sentence
 
 
-def test_the_reports_of_a_real_run(tmp_path: Path) -> None:
+def test_the_reports_of_a_real_run(tmp_path):
     """Labels, slices, signatures and statuses as load, score and aggregate leave them."""
     rows = [
         {"id": f"q{i}", "release": release, "question": f"Question {i}?", "reference": f"word{i}", "lang": "en",
@@ -167,7 +161,7 @@ def test_the_reports_of_a_real_run(tmp_path: Path) -> None:
         for i in range(300)
         for release in ("old", "new")
     ]  # fmt: skip
-    source = Source(jsonl(tmp_path / "faq.jsonl", rows), paths={"label": "human"}, slices=("lang",))
+    source = source_of(tmp_path, rows, "faq", paths={"label": "human"}, slices=("lang",))
     run(tmp_path / "home", source, ["exact_match"])
     rules = policy(0.2, "exact_match.match[lang=en] >= -0.05", "level label.correct >= 0.8")
     found = gate(Home(tmp_path / "home"), "old", "new", rules).verdict
@@ -176,7 +170,7 @@ def test_the_reports_of_a_real_run(tmp_path: Path) -> None:
     assert calibrate(Home(tmp_path / "home"), "exact_match.match").parts[0].n == 600
 
 
-def test_policy_files(tmp_path: Path) -> None:
+def test_policy_files(tmp_path):
     file = tmp_path / "gate.yaml"
     file.write_text("primary: label.correct\nmargin: 0.02\nrules:\n  - label.correct[lang=ru] >= -0.05\n")
     assert [rule.text for rule in read_policy(str(file)).rules] == [
@@ -209,7 +203,7 @@ def test_policy_files(tmp_path: Path) -> None:
         read_policy(str(file))
 
 
-def test_a_policy_may_be_its_own_text() -> None:
+def test_a_policy_may_be_its_own_text():
     texts = ("primary: label.correct\nmargin: 0.02\n", '{"primary": "label.correct", "margin": 0.02}')
     assert {read_policy(text) for text in texts} == {policy(0.02)}
     with pytest.raises(UserError, match=r"^policy:1: margin: missing"):
@@ -218,7 +212,7 @@ def test_a_policy_may_be_its_own_text() -> None:
         read_policy("primary: [a\nmargin: 1")
 
 
-def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_its_fields() -> None:
+def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_its_fields():
     check_fields(policy(0.02, "rouge_l.recall >= -0.03"), create(["rouge_l"]))
     with pytest.raises(
         UserError, match=r"rouge_l.recal: this run will not have such a field; did you mean rouge_l.rec"
@@ -228,49 +222,49 @@ def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_it
         check_fields(policy(0.02, "kappa meaning_match.match >= 0.6"), create(["bleu"]))
 
 
-def test_verdicts_are_kept_and_the_newest_counts(tmp_path: Path) -> None:
+def test_verdicts_are_kept_and_the_newest_counts(home, tmp_path):
     ids = warehouse(tmp_path, [Made(n, {FIELD: scores(500, wrong)}) for n, wrong in (("old", 50), ("new", 150))])
-    first = gate(Home(tmp_path), *ids, policy())
-    assert stored_verdicts(Home(tmp_path), [ids[1]]) == (first,)
-    second = gate(Home(tmp_path), *ids, policy(0.4))
-    missing = gate(Home(tmp_path), "gone", "new", policy())
+    first = gate(home, *ids, policy())
+    assert stored_verdicts(home, [ids[1]]) == (first,)
+    second = gate(home, *ids, policy(0.4))
+    missing = gate(home, "gone", "new", policy())
     assert (second.verdict.outcome, second.margin) == ("PASS", 0.4)
-    assert stored_verdicts(Home(tmp_path), [ids[1]]) == (second, missing)
-    assert stored_verdicts(Home(tmp_path), [ids[0]]) == ()
-    kept = query(tmp_path, "SELECT old_report, outcome, rules->0->>'outcome' FROM verdicts ORDER BY created_at")
+    assert stored_verdicts(home, [ids[1]]) == (second, missing)
+    assert stored_verdicts(home, [ids[0]]) == ()
+    kept = query(home, "SELECT old_report, outcome, rules->0->>'outcome' FROM verdicts ORDER BY created_at")
     assert kept == [(ids[0], "FAIL", "FAIL"), (ids[0], "PASS", "PASS"), ("gone", "INCOMPLETE", "INCOMPLETE")]
     assert worst([second, missing]) == "INCOMPLETE"
     assert worst([second, missing, first]) == "FAIL"
 
 
-def test_two_reports_of_one_release_go_by_their_versions(tmp_path: Path) -> None:
+def test_two_reports_of_one_release_go_by_their_versions(home):
     rows = [{"id": f"q{i}", "reference": "yes", "answer": "yes"} for i in range(300)]
     for _ in range(2):
-        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", rows), release="r"), ["exact_match"])
-    found = gate(Home(tmp_path), "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
+        run(home, source_of(home, rows, "faq", release="r"), ["exact_match"])
+    found = gate(home, "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
     assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, every rule holds: exact_match.match went")
 
 
 @pytest.mark.slow
-def test_a_release_stands_for_its_newest_report_with_the_fields_of_the_policy(tmp_path: Path) -> None:
-    def evaluated(release: str, metric: str, answer: str = "yes") -> None:
+def test_a_release_stands_for_its_newest_report_with_the_fields_of_the_policy(home):
+    def evaluated(release, metric, answer="yes"):
         rows = [{"id": f"q{i}", "reference": "yes", "answer": answer} for i in range(300)]
-        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", rows), release=release), [metric])
+        run(home, source_of(home, rows, "faq", release=release), [metric])
 
     for release in ("old", "new"):
         for metric in ("exact_match", "contains"):
             evaluated(release, metric)
-    found = gate(Home(tmp_path), "old", "new", policy(primary="exact_match.match"))
+    found = gate(home, "old", "new", policy(primary="exact_match.match"))
     assert (found.old, found.new, found.verdict.outcome) == ("faq/old/v1", "faq/new/v1", "PASS")
-    assert report_named(Home(tmp_path), "new") == "faq/new/v2"
+    assert report_named(home, "new") == "faq/new/v2"
     # An older report is no stand-in for answers that it is not about.
     evaluated("new", "contains", "no")
-    found = gate(Home(tmp_path), "old", "new", policy(primary="exact_match.match"))
+    found = gate(home, "old", "new", policy(primary="exact_match.match"))
     assert (found.new, found.verdict.outcome) == ("faq/new/v3", "INCOMPLETE")
 
 
 @pytest.mark.slow
-def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) -> None:
+def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(home, tmp_path):
     """Good on the old release, never tried on the new one, then bad on it."""
     name, labels = "judge.match", {f"q{i:04}": i >= 50 for i in range(500)}
     made = [
@@ -278,12 +272,9 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) ->
     ]
     warehouse(tmp_path, made)
     rules = policy(0.02, f"kappa {name} >= 0.6", primary=name)
-    assert (
-        "judge.match: it was never calibrated; run"
-        in gate(Home(tmp_path), "old", "new", rules).verdict.rules[1].sentence
-    )
-    store_calibration(Home(tmp_path), calibrate(Home(tmp_path), name, reports=["old"]))
-    found = gate(Home(tmp_path), "old", "new", rules).verdict
+    assert "judge.match: it was never calibrated; run" in gate(home, "old", "new", rules).verdict.rules[1].sentence
+    store_calibration(home, calibrate(home, name, reports=["old"]))
+    found = gate(home, "old", "new", rules).verdict
     assert (found.outcome, found.rules[1].outcome) == ("INCOMPLETE", "INCOMPLETE")
     assert found.rules[1].sentence == (
         "judge.match: it was calibrated on answers of old, and not on those of new; run answerkey calibrate "
@@ -295,14 +286,14 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) ->
     ):
         rows = [{"id": f"q{i:04}", "label": int(i >= 50 if wrong == 50 else i % 2)} for i in range(500)]
         people = jsonl(tmp_path / f"people{wrong}.jsonl", rows)
-        store_calibration(Home(tmp_path), calibrate(Home(tmp_path), name, reports=["new"], labels=people))
-        found = gate(Home(tmp_path), "old", "new", rules).verdict
+        store_calibration(home, calibrate(home, name, reports=["new"], labels=people))
+        found = gate(home, "old", "new", rules).verdict
         assert (found.outcome, found.rules[1].outcome) == (outcome, outcome)
         assert found.rules[1].sentence.startswith(words)
     assert f"500 labels of {people}" in found.rules[1].sentence
 
 
-def test_junit_has_one_case_per_rule_and_survives_any_name() -> None:
+def test_junit_has_one_case_per_rule_and_survives_any_name():
     nasty = '<script>alert(1)</script> "><img onerror=x> & \x00\x1b[31m \ud800 ]]> \u202e'
     outcomes = ("PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE")
     rules = tuple(RuleOutcome(f"rule {nasty} {one}", one, f"why {nasty}") for one in outcomes)
@@ -320,7 +311,7 @@ def test_junit_has_one_case_per_rule_and_survives_any_name() -> None:
     assert b"<script>" not in written
 
 
-def test_the_verdict_is_plain_json(tmp_path: Path) -> None:
+def test_the_verdict_is_plain_json(tmp_path):
     found = decided(tmp_path, scores(500, 50), scores(500, 150), policy())
     content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert (content["outcome"], content["exit_code"], len(content["rules"])) == ("FAIL", EXIT_CODES["FAIL"], 2)
@@ -328,27 +319,27 @@ def test_the_verdict_is_plain_json(tmp_path: Path) -> None:
     assert content["policy"] == ["label.correct >= -0.02", "coverage >= 0.95"]
 
 
-def test_the_regression_that_overlap_scores_hide_fails(tmp_path: Path, shared: Path) -> None:
+def test_the_regression_that_overlap_scores_hide_fails(home, tmp_path, shared):
     """gpt-4-0314 to gpt-4-0613 on prime numbers: .840 to .511."""
-    made: dict[str, dict[str, float]] = {}
+    made = {}
     for line in (shared / "data/llmdrift_prime/llmdrift_prime.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["meta"]["auto_label"] is not None:
             made.setdefault(row["model"], {})[row["meta"]["question_id"]] = float(row["meta"]["auto_label"])
     warehouse(tmp_path, [Made(name, {FIELD: made[name]}) for name in ("gpt-4-0314", "gpt-4-0613")])
-    found = gate(Home(tmp_path), "gpt-4-0314", "gpt-4-0613", policy())
+    found = gate(home, "gpt-4-0314", "gpt-4-0613", policy())
     assert found.verdict.outcome == "FAIL"
     assert "label.correct went from 0.840 to 0.511 (-0.329, " in found.verdict.sentence
 
 
 @pytest.mark.slow
-def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -> None:
+def test_real_releases_and_the_self_test_on_them(home, tmp_path, shared):
     """evouna_nq: false alarms under 5 % at a margin of 0, and the stated power."""
     labels = evouna(shared)
     warehouse(tmp_path, [Made(name, {FIELD: labels[name]}) for name in ("chatgpt", "gpt4", "newbing")])
-    assert gate(Home(tmp_path), "chatgpt", "gpt4", policy(0)).verdict.outcome == "PASS"
-    assert gate(Home(tmp_path), "gpt4", "newbing", policy(0)).verdict.outcome == "INCONCLUSIVE"
-    equal, loss, _ = gate_self_test(Home(tmp_path), "gpt4", "newbing", policy(0), seed=1).trials
+    assert gate(home, "chatgpt", "gpt4", policy(0)).verdict.outcome == "PASS"
+    assert gate(home, "gpt4", "newbing", policy(0)).verdict.outcome == "INCONCLUSIVE"
+    equal, loss, _ = gate_self_test(home, "gpt4", "newbing", policy(0), seed=1).trials
     assert (equal.name, equal.n, equal.n_runs) == ("equal", 1618, 2000)
     assert equal.failed.interval
     assert equal.failed.interval.high < 0.05
@@ -357,7 +348,7 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
     assert (loss.name, loss.stated_fail) == ("loss", 0.8)
     assert loss.loss == pytest.approx(0.0294, rel=0.05)
     assert loss.failed.value == pytest.approx(0.8, abs=0.03)
-    tested = gate_self_test(Home(tmp_path), "gpt4", "newbing", policy(0.02), seed=2)
+    tested = gate_self_test(home, "gpt4", "newbing", policy(0.02), seed=2)
     by_name = {trial.name: trial for trial in tested.trials}
     assert list(by_name) == ["equal", "margin", "loss", "enough", "dropped", "rare", "noise"]
     assert by_name["equal"].failed.value <= 0.002
@@ -370,7 +361,7 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
     assert needed == pytest.approx(1618 * (0.0205 / 0.02 * (1.96 + 0.8416) / 1.96) ** 2, rel=0.05)
 
 
-def test_a_self_test_needs_samples_that_differ(tmp_path: Path) -> None:
+def test_a_self_test_needs_samples_that_differ(home, tmp_path):
     ids = warehouse(tmp_path, [Made(name, {FIELD: scores(9, 0)}) for name in ("old", "new")])
     with pytest.raises(UserError, match=r"no sample has another label.correct in one report than in the other"):
-        gate_self_test(Home(tmp_path), *ids, policy())
+        gate_self_test(home, *ids, policy())

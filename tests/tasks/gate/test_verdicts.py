@@ -1,13 +1,11 @@
 """Looks and candidates: what is counted as a look, and what the verdicts say and do about it."""
 
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.gate.gate import gate, gate_self_test
 from answerkey.tasks.gate.verdicts import look_at, looks_taken, stored_verdicts
 from answerkey.tasks.reports.report import read_reports
@@ -18,22 +16,22 @@ Cli = Callable[..., CompletedProcess[str]]
 FIELD = "exact_match.match"
 
 
-def policy(looks: str = "once", margin: float = 0.05) -> Policy:
+def policy(looks="once", margin=0.05):
     return parse_policy({"primary": FIELD, "margin": margin, "looks": looks}, "x")
 
 
-def night(home: Path, name: str, wrong: range, n: int = 200, **more: Any) -> str:
+def night(home, name, wrong, n=200, **more):
     """A report of one night: `wrong` are the questions that the release gets wrong."""
     return release(home, name, [answer(i, "no" if i in wrong else "yes") for i in range(n)], **more)
 
 
-def looked(home: Path, new: str, rules: Policy, candidates: int = 1) -> tuple[int, float, str]:
+def looked(home, new, rules, candidates=1):
     said = gate(Home(home), "d/old/v1", new, rules, candidates=candidates).verdict
     return said.look, said.level, said.sentence.rpartition("This is ")[2]
 
 
 @pytest.mark.slow
-def test_every_new_night_is_a_look_and_the_same_data_are_none(tmp_path: Path) -> None:
+def test_every_new_night_is_a_look_and_the_same_data_are_none(home, tmp_path):
     night(tmp_path, "old", range(20))
     first, second = night(tmp_path, "new", range(10, 30)), night(tmp_path, "new", range(15, 35))
     assert looked(tmp_path, first, policy())[:2] == (1, 0.95)
@@ -48,23 +46,23 @@ def test_every_new_night_is_a_look_and_the_same_data_are_none(tmp_path: Path) ->
     assert looked(tmp_path, other, policy())[0] == 1
     grown = night(tmp_path, "new", range(15, 35), n=250)
     assert looked(tmp_path, grown, policy())[0] == 3
-    old, new = read_reports(Home(tmp_path), ["d/old/v1", first])
-    assert [look_at(Home(tmp_path), old, new, name) for name in (FIELD, "label.correct")] == [(1, 1), (1, 1)]
-    assert [(one.old, one.new, one.looks) for one in looks_taken(Home(tmp_path), "d", FIELD)] == [
+    old, new = read_reports(home, ["d/old/v1", first])
+    assert [look_at(home, old, new, name) for name in (FIELD, "label.correct")] == [(1, 1), (1, 1)]
+    assert [(one.old, one.new, one.looks) for one in looks_taken(home, "d", FIELD)] == [
         ("old", "new", 3), ("old", "other", 1),
     ]  # fmt: skip
-    assert looks_taken(Home(tmp_path), "d", "label.correct") == ()
+    assert looks_taken(home, "d", "label.correct") == ()
 
 
-def test_a_gate_without_a_baseline_is_no_look(tmp_path: Path) -> None:
+def test_a_gate_without_a_baseline_is_no_look(home, tmp_path):
     new = night(tmp_path, "new", range(10))
-    assert gate(Home(tmp_path), "old", new, policy()).verdict.outcome == "INCOMPLETE"
+    assert gate(home, "old", new, policy()).verdict.outcome == "INCOMPLETE"
     night(tmp_path, "old", range(10))
     assert looked(tmp_path, new, policy())[0] == 1
 
 
 @pytest.mark.slow
-def test_repeated_looks_and_candidates_share_the_error(tmp_path: Path) -> None:
+def test_repeated_looks_and_candidates_share_the_error(home, tmp_path):
     night(tmp_path, "old", range(20))
     nights = [night(tmp_path, "new", range(10 + k, 30 + k)) for k in range(3)]
     rules = policy("repeated")
@@ -84,16 +82,16 @@ def test_repeated_looks_and_candidates_share_the_error(tmp_path: Path) -> None:
     )  # fmt: skip
     # A release that was one of several cannot get rid of them by being asked about alone.
     assert looked(tmp_path, nights[0], policy())[1] == 0.975
-    [kept] = stored_verdicts(Home(tmp_path), [nights[2]])
+    [kept] = stored_verdicts(home, [nights[2]])
     assert (kept.verdict.look, kept.verdict.candidates, kept.verdict.level) == (3, 4, pytest.approx(1 - 0.05 / 48))
     assert {rule.level for rule in kept.verdict.rules} == {kept.verdict.level, None}
 
 
 @pytest.mark.slow
-def test_a_self_test_is_of_the_next_look(tmp_path: Path) -> None:
+def test_a_self_test_is_of_the_next_look(home, tmp_path):
     night(tmp_path, "old", range(20))
     nights = [night(tmp_path, "new", range(10 + k, 30 + k), n=60) for k in range(2)]
     looked(tmp_path, nights[0], policy("repeated"))
-    tested = gate_self_test(Home(tmp_path), "d/old/v1", nights[1], policy("repeated"))
+    tested = gate_self_test(home, "d/old/v1", nights[1], policy("repeated"))
     assert tested.level == pytest.approx(1 - 0.05 / 6)
-    assert gate_self_test(Home(tmp_path), "d/old/v1", nights[1], policy()).level == 0.95
+    assert gate_self_test(home, "d/old/v1", nights[1], policy()).level == 0.95

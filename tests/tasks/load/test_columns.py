@@ -1,54 +1,43 @@
-"""Columns are found by the path that the user gave or by their usual names, and values become texts."""
+"""Columns are found by the path that the user gave or by their usual names, and values become texts.
 
+Where this loader differs on purpose from the golden cases of variable mapping, the test says how: a text is itself and
+keeps no quotes, and what does not resolve is never taken for a literal text or silently left empty everywhere.
+"""
+
+import json
 import math
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import KEYS, as_text, as_texts, complete, parse_map, value
+from tests.tasks.staging_help import refusal, staged
 
 
-def test_a_map_as_the_user_writes_it() -> None:
+def test_a_map_as_the_user_writes_it():
     pairs = ["id=meta.question_id", "answer=a=b", "references=$.refs[0]"]
     assert parse_map(pairs) == {"id": "meta.question_id", "answer": "a=b", "references": "$.refs[0]"}
-    assert parse_map([]) == {}
 
 
-@pytest.mark.parametrize("pair", ["id", "id=", "=", ""])
-def test_an_invalid_pair(pair: str) -> None:
-    with pytest.raises(UserError) as error:
-        parse_map([pair])
-    assert str(error.value) == f"--map {pair}: write KEY=PATH, for instance id=meta.question_id"
-
-
-def test_a_key_that_is_not_known() -> None:
-    with pytest.raises(UserError) as error:
-        parse_map(["anwser=text"])
-    assert str(error.value) == (
-        "--map anwser=text: 'anwser' is not a key; "
-        "choose from id, question, answer, references, facts, context, release, label, cluster, missing_because, "
-        "repeat, finish_reason, incorrect_references, references-as"
-    )
+FORM = "write KEY=PATH, for instance id=meta.question_id"
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
+        (["id"], f"--map id: {FORM}"), (["id="], f"--map id=: {FORM}"), (["="], f"--map =: {FORM}"),
+        (["anwser=text"], f"--map anwser=text: 'anwser' is not a key; choose from {', '.join(KEYS)}"),
         (["references-as=json"], "--map references-as=json: references that spell a list are read as text or as list"),
         (["id=a", "id=b"], "--map id=b: id is mapped twice, also to a; keep one of them"),
     ],
-)
-def test_what_cannot_be_mapped(pairs: list[str], message: str) -> None:
-    with pytest.raises(UserError) as error:
-        parse_map(pairs)
-    assert str(error.value) == message
+)  # fmt: skip
+def test_what_cannot_be_mapped(pairs, message):
+    assert refusal(parse_map, pairs) == message
 
 
-RECORD: dict[str, Any] = {
+RECORD = {
     "a.b": "literal",
     "a": {"b": "nested", "c": [{"d": 1}, {"d": None}]},
     "$x": "dollar",
@@ -57,26 +46,15 @@ RECORD: dict[str, Any] = {
     "list": ["zero", ["one"]],
     "none": None,
 }
+PATHS = {
+    "a.b": "literal", "$.a.b": "nested", "a.c.0.d": 1, "a.c[0].d": 1, "$.a.c[0].d": 1, "a.c.1.d": None, "$x": "dollar",
+    "json.refs.1": "two", "json.deep.n": 5, "list[1][0]": "one", "none": None,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("a.b", "literal"),
-        ("$.a.b", "nested"),
-        ("a.c.0.d", 1),
-        ("a.c[0].d", 1),
-        ("$.a.c[0].d", 1),
-        ("a.c.1.d", None),
-        ("$x", "dollar"),
-        ("json.refs.1", "two"),
-        ("json.deep.n", 5),
-        ("list[1][0]", "one"),
-        ("none", None),
-    ],
-)
-def test_a_path_into_a_record(path: str, expected: object) -> None:
-    assert value(RECORD, path) == expected
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_into_a_record(path):
+    assert value(RECORD, path) == PATHS[path]
     # Something is there, so it counts as a column.
     assert complete({"id": path}, (), [RECORD], "file").paths["id"] == path
 
@@ -84,166 +62,116 @@ def test_a_path_into_a_record(path: str, expected: object) -> None:
 @pytest.mark.parametrize(
     "path", ["b", "a.x", "a.c.2", "a.c.-1", "a.c.d", "text.x", "list.zero", "none.x", "", ".", "$", "json.deep.n.m"]
 )
-def test_a_path_to_nothing(path: str) -> None:
+def test_a_path_to_nothing(path):
     assert value(RECORD, path) is None
-    with pytest.raises(UserError, match="no column"):
-        complete({"id": path}, (), [RECORD], "file")
+    assert "no column" in refusal(complete, {"id": path}, (), [RECORD], "file")
 
 
-def test_the_message_for_a_missing_column_lists_the_columns() -> None:
+def test_the_message_for_a_missing_column_lists_the_columns():
     rows = [{"id": 1, "text": "x"}, {"id": 2, "meta": {}}]
-    with pytest.raises(UserError) as error:
-        complete({"answer": "output"}, (), rows, "runs/a.jsonl")
-    assert str(error.value) == ("runs/a.jsonl: no column 'output' (for answer); the columns are id, meta, text")
-    with pytest.raises(UserError) as error:
-        complete({}, ("lang",), rows, "a.jsonl")
-    assert str(error.value) == "a.jsonl: no column 'lang' (for slice); the columns are id, meta, text"
+    for mapped, slices, missing in (
+        ({"answer": "output"}, (), "'output' (for answer)"),
+        ({}, ("lang",), "'lang' (for"),
+    ):
+        said = refusal(complete, mapped, slices, rows, "runs/a.jsonl")
+        assert said.startswith(f"runs/a.jsonl: no column {missing}") and said.endswith(
+            "; the columns are id, meta, text"
+        )
 
 
-def test_a_column_need_not_be_in_every_row_nor_a_slice_in_this_file() -> None:
+def test_a_column_need_not_be_in_every_row_nor_a_slice_in_this_file():
     rows = [{"id": 1}, {"id": 2, "meta": {"lang": "ru"}}]
     assert complete({"cluster": "meta.lang"}, (), rows, "f").paths["cluster"] == "meta.lang"
     assert complete({}, ("kind", "kind"), rows, "f", elsewhere={"kind"}).slices == ("kind",)
 
 
-FRAMEWORKS: dict[str, tuple[dict[str, Any], str]] = {
-    "ragas": (
-        {"user_input": "Q", "retrieved_contexts": [], "response": "A", "reference": "R"},
+@pytest.mark.parametrize(
+    "columns",
+    [
         "question=user_input, answer=response, references=reference, context=retrieved_contexts",
-    ),
-    "DeepEval": (
-        {"input": "Q", "actual_output": "A", "expected_output": "R", "context": []},
         "question=input, answer=actual_output, references=expected_output, context",
-    ),
-    "continuous-eval": (
-        {"question": "Q", "answer": "A", "ground_truths": ["R"], "retrieved_contexts": []},
         "question, answer, references=ground_truths, context=retrieved_contexts",
-    ),
-    "continuous-eval with its own names": (
-        {"question": "Q", "generated_answer": "A", "ground_truth_answers": ["R"]},
         "question, answer=generated_answer, references=ground_truth_answers",
-    ),
-    "Opik": (
-        {"id": "1", "input": "Q", "output": "A", "ground_truth": "R"},
         "id, question=input, answer=output, references=ground_truth",
-    ),
-    "Opik with expected_output": (
-        {"dataset_item_id": "1", "input": "Q", "output": "A", "expected_output": "R"},
         "id=dataset_item_id, question=input, answer=output, references=expected_output",
-    ),
-    "Langfuse": (
-        {"datasetItemId": "1", "input": "Q", "output": "A", "expectedOutput": "R", "metadata": None},
         "id=datasetItemId, question=input, answer=output, references=expectedOutput",
-    ),
-    "answerkey": (
-        {"id": "1", "question": "Q", "answer": "A", "references": ["R"], "facts": ["F"]}
-        | {"release": "r", "cluster": "c"},
         "id, question, answer, references, facts, release, cluster",
-    ),
-}
+    ],
+    ids=["ragas", "DeepEval", "continuous-eval", "its own", "Opik", "Opik too", "Langfuse", "answerkey"],
+)
+def test_the_usual_names_are_recognised(columns):
+    row = {name.rpartition("=")[2]: "x" for name in columns.split(", ")}
+    assert complete({}, (), [row], "file").description == columns
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_the_usual_names_are_recognised(framework: str) -> None:
-    row, description = FRAMEWORKS[framework]
-    found = complete({}, (), [row], "file")
-    assert found.description == description
-    assert [value(row, found.paths[key]) for key in ("question", "answer")] == ["Q", "A"]
-    assert as_texts(value(row, found.paths["references"])) == ["R"]
-
-
-def test_a_given_column_is_not_guessed_for_another_key() -> None:
+def test_a_given_column_is_not_guessed_for_another_key():
     row = {"input": "what was asked", "output": "A", "model": "m", "reference": "R", "label": "true"}
     found = complete({"answer": "input", "release": "model"}, (), [row], "file")
     assert found.paths == {"answer": "input", "release": "model", "references": "reference"}
     assert found.guessed == ("references",)
-    assert "label" not in complete({}, (), [row], "file").paths, "a label is never guessed"
+
+
+def test_every_key_but_the_label_has_usual_names():
+    names = set(KEYS) - {"label", "references-as"}
+    assert set(complete({}, (), [dict.fromkeys(KEYS, "x")], "file").paths) == names
 
 
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (None, None),
-        ("", ""),
-        (" Paris ", " Paris "),
-        ("nan", "nan"),
-        (True, "true"),
-        (False, "false"),
-        (0, "0"),
-        (-5, "-5"),
-        (3.14, "3.14"),
-        (2.0, "2.0"),
-        (math.nan, None),
-        (math.inf, "inf"),
-        (Decimal("1.50"), "1.50"),
-        ({"content": "Paris"}, "Paris"),
+        (None, None), ("", ""), (" Paris ", " Paris "), ("nan", "nan"), (True, "true"), (False, "false"), (0, "0"),
+        (2.0, "2.0"), (math.nan, None), (math.inf, "inf"), (Decimal("1.50"), "1.50"), ({"content": "Paris"}, "Paris"),
     ],
-)
-def test_a_value_as_one_text(found: object, text: str | None) -> None:
+)  # fmt: skip
+def test_a_value_as_one_text(found, text):
     assert as_text(found) == text
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("read", "found", "message"),
     [
-        ({"a": "x", "b": "y"}, "is an object with a, b; map a path into it"),
-        ({"n": 1}, "is an object with n; map a path into it"),
-        ({}, "is an object with nothing; map a path into it"),
-        (["a"], "is a list; map one item of it"),
-        ([], "is a list; map one item of it"),
-        (b"Paris", "is binary data; write it as text"),
+        (as_text, {"a": "x", "b": "y"}, "is an object with a, b; map a path into it"),
+        (as_text, {"n": 1}, "is an object with n; map a path into it"),
+        (as_text, {}, "is an object with nothing; map a path into it"),
+        (as_text, [], "is a list; map one item of it"),
+        (as_text, b"Paris", "is binary data; write it as text"),
+        (as_texts, [["a"]], "is a list; map one item of it"),
+        (as_texts, [{"a": 1, "b": 2}], "is an object with a, b; map a path into it"),
+        (as_texts, "[[1]]", "is a list; map one item of it"),
     ],
 )
-def test_a_value_that_is_not_one_text(found: object, message: str) -> None:
+def test_a_value_that_is_no_text(read, found, message):
     with pytest.raises(ValueError) as error:
-        as_text(found)
+        read(found)
     assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
     ("found", "texts"),
     [
-        (None, []),
-        (math.nan, []),
-        ("Paris", ["Paris"]),
-        ("", [""]),
-        (42, ["42"]),
-        (["a", "b"], ["a", "b"]),
-        (("a", "b"), ["a", "b"]),
-        (["a", None, math.nan, 1, True], ["a", "1", "true"]),
-        ([], []),
-        ('["a", "b, c"]', ["a", "b, c"]),
-        (' ["é", null, 2] ', ["é", "2"]),
-        ("['it''s', \"it's\", None]", ["its", "it's"]),
-        ("['a', 'b']", ["a", "b"]),
-        ("[]", []),
-        ("[1] Smith 2020", ["[1] Smith 2020"]),
-        ("[sic]", ["[sic]"]),
-        ("['a'", ["['a'"]),
-        ("['a'].pop()", ["['a'].pop()"]),
-        ("[{[]: 1}]", ["[{[]: 1}]"]),
-        ('{"a": 1}', ['{"a": 1}']),
-        ([{"text": "a"}, {"text": "b"}], ["a", "b"]),
-        ({"text": "a"}, ["a"]),
+        (None, []), (math.nan, []), ("", [""]), (42, ["42"]), (("a", "b"), ["a", "b"]), ({"text": "a"}, ["a"]),
+        (["a", None, math.nan, 1, True], ["a", "1", "true"]), ([{"text": "a"}, {"text": "b"}], ["a", "b"]),
+        ('["a", "b, c"]', ["a", "b, c"]), (' ["é", null, 2] ', ["é", "2"]),
+        ("['it''s', \"it's\", None]", ["its", "it's"]), ("[]", []),
     ],
-)
-def test_a_value_as_texts(found: object, texts: list[str]) -> None:
+)  # fmt: skip
+def test_a_value_as_texts(found, texts):
     assert as_texts(found) == texts
 
 
-@pytest.mark.parametrize("depth", [500, 5_000, 100_000])
-def test_a_text_of_brackets_is_a_text(depth: int) -> None:
-    assert as_texts("[" * depth) == ["[" * depth]
-
-
-@pytest.mark.parametrize("found", [[["a"]], [{"a": 1, "b": 2}], "[[1]]"])
-def test_items_that_are_no_texts(found: object) -> None:
-    with pytest.raises(ValueError, match=r"^is "):
-        as_texts(found)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1] Smith 2020", "[sic]", "['a'", "['a'].pop()", "[{[]: 1}]", '{"a": 1}',
+        *(pytest.param("[" * depth, id=f"{depth} brackets") for depth in (500, 5_000, 100_000)),
+    ],
+)  # fmt: skip
+def test_a_text_that_only_begins_like_a_list_is_a_text(text):
+    assert as_texts(text) == [text]
 
 
 @given(st.text())
-def test_any_single_text_is_itself_or_a_list_that_it_spells(text: str) -> None:
+def test_any_single_text_is_itself_or_a_list_that_it_spells(text):
     try:
         texts = as_texts(text)
     except ValueError:
@@ -253,11 +181,40 @@ def test_any_single_text_is_itself_or_a_list_that_it_spells(text: str) -> None:
 
 
 @given(st.dictionaries(st.text(), st.text() | st.none()), st.text())
-def test_any_path_into_any_record_gives_something_or_nothing(record: dict[str, str | None], path: str) -> None:
+def test_any_path_into_any_record_gives_something_or_nothing(record, path):
     found = value(record, path)
     assert found is None or found == record.get(path, found)
 
 
-def test_every_key_but_the_label_has_usual_names() -> None:
-    names = set(KEYS) - {"label", "references-as"}
-    assert set(complete({}, (), [dict.fromkeys(KEYS, "x")], "file").paths) == names
+def answers(folder, path, *outputs):
+    """The answers of rows with these outputs, mapped from `path`."""
+    rows = [{"id": n, "output": output, "expected_output": "right"} for n, output in enumerate(outputs)]
+    return [row["answer"] for row in staged(folder, rows, release="r", paths=parse_map([f"answer={path}"]))]
+
+
+def test_the_golden_cases_of_mapping(shared, tmp_path):
+    cases = json.loads((shared / "golden" / "meaning_match.json").read_text("utf-8"))["mapping"]
+    assert {case["section"] for case in cases} == {"output"}
+    into_a_column = 0
+    for case in cases:
+        path, output, expected = case["path"], case["json"], case["value"]
+        if path == "literal text":
+            assert "no column 'literal text'" in refusal(answers, tmp_path, path, output)
+        elif expected is None:
+            said = refusal(answers, tmp_path, path, output)
+            assert said.endswith(f"no column {path!r} (for answer); the columns are expected_output, id, output")
+            # Resolved in another row, it is a column; this row then has no answer, and its measurements say so.
+            assert answers(tmp_path, path, output, {"answer": "42"}) == [None, "42"]
+        elif path == "output":
+            assert (answers(tmp_path, path, output), expected) == (["just a string"], '"just a string"')
+        else:
+            into_a_column += 1
+            assert answers(tmp_path, path, output) == [expected]
+    assert (len(cases), into_a_column) == (6, 3)
+
+
+def test_a_nested_value_comes_before_a_name_with_dots(tmp_path):
+    both = {"flat": {"key": "nested"}, "flat.key": "flat"}
+    # Once inside "flat" there is no way back: the second row has nothing at this path.
+    found = answers(tmp_path, "output.flat.key", both, {"flat": {}, "flat.key": "flat"}, {"flat.key": "flat"})
+    assert found == ["nested", None, "flat"]

@@ -1,7 +1,5 @@
 """A home with two data sets, three releases, a comparison, a verdict, and calls to a judge."""
 
-from pathlib import Path
-
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.gate.gate import gate
@@ -13,7 +11,7 @@ HOSTILE = "<b>new</b> & co"
 METRICS = ["exact_match", "token_overlap"]
 
 
-def made_home(folder: Path) -> Home:
+def made_home(folder):
     """`faq` has the releases old and HOSTILE with a verdict on the latter, `other` has one; all is published."""
     home = Home(folder / "home")
     for name, right in (("old", 3), (HOSTILE, 5)):
@@ -41,7 +39,7 @@ def made_home(folder: Path) -> Home:
 NEW = f"faq/{HOSTILE}/v1"
 
 
-def decide(home: Home) -> str:
+def decide(home):
     """Let a gate decide about the two releases; returns the outcome. Nothing is published."""
     policy = parse_policy({"primary": "exact_match.match", "margin": 0.02}, "policy")
     return gate(home, "faq/old/v1", NEW, policy).verdict.outcome

@@ -1,4 +1,4 @@
-"""The tables of scores in Prefect, what happens where it cannot be told, and where a page is put."""
+"""What Prefect is told of a run, what happens where it cannot be told, and where a page is put."""
 
 import logging
 import re
@@ -6,17 +6,19 @@ import unicodedata
 from dataclasses import replace
 
 import httpx
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from answerkey.tasks.publish import artifacts
+from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.publish import artifacts, events
 from answerkey.tasks.publish.artifacts import artifact_key, file_name, notify_api
 from answerkey.tasks.publish.tables import report_scores
-from tests.tasks.publish.page.page_help import FIELDS, report
+from tests.tasks.publish.page.page_help import FIELDS, VERDICT, report
+from tests.tasks.staging_help import run
 
 
-def test_a_score_has_both_ends_of_its_interval_and_its_clusters() -> None:
+def test_a_score_has_both_ends_of_its_interval_and_its_clusters():
     made = report("a", (0.5, None, 0.3))
     assert report_scores(made, FIELDS).records()[:2] == [
         {"metric": "rouge_l.recall", "mean": "0.500", "95 % interval": "0.400 to 0.600", "scored/total": "10/10"},
@@ -26,12 +28,8 @@ def test_a_score_has_both_ends_of_its_interval_and_its_clusters() -> None:
     assert [(row["clusters"], row["failed"]) for row in report_scores(clustered, FIELDS).records()] == [("3", "1")] * 3
 
 
-@pytest.mark.parametrize("name", ["gpt-4", "GPT_4.1", "модель"])
-def test_a_plain_name_is_the_name_of_the_file(name: str) -> None:
-    assert file_name(name) == name
-
-
-def test_no_name_leaves_the_folder_or_is_that_of_another() -> None:
+def test_a_plain_name_is_that_of_the_file_and_no_name_leaves_the_folder_or_is_that_of_another():
+    assert [file_name(name) for name in ("gpt-4", "GPT_4.1", "модель")] == ["gpt-4", "GPT_4.1", "модель"]
     odd = [
         "..",
         ".",
@@ -55,7 +53,7 @@ def test_no_name_leaves_the_folder_or_is_that_of_another() -> None:
     assert not any(name.startswith(".") for name in found)
 
 
-def test_no_artifact_is_that_of_another_release() -> None:
+def test_no_artifact_is_that_of_another_release():
     named = [
         ("faqru", "модель-а"), ("faqru", "модель-б"), ("faqru", unicodedata.normalize("NFD", "модель-й")),
         ("faqru", "модель-й"), ("faq", "gpt-4.1"), ("faq", "gpt-4-1"), ("faq", "GPT-4-1"), ("faq", "gpt-4-1-"),
@@ -76,17 +74,15 @@ _NAMES = st.text("аб-.aA ", max_size=4)
     st.lists(st.lists(_NAMES, min_size=1, max_size=2), unique_by=tuple, min_size=2)
     | st.lists(st.lists(_NAMES, min_size=4, max_size=4), unique_by=tuple, min_size=2)
 )
-def test_names_have_one_key_and_keys_one_list_of_names(named: list[list[str]]) -> None:
+def test_names_have_one_key_and_keys_one_list_of_names(named):
     assert len({artifact_key("k", *names) for names in named}) == len(named)
 
 
-def test_a_server_that_is_away_is_told_of_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_away_is_told_of_once(caplog, monkeypatch):
     # A run of Prefect would wait for its own server first.
     monkeypatch.setattr(artifacts, "within_run", lambda: True)
 
-    def refused() -> None:
+    def refused():
         httpx.get("http://127.0.0.1:9/api", trust_env=False)
 
     with caplog.at_level(logging.WARNING, logger="answerkey"):
@@ -103,3 +99,32 @@ def test_a_server_that_is_away_is_told_of_once(
         "the Prefect server was not told of d, and whatever else it would be told until it answers again",
         "the Prefect server was not told of e",
     ]
+
+
+def test_events_announce_verdicts_and_partial_reports(home, monkeypatch):
+    rows = [{"id": f"{i}", "reference": "yes", "answer": "yes", "release": name} for i in range(4) for name in "ab"]
+    done = run(home, rows, ["exact_match"], failing={"exact_match"})
+    sent = []
+    monkeypatch.setattr(events, "emit", lambda *one: sent.append(one) or True)
+    gated = ReleaseVerdict(
+        done.ids[0],
+        done.ids[1],
+        parse_policy({"primary": "exact_match.match", "margin": 0.02}, "x"),
+        replace(VERDICT.verdict, basis="judge"),
+    )
+    assert events.announce(home, done.ids[1:], [gated]) == [
+        "answerkey.gate.failed",
+        "answerkey.run.incomplete",
+    ]
+    about = {"dataset": "d", "release": "b", "report": "d/b/v1"}
+    assert sent == [
+        (
+            "answerkey.gate.failed", "answerkey.release.d.b",
+            {**about, "baseline": "d/a/v1", "outcome": "FAIL", "sentence": "New loses more than the margin.",
+             "basis": "judge"},
+        ),
+        (
+            "answerkey.run.incomplete", "answerkey.release.d.b",
+            about | {"status": "PARTIAL", "message": "exact_match: 4 of 4 not scored: 4 task"},
+        ),
+    ]  # fmt: skip

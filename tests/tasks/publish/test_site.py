@@ -1,9 +1,11 @@
-"""All pages of a home: what there is, that it is read from the snapshot, and that nothing is written."""
+"""All pages of a home and its overview: read from the snapshot, the newest first, and nothing is written."""
 
-from pathlib import Path
+import re
 
 import pytest
 
+from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, UNSENT
+from answerkey.tasks.publish.overview import build_overview, render_overview
 from answerkey.tasks.publish.site import Site, report_page
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.publish.site_help import HOSTILE, NEW, decide, made_home
@@ -11,17 +13,17 @@ from tests.tasks.staging_help import query
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path):
     return made_home(tmp_path)
 
 
-def files(home: Home) -> dict[str, int]:
+def files(home):
     return {
         path.as_posix(): path.stat().st_mtime_ns for path in home.local.rglob("*") if path.suffix not in (".lock", "")
     }
 
 
-def test_every_report_has_a_page_and_reading_writes_nothing(home: Home) -> None:
+def test_every_report_has_a_page_and_reading_writes_nothing(home):
     with home.store.atomic_write("pages/_data-docs/index.html") as file:
         file.write_text("docs")
     before = files(home)
@@ -35,21 +37,14 @@ def test_every_report_has_a_page_and_reading_writes_nothing(home: Home) -> None:
     assert pages["_data-docs/index.html"] == "docs"
     assert HOSTILE not in pages["index.html"] and "&lt;b&gt;new&lt;/b&gt; &amp; co" in pages["index.html"]
     assert files(home) == before
-    for name in (
-        "nothing.html",
-        "faq/old-v2.html",
-        "answerkey.duckdb",
-        "../snapshot.duckdb",
-        "a\\b.html",
-        "a\0.html",
-        "",
-    ):
+    outside = ("nothing.html", "faq/old-v2.html", "answerkey.duckdb", "../snapshot.duckdb", "a\\b.html", "a\0.html", "")
+    for name in outside:
         with pytest.raises(FileNotFoundError):
             site.read(name)
 
 
 @pytest.mark.slow
-def test_pages_show_what_was_published_and_keep_no_writer_waiting(home: Home) -> None:
+def test_pages_show_what_was_published_and_keep_no_writer_waiting(home):
     site = Site(home)
     new = next(name for name in site.names() if "new" in name)
     assert b'class="verdict open"' in site.read(new)
@@ -63,7 +58,7 @@ def test_pages_show_what_was_published_and_keep_no_writer_waiting(home: Home) ->
     assert b"Newest verdicts" in site.read("index.html")
 
 
-def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home: Home) -> None:
+def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home):
     page = report_page(home.as_published(), NEW)
     assert [release.report.report_id for release in page.releases] == ["faq/old/v1", NEW]
     assert [(pair.old, pair.new) for pair in page.comparisons] == [("old", HOSTILE)]
@@ -71,7 +66,7 @@ def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home: Hom
 
 
 @pytest.mark.slow
-def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home: Home) -> None:
+def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home):
     with home.warehouse.writing() as warehouse:
         warehouse.execute("DELETE FROM comparisons")
     decide(home)
@@ -81,7 +76,7 @@ def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home: Home) ->
     assert query(home, "SELECT count(*) FROM comparisons") == [(0,)]
 
 
-def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left_out(tmp_path: Path) -> None:
+def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left_out(tmp_path):
     pages = tmp_path / "pages"
     pages.mkdir()
     (tmp_path / "secret.html").write_text("secret")
@@ -97,3 +92,49 @@ def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left
         with pytest.raises(FileNotFoundError):
             site.read(name)
     assert b"link.html" not in site.read("index.html")
+
+
+@pytest.mark.slow
+def test_the_overview_lists_reports_verdicts_and_spend(home):
+    outcome = decide(home)
+    overview = build_overview(home)
+    assert [(one.name, one.n_samples, one.n_releases) for one in overview.datasets] == [("other", 1, 1), ("faq", 6, 2)]
+    faq = overview.datasets[1]
+    assert faq.headlines == ("exact_match.match", "token_overlap.recall")
+    stored = query(
+        home,
+        "SELECT release || ' v1', format('{:.3f} [{:.3f}, {:.3f}]', mean, ci_low, ci_high) FROM report_scores "
+        "WHERE slice = 'all' AND field = 'match' AND report_id LIKE 'faq/%' ORDER BY mean DESC",
+    )
+    [table] = faq.reports
+    rows = [dict(zip(table.head, map(str, row), strict=True)) for row in table.rows]
+    assert [(row["report"], row["exact_match.match"]) for row in rows] == stored
+    assert [(row["gate"], row["scored"]) for row in rows] == [(outcome, "6/6"), ("–", "6/6")]
+    points = [(one.release, one.mean) for one in faq.history if one.field == "exact_match.match"]
+    assert points == [("old", 0.5), (HOSTILE, pytest.approx(5 / 6))]
+    calls = [(row["judge"], row["calls"], row["without a usable reply"], row["tokens sent"], row["US$"])
+             for row in overview.judges.records()]  # fmt: skip
+    assert calls == [("local/own", "2", "0", "200", "not known"), ("openai/small", "3", "1", "300", "$1.50")]
+    html = render_overview(overview)
+    assert "<p>$1.50 in all, and 2 calls whose price is not known.</p>" in html
+    assert re.findall(r"(?:src|href)=\"(?!#|data:|faq/|other/)([^\"]*)\"", html) == []
+    assert len(re.findall(r"sha256-", html)) == 2
+    assert html.count("<svg") == 2  # a data set with one report has no line over time
+
+
+def test_calls_that_cost_nothing_have_no_unknown_price_and_lines_that_nobody_worked_on_are_no_calls(home):
+    codes = [*MAY_BE_PAID, "http_500", "http_500", UNSENT, UNSENT]
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("DELETE FROM judge_calls")
+        warehouse.execute(
+            "INSERT INTO judge_calls (call_id, request_key, judge, prompt, run, kind, attempt, format, status, "
+            "started_at, code) "
+            "SELECT c, c, 'local/own', 'meaning_match v1', 'run', 'ask', 1, 'text', 'error', now(), c "
+            "FROM unnest($codes) t(c)",
+            {"codes": codes},
+        )
+    overview = build_overview(home)
+    [row] = overview.judges.records()
+    n_paid = len(MAY_BE_PAID)
+    assert (row["calls"], row["without a usable reply"], row["US$"]) == (f"{n_paid + 2}", f"{n_paid + 2}", "not known")
+    assert (overview.spent, overview.unpriced) == (0, n_paid)

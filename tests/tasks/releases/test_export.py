@@ -1,7 +1,5 @@
 """What the warehouse holds can be loaded again: the same data set, answers and sample keys."""
 
-from pathlib import Path
-
 import pytest
 
 from answerkey.metrics_core.errors import UserError
@@ -22,7 +20,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-def test_a_report_of_one_file(tmp_path: Path) -> None:
+def test_a_report_of_one_file(tmp_path):
     home = tmp_path / "home"
     rows = [
         {
@@ -52,7 +50,7 @@ def test_a_report_of_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked_in", ["references", "answers"])
-def test_a_report_with_references_of_their_own(tmp_path: Path, asked_in: str) -> None:
+def test_a_report_with_references_of_their_own(tmp_path, asked_in):
     """Where the questions stand decides on the version, and so does a sample without an answer."""
     home = tmp_path / "home"
     references = [{"id": str(i), "reference": f"r {i}"} for i in range(3)]
@@ -68,7 +66,7 @@ def test_a_report_with_references_of_their_own(tmp_path: Path, asked_in: str) ->
     assert query(home, "SELECT count(*) FROM measurements") == [(2,)]
 
 
-def test_only_what_is_there_is_written(tmp_path: Path) -> None:
+def test_only_what_is_there_is_written(tmp_path):
     home = tmp_path / "home"
     run(home, Source(jsonl(tmp_path / "d.jsonl", ROWS[:1]), dataset="d"))
     with pytest.raises(UserError, match=r"d/old/v1: no such report"):

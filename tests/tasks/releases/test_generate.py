@@ -1,7 +1,5 @@
 """Answers of a model for a whole data set: kept, counted, continued, registered, and evaluated without a false zero."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,20 +7,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.releases.generate import (
     Asking,
-    Generated,
     check_answered,
     estimate_answers,
     generate,
@@ -30,71 +24,94 @@ from answerkey.tasks.releases.generate import (
     tally,
 )
 from answerkey.tasks.releases.provenance import answers_file, generation_of
-from answerkey.tasks.releases.questions import QuestionSet, find_questions
+from answerkey.tasks.releases.questions import find_questions
 from answerkey.tasks.releases.register import registered_source
 from answerkey.tasks.warehouse.home import Home
-from tests.judge_server import Body, JudgeProcess, JudgeServer
+from tests.judge_server import JudgeProcess, JudgeServer
 from tests.metrics_core.judges.asking import count
 from tests.raw_server import RawServer, ok, said
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import jsonl, query, refusal, run
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "sk-canary-generation-0123456789"
+PLAIN = Prompting()
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
 
 
-def knows_all(body: Body) -> str:
+def knows_all(body):
     question = body["messages"][-1]["content"]
     return next(f"It is {capital}." for land, capital in CAPITALS.items() if land in question)
 
 
 @pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch):
     monkeypatch.setenv("ANSWERKEY_MODEL_KEY", KEY)
 
 
 @pytest.fixture
-def server() -> Iterator[JudgeServer]:
+def server():
     with JudgeServer(knows_all) as started:
         yield started
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> QuestionSet:
-    rows: list[dict[str, Any]] = [
+def home(tmp_path):
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def found(tmp_path, home):
+    rows = [
         {"id": land, "question": f"Capital of {land}?", "reference": capital, "south": land == "Peru"}
         for land, capital in CAPITALS.items()
     ]
     file = jsonl(tmp_path / "capitals.jsonl", [*rows, {"id": "none", "question": " ", "reference": "-"}])
-    return find_questions(Home(tmp_path / "home"), file, tmp_path / "work", slices=("south",))
+    return find_questions(home, file, tmp_path / "work", slices=("south",))
 
 
-def asking(server: JudgeServer, home: Path, run_id: str = "run", **changes: Any) -> Asking:
-    model = ModelRef("openai/gpt-4o-mini", server.url)
-    return Asking(Prompting(), model, CallLimits(**changes), Access(ledger=str(home), run=run_id))
+@pytest.fixture
+def asking(server, home):
+    """How a run asks, by its name."""
+
+    def asking(run_id="run", prompting=PLAIN, repeats=1, **limits):
+        access = Access(ledger=home.ledger, run=run_id)
+        model = ModelRef("openai/gpt-4o-mini", server.url)
+        return Asking(prompting, model, CallLimits(**limits), access, repeats=repeats)
+
+    return asking
 
 
-def lines(made: Generated) -> list[dict[str, Any]]:
+@pytest.fixture
+def generated(home, found, asking, tmp_path):
+    """Runs, by their names, that generate the answers of a release."""
+
+    def generated(run_id="run", release="gpt-5", questions=found, **how):
+        return generate(home, questions, asking(run_id, **how), release, tmp_path / "work")
+
+    return generated
+
+
+def lines(made):
     return [json.loads(line) for line in Path(made.answers).read_text(encoding="utf-8").splitlines()]
 
 
-def test_answers_are_kept_in_order_with_how_they_were_made(
-    server: JudgeServer, found: QuestionSet, tmp_path: Path
-) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
-    asked = asking(server, home)
-    foreseen = estimate_answers(found, asked, work)
+def counted(made):
+    return made.n_questions, made.n_generated, made.n_from_ledger, made.n_failed, made.n_skipped
+
+
+def test_answers_are_kept_in_order_with_how_they_were_made(server, found, asking, generated, tmp_path):
+    foreseen = estimate_answers(found, asking(), tmp_path / "work")
     assert (foreseen.samples, foreseen.calls, foreseen.in_ledger, server.n_requests) == (4, 4, 0, 0)
-    made = generate(Home(home), found, asked, "gpt 5", work)
+    made = generated(release="gpt 5")
     assert server.n_requests == made.calls == foreseen.calls
     assert [(row["id"], row["answer"]) for row in lines(made)] == [
         *((land, f"It is {capital}.") for land, capital in CAPITALS.items()),
         ("none", None),
     ]
     assert lines(made)[-1]["missing_because"] == "the question is blank"
-    assert (made.n_questions, made.n_generated, made.n_from_ledger, made.n_failed, made.n_skipped) == (5, 4, 0, 0, 1)
-    assert made.cost_usd is not None and made.cost_usd > 0
-    about = generation_of(made.answers) or {}
+    assert counted(made) == (5, 4, 0, 0, 1)
+    assert made.cost_usd > 0
+    about = generation_of(made.answers)
     assert (about["model"], about["template"], about["temperature"]) == (
         f"openai/gpt-4o-mini@{server.url.removeprefix('http://')}", "{question}", 0.0,
     )  # fmt: skip
@@ -102,16 +119,15 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     assert about["versions"]["litellm"][0].isdigit()
     # A second time no model is asked, the file is the same, and what the first run knew is kept.
     before = Path(made.answers).read_bytes()
-    again = generate(Home(home), found, replace(asked, access=replace(asked.access, run="again")), "gpt 5", work)
-    assert (again.n_generated, again.n_from_ledger, again.calls, server.n_requests) == (0, 4, 0, 4)
-    assert Path(made.answers).read_bytes() == before
-    assert generation_of(made.answers) == about
+    again = generated("again", release="gpt 5")
+    assert (counted(again), again.calls, server.n_requests) == ((5, 0, 4, 0, 1), 0, 4)
+    assert (Path(made.answers).read_bytes(), generation_of(made.answers)) == (before, about)
     # Answers that were edited no longer count as generated.
     Path(made.answers).write_bytes(before.replace(b"Rome", b"Lyon"))
     assert generation_of(made.answers) is None
 
 
-def test_how_each_answer_ended_is_kept_and_counted(found: QuestionSet, tmp_path: Path) -> None:
+def test_how_each_answer_ended_is_kept_and_counted(home, found, tmp_path):
     replies = {
         "France": said({"content": "It is Pa"}, finish_reason="length"),
         "Italy": said({"content": None, "refusal": "I will not say."}),
@@ -119,59 +135,50 @@ def test_how_each_answer_ended_is_kept_and_counted(found: QuestionSet, tmp_path:
         "Peru": said({"content": " \u200b"}),
     }
 
-    def reply(request: bytes) -> bytes:
+    def reply(request):
         return ok(next(body for land, body in replies.items() if land.encode() in request))
 
     with RawServer(reply) as raw:
-        asked = Asking(Prompting(), ModelRef("openai/gpt-4o-mini", raw.url), CallLimits(), Access(run="run"))
-        made = generate(Home(tmp_path / "home"), found, asked, "r", tmp_path / "work")
+        asked = Asking(PLAIN, ModelRef("openai/gpt-4o-mini", raw.url), CallLimits(), Access(run="run"))
+        made = generate(home, found, asked, "r", tmp_path / "work")
     assert [(row["answer"], row["finish_reason"], (row["missing_because"] or "").partition(":")[0])
             for row in lines(made)] == [
         ("It is Pa", "length", ""), ("I will not say.", "refusal", ""), (None, None, "no_room"),
         (None, None, "empty_reply"), (None, None, "the question is blank"),
     ]  # fmt: skip
-    assert (made.n_cut_off, made.n_refused, (generation_of(made.answers) or {})["refused"]) == (1, 1, 1)
+    assert (made.n_cut_off, made.n_refused, generation_of(made.answers)["refused"]) == (1, 1, 1)
     assert "; 1 cut off at the limit of tokens; 1 refused; " in tally(made)
 
 
-def test_repeats_are_asked_one_by_one_and_more_of_them_later(
-    server: JudgeServer, found: QuestionSet, tmp_path: Path
-) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
-    once = generate(Home(home), found, asking(server, home), "r", work)
-    asked = replace(asking(server, home, "second"), repeats=3)
-    foreseen = estimate_answers(found, asked, work)
+def test_repeats_are_asked_one_by_one_and_more_of_them_later(server, home, found, asking, generated, tmp_path):
+    assert generated().calls == 4
+    foreseen = estimate_answers(found, asking("second", repeats=3), tmp_path / "work")
     assert (foreseen.samples, foreseen.calls, foreseen.in_ledger) == (12, 8, 4)
-    made = generate(Home(home), found, asked, "r", work)
-    assert (made.n_questions, made.repeats, made.n_generated, made.n_from_ledger, made.n_skipped) == (5, 3, 8, 4, 3)
-    assert (server.n_requests, once.calls, made.calls) == (12, 4, 8)
+    made = generated("second", repeats=3)
+    assert (counted(made), made.repeats, made.calls, server.n_requests) == ((5, 8, 4, 0, 3), 3, 8, 12)
     # Every request has a seed of its own; the first repeat is the request that was made without repeats.
-    seeds = Counter(request.body["seed"] for request in server.requests)
-    assert seeds == {0: 4, 1: 4, 2: 4}
+    assert Counter(request.body["seed"] for request in server.requests) == {0: 4, 1: 4, 2: 4}
     assert [(row["id"], row["repeat"], row["answer"]) for row in lines(made)][:4] == [
-        ("France", 1, "It is Paris."), ("France", 2, "It is Paris."), ("France", 3, "It is Paris."),
-        ("Italy", 1, "It is Rome."),
+        *(("France", repeat, "It is Paris.") for repeat in (1, 2, 3)), ("Italy", 1, "It is Rome."),
     ]  # fmt: skip
     assert len({row["request"] for row in lines(made)}) == 13
-    assert tally(made).startswith(
-        f"{found.dataset}/r: 5 questions, 3 answers each: 8 generated, 4 from ledger, 0 failed, 3 skipped (3 the"
-    )
-    assert (generation_of(made.answers) or {})["repeats"] == 3
+    whole = "capitals/gpt-5: 5 questions, 3 answers each: 8 generated, 4 from ledger, 0 failed, 3 skipped (3 the"
+    assert tally(made).startswith(whole)
+    assert generation_of(made.answers)["repeats"] == 3
     # A run that is stopped half way goes on where it ended.
-    little = replace(asking(server, home, "third", max_calls=3), repeats=5)
-    stopped = generate(Home(home), found, little, "r", work)
-    assert (stopped.n_generated, stopped.n_from_ledger, stopped.n_skipped) == (3, 12, 10)
-    with pytest.raises(UserError, match=r"15 of 25 answers are there \(5 budget used up, 5 the question is blank\)"):
-        check_answered(stopped, 0.95)
-    full = generate(Home(home), found, replace(asking(server, home, "fourth"), repeats=5), "r", work)
+    stopped = generated("third", repeats=5, max_calls=3)
+    assert counted(stopped) == (5, 3, 12, 0, 10)
+    few = "15 of 25 answers are there (5 budget used up, 5 the question is blank)"
+    assert few in refusal(check_answered, stopped, 0.95)
+    full = generated("fourth", repeats=5)
     assert (full.n_generated, full.n_from_ledger, server.n_requests) == (5, 15, 20)
-    registered = register_generated(Home(home), found, full, "registering", work)
-    done = run(home, registered_source(Home(home), registered, work), ["contains"])
+    registered = register_generated(home, found, full, "registering", tmp_path / "work")
+    done = run(home, registered_source(home, registered, tmp_path / "work"), ["contains"])
     assert [(one.n_rows, one.n_questions, one.repeats) for one in done.committed.releases] == [(25, 5, 5)]
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "how"),
     [
         ({"temperature": 0.7}, "temperature 0.0, and here it is 0.7"),
         ({"seed": 1, "max_tokens": 9}, "seed 0, and here it is 1; max tokens 1024, and here it is 9"),
@@ -179,70 +186,57 @@ def test_repeats_are_asked_one_by_one_and_more_of_them_later(
         ({"template": "Q: {question} " * 9}, "template '{question}', and here it is 'Q: {question} Q: {question} "),
     ],
 )
-def test_answers_of_another_kind_are_not_mixed_into_a_release(
-    changed: dict[str, Any], said: str, server: JudgeServer, found: QuestionSet, tmp_path: Path
-) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
-    made = generate(Home(home), found, asking(server, home), "new", work)
-    before = Path(made.answers).read_bytes()
-    other = replace(asking(server, home, "two"), prompting=Prompting(**changed))
-    with pytest.raises(UserError) as error:
-        generate(Home(home), found, other, "new", work)
-    folder = home / "answers" / "capitals" / "new"
-    assert str(error.value).startswith(f"capitals/new: its answers were generated with {said}")
-    assert str(error.value).endswith(f"; give the release another name (--release), or remove {folder}")
+def test_answers_of_another_kind_are_not_mixed_into_a_release(changed, how, server, home, generated, tmp_path):
+    made = generated()
+    before, other = Path(made.answers).read_bytes(), Prompting(**changed)
+    message = refusal(generated, "two", prompting=other)
+    assert message.startswith(f"capitals/gpt-5: its answers were generated with {how}")
+    folder = home.local / "answers" / "capitals" / "gpt-5"
+    assert message.endswith(f"; give the release another name (--release), or remove {folder}")
     assert (server.n_requests, Path(made.answers).read_bytes()) == (4, before)
     # Another name is another release; the first one goes on as it was, with more questions too.
-    assert generate(Home(home), found, other, "newer", work).calls == server.n_requests - 4 == 4
+    assert generated("two", "newer", prompting=other).calls == server.n_requests - 4 == 4
     more = jsonl(tmp_path / "capitals.jsonl", [{"id": "Peru", "question": "Peru? Capital of Peru?", "reference": "-"}])
-    grown = find_questions(Home(home), more, work)
-    assert generate(Home(home), grown, asking(server, home, "three"), "new", work).calls == 1
+    assert generated("three", questions=find_questions(home, more, tmp_path / "work")).calls == 1
 
 
-def test_another_machine_goes_on_with_what_a_bucket_has(
-    server: JudgeServer, found: QuestionSet, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_machine_goes_on_with_what_a_bucket_has(server, found, asking, lake, tmp_path, monkeypatch):
     home = Home.parse(lake)
 
-    def asked(run_id: str) -> Asking:
-        return replace(asking(server, tmp_path), access=Access(ledger=home.ledger, run=run_id))
+    def generated(run_id, **how):
+        asked = replace(asking(**how), access=Access(ledger=home.ledger, run=run_id))
+        return generate(home, found, asked, "gpt-5", tmp_path / "work")
 
-    first = generate(home, found, asked("first"), "gpt-5", tmp_path / "work")
+    first = generated("first")
     monkeypatch.setenv("ANSWERKEY_SCRATCH", str(tmp_path / "another machine"))
-    second = generate(home, found, asked("second"), "gpt-5", tmp_path / "work")
+    second = generated("second")
     assert (server.n_requests, second.calls, lines(second)) == (4, 0, lines(first))
     assert second.answers != first.answers
-    manifest = generation_of(second.answers)
-    assert manifest is not None and manifest["run_id"] == "first"
+    assert generation_of(second.answers)["run_id"] == "first"
     kept = home.store.read("answers/capitals/gpt-5/answers.jsonl").read()
     assert kept == Path(first.answers).read_bytes()
-    other = replace(asked("third"), prompting=Prompting(temperature=0.5))
-    with pytest.raises(UserError, match=r"temperature 0\.0, and here it is 0\.5; .*, or remove s3://.*/gpt-5$"):
-        generate(home, found, other, "gpt-5", tmp_path / "work")
+    message = refusal(generated, "third", prompting=Prompting(temperature=0.5))
+    assert "temperature 0.0, and here it is 0.5; " in message
+    assert ", or remove s3://" in message and message.endswith("/gpt-5")
 
 
-def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path: Path) -> None:
+def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path):
     files = {answers_file(Home(tmp_path), "d", name) for name in ("a b", "a_b", "a/b", "..", "a\tb", "a b ")}
     assert len(files) == 6
     assert all(file.relative_to(tmp_path / "answers" / "d").parts[0] not in ("..", "") for file in files)
     assert answers_file(Home(tmp_path), "d", "gpt-5") == tmp_path / "answers" / "d" / "gpt-5" / "answers.jsonl"
 
 
-def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
-    server: JudgeServer, found: QuestionSet, tmp_path: Path
-) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
+def test_a_missing_answer_lowers_the_coverage_and_not_the_score(server, home, found, generated, tmp_path):
     server.faults = lambda _number, body: "context" if "Peru" in body["messages"][-1]["content"] else None
-    made = generate(Home(home), found, asking(server, home), "gpt-5", work)
-    assert (made.n_generated, made.n_failed, made.n_skipped) == (3, 1, 1)
+    made, work = generated(), tmp_path / "work"
+    assert counted(made) == (5, 3, 0, 1, 1)
     assert made.why == "1 too_long, 1 the question is blank"
-    with pytest.raises(
-        UserError, match=r"^capitals/gpt-5: 3 of 5 questions have an answer \(1 too_long, 1 the question"
-    ):
-        check_answered(made, 0.95)
+    message = refusal(check_answered, made, 0.95)
+    assert message.startswith(f"capitals/gpt-5: 3 of 5 questions have an answer ({made.why}), and it takes 95%")
     check_answered(made, 0.6)
-    kept = register_generated(Home(home), found, made, "registering", work)
-    done = run(home, registered_source(Home(home), kept, work), ["contains", "rouge_l"])
+    kept = register_generated(home, found, made, "registering", work)
+    done = run(home, registered_source(home, kept, work), ["contains", "rouge_l"])
     scores = query(home, "SELECT metric, field, n_total, n_scored, n_failed, mean, bound_low FROM report_scores "
                          "WHERE slice = 'all' AND field IN ('match', 'recall') ORDER BY metric")  # fmt: skip
     assert scores == [("contains", "match", 5, 3, 2, 1.0, 0.6), ("rouge_l", "recall", 5, 3, 2, 1.0, 0.6)]
@@ -250,47 +244,41 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
     assert (status, message.split("; ")[0]) == (
         "PARTIAL", "contains: 2 of 5 not scored: 1 unanswered (the question is blank), 1 unanswered (too_long)",
     )  # fmt: skip
-    assert query(home, "SELECT sample_id FROM answers WHERE missing_because IS NOT NULL ORDER BY ALL") == [
-        ("Peru",), ("none",),
-    ]  # fmt: skip
-    unanswered = [check for check in done.validation.checks if check.rule in ("unanswered", "blank_answer")]
-    assert [(check.rule, check.n_failed) for check in unanswered] == [("blank_answer", 0), ("unanswered", 2)]
+    unanswered = query(home, "SELECT sample_id FROM answers WHERE missing_because IS NOT NULL ORDER BY ALL")
+    assert unanswered == [("Peru",), ("none",)]
+    checks = {check.rule: check.n_failed for check in done.validation.checks}
+    assert (checks["blank_answer"], checks["unanswered"]) == (0, 2)
     # A blank answer that was really given is still a wrong one, and is not taken for a missing one.
     blank = jsonl(tmp_path / "blank.jsonl", [{"id": "Peru", "answer": None}])
-    stored = registered_source(Home(home), kept, work)
+    stored = registered_source(home, kept, work)
     run(home, replace(stored, answers=blank, release="blank", paths={}), ["contains"])
-    assert query(home, "SELECT n_scored, mean FROM report_scores WHERE release = 'blank' AND slice = 'all'") == [
-        (1, 0.0)
-    ]
+    of_blank = "SELECT n_scored, mean FROM report_scores WHERE release = 'blank' AND slice = 'all'"
+    assert query(home, of_blank) == [(1, 0.0)]
 
 
-def test_the_manifest_goes_where_the_answers_go(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
-    made = generate(Home(home), found, asking(server, home), "gpt-5", work)
-    kept = register_generated(Home(home), found, made, "registering", work)
+def test_the_manifest_goes_where_the_answers_go(home, found, generated, tmp_path):
+    made = generated()
+    kept = register_generated(home, found, made, "registering", tmp_path / "work")
     assert (kept.dataset, kept.release) == ("capitals", "gpt-5")
     assert kept.generation == generation_of(made.answers)
     assert query(home, "SELECT DISTINCT map_keys(slices) FROM answers") == [(["south"],)]
     assert query(home, "SELECT generation ->> '$.release' FROM registered") == [("gpt-5",)]
 
 
-def test_the_budget_stops_and_the_next_run_goes_on(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
-    first = generate(Home(home), found, asking(server, home, "one", max_calls=3), "gpt-5", work)
-    assert (first.n_generated, first.n_skipped, first.calls, server.n_requests) == (3, 2, 3, 3)
+def test_the_budget_stops_and_the_next_run_goes_on(server, generated):
+    first = generated("one", max_calls=3)
+    assert (counted(first), first.calls, server.n_requests) == ((5, 3, 0, 0, 2), 3, 3)
     missing = [row["missing_because"] for row in lines(first) if row["answer"] is None]
     assert sorted(missing) == ["budget used up: 3 calls (max_calls)", "the question is blank"]
-    second = generate(Home(home), found, asking(server, home, "two", max_calls=3), "gpt-5", work)
-    assert (second.n_generated, second.n_from_ledger, second.n_skipped, server.n_requests) == (1, 3, 1, 4)
+    assert (counted(generated("two", max_calls=3)), server.n_requests) == ((5, 1, 3, 0, 1), 4)
 
 
-def test_the_key_is_in_no_file(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
+def test_the_key_is_in_no_file(server, home, generated):
     # This answer quotes the key.
     server.faults = lambda number, _body: "unauthorized" if number == 0 else None
-    made = generate(Home(home), found, asking(server, home, concurrency=1), "gpt-5", work)
+    made = generated(concurrency=1)
     assert made.n_failed and server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-    files = [path for path in home.rglob("*") if path.is_file()]
+    files = [path for path in home.local.rglob("*") if path.is_file()]
     assert {"answers.jsonl", "answers.manifest.json", "judge.sqlite"} <= {path.name for path in files}
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 
@@ -317,11 +305,11 @@ print(made.n_generated, made.n_from_ledger, made.calls)
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path):
     rows = [{"id": f"q{i}", "question": f"What is {i}?", "reference": str(i)} for i in range(N)]
     file, home = jsonl(tmp_path / "many.jsonl", rows), tmp_path / "home"
 
-    def start(run_id: str) -> subprocess.Popen[str]:
+    def start(run_id):
         command = [sys.executable, "-c", GENERATE, server.url, file, str(home), run_id]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 

@@ -1,16 +1,14 @@
 """Which questions there are to ask, and what of the data set a prompt may show."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.releases.questions import Question, find_questions, questions, text_or_file
+from answerkey.tasks.releases.questions import find_questions, questions, text_or_file
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, run
-from tests.tasks.traces.tracing_help import log, served
+from tests.tasks.staging_help import jsonl, run, served
 
 ROWS: list[dict[str, Any]] = [
     {"id": "q1", "question": "Capital of France?", "reference": "Paris", "meta": {"lang": "en"}, "n": 1},
@@ -20,12 +18,12 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def asked(folder: Path, rows: list[dict[str, Any]], template: str, **how: Any) -> list[Question]:
+def asked(folder, rows, template, **how):
     found = find_questions(Home(folder / "home"), jsonl(folder / "faq.jsonl", rows), folder / "work", **how)
     return list(questions(found, template, folder / "work"))
 
 
-def test_each_id_once_in_order_with_the_values_that_the_template_names(tmp_path: Path) -> None:
+def test_each_id_once_in_order_with_the_values_that_the_template_names(tmp_path):
     found = asked(tmp_path, ROWS, "{meta.lang} {n}: {question}")
     assert [one.sample_id for one in found] == ["q1", "q2", "q3"]
     assert found[0].values == {"meta.lang": "en", "n": "1", "question": "Capital of France?"}
@@ -37,7 +35,7 @@ def test_each_id_once_in_order_with_the_values_that_the_template_names(tmp_path:
     assert [one.blank for one in asked(tmp_path, ROWS, "{n}")] == [False, True, False]
 
 
-def test_a_key_stands_for_its_column_whatever_that_is_called(tmp_path: Path) -> None:
+def test_a_key_stands_for_its_column_whatever_that_is_called(tmp_path):
     rows = [{"id": "q1", "meta": {"ask": "Why?"}, "gold": "so"}]
     [found] = asked(tmp_path, rows, "{question}", paths={"question": "meta.ask", "references": "gold"})
     assert (found.text, found.values) == ("Why?", {"question": "Why?"})
@@ -53,7 +51,7 @@ def test_a_key_stands_for_its_column_whatever_that_is_called(tmp_path: Path) -> 
         ("{meta}", "FILE, row 1: meta is an object with lang; map a path into it; correct the row or template"),
     ],
 )
-def test_a_template_that_cannot_be_filled(template: str, message: str, tmp_path: Path) -> None:
+def test_a_template_that_cannot_be_filled(template, message, tmp_path):
     rows = [{**row, "meta": {"lang": "en", "x": 1}} for row in ROWS] if "{meta}" in template else ROWS
     with pytest.raises(UserError) as error:
         asked(tmp_path, rows, template)
@@ -73,7 +71,7 @@ def test_a_template_that_cannot_be_filled(template: str, message: str, tmp_path:
         ("0.gold", "{0.gold}"),
     ],
 )
-def test_no_template_can_show_a_reference(references: str, template: str, tmp_path: Path) -> None:
+def test_no_template_can_show_a_reference(references, template, tmp_path):
     right = [{"text": "so"}, {"text": "because"}]
     rows = [
         {"id": "q1", "question": "Why?", "gold": ["so", "because"], "expected_output": "so", "meta": {"right": right},
@@ -83,21 +81,21 @@ def test_no_template_can_show_a_reference(references: str, template: str, tmp_pa
         asked(tmp_path, rows, template, paths={"references": references})
 
 
-def test_what_stands_beside_a_reference_is_shown(tmp_path: Path) -> None:
+def test_what_stands_beside_a_reference_is_shown(tmp_path):
     rows = [{"id": "q1", "question": "Why?", "meta": {"right": "so", "topic": "x"}}]
     [found] = asked(tmp_path, rows, "{meta.topic}: {question}", paths={"references": "meta.right"})
     assert found.values == {"meta.topic": "x", "question": "Why?"}
 
 
-def test_a_token_in_an_address_is_in_no_message(tmp_path: Path) -> None:
-    log(tmp_path / "faq.jsonl", [{"question": "Why?", "reference": "so"}])
+def test_a_token_in_an_address_is_in_no_message(tmp_path):
+    jsonl(tmp_path / "faq.jsonl", [{"question": "Why?", "reference": "so"}])
     with served(tmp_path) as site, pytest.raises(UserError) as error:
         found = find_questions(Home(tmp_path), f"{site}/faq.jsonl?sig=canary", tmp_path / "work")
         list(questions(found, "{question}", tmp_path / "work"))
     assert str(error.value).startswith(f"{site}/faq.jsonl?…: no column for id was recognised")
 
 
-def test_the_whole_of_an_object_that_holds_the_references_is_not_shown(tmp_path: Path) -> None:
+def test_the_whole_of_an_object_that_holds_the_references_is_not_shown(tmp_path):
     rows = [{"id": "q1", "question": "Why?", "all": '{"gold": "so"}'}]
     with pytest.raises(UserError, match=r"\{all\} has what answers are measured by"):
         asked(tmp_path, rows, "{all}", paths={"references": "all.gold"})
@@ -114,12 +112,12 @@ def test_the_whole_of_an_object_that_holds_the_references_is_not_shown(tmp_path:
         ([ROWS[0], {**ROWS[0], "reference": "Lyon"}], r"id 'q1' comes again in row 2 with other content; keep one row"),
     ],
 )
-def test_a_data_set_that_cannot_be_used(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
+def test_a_data_set_that_cannot_be_used(rows, message, tmp_path):
     with pytest.raises(UserError, match=message):
         asked(tmp_path, rows, "{question}")
 
 
-def test_a_data_set_of_the_warehouse_by_its_name(tmp_path: Path) -> None:
+def test_a_data_set_of_the_warehouse_by_its_name(tmp_path):
     home = tmp_path / "home"
     # The questions stand beside the answers only, and are known from there.
     answers = [{"id": row["id"], "question": row["question"], "answer": "?", "lang": "en"} for row in ROWS[:2]]
@@ -139,7 +137,7 @@ def test_a_data_set_of_the_warehouse_by_its_name(tmp_path: Path) -> None:
         find_questions(Home(home), "faq", tmp_path / "work", name="other")
 
 
-def test_a_prompt_is_a_text_or_the_file_that_has_it(tmp_path: Path) -> None:
+def test_a_prompt_is_a_text_or_the_file_that_has_it(tmp_path):
     file = tmp_path / "my prompt.txt"
     file.write_text("Be brief.\nBe kind.\n", encoding="utf-8")
     assert text_or_file(str(file)) == "Be brief.\nBe kind."

@@ -12,7 +12,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.releases.register import (
-    Registration,
     claimed,
     note_attempt,
     pending,
@@ -32,17 +31,17 @@ ANSWERS = [{"id": "q1", "answer": "Paris"}, {"id": "q2", "answer": None}]
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
+def source(tmp_path):
     answers = jsonl(tmp_path / "new.jsonl", ANSWERS)
     references = jsonl(tmp_path / "faq.jsonl", QUESTIONS)
     return Source(answers, references, "faq", "gpt-5", slices=("lang",))
 
 
-def source_of(home: Home, registration: Registration) -> Source:
+def source_of(home, registration):
     return registered_source(home, registration, home.scratch / registration.registration)
 
 
-def test_what_is_kept_outlives_its_sources(source: Source, tmp_path: Path) -> None:
+def test_what_is_kept_outlives_its_sources(source, tmp_path):
     home = tmp_path / "home"
     made = registered(Home(home), source)
     Path(source.answers).unlink()
@@ -57,9 +56,7 @@ def test_what_is_kept_outlives_its_sources(source: Source, tmp_path: Path) -> No
     assert query(home, "SELECT count(*) FROM answers") == [(2,)]
 
 
-def test_the_same_again_changes_nothing_and_other_answers_are_another_registration(
-    source: Source, tmp_path: Path
-) -> None:
+def test_the_same_again_changes_nothing_and_other_answers_are_another_registration(source, tmp_path):
     home = tmp_path / "home"
     first = registered(Home(home), source)
     other_place = jsonl(tmp_path / "copy.jsonl", ANSWERS)
@@ -75,7 +72,7 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
     assert {one.report_id for one in registrations(Home(home))} == {"faq/gpt-5/v1", None}
 
 
-def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(tmp_path: Path) -> None:
+def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(tmp_path):
     home = Home(tmp_path / "home")
     said = {"outputs": {"answer": "Paris"}, "reference_outputs": {"answer": "Paris"}}
     rows = [{"id": one["id"], "inputs": {"question": one["question"]}, **said} for one in QUESTIONS]
@@ -94,7 +91,7 @@ def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(tmp_path: Pa
     assert str(error.value).startswith(f"{tmp_path / 'runs.jsonl'}: no column 'topic' (for slice)")
 
 
-def test_an_export_without_ids_has_those_that_its_questions_give(tmp_path: Path) -> None:
+def test_an_export_without_ids_has_those_that_its_questions_give(tmp_path):
     home = Home(tmp_path / "home")
     rows = [{"inputs": {"question": one["question"]}, "outputs": {"answer": "Paris"}} for one in QUESTIONS]
     rows = [{**row, "reference_outputs": {"answer": "Paris"}} for row in rows]
@@ -106,7 +103,7 @@ def test_an_export_without_ids_has_those_that_its_questions_give(tmp_path: Path)
     assert [row["sample_id"] for row in rows_of(kept.staged)] == ids
 
 
-def test_rows_that_were_tried_least_come_first(source: Source, tmp_path: Path) -> None:
+def test_rows_that_were_tried_least_come_first(source, tmp_path):
     home = tmp_path / "home"
     broken = registered(Home(home), source)
     note_attempt(Home(home), broken, report_id=None, message="UserError: no")
@@ -118,7 +115,7 @@ def test_rows_that_were_tried_least_come_first(source: Source, tmp_path: Path) -
     ]
 
 
-def test_references_come_from_the_newest_version_of_the_data_set(source: Source, tmp_path: Path) -> None:
+def test_references_come_from_the_newest_version_of_the_data_set(source, tmp_path):
     home = tmp_path / "home"
     run(home, source_of(Home(home), registered(Home(home), source)), ["contains"])
     alone = jsonl(tmp_path / "six.jsonl", [{"id": "q2", "answer": "Москва", "release": "gpt-6"}])
@@ -129,7 +126,7 @@ def test_references_come_from_the_newest_version_of_the_data_set(source: Source,
     assert query(home, "SELECT slices['lang'] FROM answers WHERE release = 'gpt-6'") == [("ru",)]
 
 
-def test_a_table_is_kept_as_it_was(source: Source, tmp_path: Path) -> None:
+def test_a_table_is_kept_as_it_was(source, tmp_path):
     file = tmp_path / "log.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE answers AS SELECT 'q1' AS id, 'Paris' AS answer")
@@ -152,20 +149,16 @@ def test_a_table_is_kept_as_it_was(source: Source, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(
-    source: Source, tmp_path: Path, change: dict[str, object], message: str
-) -> None:
+def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(source, tmp_path, change, message):
     with pytest.raises(UserError) as caught:
-        registered(Home(tmp_path / "home"), replace(source, **change))  # type: ignore[arg-type]
+        registered(Home(tmp_path / "home"), replace(source, **change))
     assert message in str(caught.value)
     assert pending(Home(tmp_path / "home")) == []
     if (tmp_path / "home" / "answerkey.duckdb").exists():
         assert query(tmp_path / "home", "SELECT count(*) FROM answers") == [(0,)]
 
 
-def test_answers_without_references_are_kept_for_metrics_that_need_none(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_answers_without_references_are_kept_for_metrics_that_need_none(tmp_path, caplog):
     home = Home(tmp_path / "home")
     answers = jsonl(tmp_path / "new.jsonl", [{"id": "q1", "question": "Capital of France?", "answer": "Paris."}])
     made = registered(home, Source(answers, None, "faq", "gpt-5"))
@@ -181,20 +174,20 @@ def test_answers_without_references_are_kept_for_metrics_that_need_none(
     assert query(tmp_path / "home", "SELECT release, metric, value FROM scores") == [("gpt-5", "politeness", 1.0)]
 
 
-def test_references_of_a_file_that_lacks_them_are_refused(source: Source, tmp_path: Path) -> None:
+def test_references_of_a_file_that_lacks_them_are_refused(source, tmp_path):
     bare = jsonl(tmp_path / "bare.jsonl", [{"id": "q1", "question": "Capital of France?"}])
     with pytest.raises(UserError, match=r"bare\.jsonl: no column for references"):
         registered(Home(tmp_path / "home"), replace(source, references=bare))
 
 
-def test_answers_of_several_releases_are_refused(source: Source, tmp_path: Path) -> None:
+def test_answers_of_several_releases_are_refused(source, tmp_path):
     rows = [{"id": "q1", "answer": "a", "release": name} for name in ("old", "new")]
     both = jsonl(tmp_path / "both.jsonl", rows)
     with pytest.raises(UserError, match=r"several releases \(new, old\); give each a file of its own"):
         registered(Home(tmp_path / "home"), Source(both, source.references, "faq", "gpt-5"))
 
 
-def test_one_process_at_a_time_has_a_registration(source: Source, tmp_path: Path) -> None:
+def test_one_process_at_a_time_has_a_registration(source, tmp_path):
     home = tmp_path / "home"
     made = registered(Home(home), source)
     script = (
@@ -215,7 +208,7 @@ def test_one_process_at_a_time_has_a_registration(source: Source, tmp_path: Path
         assert mine == made
 
 
-def test_a_report_that_a_killed_run_made_counts(source: Source, tmp_path: Path) -> None:
+def test_a_report_that_a_killed_run_made_counts(source, tmp_path):
     home = tmp_path / "home"
     made = registered(Home(home), source)
     kept = source_of(Home(home), made)
@@ -226,13 +219,13 @@ def test_a_report_that_a_killed_run_made_counts(source: Source, tmp_path: Path) 
     assert pending(Home(home)) == []
 
 
-def test_an_unknown_name_is_refused(source: Source, tmp_path: Path) -> None:
+def test_an_unknown_name_is_refused(source, tmp_path):
     registered(Home(tmp_path / "home"), source)
     with pytest.raises(UserError, match=r"gpt-7: no such registered release"):
         pending(Home(tmp_path / "home"), "gpt-7")
 
 
-def test_rows_in_quarantine_are_kept_with_the_run_that_registered_them(source: Source, tmp_path: Path) -> None:
+def test_rows_in_quarantine_are_kept_with_the_run_that_registered_them(source, tmp_path):
     home = tmp_path / "home"
     rows = [{"id": f"q{i}", "answer": str(i)} for i in range(1, 9)] + [{"id": None, "answer": "whose?"}]
     made = registered(home, replace(source, answers=jsonl(tmp_path / "nine.jsonl", rows)))

@@ -3,7 +3,6 @@
 import json
 import random
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +12,7 @@ from scipy import stats
 from answerkey.metrics_core.statistics.clustered import mean_interval
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import Done, Row, jsonl, query, run
+from tests.tasks.staging_help import jsonl, query, run
 
 METRICS = ["token_overlap", "rouge_l", "exact_match", "bleu"]
 RELEASES = ["gpt 4/turbo", "модель №2 'β'"]
@@ -22,7 +20,7 @@ COUNTS = "n_total, n_scored, n_failed, n_undefined, n_skipped, coverage"
 OPTIONAL = Contract(references="wanted")
 
 
-def make_rows() -> list[Row]:
+def make_rows():
     """48 questions and two releases: exact, near, wrong, missing answers, and questions without references."""
     chance = random.Random(7)
     words = ["the", "red", "fox", "saw", "a", "small", "dog", "near", "an", "old", "house", "in", "green", "fields"]
@@ -30,7 +28,7 @@ def make_rows() -> list[Row]:
     for release in RELEASES:
         for i in range(48):
             references = [" ".join(chance.sample(words, 6)) for _ in range(1 + i % 3)]
-            answer: str | None = references[-1]
+            answer = references[-1]
             if i % 4:
                 answer = " ".join([*references[0].split()[: i % 5], *chance.sample(words, 2)])
             if i % 16 == 5:
@@ -45,23 +43,23 @@ ROWS = make_rows()
 
 
 @pytest.fixture(scope="module")
-def home(module_home: Home) -> Home:
+def home(module_home):
     return module_home
 
 
-def source(home: Home, rows: list[Row] = ROWS, **more: Any) -> Source:
+def source(home, rows=ROWS, **more):
     return Source(jsonl(home.local / "d.jsonl", rows), slices=("lang",), **more)
 
 
 @pytest.fixture(scope="module")
-def partial(home: Home) -> Done:
+def partial(home):
     """token_overlap was measured on the first 20 questions, and failed on the others."""
     run(home, source(home, [row for row in ROWS if row["id"] < "q20"]), METRICS, contract=OPTIONAL)
     return run(home, source(home), METRICS, failing={"token_overlap"}, contract=OPTIONAL, parameters={"p": "é"})
 
 
 @pytest.mark.slow
-def test_versions_count_up_by_data_set_and_release(home: Home, partial: Done) -> None:
+def test_versions_count_up_by_data_set_and_release(home, partial):
     assert [(report.report_id, report.release, report.status) for report in partial.reports] == [
         ("d/gpt 4/turbo/v2", "gpt 4/turbo", "PARTIAL"),
         ("d/модель №2 'β'/v2", "модель №2 'β'", "PARTIAL"),
@@ -70,7 +68,7 @@ def test_versions_count_up_by_data_set_and_release(home: Home, partial: Done) ->
     assert firsts == [("d/gpt 4/turbo/v1", 1, "COMPLETE"), ("d/модель №2 'β'/v1", 1, "COMPLETE")]
 
 
-def test_counts_add_up(home: Home, partial: Done) -> None:
+def test_counts_add_up(home, partial):
     for report_id in partial.ids:
         rows = query(home, f"SELECT metric, slice, {COUNTS} FROM report_scores WHERE report_id = ?", [report_id])
         assert {(metric, *counts) for metric, slice_, *counts in rows if slice_ == "all"} == {
@@ -86,7 +84,7 @@ def test_counts_add_up(home: Home, partial: Done) -> None:
         assert len(rows) == (3 + 3 + 1 + 1 + 1) * 3
 
 
-def values(home: Home, report_id: str, metric: str, field: str, slice_: str = "all") -> np.ndarray:
+def values(home, report_id, metric, field, slice_="all"):
     lang = {row["id"]: row["lang"] for row in ROWS}
     found = query(
         home,
@@ -96,7 +94,7 @@ def values(home: Home, report_id: str, metric: str, field: str, slice_: str = "a
     return np.array([value for sample_id, value in found if slice_ in ("all", f"lang={lang[sample_id]}")])
 
 
-def test_means_and_intervals_are_those_of_numpy_and_scipy(home: Home, partial: Done) -> None:
+def test_means_and_intervals_are_those_of_numpy_and_scipy(home, partial):
     checked = []
     for report_id in partial.ids:
         rows = query(
@@ -122,7 +120,7 @@ def test_means_and_intervals_are_those_of_numpy_and_scipy(home: Home, partial: D
     assert checked.count("clopper-pearson") == 6 and checked.count("bounded-mean") == len(checked) - 6
 
 
-def test_bounds_say_what_the_failed_rows_could_do(home: Home, partial: Done) -> None:
+def test_bounds_say_what_the_failed_rows_could_do(home, partial):
     rows = query(
         home,
         "SELECT report_id, metric, field, mean, n_scored, n_failed, bound_low, bound_high FROM report_scores "
@@ -138,7 +136,7 @@ def test_bounds_say_what_the_failed_rows_could_do(home: Home, partial: Done) -> 
 
 
 @pytest.mark.parametrize("slice_", ["all", "lang=en", "lang=ru"])
-def test_corpus_bleu_is_that_of_sacrebleu(home: Home, partial: Done, slice_: str) -> None:
+def test_corpus_bleu_is_that_of_sacrebleu(home, partial, slice_):
     for report_id, release in zip(partial.ids, RELEASES, strict=True):
         used = [row for row in ROWS if row["release"] == release and row["references"]]
         used = [row for row in used if slice_ in ("all", f"lang={row['lang']}")]
@@ -155,7 +153,7 @@ def test_corpus_bleu_is_that_of_sacrebleu(home: Home, partial: Done, slice_: str
         assert row[3:] == ("bounded-bootstrap", len(used), {"all": 4, "lang=en": 0, "lang=ru": 4}[slice_], None, None)
 
 
-def test_every_row_has_a_score_or_a_reason(home: Home, partial: Done) -> None:
+def test_every_row_has_a_score_or_a_reason(home, partial):
     rows = query(
         home,
         "SELECT metric, status, reason, count(*), count(value) FROM scores WHERE report_id = ? GROUP BY ALL",
@@ -175,7 +173,7 @@ def test_every_row_has_a_score_or_a_reason(home: Home, partial: Done) -> None:
     assert all(n == v for _, status, reason, n, v in rows if not reason)
 
 
-def test_the_manifest_says_what_it_takes_to_make_it_again(home: Home, partial: Done) -> None:
+def test_the_manifest_says_what_it_takes_to_make_it_again(home, partial):
     stored = query(home, "SELECT dataset_version, manifest FROM reports WHERE report_id = ?", [partial.ids[0]])
     [(dataset_version, text)] = stored
     content = json.loads(text)
@@ -190,7 +188,7 @@ def test_the_manifest_says_what_it_takes_to_make_it_again(home: Home, partial: D
     assert set(content) >= {"seed", "code", "notes"} and len(content["code"]) == 12
 
 
-def everything(home: Home, report_ids: list[str]) -> list[list[tuple[Any, ...]]]:
+def everything(home, report_ids):
     """All that the warehouse says of some reports, as people see it too."""
     return [
         query(home, f"SELECT * FROM {table} WHERE report_id IN (SELECT unnest(?)) ORDER BY ALL", [report_ids])
@@ -199,7 +197,7 @@ def everything(home: Home, report_ids: list[str]) -> list[list[tuple[Any, ...]]]
 
 
 @pytest.mark.slow
-def test_reruns_make_new_versions_and_leave_the_old_ones(home: Home, partial: Done) -> None:
+def test_reruns_make_new_versions_and_leave_the_old_ones(home, partial):
     old = everything(home, partial.ids)
     mended = run(home, source(home), METRICS, only_failed=True, contract=OPTIONAL)
     # The answers to 26 of the 28 questions differ between the releases; two have none and are the same.
@@ -225,7 +223,7 @@ def test_reruns_make_new_versions_and_leave_the_old_ones(home: Home, partial: Do
     assert latest == [(release, 6) for release in RELEASES]
 
 
-def test_sample_scores_are_readable(home: Home, partial: Done) -> None:
+def test_sample_scores_are_readable(home, partial):
     rows = query(home, "SELECT * EXCLUDE (report_id, release) FROM sample_scores WHERE report_id = ?", [partial.ids[0]])
     assert len(rows) == 48 * 4
     [row] = [row for row in rows if row[0] == "q04" and row[5] == "rouge_l"]

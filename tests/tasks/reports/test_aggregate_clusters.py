@@ -1,13 +1,10 @@
 """Intervals where rows are few, or come in clusters and do not count as independent."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from answerkey.metrics_core.statistics.clustered import codes_of, mean_interval
-from answerkey.tasks.load.load import Source
-from tests.tasks.staging_help import Row, jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 # Rows and clusters: 4 of "a", 3 of "b", 2 of "1", and three rows alone, one of which has the id "1".
@@ -15,7 +12,7 @@ CLUSTERS = ["a"] * 4 + ["b"] * 3 + ["1"] * 2 + [None] * 3
 IDS = ["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "1", "y", "z"]
 
 
-def rows(clusters: list[str | None]) -> list[Row]:
+def rows(clusters):
     return [
         {
             "id": sample_id,
@@ -28,18 +25,18 @@ def rows(clusters: list[str | None]) -> list[Row]:
     ]
 
 
-def aggregates(home: Path, clusters: list[str | None]) -> dict[tuple[str, str], tuple[float, float, float, str]]:
-    source = Source(jsonl(home / "d.jsonl", rows(clusters)), slices=("half",))
+def aggregates(home, clusters):
+    source = source_of(home, rows(clusters), slices=("half",))
     done = run(home, source, ["rouge_l", "exact_match"])
     found = query(
         home,
         "SELECT field, slice, mean, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
         [done.ids[0]],
     )
-    return {(field, slice_): tuple(rest) for field, slice_, *rest in found}  # type: ignore[misc]
+    return {(field, slice_): tuple(rest) for field, slice_, *rest in found}
 
 
-def test_clusters_widen_the_interval(tmp_path: Path) -> None:
+def test_clusters_widen_the_interval(tmp_path):
     found = aggregates(tmp_path, CLUSTERS)
     for slice_ in ("all", "half=a", "half=b"):
         chosen = [i for i in range(12) if slice_ in ("all", f"half={'ab'[i % 2]}")]
@@ -56,7 +53,7 @@ def test_clusters_widen_the_interval(tmp_path: Path) -> None:
             assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
 
 
-def test_clusters_of_one_row_are_no_clusters(tmp_path: Path) -> None:
+def test_clusters_of_one_row_are_no_clusters(tmp_path):
     """With one row per cluster the two formulas are the same."""
     single = aggregates(tmp_path / "single", [f"c{i}" for i in range(12)])
     plain = aggregates(tmp_path / "plain", [None] * 12)
@@ -65,15 +62,15 @@ def test_clusters_of_one_row_are_no_clusters(tmp_path: Path) -> None:
     assert plain["match", "all"][3] == "clopper-pearson"
 
 
-def test_one_cluster_has_no_interval(tmp_path: Path) -> None:
+def test_one_cluster_has_no_interval(tmp_path):
     mean, *interval = aggregates(tmp_path, ["a"] * 12)["recall", "all"]
     assert mean == pytest.approx(np.mean([(1 + (i * 7) % 10) / 10 for i in range(12)]), abs=1e-13)
     assert interval == [None, None, None]
 
 
-def test_one_row_has_no_interval(tmp_path: Path) -> None:
+def test_one_row_has_no_interval(tmp_path):
     row = {"id": "1", "answer": "a b", "references": "a c"}
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", [row])), ["rouge_l", "exact_match", "bleu"])
+    done = run(tmp_path, [row], ["rouge_l", "exact_match", "bleu"])
     found = query(
         tmp_path,
         "SELECT field, n_scored, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
@@ -83,9 +80,9 @@ def test_one_row_has_no_interval(tmp_path: Path) -> None:
     assert sorted(found) == [(field, 1, None, None, None) for field in fields]
 
 
-def test_a_release_without_a_single_number(tmp_path: Path) -> None:
+def test_a_release_without_a_single_number(tmp_path):
     rows = [{"id": str(i), "answer": "a", "references": "a"} for i in range(3)]
-    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    source = source_of(tmp_path, rows)
     done = run(tmp_path, source, ["rouge_l", "bleu"], failing={"rouge_l", "bleu"})
     found = query(tmp_path, "SELECT DISTINCT * EXCLUDE (metric, field) FROM report_scores")
     # What the failed rows could do is everything: from 0 to 1.
@@ -96,11 +93,11 @@ def test_a_release_without_a_single_number(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_rows_that_were_not_scored_are_skipped_and_counted(tmp_path: Path) -> None:
+def test_rows_that_were_not_scored_are_skipped_and_counted(tmp_path):
     old = [{"id": str(i), "answer": f"a {i}", "references": f"a {i} b"} for i in range(3)]
-    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", old)), ["bleu"], failing={"bleu"})
+    run(tmp_path, old, ["bleu"], failing={"bleu"})
     new = [*old, {"id": "new", "answer": "x", "references": "x"}]
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", new)), ["bleu"], only_failed=True)
+    done = run(tmp_path, new, ["bleu"], only_failed=True)
     assert [report.status for report in done.reports] == ["PARTIAL"]
     found = query(tmp_path, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids)
     reason = "not scored yet: only failed rows were asked for"

@@ -1,30 +1,26 @@
 """A report is complete when enough rows have a score, and says which have none and why."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import pytest
 
-from answerkey.metrics_core import METRICS, Metric, Sample
-from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
-from answerkey.tasks.load.load import Source
+from answerkey.metrics_core import METRICS
+from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 GOOD = Scored({"match": 1.0})
 NOTHING = Undefined("no reference")
 BUDGET = Skipped("budget used up: 80 calls (max_calls)")
 
 
-def says(name: str, outcomes: Sequence[Outcome]) -> Metric:
+def says(name, outcomes):
     """The metric called `name`, which gives each sample the outcome that its answer numbers."""
 
-    class Says(METRICS[name]):  # type: ignore[misc]
-        def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+    class Says(METRICS[name]):
+        def measure(self, samples):
             return [
                 Measurement(sample.sample_id, self.name, self.signature, outcomes[int(sample.answer or "")])
                 for sample in samples
@@ -33,11 +29,11 @@ def says(name: str, outcomes: Sequence[Outcome]) -> Metric:
     return Says()
 
 
-def reported(home: Path, outcomes: dict[str, list[Outcome]], min_coverage: float = 0.95) -> tuple[str, str | None]:
+def reported(home, outcomes, min_coverage=0.95):
     """The status and the message of a report on these outcomes by metric."""
     rows = [{"id": str(i), "answer": str(i), "reference": "x"} for i in range(max(map(len, outcomes.values())))]
 
-    source = Source(jsonl(home / "d.jsonl", rows), release="r")
+    source = source_of(home, rows, release="r")
     done = run(home, source, [says(*one) for one in outcomes.items()], min_coverage=min_coverage, contract=Contract())
     [ref] = done.reports
     [report] = read_reports(Home(home), done.ids)
@@ -49,7 +45,7 @@ def reported(home: Path, outcomes: dict[str, list[Outcome]], min_coverage: float
     return ref.status, ref.message
 
 
-def failed(code: str, message: str = "the server had an error: 5") -> Failed:
+def failed(code, message="the server had an error: 5"):
     return Failed(code, message, 6)
 
 
@@ -83,13 +79,13 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_status_and_message(tmp_path: Path, name: str) -> None:
+def test_status_and_message(tmp_path, name):
     outcomes, status, message = CASES[name]
     assert reported(tmp_path, {"contains": outcomes}) == (status, message)
 
 
 @pytest.mark.slow
-def test_the_weakest_metric_decides_and_each_is_named(tmp_path: Path) -> None:
+def test_the_weakest_metric_decides_and_each_is_named(tmp_path):
     outcomes = {
         "exact_match": [GOOD] * 40,
         "contains": [GOOD] * 39 + [failed("timeout")],
@@ -105,17 +101,17 @@ def test_the_weakest_metric_decides_and_each_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_release_has_its_own(tmp_path: Path) -> None:
+def test_every_release_has_its_own(tmp_path):
     rows = [{"id": str(i), "answer": f"{i}", "reference": "x", "release": "ab"[i % 2]} for i in range(4)]
-    source = Source(jsonl(tmp_path / "d.jsonl", [row for row in rows if row["release"] == "a"]))
+    source = source_of(tmp_path, [row for row in rows if row["release"] == "a"])
     run(tmp_path, source, ["contains"])
-    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    source = source_of(tmp_path, rows)
     done = run(tmp_path, source, ["contains"], failing={"contains"})
     assert [(ref.release, ref.status, ref.message) for ref in done.reports] == [
         ("a", "COMPLETE", None),
         ("b", "PARTIAL", "contains: 2 of 2 not scored: 2 task"),
     ]
-    again = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", [*rows, {**rows[0], "id": "new", "answer": "?"}])),
+    again = run(tmp_path, [*rows, {**rows[0], "id": "new", "answer": "?"}],
                 ["contains"], only_failed=True)  # fmt: skip
     assert [(ref.release, ref.status, ref.message) for ref in again.reports] == [
         ("a", "PARTIAL", "contains: 1 of 3 not scored: 1 not scored yet: only failed rows were asked for"),

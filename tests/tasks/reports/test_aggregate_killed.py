@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -54,7 +53,7 @@ run(home, Source(file), ["exact_match", "bleu"])
 
 
 @pytest.mark.slow
-def test_twenty_kills_within_the_transaction_of_a_report_lose_nothing(tmp_path: Path) -> None:
+def test_twenty_kills_within_the_transaction_of_a_report_lose_nothing(tmp_path):
     home, rows = Home(tmp_path / "home"), [
         {"id": str(i), "answer": f"a {i % 3}", "reference": f"a {i % 2}", "release": "r", "repeat": repeat}
         for i in range(30) for repeat in (1, 2)

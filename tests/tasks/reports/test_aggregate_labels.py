@@ -1,16 +1,13 @@
 """Labels of people are a metric field like any other, where there are labels."""
 
-from pathlib import Path
-
 from answerkey.metrics_core.statistics.intervals import clopper_pearson
-from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import answer, release
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 SCORES = "SELECT sample_id, value, status, reason, signature FROM scores WHERE metric = 'label' AND field = 'correct'"
 
 
-def test_labels_become_scores_and_aggregates(tmp_path: Path) -> None:
+def test_labels_become_scores_and_aggregates(tmp_path):
     labels = [True, False, None, True]
     rows = [answer(i, "yes", kind="ab"[i % 2]) | {"correct": label} for i, label in enumerate(labels)]
     release(tmp_path, "one", rows)
@@ -31,17 +28,17 @@ def test_labels_become_scores_and_aggregates(tmp_path: Path) -> None:
     assert signatures == ["label", "exact_match"]
 
 
-def test_without_labels_there_is_no_such_metric(tmp_path: Path) -> None:
+def test_without_labels_there_is_no_such_metric(tmp_path):
     release(tmp_path, "one", [answer(i, "yes") for i in range(3)])
     release(tmp_path, "two", [answer(i, "yes") | {"correct": None} for i in range(3)])
     assert query(tmp_path, SCORES) == []
     assert query(tmp_path, "SELECT DISTINCT metric FROM report_scores") == [("exact_match",)]
 
 
-def test_a_release_without_labels_beside_one_with_them(tmp_path: Path) -> None:
+def test_a_release_without_labels_beside_one_with_them(tmp_path):
     rows = [answer(i, "yes", True, release="old") for i in range(3)]
     rows += [answer(i, "yes", release="new") | {"correct": None} for i in range(3)]
-    source = Source(jsonl(tmp_path / "d.jsonl", rows), paths={"label": "correct"})
+    source = source_of(tmp_path, rows, paths={"label": "correct"})
     run(tmp_path, source, ["exact_match"])
     found = query(
         tmp_path, "SELECT release, n_scored, n_undefined, mean FROM report_scores WHERE metric = 'label' ORDER BY ALL"

@@ -1,7 +1,5 @@
 """Aggregation spills to disk where its rows do not fit into the memory of a session."""
 
-from pathlib import Path
-
 import pytest
 
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
@@ -35,7 +33,7 @@ FROM range($rows) t(i)
 
 
 @pytest.mark.slow
-def test_more_rows_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_fit_into_memory(tmp_path, monkeypatch):
     home, metric = Home(tmp_path), AnswerCorrectness()
     fields = [field.name for field in metric.fields]
     with home.warehouse.writing() as connection:

@@ -1,24 +1,20 @@
 """Which models answered for a judge: in the manifest, on the page where they were several, and between two reports."""
 
-from __future__ import annotations
-
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
-from tests.judge_server import Body, JudgeServer, Reply
+from tests.judge_server import JudgeServer, Reply
 from tests.tasks.judging_help import MODEL, judged, wordy
-from tests.tasks.staging_help import Row, jsonl, run
+from tests.tasks.staging_help import run
 
 
-def rows(release: str) -> list[Row]:
+def rows(release):
     return [
         {"id": f"q{i:02}", "question": f"Q{i}?", "answer": f"It is {i}, says {release}.", "release": release}
         | {"references": [f"It is {i}."]}
@@ -27,10 +23,10 @@ def rows(release: str) -> list[Row]:
 
 
 @pytest.mark.slow
-def test_models_that_answered_are_recorded_and_a_change_is_told(tmp_path: Path) -> None:
+def test_models_that_answered_are_recorded_and_a_change_is_told(tmp_path):
     served = count()
 
-    def changing(body: Body) -> Reply:
+    def changing(body):
         """The provider moves its name to another model after nine answers about the old release."""
         return Reply(wordy(body), model="m-2026-05" if next(served) < 9 else "m-2026-08")
 
@@ -38,8 +34,8 @@ def test_models_that_answered_are_recorded_and_a_change_is_told(tmp_path: Path) 
     with JudgeServer(changing) as server:
         asked = judged(server.url, concurrency=1)
         label = f"{MODEL}@127.0.0.1:{server.port}/v1"
-        old = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows("old"))), ["meaning_match"], options=asked)
-        new = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows("new"))), ["meaning_match"], options=asked)
+        old = run(tmp_path, rows("old"), ["meaning_match"], options=asked)
+        new = run(tmp_path, rows("new"), ["meaning_match"], options=asked)
     before, after = (one.reports[0].report_id for one in (old, new))
     noted = [
         report.manifest["judge"]["answered"]["meaning_match"][label] for report in read_reports(home, [before, after])

@@ -3,26 +3,23 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
-from answerkey.metrics_core import Sample
-from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
+from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined
 from answerkey.metrics_core.metrics.words import RougeL
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.load.load import Loaded, Source, load
-from answerkey.tasks.reports.commit import Committed, commit, finish_run, record_validation, start_run
+from answerkey.tasks.load.load import Source, load
+from answerkey.tasks.reports.commit import commit, finish_run, record_validation, start_run
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.shard import fail_shard, score_shard
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, run, stage
+from tests.tasks.staging_help import jsonl, query, run, source_of, stage
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "release": release}
@@ -32,26 +29,26 @@ ROWS = [
 TABLES = ("datasets", "samples", "answers", "measurements")
 
 
-def scored(home: Home, loaded: Loaded, *, fail: bool = False) -> list[str]:
+def scored(home, loaded, *, fail=False):
     made = plan(loaded.staged, home, home.scratch / "plan", create(["rouge_l"], {}), only_failed=False)
     return [fail_shard(shard, "no answer") if fail else score_shard(shard) for shard in made.shards]
 
 
-def committed(home: Home, loaded: Loaded, parts: list[str], run_id: str = "run") -> Committed:
+def committed(home, loaded, parts, run_id="run"):
     return commit(home, run_id, "source.jsonl", loaded, loaded.staged, parts)
 
 
-def content(home: Home) -> dict[str, list[tuple[Any, ...]]]:
+def content(home):
     """The committed tables without times, seconds and run ids."""
     left_out = {"measurements": " EXCLUDE (created_at, run_id, seconds)", "datasets": " EXCLUDE (created_at)"}
     return {table: query(home, f"SELECT *{left_out.get(table, '')} FROM {table} ORDER BY ALL") for table in TABLES}
 
 
-def statuses(home: Home) -> list[tuple[Any, ...]]:
+def statuses(home):
     return query(home, "SELECT status, run_id, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
 
 
-def test_what_a_commit_leaves(any_home: Home, tmp_path: Path) -> None:
+def test_what_a_commit_leaves(any_home, tmp_path):
     home = any_home
     rows = [{**ROWS[0], "label": "true", "lang": "en"}, {**ROWS[6], "answer": None}]
     loaded = stage(tmp_path, rows, slices=("lang",), paths={"label": "label"})
@@ -73,7 +70,7 @@ def test_what_a_commit_leaves(any_home: Home, tmp_path: Path) -> None:
     assert not any(home.store.exists(part) for part in parts)
 
 
-def test_committing_twice_changes_nothing(any_home: Home, tmp_path: Path) -> None:
+def test_committing_twice_changes_nothing(any_home, tmp_path):
     home = any_home
     loaded = stage(tmp_path, ROWS)
     parts = scored(home, loaded)
@@ -94,7 +91,7 @@ def test_committing_twice_changes_nothing(any_home: Home, tmp_path: Path) -> Non
     assert content(home) == before
 
 
-def test_a_failure_does_not_replace_a_score_and_a_score_replaces_a_failure(tmp_path: Path) -> None:
+def test_a_failure_does_not_replace_a_score_and_a_score_replaces_a_failure(tmp_path):
     home = Home(tmp_path / "home")
     loaded = stage(tmp_path, ROWS)
     # Two runs planned the same rows; the one that failed commits last.
@@ -110,7 +107,7 @@ def test_a_failure_does_not_replace_a_score_and_a_score_replaces_a_failure(tmp_p
     assert statuses(home) == [("scored", "good", 6), ("scored", "third", 6)]
 
 
-OUTCOMES: list[Outcome] = [
+OUTCOMES = [
     Scored({"precision": 0.5, "recall": 0.5, "f1": 0.5}),
     Undefined("no reference"),
     Failed("http_500", "the server had an error"),
@@ -121,7 +118,7 @@ OUTCOMES: list[Outcome] = [
 @pytest.mark.slow
 @pytest.mark.parametrize("first", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 @pytest.mark.parametrize("second", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-def test_what_has_no_number_replaces_only_what_has_none(tmp_path: Path, first: Outcome, second: Outcome) -> None:
+def test_what_has_no_number_replaces_only_what_has_none(tmp_path, first, second):
     home = Home(tmp_path / "home")
     loaded = stage(tmp_path, ROWS[:1])
     # Two runs planned the same row; the second commits last.
@@ -144,13 +141,13 @@ class Says(RougeL):
 
     says: Any = field(default=None, compare=False)
 
-    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+    def measure(self, samples):
         signature = RougeL().signature
         return [Measurement(sample.sample_id, self.name, signature, self.says) for sample in samples]
 
 
 @pytest.mark.slow
-def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(any_home: Home, tmp_path: Path) -> None:
+def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(any_home, tmp_path):
     home = any_home
     loaded = stage(tmp_path, ROWS)
     committed(home, loaded, scored(home, loaded))
@@ -167,10 +164,10 @@ def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(any_home: Home
     assert statuses(home) == [("scored", "run", 12)]
 
 
-def test_other_answers_of_a_release_leave_the_old_ones(tmp_path: Path) -> None:
+def test_other_answers_of_a_release_leave_the_old_ones(tmp_path):
     home = Home(tmp_path / "home")
 
-    def versions(rows: list[dict[str, Any]], **source: Any) -> dict[str, str]:
+    def versions(rows, **source):
         done = committed(home, stage(tmp_path, rows, **source), [])
         return {release.release: release.answers_version for release in done.releases}
 
@@ -186,7 +183,7 @@ def test_other_answers_of_a_release_leave_the_old_ones(tmp_path: Path) -> None:
     )
 
 
-def test_a_run_is_written_down_from_its_start_to_its_end(any_home: Home, tmp_path: Path) -> None:
+def test_a_run_is_written_down_from_its_start_to_its_end(any_home, tmp_path):
     home = any_home
     start_run(home, "r1", "evaluate-release", "data", {"answers": "é.csv"})
     start_run(home, "r2", "evaluate-release", "data", {})
@@ -205,7 +202,7 @@ def test_a_run_is_written_down_from_its_start_to_its_end(any_home: Home, tmp_pat
     assert query(home, "SELECT run_id, status FROM runs ORDER BY run_id") == [("r1", "running"), ("r2", "complete")]
 
 
-def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(any_home: Home, tmp_path: Path) -> None:
+def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(any_home, tmp_path):
     home = any_home
     loaded = stage(tmp_path, [*ROWS, {"id": "bad", "answer": "x", "references": " ", "release": "one"}])
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
@@ -223,7 +220,7 @@ def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(any_home: Hom
     assert sorted(map(str, stored)) == sorted(str(tuple(asdict(check).values())) for check in checked.checks)
 
 
-def test_refused_rows_of_several_files_are_named_by_file_and_row(tmp_path: Path) -> None:
+def test_refused_rows_of_several_files_are_named_by_file_and_row(tmp_path):
     home, folder = Home(tmp_path / "home"), tmp_path / "answers"
     folder.mkdir()
     lines = [json.dumps({"id": f"a{n}", "answer": "x", "references": "y" if n else ""}) for n in range(3)]
@@ -255,9 +252,9 @@ for number, (loaded, parts) in enumerate(json.loads(sys.stdin.read())):
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_lose_nothing(any_home: Home, tmp_path: Path) -> None:
+def test_two_processes_at_once_lose_nothing(any_home, tmp_path):
     home = any_home
-    jobs: list[list[Any]] = [[], []]
+    jobs = [[], []]
     for number in range(10):
         # The releases of one data set: both processes write into the same one, and half of the rows are shared.
         rows = [{**row, "release": f"r{number}", "answer": f"{row['answer']} {number // 2}"} for row in ROWS[:6]]
@@ -286,7 +283,7 @@ def test_two_processes_at_once_lose_nothing(any_home: Home, tmp_path: Path) -> N
     assert list(home.store.files("parts")) == []
 
 
-def test_a_home_with_pattern_and_quote_characters(tmp_path: Path) -> None:
+def test_a_home_with_pattern_and_quote_characters(tmp_path):
     folder = tmp_path / "o'home[1]*"
     folder.mkdir()
     source = jsonl(folder / "a[1].jsonl", [{"id": "1", "answer": "Ada", "reference": "Ada"}])
@@ -308,7 +305,7 @@ FROM read_parquet(?) GROUP BY release ORDER BY min("row")
 """
 
 
-def test_versions_are_those_of_one_text_of_all_hashes(tmp_path: Path) -> None:
+def test_versions_are_those_of_one_text_of_all_hashes(tmp_path):
     rows = [
         {
             "id": f"{i % 7}",
@@ -320,7 +317,7 @@ def test_versions_are_those_of_one_text_of_all_hashes(tmp_path: Path) -> None:
         | {"lang": "en" if i % 3 else "fr", "label": i % 2}
         for i in range(28)
     ]
-    source = Source(jsonl(tmp_path / "answers.jsonl", rows[::-1]), paths={"label": "label"}, slices=("lang",))
+    source = source_of(tmp_path, rows[::-1], "answers", paths={"label": "label"}, slices=("lang",))
     done = run(tmp_path / "home", source)
     accepted = [done.validation.accepted]
     with duckdb.connect() as connection:

@@ -1,7 +1,5 @@
 """Planning and committing spill to disk where the rows do not fit into the memory of a session."""
 
-from pathlib import Path
-
 import pytest
 
 from answerkey.metrics_core.metrics.words import ExactMatch
@@ -35,7 +33,7 @@ FROM read_parquet($todo)
 
 
 @pytest.mark.slow
-def test_more_rows_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_fit_into_memory(tmp_path, monkeypatch):
     home, metric, work = Home(tmp_path), ExactMatch(), tmp_path / "runs" / "1"
     accepted = work / "accepted.parquet"
     with scratch(tmp_path) as connection:

@@ -2,21 +2,20 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.load.load import Loaded, Source, load
+from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.reports import commit as committing
-from answerkey.tasks.reports.commit import Committed, SplitCommit, commit, split_commit
+from answerkey.tasks.reports.commit import commit, split_commit
 from answerkey.tasks.reports.commit_shard import write_commit
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
-from tests.tasks.staging_help import jsonl, query
+from tests.tasks.staging_help import jsonl, query, source_of
 
 METRICS = ("rouge_l", "contains")
 ODD = "NULL/a=b?ü %2F"
@@ -31,9 +30,9 @@ ROWS = {
 }
 
 
-def faq(folder: Path, *, apart: bool) -> Source:
+def faq(folder, *, apart):
     """Two releases, one with labels, a blank answer and questions that were asked again; perhaps references apart."""
-    rows: list[dict[str, Any]] = [
+    rows = [
         {"id": f"{i}", "release": release, "answer": f"It is {i * n}.", "topic": f"{i % 3}"}
         | ({} if apart else {"reference": f"{i * 7}"})
         | ({"correct": i % n == 0} if release == "plain" else {"repeat": "1"})
@@ -43,19 +42,19 @@ def faq(folder: Path, *, apart: bool) -> Source:
     rows[3]["answer"] = None
     rows += [{**row, "answer": f"{row['answer']} So it is.", "repeat": "2"} for row in rows[-9:]]
     if not apart:
-        return Source(jsonl(folder / "faq.jsonl", rows), paths={"label": "correct"}, slices=("topic",))
+        return source_of(folder, rows, "faq", paths={"label": "correct"}, slices=("topic",))
     known = [{"id": f"{i}", "question": f"What is {i} times 7?", "reference": f"{i * 7}"} for i in range(50)]
     return Source(
         jsonl(folder / "faq.jsonl", rows), jsonl(folder / "known.jsonl", known), "faq", paths={"label": "correct"}
     )
 
 
-def scored(home: Home, loaded: Loaded, run_id: str) -> list[str]:
+def scored(home, loaded, run_id):
     made = plan(loaded.staged, home, home.scratch / run_id, create(METRICS), only_failed=False)
     return [score(shard, spawn=False) for shard in made.shards]
 
 
-def written(home: Home, run_id: str, loaded: Loaded, parts: list[str]) -> SplitCommit:
+def written(home, run_id, loaded, parts):
     cut = split_commit(home, run_id, loaded, loaded.staged, parts, home.scratch / run_id)
     assert cut is not None
     # In any order, and twice.
@@ -64,7 +63,7 @@ def written(home: Home, run_id: str, loaded: Loaded, parts: list[str]) -> SplitC
     return cut
 
 
-def committed(home: Home, run_id: str, source: Source, *, in_shards: bool) -> Committed:
+def committed(home, run_id, source, *, in_shards):
     loaded = load(source, home.scratch / run_id)
     parts = scored(home, loaded, run_id)
     cut = written(home, run_id, loaded, parts) if in_shards else None
@@ -72,21 +71,21 @@ def committed(home: Home, run_id: str, source: Source, *, in_shards: bool) -> Co
 
 
 @pytest.fixture
-def shared(lake: str, monkeypatch: pytest.MonkeyPatch) -> Home:
+def shared(lake, monkeypatch):
     """A lake that adopts whatever there is, in shares of some 30 rows."""
     monkeypatch.setattr(Lake, "adopts_from", 1)
     monkeypatch.setattr(committing, "_SHARD_ROWS", 30)
     return Home.parse(lake)
 
 
-def adopted(home: Home, table: str) -> int:
+def adopted(home, table):
     """Files of a table that were copied from a store, under names that DuckLake would not choose."""
     return sum(not Path(file.name).name.startswith("ducklake-") for file in home.store.files(f"data/main/{table}"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
-def test_adopted_rows_are_those_of_an_insert(shared: Home, tmp_path: Path, apart: bool) -> None:
+def test_adopted_rows_are_those_of_an_insert(shared, tmp_path, apart):
     source, folder = faq(tmp_path, apart=apart), Home(tmp_path / "home")
     here = committed(folder, "run", source, in_shards=False)
     there = committed(shared, "run", source, in_shards=True)
@@ -99,7 +98,7 @@ def test_adopted_rows_are_those_of_an_insert(shared: Home, tmp_path: Path, apart
 
 
 @pytest.mark.slow
-def test_a_commit_again_and_one_of_a_run_that_has_committed_before(shared: Home, tmp_path: Path) -> None:
+def test_a_commit_again_and_one_of_a_run_that_has_committed_before(shared, tmp_path):
     source = faq(tmp_path, apart=False)
     first = committed(shared, "run", source, in_shards=True)
     before = {name: query(shared, rows) for name, rows in ROWS.items()}
@@ -117,7 +116,7 @@ def test_a_commit_again_and_one_of_a_run_that_has_committed_before(shared: Home,
 
 
 @pytest.mark.slow
-def test_a_part_that_another_run_has_brought_in_meanwhile(shared: Home, tmp_path: Path) -> None:
+def test_a_part_that_another_run_has_brought_in_meanwhile(shared, tmp_path):
     loaded = load(faq(tmp_path, apart=False), shared.scratch / "late")
     parts = scored(shared, loaded, "late")
     cut = written(shared, "late", loaded, parts)
@@ -133,7 +132,7 @@ def test_a_part_that_another_run_has_brought_in_meanwhile(shared: Home, tmp_path
     )
 
 
-def test_what_is_not_worth_it_is_not_cut(shared: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_worth_it_is_not_cut(shared, tmp_path, monkeypatch):
     folder = Home(tmp_path / "home")
     loaded = load(faq(tmp_path, apart=False), folder.scratch / "run")
     assert split_commit(folder, "run", loaded, loaded.staged, [], folder.scratch / "run") is None

@@ -1,23 +1,20 @@
 """Which fields speak for reports: the primary one, one per metric, and nothing twice."""
 
-from pathlib import Path
-
 import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import DEFAULT_METRICS
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
-from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
-from tests.tasks.staging_help import Row
 
 
-def reports(home: Path, *names: str) -> list[Report]:
+def reports(home, *names):
     return read_reports(Home(home), [f"d/{name}/v1" for name in names])
 
 
-def rows(n: int = 4, labelled: int = 0, references: tuple[str, ...] = ("yes it is",)) -> list[Row]:
+def rows(n=4, labelled=0, references=("yes it is",)):
     return [
         answer(i, "it is", True if i < labelled else None, references=list(references))
         | ({"correct": None} if labelled and i >= labelled else {})
@@ -25,7 +22,7 @@ def rows(n: int = 4, labelled: int = 0, references: tuple[str, ...] = ("yes it i
     ]
 
 
-def test_the_default_run_has_four_headlines_and_the_match_decides(tmp_path: Path) -> None:
+def test_the_default_run_has_four_headlines_and_the_match_decides(tmp_path):
     release(tmp_path, "one", rows(), DEFAULT_METRICS)
     found = reports(tmp_path, "one")
     assert primary(found) == "meaning_match.match"
@@ -39,7 +36,7 @@ def test_the_default_run_has_four_headlines_and_the_match_decides(tmp_path: Path
     assert len(fields_of(found)) == 7 + 1 + 2 + 4
 
 
-def test_labels_decide_where_at_least_half_of_the_answers_have_one(tmp_path: Path) -> None:
+def test_labels_decide_where_at_least_half_of_the_answers_have_one(tmp_path):
     for name, labelled in (("half", 2), ("few", 1)):
         release(tmp_path, name, rows(labelled=labelled), ("exact_match", "meaning_match"))
     assert primary(reports(tmp_path, "half")) == "label.correct"
@@ -47,7 +44,7 @@ def test_labels_decide_where_at_least_half_of_the_answers_have_one(tmp_path: Pat
     assert headlines(reports(tmp_path, "few")) == ("meaning_match.match", "label.correct", "exact_match.match")
 
 
-def test_without_labels_and_match_the_first_metric_decides(tmp_path: Path) -> None:
+def test_without_labels_and_match_the_first_metric_decides(tmp_path):
     release(tmp_path, "one", rows(labelled=1), ("rouge_l", "exact_match"))
     assert primary(reports(tmp_path, "one")) == "rouge_l.recall"
     release(tmp_path, "two", rows(), ("exact_match", "meaning_match"))
@@ -61,7 +58,7 @@ def test_without_labels_and_match_the_first_metric_decides(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_nothing_is_shown_under_two_names(tmp_path: Path) -> None:
+def test_nothing_is_shown_under_two_names(tmp_path):
     metrics = ("answer_correctness", "rouge_l", "token_overlap", "bleu")
     release(tmp_path, "single", rows(), metrics)
     single = reports(tmp_path, "single")
@@ -78,7 +75,7 @@ def test_nothing_is_shown_under_two_names(tmp_path: Path) -> None:
     assert not {"rouge_l.f1", "token_overlap.f1"} & set(beside)
 
 
-def test_a_report_of_an_earlier_version_names_no_headline(tmp_path: Path) -> None:
+def test_a_report_of_an_earlier_version_names_no_headline(tmp_path):
     release(tmp_path, "one", rows(), ("answer_correctness", "tests.metrics_core.data.custom_metrics:Politeness"))
     [report] = reports(tmp_path, "one")
     kept = report.manifest["metrics"]

@@ -1,9 +1,5 @@
 """Several answers of one release to one question, through the steps of a run."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from answerkey.metrics_core.gate.policy import parse_policy
@@ -11,19 +7,17 @@ from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.examples import largest_changes
 from answerkey.tasks.gate.gate import gate
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
-from tests.tasks.staging_help import Done, Row, jsonl, query, run, stored
+from tests.tasks.staging_help import query, run, source_of, stored
 
 RIGHT = {0: 3, 1: 3, 2: 2, 3: 1, 4: 0}
 """How many of three answers are right, by the question's number modulo 5."""
 
 
-def answers(release: str, names: Sequence[object] = (1, 2, 3), n: int = 20) -> list[Row]:
+def answers(release, names=(1, 2, 3), n=20):
     """`n` questions with an answer for each of `names`."""
     return [
         {
@@ -35,11 +29,11 @@ def answers(release: str, names: Sequence[object] = (1, 2, 3), n: int = 20) -> l
     ]  # fmt: skip
 
 
-def made(home: Path, rows: Sequence[Row], **more: Any) -> Done:
-    return run(home, Source(jsonl(home / "d.jsonl", rows), dataset="d"), ["exact_match"], **more)
+def made(home, rows, **more):
+    return run(home, source_of(home, rows, dataset="d"), ["exact_match"], **more)
 
 
-def test_repeats_are_kept_scored_once_and_belong_to_one_sample(tmp_path: Path) -> None:
+def test_repeats_are_kept_scored_once_and_belong_to_one_sample(tmp_path):
     done = made(tmp_path, answers("v1"))
     [release] = done.committed.releases
     assert (release.n_rows, release.n_questions, release.repeats) == (60, 20, 3)
@@ -59,14 +53,14 @@ def test_repeats_are_kept_scored_once_and_belong_to_one_sample(tmp_path: Path) -
     assert query(tmp_path, "SELECT count(*) FROM answers") == [(60,)]
 
 
-def test_one_repeat_is_a_release_without_repeats(tmp_path: Path) -> None:
+def test_one_repeat_is_a_release_without_repeats(tmp_path):
     with_column = made(tmp_path / "a", answers("v1", [1]))
     rows = [{name: value for name, value in row.items() if name != "repeat"} for row in answers("v1", [1])]
     assert with_column.committed == made(tmp_path / "b", rows).committed
 
 
 @pytest.mark.slow
-def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path: Path) -> None:
+def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path):
     named = made(tmp_path / "a", answers("v1", ["a", 10, 9]))
     found = query(tmp_path / "a", "SELECT repeat, answer FROM answers WHERE sample_id = 'q03' ORDER BY repeat")
     assert found == [(1, "no 2"), (2, "no 1"), (3, "yes")]
@@ -78,7 +72,7 @@ def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_report_with_repeats_is_made_again_from_the_warehouse(tmp_path: Path) -> None:
+def test_a_report_with_repeats_is_made_again_from_the_warehouse(tmp_path):
     done = made(tmp_path, answers("v1"))
     again = run(tmp_path, stored(tmp_path, done.ids[0], tmp_path / "stored"), ["exact_match"])
     assert again.committed == done.committed
@@ -91,10 +85,10 @@ FROM report_scores WHERE field = ? AND slice = 'all' AND report_id = ?
 """
 
 
-def test_a_report_has_means_per_question_variance_within_and_passes(tmp_path: Path) -> None:
+def test_a_report_has_means_per_question_variance_within_and_passes(home, tmp_path):
     done = made(tmp_path, answers("v1"))
     [report] = done.ids
-    [(*counts, mean, within, bound_low, bound_high, low, high)] = query(tmp_path, SCORES, ["match", report])
+    [(*counts, mean, within, bound_low, bound_high, low, high)] = query(home, SCORES, ["match", report])
     # Of 3, 3, 2, 1 and 0 of 3 right: the means, and the variances (3/2 p (1 - p)) of three zeros and ones.
     assert counts == [60, 60, 0, 20]
     assert mean == pytest.approx((1 + 1 + 2 / 3 + 1 / 3 + 0) / 5)
@@ -104,16 +98,16 @@ def test_a_report_has_means_per_question_variance_within_and_passes(tmp_path: Pa
     of_sixty = clopper_pearson(36, 60)
     assert of_sixty is not None and low < of_sixty.low < 0.6 < of_sixty.high < high
     for field, share in (("match_pass@3", 4 / 5), ("match_pass^3", 2 / 5)):
-        [(*counts, mean, within, _, _, low, high)] = query(tmp_path, SCORES, [field, report])
+        [(*counts, mean, within, _, _, low, high)] = query(home, SCORES, [field, report])
         assert (counts, within) == ([20, 20, 0, 20], None)
         assert mean == pytest.approx(share) and low < share < high
-    fields = query(tmp_path, "SELECT field FROM report_scores WHERE slice = 'all' ORDER BY rowid")
+    fields = query(home, "SELECT field FROM report_scores WHERE slice = 'all' ORDER BY rowid")
     assert fields == [("match",), ("match_pass@3",), ("match_pass^3",)]
-    [found] = read_reports(Home(tmp_path), [report])
+    [found] = read_reports(home, [report])
     assert (found.n_total, found.manifest["n_questions"], found.manifest["repeats"]) == (60, 20, 3)
 
 
-def test_answers_without_a_number_are_counted_and_bound_the_mean(tmp_path: Path) -> None:
+def test_answers_without_a_number_are_counted_and_bound_the_mean(tmp_path):
     rows = answers("v1")
     rows[0] |= {"answer": None, "missing_because": "timeout"}
     done = made(tmp_path, rows)
@@ -129,7 +123,7 @@ def test_answers_without_a_number_are_counted_and_bound_the_mean(tmp_path: Path)
     assert reason == [("failed", "2 of 3 answers have a number")]
 
 
-def test_with_more_answers_to_some_questions_passes_are_shares_of_subsets(tmp_path: Path) -> None:
+def test_with_more_answers_to_some_questions_passes_are_shares_of_subsets(tmp_path):
     extra = [{**row, "repeat": 4, "answer": "no 4"} for row in answers("v1", [1])[:5]]
     done = made(tmp_path, [*answers("v1"), *extra])
     found = query(
@@ -142,7 +136,7 @@ def test_with_more_answers_to_some_questions_passes_are_shares_of_subsets(tmp_pa
     assert mean == pytest.approx((15 * 0.6 + 3 / 4 + 3 / 4 + 2 / 4 + 1 / 4) / 20)
 
 
-def test_clusters_are_clusters_of_questions(tmp_path: Path) -> None:
+def test_clusters_are_clusters_of_questions(tmp_path):
     rows = [{**row, "cluster": f"c{int(row['id'][1:]) // 4}"} for row in answers("v1")]
     made(tmp_path, rows)
     found = query(tmp_path, "SELECT DISTINCT n_clusters, n_questions FROM report_scores")
@@ -150,21 +144,21 @@ def test_clusters_are_clusters_of_questions(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_releases_with_other_numbers_of_answers_are_compared_by_question(tmp_path: Path) -> None:
+def test_releases_with_other_numbers_of_answers_are_compared_by_question(home, tmp_path):
     once = answers("old", [1])
     done = made(tmp_path, [*once, *answers("new")])
-    pair = compare(Home(tmp_path), *done.ids)
+    pair = compare(home, *done.ids)
     row = row_of(pair, "exact_match.match")
     # Means per question: 1, 1, 1, 1, 0 before, and 1, 1, 2/3, 1/3, 0 after.
     assert (row.n_common, row.old, round(row.new or 0, 12), row.fixed) == (20, 0.8, 0.6, None)
     assert row.low is not None and row.high is not None and row.low < -0.2 < row.high
-    worst, *_ = largest_changes(Home(tmp_path), *done.ids, "exact_match.match")
+    worst, *_ = largest_changes(home, *done.ids, "exact_match.match")
     assert (worst.sample_id, worst.old, round(worst.new, 6)) == ("q03", 1.0, 0.333333)
     assert (worst.old_answer, worst.new_answer) == ("yes", "[1] yes\n[2] no 1\n[3] no 2")
 
 
 @pytest.mark.slow
-def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
+def test_answers_left_out_of_a_question_do_not_pay(home, tmp_path):
     policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "policy")
     # The same answers, with the wrong ones left out, not given, or not readable: each question keeps its right ones.
     right = [row for row in answers("dropper") if row["answer"] == "yes" or row["repeat"] == 1]
@@ -181,7 +175,7 @@ def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
     done = made(tmp_path, [*old, *honest, *right, *unanswered, *damaged], contract=Contract(max_quarantined=1))
     decided = {}
     for report in done.ids[1:]:
-        [rule, *_] = gate(Home(tmp_path), done.ids[0], report, policy).verdict.rules
+        [rule, *_] = gate(home, done.ids[0], report, policy).verdict.rules
         release = report.split("/")[1]
         decided[release] = (rule.outcome, round(rule.value or 0, 12))
         # Of five questions, three have 1, 2 and 2 wrong answers after their first one.
@@ -191,9 +185,9 @@ def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
     assert decided == dict.fromkeys(("honest", "dropper", "unanswered", "damaged"), ("FAIL", -0.4))
 
 
-def test_a_page_shows_all_answers_to_a_question(tmp_path: Path) -> None:
+def test_a_page_shows_all_answers_to_a_question(home, tmp_path):
     done = made(tmp_path, [*answers("old", [1]), *answers("new")])
-    old, new = build_page(Home(tmp_path), done.ids).samples.answers
+    old, new = build_page(home, done.ids).samples.answers
     assert (old.more, old.each, len(old.texts)) == ({}, {}, 20)
     # The first answer has the place of its question, the others come behind all places.
     assert new.more[3] == (26, 27)

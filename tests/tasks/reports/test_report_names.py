@@ -1,7 +1,5 @@
 """A report is meant by its id, a release by its name, and what is not clear is asked for."""
 
-from pathlib import Path
-
 import duckdb
 import pytest
 
@@ -13,7 +11,7 @@ from tests.tasks.comparing_help import answer, release
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     """Releases a (v1, v2) and b on data set d, release a on data set e, and one whose name looks like an id."""
     folder = tmp_path_factory.mktemp("names")
     with Home(folder).warehouse.writing() as warehouse:
@@ -26,7 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_names(home: Path) -> None:
+def test_names(home):
     assert report_named(Home(home), "d/a/v1") == "d/a/v1"
     assert report_named(Home(home), "b") == "d/b/v1"
     assert report_named(Home(home), "d/a") == "d/a/v2"
@@ -39,7 +37,7 @@ def test_names(home: Path) -> None:
         report_named(Home(home), "b", "e")
 
 
-def test_one_name_says_which_data_set_the_other_is_about(home: Path) -> None:
+def test_one_name_says_which_data_set_the_other_is_about(home):
     assert pair_named(Home(home), "a", "b") == ("d/a/v2", "d/b/v1")
     assert pair_named(Home(home), "e/a/v1", "a") == ("e/a/v1", "e/a/v1")
     assert pair_named(Home(home), "d/a/v1", "a", "d") == ("d/a/v1", "d/a/v2")
@@ -47,7 +45,7 @@ def test_one_name_says_which_data_set_the_other_is_about(home: Path) -> None:
         pair_named(Home(home), "a", "a")
 
 
-def test_a_baseline_is_found_before_anything_is_scored(home: Path, tmp_path: Path) -> None:
+def test_a_baseline_is_found_before_anything_is_scored(home, tmp_path):
     accepted = str(tmp_path / "accepted.parquet")
     duckdb.sql("SELECT unnest(['x', 'y']) AS release").write_parquet(accepted)
     for name in ("x", "b", "d/a/v1"):
@@ -61,13 +59,13 @@ def test_a_baseline_is_found_before_anything_is_scored(home: Path, tmp_path: Pat
     assert not (tmp_path / FILE).exists()
 
 
-def test_the_newest_report_of_a_release_is_meant(tmp_path: Path) -> None:
+def test_the_newest_report_of_a_release_is_meant(tmp_path):
     for version in (1, 2):
         assert release(tmp_path, "one", [answer(1, "yes")]) == f"d/one/v{version}"
     assert report_named(Home(tmp_path), "one") == "d/one/v2"
 
 
-def test_a_name_that_is_nearly_right_is_suggested(home: Path) -> None:
+def test_a_name_that_is_nearly_right_is_suggested(home):
     with pytest.raises(UserError, match=r"^d/a/v9: no such report .*; did you mean d/a/v[12]\?$"):
         report_named(Home(home), "d/a/v9")
     with pytest.raises(UserError, match=r"; `answerkey report --list` shows them$"):

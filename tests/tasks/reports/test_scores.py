@@ -1,46 +1,42 @@
 """The rows of reports that workers write are those that the run would have inserted."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports import scores
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import start_run
-from answerkey.tasks.reports.scores import SplitScores, split_scores, write_scores
+from answerkey.tasks.reports.scores import split_scores, write_scores
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
-from tests.tasks.staging_help import Done, jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 METRICS = ("rouge_l", "bleu")
 ODD = "NULL/a=b?ü %2F"
 
 
-def faq(folder: Path) -> Source:
+def faq(folder):
     """Two releases, one with labels and a blank answer."""
-    rows: list[dict[str, Any]] = [
+    rows = [
         {"id": f"{i}", "release": release, "answer": f"It is {i * n}.", "reference": f"{i * 7}", "topic": f"{i % 3}"}
         | ({"correct": i % n == 0} if release == "plain" else {})
         for n, release in ((7, "plain"), (8, ODD))
         for i in range(40)
     ]
     rows[3]["answer"] = None
-    return Source(jsonl(folder / "faq.jsonl", rows), paths={"label": "correct"}, slices=("topic",))
+    return source_of(folder, rows, "faq", paths={"label": "correct"}, slices=("topic",))
 
 
 @pytest.fixture
-def done(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Home, Done]:
+def done(lake, tmp_path, monkeypatch):
     """A run on a lake, one of whose metrics has failed."""
     monkeypatch.setattr(scores, "LARGE", 1)
     monkeypatch.setattr(scores, "SHARD_ROWS", 60)
     return Home.parse(lake), run(Home.parse(lake), faq(tmp_path), METRICS, failing=["bleu"])
 
 
-def written(home: Home, done: Done) -> SplitScores:
+def written(home, done):
     cut = split_scores(home, done.committed, create(METRICS), home.scratch / "run")
     assert cut is not None
     # In any order, and twice.
@@ -49,17 +45,17 @@ def written(home: Home, done: Done) -> SplitScores:
     return cut
 
 
-def content(home: Home, version: int) -> list[tuple[Any, ...]]:
+def content(home, version):
     rows = "SELECT * EXCLUDE (report_id) FROM scores WHERE report_id LIKE ? ORDER BY ALL"
     means = "SELECT * EXCLUDE (report_id) FROM report_scores WHERE report_id LIKE ? ORDER BY ALL"
     return [*query(home, rows, [f"%/v{version}"]), *query(home, means, [f"%/v{version}"])]
 
 
-def adopted(home: Home) -> int:
+def adopted(home):
     return sum("/report_id=" in file.name for file in home.store.files("data/main/scores"))
 
 
-def test_adopted_rows_are_those_of_an_insert(done: tuple[Home, Done]) -> None:
+def test_adopted_rows_are_those_of_an_insert(done):
     home, ran = done
     cut = written(home, ran)
     # Of four numbers of 40 answers there are 160 rows.
@@ -81,7 +77,7 @@ def test_adopted_rows_are_those_of_an_insert(done: tuple[Home, Done]) -> None:
     assert statuses == [("failed",), ("scored",), ("undefined",)]
 
 
-def test_what_workers_write_on_a_lake_is_hashed_as_in_a_folder(done: tuple[Home, Done], tmp_path: Path) -> None:
+def test_what_workers_write_on_a_lake_is_hashed_as_in_a_folder(done, tmp_path):
     home, ran = done
     aggregate(home, ran.committed, create(METRICS), {"run_id": "again"}, written(home, ran))
     folder = Home(tmp_path / "home")
@@ -94,7 +90,7 @@ def test_what_workers_write_on_a_lake_is_hashed_as_in_a_folder(done: tuple[Home,
     assert query(home, hashes, ["%/v2"]) == query(folder, hashes, ["%/v1"])
 
 
-def test_rows_are_inserted_where_others_have_written_meanwhile(done: tuple[Home, Done]) -> None:
+def test_rows_are_inserted_where_others_have_written_meanwhile(done):
     home, ran = done
     cut = written(home, ran)
     start_run(home, "another", "evaluate-release", "other", {})
@@ -109,7 +105,7 @@ def test_rows_are_inserted_where_others_have_written_meanwhile(done: tuple[Home,
     assert query(home, counts) == [("skipped", 40)]
 
 
-def test_parts_of_a_run_that_was_killed_are_of_no_use_once_measurements_have_changed(done: tuple[Home, Done]) -> None:
+def test_parts_of_a_run_that_was_killed_are_of_no_use_once_measurements_have_changed(done):
     home, ran = done
     before = written(home, ran)
     with home.warehouse.writing() as warehouse:
@@ -122,9 +118,7 @@ def test_parts_of_a_run_that_was_killed_are_of_no_use_once_measurements_have_cha
     assert query(home, counts) == [("skipped", 40)]
 
 
-def test_what_is_not_worth_it_is_not_cut(
-    done: tuple[Home, Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_worth_it_is_not_cut(done, tmp_path, monkeypatch):
     home, ran = done
     metrics = create(METRICS)
     assert split_scores(Home(tmp_path / "home"), ran.committed, metrics, tmp_path / "home" / "runs" / "run") is None

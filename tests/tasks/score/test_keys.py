@@ -8,7 +8,7 @@ from answerkey.tasks.score.keys import key, settings
 SECRET = "sk-0123456789abcdef"
 
 
-def test_parameters_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parameters_come_before_the_environment(monkeypatch):
     assert settings((), "") == ((), "")
     assert settings(["openai/a"], "http://here/v1") == (("openai/a",), "http://here/v1")
     monkeypatch.setenv("ANSWERKEY_JUDGE", " openai/b , openai/c@http://there/v1,")
@@ -20,7 +20,7 @@ def test_parameters_come_before_the_environment(monkeypatch: pytest.MonkeyPatch)
     assert settings((), "") == ((), "http://base/v1")
 
 
-def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_comes_from_the_environment(monkeypatch):
     assert key("") is None
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", f" {SECRET}\n")
     monkeypatch.setenv("OTHER", "other-key")
@@ -33,7 +33,7 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("place", ["secret:block", "variable:name"])
-def test_without_a_server_prefect_has_no_key(place: str) -> None:
+def test_without_a_server_prefect_has_no_key(place):
     with pytest.raises(UserError) as error:
         key(place)
     assert str(error.value) == (
@@ -44,7 +44,7 @@ def test_without_a_server_prefect_has_no_key(place: str) -> None:
 @pytest.mark.parametrize(
     "given", [SECRET, "env:", f"env:{SECRET}", f"key:{SECRET}", f" env:{SECRET}", f"ENV:X {SECRET}"]
 )
-def test_a_key_given_in_place_of_its_location_is_not_repeated(given: str) -> None:
+def test_a_key_given_in_place_of_its_location_is_not_repeated(given):
     with pytest.raises(UserError) as error:
         key(given)
     assert "is written env:NAME, secret:BLOCK or variable:NAME" in str(error.value)

@@ -4,7 +4,6 @@ import hashlib
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,14 +15,13 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.staged import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.baseline_answers import with_baseline_answers
-from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan
+from answerkey.tasks.score.plan import MAX_SHARDS, plan
 from answerkey.tasks.score.shard import fail_shard, samples_of, score_shard
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
+from tests.tasks.staging_help import query, rows_of, run, stage
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "model": "one"}
@@ -31,19 +29,19 @@ ROWS = [
 ]
 
 
-def planned(tmp_path: Path, loaded: Loaded, *metrics: str, only_failed: bool = False, **options: str) -> Plan:
+def planned(tmp_path, loaded, *metrics, only_failed=False, **options):
     made = create(metrics, options)
     return plan(
         loaded.staged, Home(tmp_path / "home"), tmp_path / "home" / "runs" / "plan", made, only_failed=only_failed
     )
 
 
-def committed(tmp_path: Path, loaded: Loaded, made: Plan, failing: str = "") -> None:
+def committed(tmp_path, loaded, made, failing=""):
     parts = [fail_shard(c, "no answer") if c.metric.name == failing else score_shard(c) for c in made.shards]
     commit(Home(tmp_path / "home"), "run", "source", loaded, loaded.staged, parts)
 
 
-def test_shards_have_only_the_answers_of_the_baseline_that_their_rows_need(tmp_path: Path) -> None:
+def test_shards_have_only_the_answers_of_the_baseline_that_their_rows_need(tmp_path):
     rows = [
         {"id": f"q{i}", "question": f"Q{i}", "answer": f"{release} {i}", "references": ["r"], "model": release}
         | ({"missing_because": "timeout", "answer": None} if (release, i) == ("old", 3) else {})
@@ -54,7 +52,7 @@ def test_shards_have_only_the_answers_of_the_baseline_that_their_rows_need(tmp_p
     with_answers = with_baseline_answers([Preference(judge=JudgeOptions(judges=("openai/m",)))], loaded.staged, "old")
     home = Home(tmp_path / "home")
     made = plan(loaded.staged, home, tmp_path / "home" / "runs" / "plan", with_answers, only_failed=False)
-    seen: dict[str, str] = {}
+    seen = {}
     for shard in made.shards:
         assert isinstance(shard.metric, Preference)
         texts = {one.sample_id: one.answer for some in samples_of(shard) for one in some}
@@ -66,7 +64,7 @@ def test_shards_have_only_the_answers_of_the_baseline_that_their_rows_need(tmp_p
     assert seen == {f"{release} {i}": f"old {i}" for release in ("old", "new") for i in answered}
 
 
-def test_everything_is_to_do_at_first_and_nothing_after(tmp_path: Path) -> None:
+def test_everything_is_to_do_at_first_and_nothing_after(tmp_path):
     loaded = stage(tmp_path, ROWS)
     first = planned(tmp_path, loaded, "bleu", "rouge_l")
     assert (first.n_samples, first.n_known, first.n_todo) == (
@@ -86,7 +84,7 @@ def test_everything_is_to_do_at_first_and_nothing_after(tmp_path: Path) -> None:
     assert [shard.metric.name for shard in again.shards] == ["contains"]
 
 
-def test_new_and_changed_rows_alone_are_to_do(tmp_path: Path) -> None:
+def test_new_and_changed_rows_alone_are_to_do(tmp_path):
     loaded = stage(tmp_path, ROWS)
     committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
     rows = [*ROWS[:6], {**ROWS[6], "answer": "other"}, {**ROWS[7], "references": ["a 7"]}, {**ROWS[0], "id": "new"}]
@@ -97,7 +95,7 @@ def test_new_and_changed_rows_alone_are_to_do(tmp_path: Path) -> None:
     assert [row["sample_id"] for row in rows_of(f"{shard.home}/{shard.todo}")] == ["q6", "q7"]
 
 
-def test_the_texts_are_written_once_for_all_metrics(tmp_path: Path) -> None:
+def test_the_texts_are_written_once_for_all_metrics(tmp_path):
     loaded = stage(tmp_path, ROWS)
     committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
     changed = [*ROWS[:2], *({**row, "answer": f"other {row['id']}"} for row in ROWS[2:4]), *ROWS[4:]]
@@ -115,14 +113,14 @@ def test_the_texts_are_written_once_for_all_metrics(tmp_path: Path) -> None:
     ]
 
 
-def test_another_signature_is_another_measurement(tmp_path: Path) -> None:
+def test_another_signature_is_another_measurement(tmp_path):
     loaded = stage(tmp_path, ROWS)
     committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
     again = planned(tmp_path, loaded, "bleu", blank_answer="undefined")
     assert (again.n_known, again.n_todo) == ((("bleu", 0),), (("bleu", 8),))
 
 
-def test_what_failed_is_tried_again(tmp_path: Path) -> None:
+def test_what_failed_is_tried_again(tmp_path):
     loaded = stage(tmp_path, ROWS[:5])
     committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu", "chrf"), failing="chrf")
     loaded = stage(tmp_path, ROWS)
@@ -139,7 +137,7 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
     assert counts == [("bleu", "scored", 5), ("chrf", "scored", 5)]
 
 
-def test_what_was_skipped_is_tried_again_but_has_not_failed(tmp_path: Path) -> None:
+def test_what_was_skipped_is_tried_again_but_has_not_failed(tmp_path):
     loaded = stage(tmp_path, ROWS)
     committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"), failing="bleu")
     with Home(tmp_path / "home").warehouse.writing() as warehouse:
@@ -161,12 +159,12 @@ def test_what_was_skipped_is_tried_again_but_has_not_failed(tmp_path: Path) -> N
     ]
 
 
-def test_only_failed_on_a_new_warehouse_has_nothing_to_do(tmp_path: Path) -> None:
+def test_only_failed_on_a_new_warehouse_has_nothing_to_do(tmp_path):
     made = planned(tmp_path, stage(tmp_path, ROWS), "bleu", only_failed=True)
     assert (made.shards, made.n_todo) == ((), (("bleu", 0),))
 
 
-def test_a_part_finished_before_a_crash_is_found_again(tmp_path: Path) -> None:
+def test_a_part_finished_before_a_crash_is_found_again(tmp_path):
     loaded = stage(tmp_path, ROWS)
     [shard] = planned(tmp_path, loaded, "bleu").shards
     score_shard(shard)
@@ -180,14 +178,14 @@ def test_a_part_finished_before_a_crash_is_found_again(tmp_path: Path) -> None:
     assert other.part != shard.part
 
 
-def test_equal_answers_of_two_releases_are_scored_once(tmp_path: Path) -> None:
+def test_equal_answers_of_two_releases_are_scored_once(tmp_path):
     rows = [*ROWS, *({**row, "model": "two"} for row in ROWS[:7]), {**ROWS[7], "model": "two", "answer": "other"}]
     made = planned(tmp_path, stage(tmp_path, rows), "bleu")
     assert (made.n_samples, made.n_todo) == (9, (("bleu", 9),))
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> str:
+def many(tmp_path_factory):
     """An accepted file of 100,000 tiny rows, shuffled."""
     ids = random.Random(1).sample(range(100_000), 100_000)
     file = tmp_path_factory.mktemp("many") / "accepted.parquet"
@@ -207,9 +205,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_metrics", [1, 3, 8])
-def test_the_shards_stay_few(tmp_path: Path, many: str, n_metrics: int) -> None:
+def test_the_shards_stay_few(home, tmp_path, many, n_metrics):
     names = list(METRICS)[:n_metrics]
-    made = plan(many, Home(tmp_path), tmp_path / "runs" / "work", create(names, {}), only_failed=False)
+    made = plan(many, home, tmp_path / "runs" / "work", create(names, {}), only_failed=False)
     assert n_metrics <= len(made.shards) <= MAX_SHARDS
     assert len({shard.part for shard in made.shards}) == len(made.shards)
     for name in names:
@@ -234,30 +232,30 @@ JUDGED = dict(judge=JudgeOptions(judges=("openai/some-model",)))
         (2_600, list(METRICS)[-10:], [650] * 4),
     ],
 )
-def test_judges_get_small_shards(tmp_path: Path, many: str, rows: int, names: list[str], sizes: list[int]) -> None:
+def test_judges_get_small_shards(home, tmp_path, many, rows, names, sizes):
     some = tmp_path / "some.parquet"
     pq.write_table(pq.read_table(many).slice(0, rows), some)
-    made = plan(str(some), Home(tmp_path), tmp_path / "runs" / "work", create(names, JUDGED), only_failed=False)
+    made = plan(str(some), home, tmp_path / "runs" / "work", create(names, JUDGED), only_failed=False)
     judged = [shard for shard in made.shards if shard.metric.name == "meaning_match"]
     assert [shard.n_rows for shard in judged] == sizes
     # What they said is in the ledger, so a part serves one run only and lies with it.
     assert {Path(shard.part).parents[1] for shard in judged} == {Path("runs", "work", "parts")}
 
 
-def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path) -> None:
+def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(home, tmp_path):
     loaded = stage(tmp_path, ROWS)
     [shard] = plan(
-        loaded.staged, Home(tmp_path), tmp_path / "runs" / "work", create(["meaning_match"], {}), only_failed=False
+        loaded.staged, home, tmp_path / "runs" / "work", create(["meaning_match"], {}), only_failed=False
     ).shards  # fmt: skip
     assert Path(shard.part).parents[1] == Path("parts")
 
 
-def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(tmp_path: Path) -> None:
+def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(home, tmp_path):
     loaded = stage(tmp_path, ROWS)
 
-    def plan_with(**options: Any) -> None:
+    def plan_with(**options):
         metrics = create(["meaning_match"], options)
-        plan(loaded.staged, Home(tmp_path), tmp_path / "runs" / "plan", metrics, only_failed=False)
+        plan(loaded.staged, home, tmp_path / "runs" / "plan", metrics, only_failed=False)
 
     with pytest.raises(
         UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
@@ -268,14 +266,14 @@ def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(tmp_path: Path) -
     assert "sk-secret" not in str(error.value)
 
 
-def test_rows_are_scored_in_the_order_of_their_ids(tmp_path: Path, many: str) -> None:
-    [*shards] = plan(many, Home(tmp_path), tmp_path / "runs" / "work", create(["bleu"], {}), only_failed=False).shards
+def test_rows_are_scored_in_the_order_of_their_ids(home, tmp_path, many):
+    [*shards] = plan(many, home, tmp_path / "runs" / "work", create(["bleu"], {}), only_failed=False).shards
     assert pq.read_table(tmp_path / shards[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
         f"{i:05}" for i in range(100_000)
     ]
 
 
-def test_a_part_that_an_older_release_left_is_not_taken(tmp_path: Path) -> None:
+def test_a_part_that_an_older_release_left_is_not_taken(tmp_path):
     """A run of it was killed: the part lies where that release put it, and has fewer columns."""
     rows = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
     loaded = stage(tmp_path / "staged", rows)
@@ -285,6 +283,6 @@ def test_a_part_that_an_older_release_left_is_not_taken(tmp_path: Path) -> None:
     part = tmp_path / "parts" / content_hash([metric.signature, fingerprint]) / "0-4.parquet"
     part.parent.mkdir(parents=True)
     pq.write_table(pa.table({"sample_key": keys, "signature": [metric.signature] * 4}), part)
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["rouge_l"])
+    done = run(tmp_path, rows, ["rouge_l"])
     assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(4,)]

@@ -3,9 +3,7 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -17,12 +15,12 @@ from answerkey.tasks.score.shard import Shard
 ASKED = dict(judge=JudgeOptions(judges=("openai/a",)))
 
 
-def shard(metric: str, number: int, options: dict[str, Any] = ASKED) -> Shard:
+def shard(metric, number, options=ASKED):
     [made] = create([metric], options)
     return Shard(made, "home", "todo.parquet", number, 1, f"{number}.parquet")
 
 
-def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting() -> None:
+def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting():
     semantic = [shard("semantic_similarity", number) for number in range(3)]
     lexical = [shard("bleu", number) for number in range(3)]
     assert schedule_order([*lexical, *semantic]) == [semantic[0], *lexical, *semantic[1:]]
@@ -30,7 +28,7 @@ def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting()
     assert schedule_order([]) == []
 
 
-def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_done() -> None:
+def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_done():
     judges = [shard("meaning_match", number) for number in range(5)]
     semantic = [shard("semantic_similarity", number) for number in range(3)]
     lexical = [shard("bleu", number) for number in range(4)]
@@ -40,14 +38,14 @@ def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_don
     assert schedule_order([*lexical, *judges]) == [judges[0], *lexical, *judges[1:]]
 
 
-def test_the_offline_judge_is_a_model() -> None:
+def test_the_offline_judge_is_a_model():
     offline = [shard("meaning_match", number, {}) for number in range(2)]
     lexical = [shard("bleu", number) for number in range(2)]
     assert schedule_order([*lexical, *offline]) == [offline[0], *lexical, offline[1]]
 
 
 @pytest.fixture
-def _no_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_processes(monkeypatch):
     """On a machine of two processors; the processes that are started end with the test."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     yield
@@ -56,8 +54,8 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_no_processes")
-def test_only_lexical_rows_are_worth_processes() -> None:
-    def rows(**n_rows: int) -> list[Shard]:
+def test_only_lexical_rows_are_worth_processes():
+    def rows(**n_rows):
         return [replace(shard(metric, 0), n_rows=n) for metric, n in n_rows.items()]
 
     assert not spawns(rows(bleu=40_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
@@ -65,8 +63,8 @@ def test_only_lexical_rows_are_worth_processes() -> None:
 
 
 @pytest.mark.usefixtures("_no_processes")
-def test_processes_are_started_before_there_is_anything_to_score() -> None:
-    def started(metrics: list[str], n_rows: int) -> int:
+def test_processes_are_started_before_there_is_anything_to_score():
+    def started(metrics, n_rows):
         start_processes([shard(metric, 0).metric for metric in metrics], n_rows)
         return len(multiprocessing.active_children())
 
@@ -75,7 +73,7 @@ def test_processes_are_started_before_there_is_anything_to_score() -> None:
 
 
 @pytest.mark.usefixtures("_no_processes")
-def test_without_processes_everything_is_scored_in_this_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_processes_everything_is_scored_in_this_one(caplog):
     start_processes([shard("bleu", 0).metric], 40_001)
     for process in multiprocessing.active_children():
         os.kill(process.pid or 0, signal.SIGKILL)

@@ -3,11 +3,9 @@
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,12 +13,11 @@ import pytest
 import answerkey.tasks.score.score
 from answerkey.metrics_core import Sample, evaluate
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.words import RougeL
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Cancelled, Shard, fail_shard, part_schema, samples_of, score_shard
+from answerkey.tasks.score.shard import Cancelled, fail_shard, part_schema, samples_of, score_shard
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import rows_of, stage
 
@@ -33,7 +30,7 @@ ROWS = [
 ]
 
 
-def shard(tmp_path: Path, metric: str = "bleu", rows: list[dict[str, Any]] = ROWS) -> Shard:
+def shard(tmp_path, metric="bleu", rows=ROWS):
     staged = stage(tmp_path, rows).staged
     [one] = plan(
         staged, Home(tmp_path / "home"), tmp_path / "home" / "runs" / "plan", create([metric], {}), only_failed=False
@@ -41,12 +38,12 @@ def shard(tmp_path: Path, metric: str = "bleu", rows: list[dict[str, Any]] = ROW
     return one
 
 
-def file_of(todo: Shard) -> Path:
+def file_of(todo):
     return Path(todo.home, todo.part)
 
 
 @pytest.mark.parametrize("metric", ["answer_correctness", "rouge_l", "bleu", "chrf", "contains"])
-def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> None:
+def test_a_part_holds_what_the_library_measures(tmp_path, metric):
     todo = shard(tmp_path, metric)
     assert score_shard(todo) == todo.part
     samples = [Sample(row["id"], row["answer"], row["references"], row["question"]) for row in ROWS]
@@ -66,20 +63,20 @@ def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> 
     assert pq.read_schema(file_of(todo)).equals(part_schema())
 
 
-def test_a_part_that_is_there_is_kept_without_asking_the_metric(tmp_path: Path) -> None:
+def test_a_part_that_is_there_is_kept_without_asking_the_metric(tmp_path):
     todo = shard(tmp_path)
     score_shard(todo)
     before = (file_of(todo).stat().st_mtime_ns, file_of(todo).read_bytes())
 
     class Asked(RougeL):
-        def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        def measure(self, samples):
             raise UserError("the metric was asked")
 
     assert score_shard(replace(todo, metric=Asked())) == todo.part
     assert (file_of(todo).stat().st_mtime_ns, file_of(todo).read_bytes()) == before
 
 
-def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path: Path) -> None:
+def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path):
     rows = [{"id": str(i), "answer": f"a{i}", "references": ["a"]} for i in range(6_000)]
     todo = shard(tmp_path, "contains", rows)
     assert (todo.first, todo.n_rows, len(list(samples_of(todo)))) == (0, 6_000, 3)
@@ -95,7 +92,7 @@ def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path: Pat
     assert len({row["sample_key"] for row in rows_of(f"{todo.home}/{score_shard(todo)}")}) == 6_000
 
 
-def test_a_shard_names_rows_wherever_the_file_is_cut(tmp_path: Path) -> None:
+def test_a_shard_names_rows_wherever_the_file_is_cut(tmp_path):
     rows = [{"id": f"{i:04}", "answer": f"a{i}", "references": ["a"]} for i in range(5_000)]
     todo = shard(tmp_path, "contains", rows)
     with pq.ParquetFile(Path(todo.home, todo.todo)) as file:
@@ -113,7 +110,7 @@ def test_a_shard_names_rows_wherever_the_file_is_cut(tmp_path: Path) -> None:
         ]
 
 
-def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(tmp_path: Path) -> None:
+def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(tmp_path):
     todo = shard(tmp_path)
     file = fail_shard(todo, "TimeoutError: no answer")
     assert not file_of(todo).exists()
@@ -126,7 +123,7 @@ def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(tmp_path: Pat
     assert [row["sample_key"] for row in good] == [row["sample_key"] for row in rows]
 
 
-def test_of_a_run_that_was_cancelled_there_is_no_part(tmp_path: Path) -> None:
+def test_of_a_run_that_was_cancelled_there_is_no_part(tmp_path):
     todo = shard(tmp_path)
     with pytest.raises(Cancelled, match=r"^bleu: the run was cancelled$"):
         score_shard(todo, stopped=lambda: True)
@@ -135,7 +132,7 @@ def test_of_a_run_that_was_cancelled_there_is_no_part(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def _pool() -> Iterator[None]:
+def _pool():
     """Worker processes that end with the test."""
     yield
     answerkey.tasks.score.score._pool().shutdown(kill_workers=True)
@@ -143,7 +140,7 @@ def _pool() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_pool")
-def test_a_worker_process_gives_the_same_part_and_may_be_killed(tmp_path: Path) -> None:
+def test_a_worker_process_gives_the_same_part_and_may_be_killed(tmp_path):
     todo = shard(tmp_path, "token_overlap")
     alone = rows_of(f"{todo.home}/{score(todo, spawn=False)}")
     file_of(todo).unlink()

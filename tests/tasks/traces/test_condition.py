@@ -4,21 +4,19 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.traces.condition import names_in, parse_condition, struct, verdict
 from answerkey.tasks.warehouse.warehouse import time_limit
+from tests.tasks.staging_help import jsonl, refusal
 
 
 @pytest.fixture(scope="module")
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+def connection():
     with duckdb.connect() as opened:
         opened.execute("SET TimeZone = 'UTC'")
         yield opened
@@ -27,7 +25,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 NOTHING = object()
 
 
-def fits(connection: duckdb.DuckDBPyConnection, text: str, value: Any) -> bool | None:
+def fits(connection, text, value):
     """Whether a trace with a value at `a` fits a condition; None where that cannot be evaluated."""
     condition = parse_condition(text)
     given = "NULL::JSON" if value is NOTHING else "$j::JSON"
@@ -35,132 +33,110 @@ def fits(connection: duckdb.DuckDBPyConnection, text: str, value: Any) -> bool |
     row = struct([condition], ["j"] * len(condition.names))
     query = f"SELECT {verdict(condition)} FROM (SELECT {row} AS logged FROM (SELECT {given} AS j))"
     [(found,)] = connection.execute(query, bound).fetchall()
-    assert found in (True, False, None)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-FITTING: list[tuple[str, list[Any], list[Any], list[Any]]] = [
-    # condition, what fits, what does not, what it cannot be evaluated for
-    ("a = 'x'", ["x"], ["X", "xy", None, NOTHING], [1, ["x"], True]),
-    ("a = 5", [5, 5.0], [5.5, None, NOTHING], ["x", [5]]),
-    ("a = 9007199254740993", [9007199254740993], [9007199254740992, 9007199254740994], []),
-    ("a", [True], [False, None, NOTHING], ["x"]),
-    ("NOT a", [False], [True, None, NOTHING], []),
-    ("a IS DISTINCT FROM 'x'", ["y", None, NOTHING], ["x"], []),
-    ("a <> 'x'", ["y"], ["x", None, NOTHING], []),
-    ("a > 5", [5.1, 1e9], [5, None, NOTHING], ["x", "6", [9]]),
-    ("a::DOUBLE > 5", [5.1, "6"], [5, "5.0", None, NOTHING], ["x", [9]]),
-    ("a BETWEEN 1 AND 2", [1, 1.5, 2], [0, 3, None], ["x"]),
-    ("a IN ('x', 'y')", ["x", "y"], ["z", None, NOTHING], []),
-    ("a LIKE 'b%'", ["bill"], ["x", None, NOTHING], []),
-    ("a IS NULL", [None, NOTHING], ["x", 0, [], {}], []),
-    ("lower(a) = 'ü'", ["Ü", "ü"], ["u", None], []),
-    ("a[1] = 'x'", [["x", "y"]], [["y"], [], None], []),
-    ("a.b[2].c = 'x'", [{"b": [{}, {"c": "x"}]}], [{"b": [{"c": "x"}]}, {}, None], []),
-    ("list_contains(a::VARCHAR[], 'x')", [["x", "y"]], [["y"], [], None, NOTHING], ["x"]),
-    ("list_contains(lower(a::VARCHAR)::VARCHAR[], 'x')", [["y", "X"]], [["xy"], None], []),
-    ("a::TIMESTAMPTZ >= '2026-11-01'", ["2026-11-01T00:00:00Z"], ["2026-10-31T23:59:59Z", None], ["soon"]),
-]
+FITTING = {
+    # condition: what fits, what does not, what it cannot be evaluated for
+    "a = 'x'": (["x"], ["X", "xy", None, NOTHING], [1, ["x"], True]),
+    "a = 5": ([5, 5.0], [5.5, None, NOTHING], ["x", [5]]),
+    "a = 9007199254740993": ([9007199254740993], [9007199254740992, 9007199254740994], []),
+    "a": ([True], [False, None, NOTHING], ["x"]),
+    "NOT a": ([False], [True, None, NOTHING], []),
+    "a > 5": ([5.1, 1e9], [5, None, NOTHING], ["x", "6", [9]]),
+    "a::DOUBLE > 5": ([5.1, "6"], [5, "5.0", None, NOTHING], ["x", [9]]),
+    "a BETWEEN 1 AND 2": ([1, 1.5, 2], [0, 3, None], ["x"]),
+    "a IS NULL": ([None, NOTHING], ["x", 0, [], {}], []),
+    "lower(a) = 'ü'": (["Ü", "ü"], ["u", None], []),
+    "a[2].c = 'x'": ([[{}, {"c": "x"}]], [[{"c": "x"}], [], None, NOTHING], []),
+    "list_contains(a::VARCHAR[], 'x')": ([["x", "y"]], [["y"], [], None, NOTHING], ["x"]),
+    "list_contains(lower(a::VARCHAR)::VARCHAR[], 'x')": ([["y", "X"]], [["xy"], None], []),
+    "a::TIMESTAMPTZ >= '2026-11-01'": (["2026-11-01T00:00:00Z"], ["2026-10-31T23:59:59Z", None], ["soon"]),
+}
 
 
-@pytest.mark.parametrize(("text", "fitting", "others", "unknown"), FITTING)
-def test_what_fits(
-    connection: duckdb.DuckDBPyConnection, text: str, fitting: list[Any], others: list[Any], unknown: list[Any]
-) -> None:
-    name = "a.b" if "a.b" in text else "a"
-    held = {True: fitting, False: others, None: unknown}
-    if name == "a.b":
-        held = {key: [(one or {}).get("b") for one in values] for key, values in held.items()}
-    assert {key: [fits(connection, text, one) for one in values] for key, values in held.items()} == {
-        key: [key] * len(values) for key, values in held.items()
-    }
+@pytest.mark.parametrize("text", FITTING)
+def test_what_fits(connection, text):
+    for expected, values in zip((True, False, None), FITTING[text], strict=True):
+        assert [fits(connection, text, value) for value in values] == [expected] * len(values)
 
 
-Trace = dict[str, Any]
-OPERATORS: list[tuple[str, Callable[[Any, Any, Any, list[str]], object]]] = [
-    # condition, and its meaning where None is NULL: what is not true does not fit
-    ("lang IS DISTINCT FROM 'ru'", lambda lang, env, ms, tags: lang != "ru"),
-    ("lang IS NOT DISTINCT FROM 'ru'", lambda lang, env, ms, tags: lang == "ru"),
-    ("NOT lang IS DISTINCT FROM 'ru'", lambda lang, env, ms, tags: lang == "ru"),
-    ("'ru' IS DISTINCT FROM lang", lambda lang, env, ms, tags: lang != "ru"),
-    ("ms IS DISTINCT FROM 700", lambda lang, env, ms, tags: ms != 700),
-    ("lang IS DISTINCT FROM env", lambda lang, env, ms, tags: lang != env),
-    ("lang IS NOT DISTINCT FROM env", lambda lang, env, ms, tags: lang == env),
-    ("lang IS DISTINCT FROM NULL", lambda lang, env, ms, tags: lang is not None),
-    ("lower(env) IS DISTINCT FROM 'ru'", lambda lang, env, ms, tags: env != "ru"),
-    (
-        "(lang IS DISTINCT FROM 'ru') IS DISTINCT FROM (ms IS DISTINCT FROM 700)",
-        lambda lang, env, ms, tags: (lang != "ru") != (ms != 700),
-    ),
-    ("lang = 'ru'", lambda lang, env, ms, tags: lang == "ru"),
-    ("lang <> 'ru'", lambda lang, env, ms, tags: lang not in (None, "ru")),
-    ("lang = env", lambda lang, env, ms, tags: lang == env and lang),
-    ("lang <> env", lambda lang, env, ms, tags: lang and env and lang != env),
-    ("coalesce(lang <> 'ru', true)", lambda lang, env, ms, tags: lang != "ru"),
-    ("lang IN ('ru', 'de')", lambda lang, env, ms, tags: lang in ("ru", "de")),
-    ("lang NOT IN ('ru', 'de')", lambda lang, env, ms, tags: lang not in (None, "ru", "de")),
-    ("'ru' IN (lang, env)", lambda lang, env, ms, tags: "ru" in (lang, env)),
-    ("lang IS NULL", lambda lang, env, ms, tags: lang is None),
-    ("lang IS NOT NULL", lambda lang, env, ms, tags: lang is not None),
-    ("(lang = 'ru') IS NULL", lambda lang, env, ms, tags: lang is None),
-    ("nullif(lang, 'ru') IS NULL", lambda lang, env, ms, tags: lang in (None, "ru")),
-    ("coalesce(lang, env) = 'de'", lambda lang, env, ms, tags: (lang or env) == "de"),
-    ("CASE lang WHEN 'ru' THEN true ELSE env = 'de' END", lambda lang, env, ms, tags: lang == "ru" or env == "de"),
-    ("lang LIKE 'r%'", lambda lang, env, ms, tags: lang == "ru"),
-    ("lang > 'de'", lambda lang, env, ms, tags: lang and lang > "de"),
-    ("greatest(lang, env) = 'ru'", lambda lang, env, ms, tags: "ru" in (lang, env)),
-    ("ms = 700", lambda lang, env, ms, tags: ms == 700),
-    ("ms > 600.5", lambda lang, env, ms, tags: ms is not None and ms > 600.5),
-    ("ms BETWEEN 200 AND 700", lambda lang, env, ms, tags: ms is not None and 200 <= ms <= 700),
-    ("ms NOT BETWEEN 200 AND 700", lambda lang, env, ms, tags: ms is not None and not 200 <= ms <= 700),
-    ("tags[1] = 'ru'", lambda lang, env, ms, tags: tags[:1] == ["ru"]),
-    ("list_contains(tags::VARCHAR[], 'ru')", lambda lang, env, ms, tags: "ru" in tags),
-    ("list_contains([lang, env], 'ru')", lambda lang, env, ms, tags: "ru" in (lang, env)),
-    ("lang = 'ru' OR ms = 700", lambda lang, env, ms, tags: lang == "ru" or ms == 700),
-    ("NOT (lang = 'ru' AND env = 'de')", lambda lang, env, ms, tags: (lang and lang != "ru") or (env and env != "de")),
-]  # fmt: skip
+OPERATORS = {
+    # condition: its meaning where None is NULL: what is not true does not fit
+    "lang IS DISTINCT FROM 'ru'": "lang != 'ru'",
+    "lang IS NOT DISTINCT FROM 'ru'": "lang == 'ru'",
+    "NOT lang IS DISTINCT FROM 'ru'": "lang == 'ru'",
+    "'ru' IS DISTINCT FROM lang": "lang != 'ru'",
+    "ms IS DISTINCT FROM 700": "ms != 700",
+    "lang IS DISTINCT FROM env": "lang != env",
+    "lang IS NOT DISTINCT FROM env": "lang == env",
+    "lang IS DISTINCT FROM NULL": "lang is not None",
+    "lower(env) IS DISTINCT FROM 'ru'": "env != 'ru'",
+    "(lang IS DISTINCT FROM 'ru') IS DISTINCT FROM (ms IS DISTINCT FROM 700)": "(lang != 'ru') != (ms != 700)",
+    "lang = 'ru'": "lang == 'ru'",
+    "lang <> 'ru'": "lang not in (None, 'ru')",
+    "lang = env": "lang == env and lang",
+    "lang <> env": "lang and env and lang != env",
+    "coalesce(lang <> 'ru', true)": "lang != 'ru'",
+    "lang IN ('ru', 'de')": "lang in ('ru', 'de')",
+    "lang NOT IN ('ru', 'de')": "lang not in (None, 'ru', 'de')",
+    "'ru' IN (lang, env)": "'ru' in (lang, env)",
+    "lang IS NULL": "lang is None",
+    "lang IS NOT NULL": "lang is not None",
+    "(lang = 'ru') IS NULL": "lang is None",
+    "nullif(lang, 'ru') IS NULL": "lang in (None, 'ru')",
+    "coalesce(lang, env) = 'de'": "(lang or env) == 'de'",
+    "CASE lang WHEN 'ru' THEN true ELSE env = 'de' END": "lang == 'ru' or env == 'de'",
+    "lang LIKE 'r%'": "lang == 'ru'",
+    "lang > 'de'": "lang and lang > 'de'",
+    "greatest(lang, env) = 'ru'": "'ru' in (lang, env)",
+    "ms = 700": "ms == 700",
+    "ms > 600.5": "ms is not None and ms > 600.5",
+    "ms BETWEEN 200 AND 700": "ms is not None and 200 <= ms <= 700",
+    "ms NOT BETWEEN 200 AND 700": "ms is not None and not 200 <= ms <= 700",
+    "tags[1] = 'ru'": "tags[:1] == ['ru']",
+    "list_contains(tags::VARCHAR[], 'ru')": "'ru' in tags",
+    "list_contains([lang, env], 'ru')": "'ru' in (lang, env)",
+    "lang = 'ru' OR ms = 700": "lang == 'ru' or ms == 700",
+    "NOT (lang = 'ru' AND env = 'de')": "(lang and lang != 'ru') or (env and env != 'de')",
+}
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Trace]]:
+def many(tmp_path_factory):
     """6,000 traces in a file, in which values are missing and null."""
     chance = random.Random(7)
     langs, numbers = ["ru", "de", "en", None, ...], [700, 100, 650.5, None, ...]
-    traces: list[Trace] = []
+    traces = []
     for _ in range(6_000):
         drawn = {"lang": chance.choice(langs), "env": chance.choice(langs), "ms": chance.choice(numbers)}
-        tags = [str(chance.choice(langs[:3])) for _ in range(chance.randrange(4))]
+        tags = [chance.choice(langs[:3]) for _ in range(chance.randrange(4))]
         traces.append({"tags": tags} | {key: value for key, value in drawn.items() if value is not ...})
-    file = tmp_path_factory.mktemp("many") / "traces.jsonl"
-    file.write_text("".join(f"{json.dumps(one)}\n" for one in traces))
-    return str(file), traces
+    return jsonl(tmp_path_factory.mktemp("many") / "traces.jsonl", traces), traces
 
 
-@pytest.mark.parametrize(("text", "meaning"), OPERATORS)
-def test_every_operator_on_thousands_of_traces(
-    connection: duckdb.DuckDBPyConnection,
-    many: tuple[str, list[Trace]],
-    text: str,
-    meaning: Callable[[Any, Any, Any, list[str]], object],
-) -> None:
+@pytest.mark.parametrize("text", OPERATORS)
+def test_every_operator_on_thousands_of_traces(connection, many, text):
     file, traces = many
     condition = parse_condition(text)
     row = struct([condition], [f"json -> '$.{name}'" for (name,) in condition.names])
     query = f"SELECT {verdict(condition)} FROM (SELECT {row} AS logged FROM read_ndjson_objects($file))"
     fitting = [fits for (fits,) in connection.execute(query, {"file": file}).fetchall()]
-    assert fitting == [bool(meaning(one.get("lang"), one.get("env"), one.get("ms"), one["tags"])) for one in traces]
+    meaning = compile(OPERATORS[text], text, "eval")
+    nothing = dict.fromkeys(("lang", "env", "ms"))
+    assert fitting == [bool(eval(meaning, {}, nothing | trace)) for trace in traces]
 
 
 @pytest.mark.slow
 @given(st.text(min_size=1))
-def test_a_value_is_a_value_whatever_it_says(connection: duckdb.DuckDBPyConnection, value: str) -> None:
+def test_a_value_is_a_value_whatever_it_says(connection, value):
     value = value.encode("utf-8", "replace").decode().replace("\0", "0")
     literal = "'" + value.replace("'", "''") + "'"
     assert fits(connection, f"a = {literal}", value) is True
     assert fits(connection, f"a = {literal}", value + "x") is False
 
 
-def test_a_name_is_a_key_of_the_trace_and_nothing_else() -> None:
+def test_a_name_is_a_key_of_the_trace_and_nothing_else():
     # Columns of the statement around it, its own struct, functions without brackets, and letters of two bytes.
     text = "file = 'ж' AND logged.trace = 1 AND \"two words\" = 'file' AND ключ.имя = 2 -- x"
     condition = parse_condition(text)
@@ -171,8 +147,8 @@ def test_a_name_is_a_key_of_the_trace_and_nothing_else() -> None:
     )
     both = [parse_condition("a.b = 1 AND c = 2"), parse_condition("a = 3")]
     assert names_in(both) == (("c",), ("a",))
-    with pytest.raises(UserError, match=r"^Env.a and env.a differ only in case; keep one$|^Env and env differ only"):
-        names_in([parse_condition("Env.a = 1"), parse_condition("env.a = 1")])
+    said = refusal(names_in, [parse_condition("Env.a = 1"), parse_condition("env.a = 1")])
+    assert said == "Env and env differ only in case; keep one"
 
 
 SESSION = (
@@ -224,11 +200,8 @@ SESSION = (
         ),
     ],
 )
-def test_what_is_no_condition(text: object, said: str) -> None:
-    with pytest.raises(UserError) as error:
-        parse_condition(text)
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
+def test_what_is_no_condition(text, said):
+    assert said in refusal(parse_condition, text)
 
 
 LONG = "a" * 4_000
@@ -267,7 +240,7 @@ print(int(kilobytes) // 1024, said)
         (" AND ".join(["a = 1"] * 1_000), "accepted"),
     ],
 )
-def test_no_condition_takes_long_or_much_memory_however_it_is_made(text: str, end: str) -> None:
+def test_no_condition_takes_long_or_much_memory_however_it_is_made(text, end):
     done = subprocess.run(
         [sys.executable, "-c", CHILD], input=text, capture_output=True, text=True, timeout=60, check=True
     )
@@ -276,7 +249,7 @@ def test_no_condition_takes_long_or_much_memory_however_it_is_made(text: str, en
     assert int(megabytes) < 700
 
 
-def test_what_takes_too_long_is_interrupted(connection: duckdb.DuckDBPyConnection) -> None:
+def test_what_takes_too_long_is_interrupted(connection):
     endless = "SELECT count(*) FROM range(1_000_000_000_000) t(i) WHERE i % 7 = 3 AND sqrt(i) > 5"
     with pytest.raises(duckdb.InterruptException), time_limit(connection, 0.2):
         connection.execute(endless).fetchall()

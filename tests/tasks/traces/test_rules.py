@@ -1,7 +1,6 @@
 """Rules as people write them: read, and everything wrong reported at once with file, line and key."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -34,7 +33,7 @@ judge: openai/gpt-4o-mini
 LEAST = "name: {name}\nsource: log.jsonl\nmapping: {{output: o, ground_truth: g}}\nmetric: rouge_l\n"
 
 
-def problems(folder: Path, text: str) -> list[str]:
+def problems(folder, text):
     file = folder / "x.yaml"
     file.write_text(text)
     with pytest.raises(UserError) as error:
@@ -44,7 +43,7 @@ def problems(folder: Path, text: str) -> list[str]:
     return [line.removeprefix(f"{file}:") for line in lines]
 
 
-def test_a_rule_with_everything(tmp_path: Path) -> None:
+def test_a_rule_with_everything(tmp_path):
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "a.yaml").write_text(GOOD)
     [rule] = load_rules([str(tmp_path / "rules")])
@@ -68,7 +67,7 @@ def test_a_rule_with_everything(tmp_path: Path) -> None:
     assert rule.located.where("where[1]").endswith("a.yaml:11")
 
 
-def test_the_least_that_a_rule_needs_and_several_in_a_file(tmp_path: Path) -> None:
+def test_the_least_that_a_rule_needs_and_several_in_a_file(tmp_path):
     both = "".join("  - " + LEAST.format(name=name).replace("\n", "\n    ").rstrip() + "\n" for name in ("a", "b"))
     (tmp_path / "ab.yaml").write_text("rules:\n" + both)
     (tmp_path / "c.yml").write_text(LEAST.format(name="c"))
@@ -90,7 +89,7 @@ def test_the_least_that_a_rule_needs_and_several_in_a_file(tmp_path: Path) -> No
         load_rules([str(tmp_path)], ["bb"])
 
 
-def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
+def test_everything_wrong_is_reported_at_once(tmp_path):
     text = GOOD.replace("sampling: 0.1", "sampling: 1.5").replace("metric: meaning_match", "metric: meaning_mach")
     text = text.replace("enabled", "enabeld").replace("list_co", "lst_co").replace("id: trace.id", "id: $..id")
     assert problems(tmp_path, text) == [
@@ -152,13 +151,13 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
         (GOOD, "rules: [5]\n", "1: a rule has the keys name, source, mapping, metric and more, and here is a number"),
     ],
 )
-def test_what_is_wrong_with_a_rule(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_is_wrong_with_a_rule(tmp_path, old, new, said):
     assert old in GOOD
     found = problems(tmp_path, GOOD.replace(old, new, 1))
     assert any(line.startswith(said) for line in found), found
 
 
-def test_a_name_that_is_taken(tmp_path: Path) -> None:
+def test_a_name_that_is_taken(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text("# x\n" + LEAST.format(name="same"))
     with pytest.raises(UserError) as error:
@@ -169,12 +168,12 @@ def test_a_name_that_is_taken(tmp_path: Path) -> None:
     assert len(load_rules([str(there), str(there)])) == 1
 
 
-def test_places_without_rules(tmp_path: Path) -> None:
+def test_places_without_rules(tmp_path):
     with pytest.raises(UserError, match="there is no such file or folder of rules"):
         load_rules([str(tmp_path / "nowhere")])
     with pytest.raises(UserError, match=r"no rules in this folder; a rule is a \.yaml file"):
         load_rules([str(tmp_path)])
 
 
-def test_an_endless_document_is_refused(tmp_path: Path) -> None:
+def test_an_endless_document_is_refused(tmp_path):
     assert problems(tmp_path, "name: &a [*a]\n")[0].startswith("1: nested more than 20 levels deep")

@@ -13,21 +13,21 @@ from answerkey.tasks.traces.score import alone
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.staging_help import query
-from tests.tasks.traces.tracing_help import counts, log, rule, run, trace
+from tests.tasks.staging_help import jsonl, query
+from tests.tasks.traces.tracing_help import counts, rule, run, trace
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> None:
-    log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
+def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path):
+    jsonl(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
     given, said, found = rule(tmp_path), [], []
     told, scored = threading.Event(), threading.Event()
 
-    def second() -> None:
+    def second():
         scored.wait(250)
 
-        def say(line: str) -> None:
+        def say(line):
             said.append(line)
             told.set()
 
@@ -37,7 +37,7 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> 
     thread = threading.Thread(target=second)
     thread.start()
 
-    def wait_for_the_second() -> None:
+    def wait_for_the_second():
         scored.set()
         assert told.wait(250)
 
@@ -67,7 +67,7 @@ with alone(Home(home), ["r"], str):
 """
 
 
-def started(script: str, *arguments: object) -> subprocess.Popen[str]:
+def started(script, *arguments):
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}"}
     command = [sys.executable, "-c", script, *map(str, arguments)]
     return subprocess.Popen(
@@ -76,8 +76,8 @@ def started(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_score_every_trace_once(tmp_path: Path) -> None:
-    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(40)), "no json"])
+def test_two_processes_at_once_score_every_trace_once(tmp_path):
+    jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(40)), "no json"])
     rule(tmp_path)
     runs = [started(TWO, tmp_path) for _ in range(2)]
     for one in runs:
@@ -93,7 +93,7 @@ def test_two_processes_at_once_score_every_trace_once(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_rules_of_different_names_do_not_wait(tmp_path: Path) -> None:
+def test_rules_of_different_names_do_not_wait(tmp_path):
     with alone(Home(tmp_path), ["a"], pytest.fail), alone(Home(tmp_path), ["b"], pytest.fail):
         pass
 
@@ -118,8 +118,8 @@ with alone(Home(home), ["r"], print):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_twice(tmp_path: Path) -> None:
-    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(5)), "no json"])
+def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_twice(tmp_path):
+    jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(5)), "no json"])
     given = rule(tmp_path, metric="meaning_match", judge="openai/some-model")
     with JudgeServer(wordy) as judge:
         process = started(SCRIPT, tmp_path, judge.url)

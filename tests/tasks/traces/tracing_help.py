@@ -1,12 +1,9 @@
-"""Rules and logs made for a test, and a rule's run step by step, as the flow does it."""
+"""Rules and traces made for a test, and a rule's run step by step, as the flow does it."""
 
-import http.server
-import json
-import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from answerkey.tasks.traces.score import Prepared, commit, prepare
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import jsonl, query
 
 NOW = Window()
 MAPPING = {"question": "input", "answer": "output", "references": "expected"}
@@ -35,14 +33,6 @@ def trace(number: int, **changes: Any) -> dict[str, Any]:
         "expected": f"{number} indeed",
         "env": "production",
     } | changes
-
-
-def log(file: Path, traces: Iterable[Mapping[str, Any] | str], mode: str = "w") -> Path:
-    """Write traces, and lines that are not JSON, as JSON Lines."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open(mode, encoding="utf-8") as out:
-        out.writelines((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in traces)
-    return file
 
 
 def rule(folder: Path, **changes: Any) -> Rule:
@@ -80,25 +70,46 @@ def run(
     return commit(Home(home), run_id, one, parts, out)
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The files of a folder behind an address on this machine."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def counts(funnel: Funnel) -> dict[str, int]:
     """The counts that are not 0."""
     names = ("seen", "disabled", "filtered", "sampled_out", "quarantined", "scored", "undefined", "failed", "skipped")
     return {name: getattr(funnel, name) for name in (*names, "again", "measured") if getattr(funnel, name)}
+
+
+def days(text: str) -> Window:
+    """A window as `SINCE/UNTIL`, in UTC; an empty end is open."""
+    return Window(*(datetime.fromisoformat(f"{end}T00:00:00Z"[:20]) if end else None for end in text.split("/")))
+
+
+@dataclass(frozen=True)
+class Traces:
+    """A log, the rule `r` on it, and a home with what its runs left, in one folder."""
+
+    folder: Path
+
+    @property
+    def home(self) -> Home:
+        return Home(self.folder)
+
+    def log(self, *traces: Mapping[str, Any] | str) -> None:
+        """Write traces, and lines that are none, to the end of the log."""
+        jsonl(self.folder / "log.jsonl", traces, mode="a")
+
+    def prepared(self, window: Window = NOW, **changes: Any) -> tuple[Prepared, Path, str]:
+        return prepared(self.folder, rule(self.folder, **changes), window)
+
+    def notes(self, window: Window = NOW, **changes: Any) -> tuple[str, ...]:
+        return self.prepared(window, **changes)[0].selection.notes
+
+    def run(self, window: Window = NOW, **changes: Any) -> Funnel:
+        return run(self.folder, rule(self.folder, **changes), window)
+
+    def counts(self, window: Window = NOW, **changes: Any) -> dict[str, int]:
+        return counts(self.run(window, **changes))
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        return query(self.folder, sql)
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        return dict(self.query("SELECT trace_id, outcome FROM trace_outcomes WHERE rule = 'r'"))

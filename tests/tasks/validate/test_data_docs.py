@@ -1,10 +1,6 @@
 """The context of Great Expectations in a home: what its own users find there, and that no text of a row is in it."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import great_expectations as gx
 import pytest
@@ -15,31 +11,25 @@ from answerkey.tasks.validate.data_docs import build_data_docs
 from answerkey.tasks.validate.suite import its_own_project
 from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.validate.test_expectations import APOLOGY, contract
-from tests.tasks.validate.test_validate import rows, run
+from tests.tasks.validate.validating_help import APOLOGY, expecting, rows, validated
 
 SECRET = "Sorry, the ZEBRA-7 is not for sale."
-ANSWERS: Any = {"kwargs": {"column": "answer", "value_set": ["A"]}, "severity": "warning"}
-CHARS = {"quantiles": [0.5], "value_ranges": [[100, 200]]}
-WHOLE: list[dict[str, Any]] = [
-    {"type": "expect_column_most_common_value_to_be_in_set", **ANSWERS},
-    {"type": "expect_column_distinct_values_to_be_in_set", **ANSWERS},
-    {
-        "type": "expect_column_quantile_values_to_be_between",
-        "kwargs": {"column": "answer_chars", "quantile_ranges": CHARS},
-        "severity": "warning",
-    },
+WHOLE = [
+    "{type: expect_column_most_common_value_to_be_in_set, kwargs: {column: answer, value_set: [A]}, severity: warning}",
+    "{type: expect_column_distinct_values_to_be_in_set, kwargs: {column: answer, value_set: [A]}, severity: warning}",
+    "{type: expect_column_quantile_values_to_be_between, severity: warning, kwargs: {column: answer_chars, "
+    "quantile_ranges: {quantiles: [0.5], value_ranges: [[100, 200]]}}}",
 ]
 """Of these the library observes texts of rows, or draws a table."""
 
 
 @pytest.mark.slow
-def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(data_docs, "_KEPT", 2)
-    given = contract(APOLOGY, *WHOLE)
-    found = run(tmp_path, rows({}, {"answer": SECRET}, {"references": []}, {"answer": "<think>a"}), given).validation
+    given = expecting(APOLOGY, *WHOLE)
+    found = validated(
+        tmp_path, rows({}, {"answer": SECRET}, {"references": []}, {"answer": "<think>a"}), given
+    ).validation
     assert "ZEBRA" not in str(found.checks)
     home = Home(tmp_path / "home #1")
     with its_own_project():
@@ -76,18 +66,17 @@ def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(
     assert mine.data_sources.all() == {}
 
 
-def test_the_page_that_is_linked_is_of_the_first_suite_that_the_rows_break(tmp_path: Path) -> None:
-    given, home = contract(APOLOGY), Home(tmp_path / "home")
+def test_the_page_that_is_linked_is_of_the_first_suite_that_the_rows_break(tmp_path):
+    given, home = expecting(APOLOGY), Home(tmp_path / "home")
     texts = []
     for n, answers in enumerate((["Paris"], [SECRET])):
-        (tmp_path / str(n)).mkdir()
-        found = run(tmp_path / str(n), rows(*({"answer": answer} for answer in answers)), given).validation
+        found = validated(tmp_path / str(n), rows(*({"answer": answer} for answer in answers)), given).validation
         texts.append(_text(home.local / build_data_docs(home, f"run{n}", "d", given, found)))
     assert "Expectation Suite: contract" in texts[0]
     assert "Expectation Suite: mine" in texts[1] and "1 unexpected values found" in texts[1]
 
 
-def test_counts_of_releases_add_up(tmp_path: Path) -> None:
+def test_counts_of_releases_add_up(tmp_path):
     home, releases = Home(tmp_path), [("a", 6), ("b", 1), ("c", 0)]
     checks = tuple(Check("same_samples", "warning", n == 0, 7, n, f"lacks {n}", name) for name, n in releases)
     many = Check("length_drift", "warning", False, 900, 120, "120 of 900 releases fail this check")
@@ -98,17 +87,17 @@ def test_counts_of_releases_add_up(tmp_path: Path) -> None:
     assert "120 unexpected values found. ≈13.33% of 900 total rows. longer; longer; longer; 120 of 900" in shown
 
 
-def test_texts_of_data_and_of_suites_are_no_markup(tmp_path: Path) -> None:
+def test_texts_of_data_and_of_suites_are_no_markup(tmp_path):
     markup = "<img src=x onerror=alert(1)>"
-    given, home = contract({**APOLOGY, "description": f"No {markup}"}, WHOLE[0]), Home(tmp_path / "home")
+    given, home = expecting(APOLOGY.replace("answer begins", markup), WHOLE[0]), Home(tmp_path / "home")
     each = [{"release": "a" if n % 2 else markup, "sample_id": f"q{n}", "answer": "Sorry"} for n in range(9)]
-    found = run(tmp_path, rows(*each), given).validation
+    found = validated(tmp_path, rows(*each), given).validation
     build_data_docs(home, "run", "d", given, found)
     pages = "".join(page.read_text() for page in (home.local / data_docs.SITE).rglob("*.html"))
     assert "release '&lt;img src=x onerror=alert(1)&gt;' lacks" in pages and "No &lt;img src=x" in pages
     assert "<img src=x" not in pages
 
 
-def _text(page: Path) -> str:
+def _text(page):
     bare = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", page.read_text(), flags=re.DOTALL)
     return re.sub(r"\s+", " ", bare)

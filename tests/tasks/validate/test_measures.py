@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +23,7 @@ ODD = (
 )
 
 
-def test_rows_that_shards_have_measured_are_validated_as_rows_that_were_not(tmp_path: Path) -> None:
+def test_rows_that_shards_have_measured_are_validated_as_rows_that_were_not(tmp_path):
     rows = [
         {"id": f"q{i % 200}", "release": ("old", "new")[i // 200], "answer": f"It is {i}.", "reference": f"{i % 200}"}
         for i in range(400)
@@ -51,7 +50,7 @@ def test_rows_that_shards_have_measured_are_validated_as_rows_that_were_not(tmp_
         assert pq.read_table(one) == pq.read_table(other)
 
 
-def test_numbers_of_more_rows_than_memory_can_sort_come_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_numbers_of_more_rows_than_memory_can_sort_come_in_the_order_of_the_file(tmp_path):
     limits = {"memory_limit": "40MiB", "threads": 1, "temp_directory": str(tmp_path)}
     numbers = ", ".join(f"hash(i + {k}) AS h{k}" for k in range(12))  # 96 bytes that nothing compresses
     with session(config=limits) as db:

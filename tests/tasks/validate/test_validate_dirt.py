@@ -2,8 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,7 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import Done, Row, query, run
+from tests.tasks.staging_help import Row, query, run
 
 GOOD = 50
 """Rows without damage, before the others: one release, ids 0 to 49."""
@@ -60,21 +58,30 @@ WARNINGS = {
 }  # fmt: skip
 
 
-def row(number: int | str, **changed: Any) -> Row:
+def row(number, **changed):
     good = {"id": str(number), "question": "Capital?", "answer": "It is Paris", "references": ["Paris"]}
     return good | {"model": "one", "label": "true"} | changed
 
 
 ROWS = [row(i) for i in range(GOOD)] + [row(name, **changed) for name, (changed, _, _) in DAMAGE.items()]
+NUMBERS = {what: GOOD + 1 + place for place, what in enumerate(DAMAGE)}
+REASONS = {
+    "surrogate": "the answer holds U+FFFD at character 7",
+    "duplicate": "the same row again, first seen at row 1",
+    "label maybe": "the label 'maybe' is neither true nor false",
+    "no id": "the id is missing or blank",
+    "other references": "the references of the id '1' differ from what 2 of its 3 rows have",
+}
+SCORED = "SELECT sample_id, release, value FROM scores WHERE metric = 'contains'"
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     return tmp_path_factory.mktemp("dirt")
 
 
 @pytest.fixture(scope="module")
-def done(home: Path) -> Done:
+def done(home):
     file = home / "dirt.jsonl"
     lines = [json.dumps(row).encode() for row in ROWS] + LINES + [LATIN_1]
     file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
@@ -82,105 +89,83 @@ def done(home: Path) -> Done:
     return run(home, source, ["contains", "bleu"], contract=Contract(max_quarantined=0.5))
 
 
-def test_every_line_is_scored_or_in_quarantine_and_none_is_both(home: Path, done: Done) -> None:
-    quarantined = query(home, 'SELECT "row" FROM quarantine')
-    refused = Counter(number for (number,) in quarantined)
-    assert set(refused.values()) == {1}
+@pytest.fixture(scope="module")
+def quarantine(home, done):
+    """By its number: the rule, the reason and the text of each row in quarantine."""
+    found = query(home, 'SELECT "row", rule, reason, raw FROM quarantine')
+    assert len(found) == len({number for number, *_ in found})
+    return {number: about for number, *about in found}
+
+
+def test_every_line_is_scored_or_in_quarantine_and_none_is_both(home, done, quarantine):
     scored = Counter(
         number
-        for (sample_id, release) in query(home, "SELECT sample_id, release FROM scores WHERE metric = 'bleu'")
+        for sample_id, release, _ in query(home, SCORED)
         for number, row in enumerate(ROWS, start=1)
-        if (str(row["id"]), row["model"]) == (sample_id, release) and number not in refused
+        if (str(row["id"]), row["model"]) == (sample_id, release) and number not in quarantine
     )
     assert set(scored.values()) == {1}
-    blank = len(ROWS) + LINES.index(b"") + 1
-    everything = set(range(1, len(ROWS) + len(LINES) + 2)) - {blank}
-    assert set(scored) | set(refused) == everything and not set(scored) & set(refused)
+    everything = set(range(1, len(ROWS) + len(LINES) + 2)) - {len(ROWS) + LINES.index(b"") + 1}
+    assert set(scored) | set(quarantine) == everything
     counts = (done.validation.n_rows, done.validation.n_accepted, done.validation.n_quarantined)
-    assert counts == (len(everything), len(scored), len(refused))
+    assert counts == (len(everything), len(scored), len(quarantine))
     assert done.loaded.n_rows == len(everything)
 
 
-@pytest.mark.parametrize("what", [what for what, (_, rule, _) in DAMAGE.items() if rule])
-def test_a_row_in_quarantine_has_its_rule_and_is_whole(home: Path, done: Done, what: str) -> None:
-    number = GOOD + 1 + list(DAMAGE).index(what)
-    changed, expected, _ = DAMAGE[what]
-    [(rule, reason, raw)] = query(home, 'SELECT rule, reason, raw FROM quarantine WHERE "row" = ?', [number])
-    assert rule == expected
-    assert reason
-    kept = json.loads(raw)
-    given = row(what, **changed)
-    assert (kept["release"] if "release" in kept else kept["model"]) == given["model"]
-    answer = "Paris \ufffd" if what == "surrogate" else given["answer"]
-    assert kept["answer"] == answer
-
-
-def test_the_reasons_say_what_is_wrong(home: Path, done: Done) -> None:
-    reasons = dict(query(home, 'SELECT "row", reason FROM quarantine'))
-    numbers = {what: GOOD + 1 + i for i, what in enumerate(DAMAGE)}
-    assert {what: reasons[numbers[what]] for what in ("surrogate", "duplicate", "label maybe", "no id")} == {
-        "surrogate": "the answer holds U+FFFD at character 7",
-        "duplicate": "the same row again, first seen at row 1",
-        "label maybe": "the label 'maybe' is neither true nor false",
-        "no id": "the id is missing or blank",
+def test_rows_in_quarantine_have_their_rule_and_reason_and_are_whole(quarantine):
+    assert {what: quarantine[NUMBERS[what]][0] for what, (_, rule, _) in DAMAGE.items() if rule} == {
+        what: rule for what, (_, rule, _) in DAMAGE.items() if rule
     }
-    first = numbers["conflict"]
+    assert {what: quarantine[NUMBERS[what]][1] for what in REASONS} == REASONS
     for what in ("conflict", "conflict again"):
-        assert reasons[numbers[what]] == (
-            "the id 'twice' has 2 rows in release 'one' that are not the same, "
-            f"the first at row {first}: which one is right is not known; several answers to one question need a "
-            "column `repeat`"
+        assert (
+            f"the first at row {NUMBERS['conflict']}: which one is right is not known" in quarantine[NUMBERS[what]][1]
         )
-    other = "the references of the id '1' differ from what 2 of its 3 rows have"
-    assert reasons[numbers["other references"]] == other
+    for what, (changed, rule, _) in DAMAGE.items():
+        if rule:
+            kept, given = json.loads(quarantine[NUMBERS[what]][2]), row(what, **changed)
+            assert (kept["release"] if "release" in kept else kept["model"]) == given["model"]
+            assert kept["answer"] == ("Paris \ufffd" if what == "surrogate" else given["answer"])
 
 
-def test_lines_that_are_not_rows(home: Path, done: Done) -> None:
+def test_lines_that_are_not_rows(quarantine):
     first = len(ROWS) + 1
-    found = query(home, 'SELECT "row", rule, reason, raw FROM quarantine WHERE "row" >= ? ORDER BY "row"', [first])
-    assert [(number - first, rule) for number, rule, _, _ in found] == [
-        (0, "unreadable"), (1, "unreadable"), (2, "unreadable"), (4, "unreadable"), (5, "encoding"),
-    ]  # fmt: skip
-    assert [raw for *_, raw in found[:4]] == [line.decode() for line in LINES if line]
-    starts = [f"line {first} is not JSON: ", f"line {first + 1} is not JSON: "]
-    starts += [f"line {first + 2} is a JSON list", f"line {first + 4} is a JSON NoneType"]
-    starts += ["the answer holds U+FFFD at character 4"]
-    assert all(reason.startswith(start) for (_, _, reason, _), start in zip(found, starts, strict=True))
+    expected = {
+        0: ("unreadable", f"line {first} is not JSON: ", LINES[0]),
+        1: ("unreadable", f"line {first + 1} is not JSON: ", LINES[1]),
+        2: ("unreadable", f"line {first + 2} is a JSON list", LINES[2]),
+        4: ("unreadable", f"line {first + 4} is a JSON NoneType", LINES[4]),
+        5: ("encoding", "the answer holds U+FFFD at character 4", None),
+    }
+    assert {number - first for number in quarantine if number >= first} == set(expected)
+    for place, (rule, start, line) in expected.items():
+        found = quarantine[first + place]
+        assert found[0] == rule and found[1].startswith(start)
+        assert line is None or found[2] == line.decode()
 
 
-@pytest.mark.parametrize("what", [what for what, (_, rule, _) in DAMAGE.items() if not rule])
-def test_a_row_that_can_be_scored_is(home: Path, done: Done, what: str) -> None:
-    changed, _, value = DAMAGE[what]
-    place = row(what, **changed)
-    found = query(
-        home,
-        "SELECT status, value FROM scores WHERE metric = 'contains' AND sample_id = ? AND release = ?",
-        [place["id"], place["model"]],
-    )
-    assert found == [("scored", value)]
+def test_rows_that_can_be_scored_are(home, done):
+    values = {(sample_id, release): value for sample_id, release, value in query(home, SCORED)}
+    expected = {what: value for what, (_, rule, value) in DAMAGE.items() if not rule}
+    places = {what: row(what, **DAMAGE[what][0]) for what in expected}
+    assert {what: values[place["id"], place["model"]] for what, place in places.items()} == expected
 
 
-def test_damage_that_is_scored_is_warned_of(done: Done) -> None:
-    found = {check.rule: check.n_failed for check in done.validation.checks if check.severity == "warning"}
-    assert {rule: found[rule] for rule in WARNINGS} == WARNINGS
-    warned = {check.rule for check in done.validation.checks if check.severity == "warning" and not check.success}
-    assert warned - {"same_samples", "release_scored"} == set(WARNINGS)
+def test_damage_that_is_scored_is_warned_of(done):
+    warned = {check.rule: check.n_failed for check in done.validation.checks if not check.success}
+    assert {rule: n for rule, n in warned.items() if rule in WARNINGS} == WARNINGS
+    severities = {check.rule: check.severity for check in done.validation.checks if not check.success}
+    odd = {rule for rule, severity in severities.items() if severity == "warning"} - set(WARNINGS)
+    assert odd == {"same_samples", "release_scored"}
 
 
-def test_labels_are_true_false_or_nothing(home: Path, done: Done) -> None:
-    counts = dict(
-        query(
-            home, "SELECT coalesce(label, '(none)'), count(*) FROM answers WHERE missing_because IS NULL GROUP BY ALL"
-        )
-    )
-    assert counts.pop("nan") == 1
-    assert list(counts) == ["true"]
-    assert query(home, "SELECT correct FROM answers WHERE label = 'nan'") == [(None,)]
-    understood = "SELECT count(*) FROM answers WHERE correct AND missing_because IS NULL"
-    assert query(home, understood) == [(counts["true"],)]
+def test_labels_are_true_false_or_nothing(home, done):
+    counted = "SELECT label, correct, count(*) FROM answers WHERE missing_because IS NULL GROUP BY ALL ORDER BY ALL"
+    [nan, (label, correct, _)] = query(home, counted)
+    assert (nan, label, correct) == (("nan", None, 1), "true", True)
 
 
-def test_the_counts_of_the_report_add_up(home: Path, done: Done) -> None:
+def test_the_counts_of_the_report_add_up(home, done):
     [report] = [report for report in read_reports(Home(home), done.ids) if report.release == "one"]
     # What is in quarantine has no score, as in the gate, and lowers the coverage.
     because = query(home, "SELECT split_part(missing_because, ':', 1) FROM answers WHERE missing_because IS NOT NULL")
@@ -195,19 +180,14 @@ def test_the_counts_of_the_report_add_up(home: Path, done: Done) -> None:
     assert {score.n_total for score in report.overall} == {report.n_total}
     slices = {score.slice: score.n_total for score in report.scores if score.slice != "all"}
     assert sum(slices.values()) == report.n_total
-    expected = Counter(rule for _, rule, _ in DAMAGE.values() if rule)
-    expected += Counter({"unreadable": 4, "encoding": 1})
-    counted = Counter(dict(query(home, "SELECT rule, count(*) FROM quarantine GROUP BY rule")))
-    assert counted == expected
 
 
-def test_a_table_in_single_quotes_with_the_same_damage(tmp_path: Path) -> None:
+def test_a_table_in_single_quotes_with_the_same_damage(tmp_path):
     lines = ["id\tquestion\tanswer\tground_truth\tmodel"]
     lines += [f"{i}\t'Capital?'\t'it''s\tParis'\t'Paris'\tone" for i in range(12)]
     lines += [
         "empty answer\t'Capital?'\t\t'Paris'\tone",
         "empty reference\t'Capital?'\t'Paris'\t\tone",
-        "joined\t'Capital?'\t'Paris'\t'Paris/Lutetia'\tone",
         "spaces\t'Capital?'\t'Paris\u00a0'\t'\u00a0Paris'\tone",
         "one column more\t'Capital?'\t'Paris'\t'Paris'\tone\tmore",
         "one column less\t'Capital?'\t'Paris'\t'Paris'",
@@ -216,19 +196,15 @@ def test_a_table_in_single_quotes_with_the_same_damage(tmp_path: Path) -> None:
     ]
     file = tmp_path / "dirt.tsv"
     file.write_bytes(b"\xef\xbb\xbf" + "\n".join(lines).encode("utf-8", "surrogateescape"))
-    done = run(tmp_path, Source(str(file)), ["contains"], contract=Contract(max_quarantined=0.5))
-    assert (done.validation.n_rows, done.validation.n_accepted, done.validation.n_quarantined) == (20, 15, 5)
+    run(tmp_path, Source(str(file)), ["contains"], contract=Contract(max_quarantined=0.5))
     values = dict(query(tmp_path, "SELECT sample_id, value FROM scores"))
-    assert values == {
-        **{str(i): 1.0 for i in range(12)}, "empty answer": 0.0, "joined": 0.0, "spaces": 1.0, "latin": None,
-    }  # fmt: skip
-    quarantined = query(tmp_path, "SELECT sample_id, rule, reason FROM quarantine ORDER BY rule, reason")
-    assert quarantined == [
+    assert values == {**{str(i): 1.0 for i in range(12)}, "empty answer": 0.0, "spaces": 1.0, "latin": None}
+    assert query(tmp_path, "SELECT sample_id, rule, reason FROM quarantine ORDER BY rule, reason") == [
         ("latin", "encoding", "the answer holds U+FFFD at character 4"),
         ("0", "id_unique", "the same row again, first seen at row 1"),
         ("empty reference", "references_present", "no reference that is not blank"),
-        (None, "unreadable", "row 17: Expected Number of Columns: 5 Found: 6"),
-        (None, "unreadable", "row 18: Expected Number of Columns: 5 Found: 4"),
+        (None, "unreadable", "row 16: Expected Number of Columns: 5 Found: 6"),
+        (None, "unreadable", "row 17: Expected Number of Columns: 5 Found: 4"),
     ]
-    raws = [raw for (raw,) in query(tmp_path, "SELECT raw FROM quarantine WHERE rule = 'unreadable' ORDER BY \"row\"")]
-    assert raws == lines[17:19]
+    raws = query(tmp_path, "SELECT raw FROM quarantine WHERE rule = 'unreadable' ORDER BY \"row\"")
+    assert raws == [(line,) for line in lines[16:18]]

@@ -3,7 +3,6 @@
 import json
 import re
 from hashlib import md5
-from pathlib import Path
 
 from answerkey.tasks.warehouse.content import (
     PARTITIONS,
@@ -28,7 +27,7 @@ FROM range(40) t(i)
 """
 
 
-def test_a_report_is_signed_from_its_own_parts_alone(tmp_path: Path) -> None:
+def test_a_report_is_signed_from_its_own_parts_alone(tmp_path):
     home, profile = Home(tmp_path / "home"), tmp_path / "profile.json"
     with home.warehouse.writing() as warehouse:
         warehouse.execute(REPORTS)

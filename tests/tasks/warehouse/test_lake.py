@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,14 +16,13 @@ import psycopg
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import CATALOG, DATA
 from answerkey.tasks.warehouse.migrate import VERSION
 from answerkey.tasks.warehouse.store import Unreachable
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.cluster_servers import lake as new_lake
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 RUN = "INSERT INTO runs VALUES (?, 'flow', 'data', now(), NULL, 'running', NULL, '{}')"
 RUNS = "SELECT run_id FROM runs ORDER BY run_id"
@@ -35,7 +33,7 @@ ROWS = [
 ]
 
 
-def write(home: Home, name: str) -> None:
+def write(home, name):
     with home.warehouse.writing() as warehouse:
         warehouse.execute(RUN, [name])
 
@@ -61,9 +59,7 @@ def write(home: Home, name: str) -> None:
          "gs://bucket/a: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX"),
     ],
 )  # fmt: skip
-def test_a_place_that_cannot_be_used_is_refused_in_one_line(
-    place: str, catalog: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_that_cannot_be_used_is_refused_in_one_line(place, catalog, message, monkeypatch):
     monkeypatch.setenv(CATALOG, catalog)
     with pytest.raises(UserError) as error:
         Home.parse(place)
@@ -71,7 +67,7 @@ def test_a_place_that_cannot_be_used_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("missing", ["psycopg", "duckdb_extension_ducklake"])
-def test_without_the_extra_its_name_is_said(lake: str, missing: str) -> None:
+def test_without_the_extra_its_name_is_said(lake, missing):
     script = f"""
 import importlib.util
 find = importlib.util.find_spec
@@ -85,7 +81,7 @@ Home.parse({lake!r}).warehouse.exists()
     )
 
 
-def test_an_extension_of_another_duckdb_is_refused(lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extension_of_another_duckdb_is_refused(lake, monkeypatch):
     version = duckdb.__version__
     monkeypatch.setattr(duckdb, "__version__", "1.0.0")
     with pytest.raises(UserError) as error:
@@ -96,9 +92,7 @@ def test_an_extension_of_another_duckdb_is_refused(lake: str, monkeypatch: pytes
     )
 
 
-def test_a_catalog_that_does_not_answer_or_belongs_to_another_home(
-    lake: str, s3_server: SeaweedFS, postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_catalog_that_does_not_answer_or_belongs_to_another_home(lake, s3_server, postgres_server, monkeypatch):
     home = Home.parse(lake)
     write(home, "first")
     other = lake.replace("evaluations", "others")
@@ -112,7 +106,7 @@ def test_a_catalog_that_does_not_answer_or_belongs_to_another_home(
         Home.parse(lake).warehouse.exists()
 
 
-def test_a_home_travels_without_a_secret(lake: str, s3_server: SeaweedFS, postgres_server: Postgres) -> None:
+def test_a_home_travels_without_a_secret(lake, s3_server, postgres_server):
     home = Home.parse(lake)
     write(home, "first")
     sent = pickle.dumps(home)
@@ -124,7 +118,7 @@ def test_a_home_travels_without_a_secret(lake: str, s3_server: SeaweedFS, postgr
     assert home.scratch.is_relative_to(os.environ["ANSWERKEY_SCRATCH"])
 
 
-def test_a_newer_answerkey_made_the_tables(lake: str) -> None:
+def test_a_newer_answerkey_made_the_tables(lake):
     home = Home.parse(lake)
     with home.warehouse.writing() as warehouse:
         warehouse.execute("UPDATE schema_version SET version = 99")
@@ -137,7 +131,7 @@ def test_a_newer_answerkey_made_the_tables(lake: str) -> None:
         )
 
 
-def test_sessions_leave_the_schema_alone(lake: str) -> None:
+def test_sessions_leave_the_schema_alone(lake):
     home = Home.parse(lake)
     write(home, "first")
     versions = "SELECT count(DISTINCT schema_version) FROM ducklake_snapshots('lake')"
@@ -148,9 +142,9 @@ def test_sessions_leave_the_schema_alone(lake: str) -> None:
     assert query(home, "SELECT count(*) FROM ducklake_snapshots('lake')")[0][0] >= 11
 
 
-def test_parts_are_never_among_the_files_of_the_lake(lake: str, tmp_path: Path) -> None:
+def test_parts_are_never_among_the_files_of_the_lake(lake, tmp_path):
     home = Home.parse(lake)
-    run(home, Source(jsonl(tmp_path / "d.jsonl", ROWS)))
+    run(home, source_of(tmp_path, ROWS))
     names = [file.name for file in home.store.files("")]
     inside = [name for name in names if name.startswith(f"{DATA}/")]
     assert inside and all(Path(name).name.startswith("ducklake-") for name in inside)
@@ -186,7 +180,7 @@ print("done", flush=True)
 """
 
 
-def committed_by_four(home: Home, parts: list[str], lock: str) -> Iterator[int]:
+def committed_by_four(home, parts, lock):
     """Let four processes commit the same part in every round; yields how many rows of it there are then."""
     command = [sys.executable, "-c", COMMITS, str(home), *parts, lock]
     others = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
@@ -208,7 +202,7 @@ def committed_by_four(home: Home, parts: list[str], lock: str) -> Iterator[int]:
             other.communicate()
 
 
-def new_parts(home: Home, rounds: int) -> list[str]:
+def new_parts(home, rounds):
     """Parts of 50 rows each, which stay however often they are committed."""
     names = [f"parts/round-{number}.parquet" for number in range(rounds)]
     for number, name in enumerate(names):
@@ -226,7 +220,7 @@ def new_parts(home: Home, rounds: int) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["copied", "adopted"])
-def test_four_processes_commit_the_same_part_once(lake: str, how: str) -> None:
+def test_four_processes_commit_the_same_part_once(lake, how):
     home = Home.parse(lake)
     assert list(committed_by_four(home, new_parts(home, 20), how)) == [50] * 20
     adopted = [file.name for file in home.store.files(f"{DATA}/main/measurements") if "/run_id=run" in file.name]
@@ -235,14 +229,14 @@ def test_four_processes_commit_the_same_part_once(lake: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["copied", "adopted"])
-def test_the_lock_is_what_keeps_them_apart(lake: str, how: str) -> None:
+def test_the_lock_is_what_keeps_them_apart(lake, how):
     """The same without the lock: some round has doubles, so the test before shows something."""
     home = Home.parse(lake)
     with closing(committed_by_four(home, new_parts(home, 20), f"{how}, no lock")) as counts:
         assert any(count > 50 for count in counts)
 
 
-def test_a_writer_is_killed_before_its_commit(lake: str) -> None:
+def test_a_writer_is_killed_before_its_commit(lake):
     home = Home.parse(lake)
     write(home, "first")
     script = f"""
@@ -265,7 +259,7 @@ with Home.parse({lake!r}).warehouse.writing() as warehouse:
     assert (query(home, "SELECT count(*) FROM quarantine"), len(orphans)) == ([(0,)], 1)
 
 
-def kill_backends(conninfo: str) -> None:
+def kill_backends(conninfo):
     """kill -9 of a backend ends all of them: PostgreSQL recovers as after a crash."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         [(pid,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
@@ -281,7 +275,7 @@ def kill_backends(conninfo: str) -> None:
         time.sleep(0.01)
 
 
-def test_a_backend_of_the_catalog_is_killed(lake: str) -> None:
+def test_a_backend_of_the_catalog_is_killed(lake):
     home, conninfo = Home.parse(lake), os.environ[CATALOG].removeprefix("postgres:")
     write(home, "first")
     kill_backends(conninfo)
@@ -296,11 +290,11 @@ def test_a_backend_of_the_catalog_is_killed(lake: str) -> None:
     assert query(home, RUNS) == [("first",), ("second",), ("third",)]
 
 
-def in_thread(function: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+def in_thread(function):
     """Call a function in a thread; what it returns or raises is in the list at the end."""
-    outcome: list[object] = []
+    outcome = []
 
-    def call() -> None:
+    def call():
         try:
             outcome.append(function())
         except Exception as error:
@@ -312,7 +306,7 @@ def in_thread(function: Callable[[], object]) -> tuple[threading.Thread, list[ob
 
 
 @pytest.mark.slow
-def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path: Path) -> None:
+def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path):
     postgres, s3 = Postgres(), SeaweedFS()
     try:
         with new_lake(postgres, s3) as address:
@@ -325,7 +319,7 @@ def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path: Path) -> Non
                     "INSERT INTO quarantine SELECT 'r', 'd', 's', i, NULL, NULL, 'x', 'y', NULL FROM range(50) t(i)"
                 )
 
-                def add(statement: str = insert) -> None:
+                def add(statement=insert):
                     with home.warehouse.writing() as warehouse:
                         warehouse.execute(statement)
 
@@ -341,10 +335,10 @@ def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path: Path) -> Non
         s3.close()
 
 
-def test_scores_are_those_of_a_file(lake: str, tmp_path: Path) -> None:
+def test_scores_are_those_of_a_file(lake, tmp_path):
     rows = [{**row, "answer": f"{row['answer']} {'b' * (i % 3)}", "lang": "ru" if i % 2 else "en"}
             for i, row in enumerate(ROWS)]  # fmt: skip
-    source = Source(jsonl(tmp_path / "d.jsonl", rows), slices=("lang",))
+    source = source_of(tmp_path, rows, slices=("lang",))
     found = []
     for home in (Home(tmp_path / "home"), Home.parse(lake)):
         run(home, source, ["answer_correctness", "rouge_l"])
@@ -362,7 +356,7 @@ def test_scores_are_those_of_a_file(lake: str, tmp_path: Path) -> None:
     assert [mean for (mean,) in found[0][1]] == pytest.approx([mean for (mean,) in found[1][1]], abs=1e-12)
 
 
-def test_a_claim_is_of_one_process_and_ends_with_it(any_home: Home) -> None:
+def test_a_claim_is_of_one_process_and_ends_with_it(any_home):
     script = f"""
 import sys
 from answerkey.tasks.warehouse.home import Home

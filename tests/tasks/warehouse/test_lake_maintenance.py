@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -12,22 +11,21 @@ from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, co
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import Budget, open_ledger
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
 from answerkey.tasks.warehouse.warehouse import Maintained
-from tests.cluster_servers import Postgres, postgres_binaries
-from tests.tasks.staging_help import jsonl, run
+from tests.cluster_servers import postgres_binaries
+from tests.tasks.staging_help import run, source_of
 
 ADD = "INSERT INTO datasets SELECT 'data', $version || range, now(), range, NULL FROM range(100)"
 OLDER = "UPDATE {} SET {} = {} - INTERVAL '40 days'"
 
 
-def catalog_of(home: Home) -> str:
+def catalog_of(home):
     return home.ledger.removeprefix("postgresql:")
 
 
-def add(home: Home, version: str) -> int:
+def add(home, version):
     """A hundred rows, too many to be kept in the catalog; returns the number of the new state."""
     with home.warehouse.writing() as connection:
         connection.execute(ADD, {"version": version})
@@ -36,18 +34,18 @@ def add(home: Home, version: str) -> int:
     return number
 
 
-def versions(home: Home, at: str = "") -> int:
+def versions(home, at=""):
     with home.warehouse.reading() as connection:
         [(n,)] = connection.execute(f"SELECT count(DISTINCT version) FROM datasets {at}").fetchall()
     return int(n)
 
 
-def files(home: Home) -> set[str]:
+def files(home):
     return {file.name for file in home.store.files("data") if "/datasets/" in file.name}
 
 
 @pytest.mark.slow
-def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake: str) -> None:
+def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake):
     home = Home.parse(lake)
     with pytest.raises(UserError, match="no warehouse here yet"):
         home.warehouse.maintain()
@@ -74,7 +72,7 @@ def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake: str) -> None:
 
 
 @pytest.mark.slow
-def test_parts_and_young_orphans_stay(lake: str) -> None:
+def test_parts_and_young_orphans_stay(lake):
     home = Home.parse(lake)
     add(home, "a")
     kept = ("parts/00/x.parquet", "pages/a.html", "data/main/datasets/of-a-writer-at-work.parquet")
@@ -93,10 +91,10 @@ MEASURED = """
 
 
 @pytest.mark.slow
-def test_adopted_parts_are_files_of_the_lake(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adopted_parts_are_files_of_the_lake(lake, tmp_path, monkeypatch):
     monkeypatch.setattr(Lake, "adopts_from", 1)
     rows = [{"id": f"{i}", "answer": f"It is {i * 7}, said {i}.", "reference": f"{i * 7}"} for i in range(40)]
-    source = Source(jsonl(tmp_path / "faq.jsonl", rows))
+    source = source_of(tmp_path, rows, "faq")
     found = []
     for home in (Home(tmp_path / "home"), Home.parse(lake)):
         for again in (False, True):
@@ -106,7 +104,7 @@ def test_adopted_parts_are_files_of_the_lake(lake: str, tmp_path: Path, monkeypa
             found.append(connection.execute(MEASURED).fetchall())
     assert found[0] == found[1] and len(found[0]) == 80
 
-    def adopted() -> set[str]:
+    def adopted():
         return {file.name for file in home.store.files("data/main/measurements") if "/run_id=" in file.name}
 
     assert len(adopted()) == 3
@@ -125,7 +123,7 @@ def test_adopted_parts_are_files_of_the_lake(lake: str, tmp_path: Path, monkeypa
         assert connection.execute(MEASURED).fetchall() == found[0]
 
 
-def test_a_file_gives_free_what_was_deleted(tmp_path: Path) -> None:
+def test_a_file_gives_free_what_was_deleted(tmp_path):
     home = Home.parse(tmp_path / "home")
     with home.warehouse.writing() as connection:
         connection.execute("INSERT INTO datasets SELECT 'data', md5(range::VARCHAR), now(), 1, NULL FROM range(50_000)")
@@ -139,18 +137,18 @@ class TestBackup:
     """As docs/cluster.md has it: the database first, then the bucket; back in the same order."""
 
     @pytest.fixture
-    def restored(self, postgres_server: Postgres) -> Iterator[str]:
+    def restored(self, postgres_server):
         with postgres_server.database() as conninfo:
             yield conninfo
 
-    def program(self, name: str, *arguments: object) -> None:
+    def program(self, name, *arguments):
         subprocess.run([postgres_binaries() / name, *map(str, arguments)], check=True, env=dict(os.environ))
 
-    def bucket(self) -> S3FileSystem:
+    def bucket(self):
         return S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"], region="us-east-1")
 
     @pytest.mark.slow
-    def test_a_lake_comes_back(self, lake: str, restored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_lake_comes_back(self, lake, restored, tmp_path, monkeypatch):
         home, place = Home.parse(lake), lake.removeprefix("s3://")
         for version in "ab":
             add(home, version)

@@ -1,24 +1,20 @@
 """A warehouse of an older version is migrated, whole or not at all; one of a newer version is refused."""
 
-from pathlib import Path
-
 import duckdb
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.verify import verify
-from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.migrate import VERSION, migrate, version_of
 from answerkey.tasks.warehouse.warehouse import FILE
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import run
 
 ROWS = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
 NEXT = "ALTER TABLE reports ADD COLUMN owner VARCHAR; UPDATE reports SET owner = 'team'"
 
 
-def test_a_migration_is_whole_or_not_at_all(tmp_path: Path) -> None:
-    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", ROWS)), ["rouge_l"])
+def test_a_migration_is_whole_or_not_at_all(home, tmp_path):
+    run(home, ROWS, ["rouge_l"])
     with duckdb.connect(str(tmp_path / FILE)) as connection:
         connection.execute("BEGIN")
         with pytest.raises(duckdb.BinderException):
@@ -26,7 +22,7 @@ def test_a_migration_is_whole_or_not_at_all(tmp_path: Path) -> None:
         connection.execute("ROLLBACK")
         assert version_of(connection) == 1
         assert "owner" not in [row[0] for row in connection.execute("DESCRIBE reports").fetchall()]
-    assert verify(Home(tmp_path)).findings == ()
+    assert verify(home).findings == ()
     with duckdb.connect(str(tmp_path / FILE)) as connection:
         hashes = "SELECT table_name, part, n_rows, content_hash FROM content_hashes ORDER BY ALL"
         before = connection.execute(hashes).fetchall()
@@ -40,10 +36,10 @@ def test_a_migration_is_whole_or_not_at_all(tmp_path: Path) -> None:
         assert connection.execute(hashes).fetchall() == before
 
 
-def test_a_home_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    with Home(tmp_path).warehouse.writing() as connection:
+def test_a_home_of_a_newer_version_is_refused(home, tmp_path):
+    with home.warehouse.writing() as connection:
         connection.execute("UPDATE schema_version SET version = 99")
-    for session in (Home(tmp_path).warehouse.reading, Home(tmp_path).warehouse.writing):
+    for session in (home.warehouse.reading, home.warehouse.writing):
         with pytest.raises(UserError) as error, session():
             pass
         assert str(error.value) == (
@@ -52,8 +48,8 @@ def test_a_home_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         )
 
 
-def test_the_tables_have_comments_and_keys(tmp_path: Path) -> None:
-    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", ROWS)), ["rouge_l"])
+def test_the_tables_have_comments_and_keys(tmp_path):
+    run(tmp_path, ROWS, ["rouge_l"])
     with duckdb.connect(str(tmp_path / FILE)) as connection:
         for what in ("columns", "views", "tables"):
             bare = f"SELECT count(*) FROM duckdb_{what}() WHERE NOT internal AND comment IS NULL"

@@ -5,15 +5,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import definitions, relations
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMENTED = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
 
 
-def test_everything_has_a_comment(tmp_path: Path) -> None:
-    with Home(tmp_path).warehouse.writing() as warehouse:
+def test_everything_has_a_comment(home):
+    with home.warehouse.writing() as warehouse:
         columns = warehouse.execute(COMMENTED).fetchall()
         tables = warehouse.execute("SELECT table_name, comment FROM duckdb_tables()").fetchall()
         views = warehouse.execute("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal").fetchall()
@@ -25,7 +24,7 @@ def test_everything_has_a_comment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("constraints", [True, False])
-def test_keys_and_checks_are_those_of_the_database_or_of_none(constraints: bool) -> None:
+def test_keys_and_checks_are_those_of_the_database_or_of_none(constraints):
     with duckdb.connect() as connection:
         connection.execute(definitions(constraints=constraints))
         query = "SELECT table_name, constraint_type, constraint_column_names FROM duckdb_constraints()"

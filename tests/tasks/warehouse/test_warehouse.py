@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -28,16 +27,14 @@ RUNS = "SELECT run_id FROM runs ORDER BY run_id"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path):
     """A warehouse with one committed run."""
     with Home(tmp_path).warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["first"])
     return tmp_path
 
 
-def test_a_catalog_has_no_effect_on_a_folder_and_the_home_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_catalog_has_no_effect_on_a_folder_and_the_home_says_so(tmp_path, monkeypatch):
     assert Home(tmp_path).warning == ""
     monkeypatch.setenv("ANSWERKEY_CATALOG", "postgres:host=db")
     assert Home(tmp_path).warning == (
@@ -49,7 +46,7 @@ def test_a_catalog_has_no_effect_on_a_folder_and_the_home_says_so(
 class Other:
     """Another process: it prints "ready" where the script does, and goes on when it gets a line."""
 
-    def __init__(self, script: str, home: Path) -> None:
+    def __init__(self, script, home):
         head = "import sys, duckdb\nfrom pathlib import Path\nfrom answerkey.tasks.warehouse.home import Home\n"
         head += f"home, RUN = Path(sys.argv[1]), {RUN!r}\n"
         head += "def wait():\n    print('ready', flush=True)\n    sys.stdin.readline()\n"
@@ -62,23 +59,23 @@ class Other:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 
-    def go_on(self) -> None:
+    def go_on(self):
         self.process.communicate("\n", timeout=250)
         assert self.process.returncode == 0
 
-    def kill(self) -> None:
+    def kill(self):
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.communicate(timeout=250)
         assert self.process.returncode == -signal.SIGKILL
 
 
-def test_there_is_no_warehouse_yet(tmp_path: Path) -> None:
+def test_there_is_no_warehouse_yet(tmp_path):
     with pytest.raises(UserError) as error, Home(tmp_path).warehouse.reading():
         pass
     assert str(error.value) == f"{tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
 
 
-def test_an_error_rolls_back(home: Path) -> None:
+def test_an_error_rolls_back(home):
     with pytest.raises(KeyboardInterrupt), Home(home).warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])
         raise KeyboardInterrupt
@@ -88,7 +85,7 @@ def test_an_error_rolls_back(home: Path) -> None:
     assert query(home, RUNS) == [("first",)]
 
 
-def test_files_that_were_taken_in_go_with_the_commit_and_not_before(home: Path) -> None:
+def test_files_that_were_taken_in_go_with_the_commit_and_not_before(home):
     part = home / "part.parquet"
     part.write_bytes(b"x")
     with pytest.raises(ValueError, match="no"), Home(home).warehouse.writing(taken_in=["part.parquet"]):
@@ -99,17 +96,17 @@ def test_files_that_were_taken_in_go_with_the_commit_and_not_before(home: Path) 
     assert not part.exists()
 
 
-def test_readers_cannot_write(home: Path) -> None:
+def test_readers_cannot_write(home):
     with Home(home).warehouse.reading() as one, Home(home).warehouse.reading() as two:
         assert one.execute(RUNS).fetchall() == two.execute(RUNS).fetchall() == [("first",)]
         with pytest.raises(duckdb.InvalidInputException, match="read-only"):
             one.execute("DELETE FROM runs")
 
 
-def test_a_reader_waits_for_a_writer(home: Path) -> None:
+def test_a_reader_waits_for_a_writer(home):
     inside, seen = threading.Event(), []
 
-    def read() -> None:
+    def read():
         inside.wait(100)
         with Home(home).warehouse.reading() as warehouse:
             seen.extend(warehouse.execute(RUNS).fetchall())
@@ -125,7 +122,7 @@ def test_a_reader_waits_for_a_writer(home: Path) -> None:
     assert seen == [("first",), ("second",)]
 
 
-def test_a_writer_waits_for_a_writer_in_another_process(home: Path) -> None:
+def test_a_writer_waits_for_a_writer_in_another_process(home):
     other = Other("with Home(home).warehouse.writing() as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
     started = time.monotonic()
     timer = threading.Timer(0.5, other.go_on)
@@ -139,7 +136,7 @@ def test_a_writer_waits_for_a_writer_in_another_process(home: Path) -> None:
 
 
 @pytest.fixture
-def shell(home: Path) -> Iterator[Other]:
+def shell(home):
     """A DuckDB shell, which ignores our lock and keeps the file open."""
     other = Other("connection = duckdb.connect(str(home / 'answerkey.duckdb'))\nwait()", home)
     yield other
@@ -148,7 +145,7 @@ def shell(home: Path) -> Iterator[Other]:
 
 
 @pytest.mark.parametrize("session", ["reading", "writing"])
-def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: str) -> None:
+def test_another_program_keeps_the_file_open(home, shell, session):
     started = time.monotonic()
     with pytest.raises(UserError) as error, getattr(Home(home).warehouse, session)(wait_s=0.3):
         pass
@@ -164,7 +161,7 @@ def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: 
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_of_a_transaction(home: Path) -> None:
+def test_killed_in_the_middle_of_a_transaction(home):
     script = "with Home(home).warehouse.writing() as w:\n"
     script += "    w.execute('INSERT INTO runs SELECT i::VARCHAR, x, x, now(), NULL, $$running$$, NULL, {} "
     script += "FROM range(300000) t(i), (SELECT repeat(md5(i::VARCHAR), 3) AS x FROM range(1) t(i))')\n"
@@ -177,7 +174,7 @@ def test_killed_in_the_middle_of_a_transaction(home: Path) -> None:
     assert query(home, RUNS) == [("first",), ("second",)]
 
 
-def test_killed_right_after_a_commit(home: Path) -> None:
+def test_killed_right_after_a_commit(home):
     """The rows are in the log beside the file only; the next session must bring them in."""
     script = "connection = duckdb.connect(str(home / 'answerkey.duckdb'))\nconnection.execute(RUN, ['second'])\nwait()"
     Other(script, home).kill()
@@ -188,9 +185,7 @@ def test_killed_right_after_a_commit(home: Path) -> None:
             assert warehouse.execute(RUNS).fetchall() == [("first",), ("second",)]
 
 
-def test_who_has_spilled_leaves_the_files_of_others_that_spill(
-    home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_who_has_spilled_leaves_the_files_of_others_that_spill(home, tmp_path_factory):
     """A DuckDB that ends removes what is in the folder that it has spilled into, so it ends while it has the lock."""
     with Home(home).warehouse.writing() as warehouse:
         warehouse.execute("SET memory_limit = '60MB'")
@@ -228,14 +223,14 @@ PUBLIC = {
 
 
 @pytest.mark.parametrize("table", PUBLIC)
-def test_the_public_columns(home: Path, table: str) -> None:
+def test_the_public_columns(home, table):
     columns = "SELECT column_name FROM information_schema.columns WHERE table_name = ? ORDER BY ordinal_position"
     found = query(home, columns, [table])
     # There may be more in time, but these stay, in this order.
     assert [name for (name,) in found if name in PUBLIC[table].split()] == PUBLIC[table].split()
 
 
-def test_every_table_and_column_is_explained(home: Path) -> None:
+def test_every_table_and_column_is_explained(home):
     explained = {}
     for name, body in re.findall(r"(?<=\n)-- [^\n]+\nCREATE TABLE IF NOT EXISTS (\w+) \(\n(.*?)\n\);", SCHEMA, re.S):
         # Outside the parentheses of a type, a line is: name, type, comma, comment.
@@ -254,7 +249,7 @@ def test_every_table_and_column_is_explained(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_sessions_draw_no_progress_bar(tmp_path: Path) -> None:
+def test_sessions_draw_no_progress_bar(tmp_path):
     code = """
 import duckdb
 from pathlib import Path
@@ -271,7 +266,7 @@ for connection in (scratch(Path()), duckdb.connect()):
     assert done.stdout.splitlines() == ["[(False,)]", "[(False,)]", "[(True,)]"]
 
 
-def test_a_folder_that_another_machine_works_with_is_refused(home: Path) -> None:
+def test_a_folder_that_another_machine_works_with_is_refused(home):
     lock = home / f"{FILE}.lock"
     assert lock.read_text().split()[0] == os.uname().nodename
     lock.write_text("another-machine 0c7d\n")
@@ -291,7 +286,7 @@ def test_a_folder_that_another_machine_works_with_is_refused(home: Path) -> None
     assert lock.read_text().split()[0] == os.uname().nodename
 
 
-def test_a_container_of_this_machine_and_this_machine_after_a_restart_may_go_on(home: Path) -> None:
+def test_a_container_of_this_machine_and_this_machine_after_a_restart_may_go_on(home):
     lock = home / f"{FILE}.lock"
     [host, *boot] = lock.read_text().split()
     for known in ([f"{host}-container", *boot] if boot else [host], [host, "another-boot"]):
@@ -325,7 +320,7 @@ print(len(seen), seen[0], seen[-1], kept.execute("SELECT count(*) FROM runs").fe
 
 
 @pytest.mark.slow
-def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path: Path) -> None:
+def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path):
     home = Home(tmp_path)
     start_run(home, "0", "flow", "data", {})
     finish_run(home, "0", "complete")
@@ -341,7 +336,7 @@ def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_snapshot_has_what_a_killed_process_had_committed(home: Path) -> None:
+def test_the_snapshot_has_what_a_killed_process_had_committed(home):
     script = "with duckdb.connect(str(home / 'answerkey.duckdb')) as c:\n    c.execute(RUN, ['second'])\n    wait()"
     other = Other(script, home)
     other.process.kill()
@@ -377,7 +372,7 @@ with home.warehouse.reading() as warehouse:
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path):
     if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
         pytest.skip("a disk can only be mounted as root")
     command = ["unshare", "-m", sys.executable, "-c", FULL_DISK, str(tmp_path)]

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Page
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page.html import render
-from answerkey.tasks.publish.page.model import Page as Content
 from answerkey.tasks.publish.page.model import as_json
 from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page
 
@@ -22,28 +21,28 @@ class Opened:
     problems: list[str] = field(default_factory=list)
 
     @property
-    def rows(self) -> Locator:
+    def rows(self):
         return self.page.locator("#rows tbody tr.row")
 
     @property
-    def status(self) -> Locator:
+    def status(self):
         return self.page.get_by_role("status")
 
-    def column(self, name: str) -> list[str]:
+    def column(self, name):
         """The cells of a column of the rows on the screen."""
         heads = self.page.locator("#rows thead th").all_inner_texts()
         place = next(turn for turn, head in enumerate(heads) if head.startswith(name))
         return [text.strip() for text in self.rows.locator(f":scope > :nth-child({place + 1})").all_inner_texts()]
 
-    def choose(self, label: str, option: str) -> None:
+    def choose(self, label, option):
         self.page.get_by_label(label, exact=True).select_option(label=option)
 
 
 Open = Callable[..., Opened]
-made: dict[str, str] = {}
+made = {}
 
 
-def html(content: Content) -> str:
+def html(content):
     """The page, rendered once: most of the time of these tests would be the drawing of the same plots."""
     key = as_json(content)
     if key not in made:
@@ -51,7 +50,7 @@ def html(content: Content) -> str:
     return made[key]
 
 
-def compared(n: int = 40) -> Content:
+def compared(n=40):
     """A page with a comparison and a verdict."""
     return replace(
         page(n), comparisons=(Comparison("old", "new", (field_comparison(),), margin=0.02),), gates=(VERDICT,)
@@ -59,11 +58,11 @@ def compared(n: int = 40) -> Content:
 
 
 @cache
-def _axe() -> str:
+def _axe():
     return resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
-def barriers(page: Page) -> list[str]:
+def barriers(page):
     """What axe-core finds on a page that is a serious or critical barrier to somebody: rule and element."""
     page.evaluate(f"() => {{ {_axe()} }}")
     found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")

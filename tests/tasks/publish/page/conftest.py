@@ -2,20 +2,17 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Playwright, expect, sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
-from answerkey.tasks.publish.page.model import Page as Content
-from tests.tasks.publish.page.browser_help import Open, Opened, html
+from tests.tasks.publish.page.browser_help import Opened, html
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 @pytest.fixture(scope="module")
-def playwright() -> Iterator[Playwright]:
+def playwright():
     # Not for the whole session: its event loop would run on under the tests that start one of their own.
     expect.set_options(timeout=60_000)
     with sync_playwright() as started:
@@ -23,7 +20,7 @@ def playwright() -> Iterator[Playwright]:
 
 
 @pytest.fixture(scope="module")
-def browser(playwright: Playwright) -> Iterator[Browser]:
+def browser(playwright):
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is on the PATH")
@@ -35,24 +32,28 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Write a page to disk and open it from there, without a network. Whatever goes wrong fails the test."""
-    shown: list[Opened] = []
+def show(browser, tmp_path):
+    """Open a page: the content of one from disk without a network, or the address of one. Whatever goes wrong fails."""
+    shown = []
 
-    def open_(content: Content, width: int = 1280, spoilt: str = "", **options: object) -> Opened:
-        file = tmp_path / "page.html"
-        file.write_text(html(content).replace("<main", f"{spoilt}<main"), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)  # type: ignore[arg-type]
+    def open_(content, width=1280, spoilt="", **options):
+        address = content if isinstance(content, str) else (tmp_path / "page.html").as_uri()
+        if address != content:
+            text = html(content).replace("<main", f"{spoilt}<main")
+            (tmp_path / "page.html").write_text(text, encoding="utf-8")
+            options["offline"] = True
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         context.set_default_timeout(100_000)
         opened = Opened(context.new_page())
         note = opened.problems.append
         opened.page.on("console", lambda message: note(f"console {message.type}: {message.text}"))
         opened.page.on("pageerror", lambda error: note(f"error: {error}"))
         opened.page.on("dialog", lambda dialog: (note(f"dialog: {dialog.message}"), dialog.dismiss()))
-        allowed = (file.as_uri(), "data:,", "blob:")
+        allowed = (address, "data:", "blob:")
         context.on("request", lambda one: None if one.url.startswith(allowed) else note(f"request: {one.url}"))
-        opened.page.goto(file.as_uri())
-        expect(opened.rows.first).to_be_visible()
+        opened.page.goto(address)
+        if address != content:
+            expect(opened.rows.first).to_be_visible()
         shown.append(opened)
         return opened
 

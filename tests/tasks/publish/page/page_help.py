@@ -1,18 +1,19 @@
 """Pages made of values alone, of any size and with any text, and the same rows in a warehouse."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from html.parser import HTMLParser
 
-from answerkey.metrics_core.comparison import FieldComparison
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     Answers,
     CheckSummary,
+    Corrected,
     Distribution,
     FieldSummary,
+    LabelAgreement,
     Page,
     Release,
     Samples,
@@ -33,7 +34,7 @@ FACTS = [
 ]
 
 
-def score(name: str, mean: float | None, slice_: str = "all", n: int = 10, failed: int = 0) -> Score:
+def score(name, mean, slice_="all", n=10, failed=0):
     metric, _, field = name.partition(".")
     low, high = (None, None) if mean is None else (max(0.0, mean - 0.1), min(1.0, mean + 0.1))
     scored = n - failed
@@ -43,7 +44,7 @@ def score(name: str, mean: float | None, slice_: str = "all", n: int = 10, faile
     )  # fmt: skip
 
 
-def report(release: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), version: int = 1, **changes: Any) -> Report:
+def report(release, means=(0.5, 0.4, 0.3), version=1, **changes):
     """A report of ten rows on the data set `set`, with the slice `lang=en`."""
     scores = [
         score(name, mean, slice_) for slice_ in ("all", "lang=en") for name, mean in zip(FIELDS, means, strict=True)
@@ -60,11 +61,11 @@ def report(release: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), versio
     return replace(made, **changes)
 
 
-def release(name: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), **changes: Any) -> Release:
+def release(name, means=(0.5, 0.4, 0.3), **changes):
     return Release(name, report(name, means, **changes), "answerkey evaluate a.jsonl", 20.0)
 
 
-def field_comparison(name: str = FIELDS[0], **changes: Any) -> FieldComparison:
+def field_comparison(name=FIELDS[0], **changes):
     metric, _, field = name.partition(".")
     made = FieldComparison(
         metric, field, "all", 10, 0, 0, 0.5, 0.6, 0.1, 0.05, 0.15, 0.001, 0.002, 0.04, None, None,
@@ -82,7 +83,7 @@ VERDICT = ReleaseVerdict(
 )
 
 
-def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str, int], str] | None = None) -> Page:
+def page(n=4, names=("old", "new"), text=None):
     """A page about the releases `names` and `n` samples; `text(kind, place)` makes every text that data can bring."""
     say = text or (lambda kind, place: f"{kind} {place}")
     releases = tuple(release(name, (0.5 + turn / 10, 0.4, 0.3)) for turn, name in enumerate(names))
@@ -123,7 +124,7 @@ def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str,
     )
 
 
-def samples(n: int, names: Sequence[str], say: Callable[[str, int], str]) -> Samples:
+def samples(n, names, say):
     """Sample i scores i / n in the first release; the second swaps best and worst. The last one has no score in it."""
     return Samples(
         n_total=n,
@@ -137,8 +138,8 @@ def samples(n: int, names: Sequence[str], say: Callable[[str, int], str]) -> Sam
     )
 
 
-def _answers(n: int, turn: int, name: str, say: Callable[[str, int], str]) -> Answers:
-    def value(place: int) -> float | None:
+def _answers(n, turn, name, say):
+    def value(place):
         if turn and place == n - 1:
             return None
         return round((n - 1 - place if turn else place) / max(1, n - 1), 4)
@@ -161,16 +162,101 @@ def _answers(n: int, turn: int, name: str, say: Callable[[str, int], str]) -> An
     )
 
 
-def _moment(one: str, turn: int, name: str) -> ReportPoint:
+def _moment(one, turn, name):
     made = f"2026-01-0{turn + 1} 00:00"
     return ReportPoint(f"set/{one}/v1", one, 1, made, "0123456789ab", "COMPLETE", name, 10, 10, 0.5, 0.4, 0.6, 1)
 
 
-def _field(name: str) -> FieldSummary:
+def _field(name):
     metric = name.partition(".")[0]
     return FieldSummary(name, metric, f"what {metric} is", (SIGNATURES[metric],), metric == "exact_match")
 
 
-def _distribution(name: str, one: str) -> Distribution:
+def _distribution(name, one):
     counts = (7, 2) if name.startswith("exact_match") else (3, *(0,) * 18, 6)
     return Distribution(name, one, 0.0, 1.0, counts, 1)
+
+
+def full():
+    """A page with something in each of its parts."""
+    rows = (
+        field_comparison(people=-0.04, people_low=-0.09, people_high=0.01, n_labelled=120),
+        field_comparison(
+            FIELDS[1], difference=-0.1, low=-0.2, high=-0.05, test="mcnemar", fixed=3, broken=1, n_only_old=1234,
+            missing_new={"failed": 1200, "absent": 34}, n_only_new=1,
+        ),
+        field_comparison("bleu.bleu", difference=None, note="only old has it", test=""),
+        field_comparison(slice="lang=en", low=-0.1, needed=900, n_clusters=5, n_common=5),
+        field_comparison(slice="lang=ru", test="another"),
+        field_comparison(FIELDS[1], slice="lang=en", mde=None, mde_note="no difference can be shown"),
+    )  # fmt: skip
+    comparisons = (
+        Comparison("old", "mid", (), (), None, "the signatures differ"),
+        Comparison("old", "new", rows, ("longer answers",), margin=0.02, n_candidates=2),
+    )
+    passed = ReleaseVerdict("old", "mid", VERDICT.policy, Verdict("PASS", "It may ship.", basis="judge"))
+    half = (0.5, 0.4, 0.6)
+    shared = (half, (0.8, 0.7, 0.9), half, (None, None, None), (None, None, None))
+    corrected = (Corrected(FIELDS[0], "new", (0.61, 0.6, 0.62), (0.55, 0.5, 0.6), 20, 30, "PPI++"),)
+    agreements = tuple(LabelAgreement(FIELDS[0], name, "answers.correct", 40, *shared) for name in (None, "new"))
+    generation = {
+        "model": "openai/<b>", "temperature": 0.7, "seed": 3, "max_tokens": 2048, "not_taken": ["seed"],
+        "answered": 1999, "questions": 2000, "made_at": "2026-01-01T00:00:00+00:00", "system": "",
+        "template": "In {lang}:\n{question}</pre>",
+    }  # fmt: skip
+    judge = {
+        "judges": ["openai/m"], "about": "offline matcher v1, kappa 0.82 with people", "cascade": 0.02,
+        "jury": "majority", "repeats": 3, "calls": 1200, "cost_usd": 0.5, "by_judge": [{
+            "judge": "openai/m", "calls": 1200, "tokens_in": 90000, "tokens_out": 4000, "cost_usd": 0.5,
+            "reserved_usd": 0.0,
+        }],
+    }  # fmt: skip
+    made = page(3, names=("old", "mid", "new"))
+    old, mid, new = made.releases
+    fewer = replace(new.report, scores=(score(FIELDS[0], 0.5, failed=4), score(FIELDS[1], 0.4)))
+    fewer = replace(fewer, manifest={**fewer.manifest, "generation": generation, "judge": judge})
+    return replace(
+        made,
+        releases=(old, mid, replace(new, report=fewer, command="answerkey evaluate other.jsonl")),
+        gates=(passed, VERDICT),
+        comparisons=comparisons,
+        agreements=agreements,
+        corrected=corrected,
+        history_notes=("It is <lower> than before.",),
+        data_docs="../_data-docs/index.html",
+        overview="../index.html",
+    )
+
+
+class Elements(HTMLParser):
+    """Every start tag of a page with its attributes, the text of scripts and styles, and all other text."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.found, self.raw, self.texts = [], [], []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag in _MARKS:
+            self.texts.append(_MARKS[tag] + ("(open) " if ("open", None) in attrs else ""))
+
+    def handle_data(self, data):
+        if self.cdata_elem:
+            self.raw.append((self.cdata_elem, data))
+        else:
+            self.texts.append(data)
+
+
+_MARKS = {
+    **{name: f"\n{sign} " for name, sign in (("h1", "#"), ("h2", "##"), ("h3", "###"), ("details", ">"), ("li", "-"))},
+    **{name: " | " for name in ("th", "td")}, **{name: " " for name in ("small", "code", "span", "text", "dd")},
+    "tr": "\n", "dt": "\n",
+}  # fmt: skip
+
+
+def text_of(html):
+    """What a page says, without its plots' places: a line for each line of the template, row and heading."""
+    text = "".join(Elements(html).texts)
+    return "".join(f"{' '.join(line.split())}\n" for line in text.splitlines() if line.split())

@@ -1,19 +1,19 @@
-"""The table of samples in a real browser: search, filters, order, pages, rows that open."""
+"""Pages in a real browser: the table of samples, screens of every width, keyboard, print, and all pages of a home."""
 
-import time
+import threading
 from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
-from answerkey.tasks.publish.page.model import Page as Content
-from tests.tasks.publish.page.browser_help import Open, Opened
-from tests.tasks.publish.page.page_help import page
+from answerkey.flows.pages import page_server
+from answerkey.metrics_core.comparison import Comparison
+from tests.tasks.publish.page.browser_help import barriers, compared, html
+from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page, score
+from tests.tasks.publish.site_help import HOSTILE, decide, made_home
 
-MANY = 50_000
 
-
-def test_the_worst_changes_come_first_and_every_column_sorts_both_ways(show: Open) -> None:
+def test_the_worst_changes_come_first_and_every_column_sorts_both_ways(show):
     opened = show(page(40))
     assert opened.column("Change")[0] == "▼ \u22120.949"
     heads = opened.page.locator("#rows thead th")
@@ -34,7 +34,7 @@ def test_the_worst_changes_come_first_and_every_column_sorts_both_ways(show: Ope
     assert heads.filter(has_text="old").get_attribute("aria-sort") == "none"
 
 
-def test_rows_without_a_score_come_last_and_say_why(show: Open) -> None:
+def test_rows_without_a_score_come_last_and_say_why(show):
     opened = show(page(4))
     assert opened.column("new")[-1] == "failed"
     opened.page.get_by_role("button", name="new", exact=True).click()
@@ -42,7 +42,7 @@ def test_rows_without_a_score_come_last_and_say_why(show: Open) -> None:
     assert opened.column("new")[-1] == "failed"
 
 
-def test_filters_work_together_and_the_count_is_announced(show: Open) -> None:
+def test_filters_work_together_and_the_count_is_announced(show):
     opened = show(page(40))
     expect(opened.status).to_have_text("40 of 40 samples")
     opened.choose("Show", "worse")
@@ -59,7 +59,7 @@ def test_filters_work_together_and_the_count_is_announced(show: Open) -> None:
     expect(opened.page.get_by_text("No sample fits these filters.")).to_be_visible()
 
 
-def test_the_search_looks_at_questions_references_answers_and_ids(show: Open) -> None:
+def test_the_search_looks_at_questions_references_answers_and_ids(show):
     opened = show(page(40))
     for text in ("question 17", "OTHER reference 17", "answer of new 17", "id 17", "17 question"):
         opened.page.get_by_label("Search").fill(text)
@@ -68,7 +68,7 @@ def test_the_search_looks_at_questions_references_answers_and_ids(show: Open) ->
 
 
 @pytest.mark.slow
-def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(show: Open) -> None:
+def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(show):
     opened = show(page(6))
     opened.choose("Show", "disputed by the offline judge")
     assert opened.column("Sample") == ["id 1"]
@@ -84,7 +84,7 @@ def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(sho
     expect(shown.page.get_by_role("option", name="disputed by the offline judge")).to_have_count(0)
 
 
-def test_other_releases_and_scores_can_be_chosen(show: Open) -> None:
+def test_other_releases_and_scores_can_be_chosen(show):
     opened = show(page(4, names=("a", "b", "c")))
     assert opened.page.get_by_label("Old release").input_value() == "1"
     opened.choose("Old release", "a")
@@ -95,7 +95,7 @@ def test_other_releases_and_scores_can_be_chosen(show: Open) -> None:
     assert set(opened.column("Change")) == {"0.000"}
 
 
-def test_pages_turn_and_the_document_stays_small(show: Open) -> None:
+def test_pages_turn_and_the_document_stays_small(show):
     opened = show(page(60))
     expect(opened.rows).to_have_count(25)
     opened.page.get_by_role("button", name="Next").click()
@@ -107,7 +107,7 @@ def test_pages_turn_and_the_document_stays_small(show: Open) -> None:
     expect(opened.rows).to_have_count(60)
 
 
-def test_a_row_opens_with_texts_scores_reasons_and_facts_by_keyboard(show: Open) -> None:
+def test_a_row_opens_with_texts_scores_reasons_and_facts_by_keyboard(show):
     opened = show(page(4))
     opened.page.get_by_label("Search").fill("id 0")
     expect(opened.rows).to_have_count(1)
@@ -138,30 +138,22 @@ def test_a_row_opens_with_texts_scores_reasons_and_facts_by_keyboard(show: Open)
 
 
 @pytest.mark.slow
-def test_fifty_thousand_samples_stay_usable(show: Open) -> None:
+def test_of_fifty_thousand_samples_a_page_of_the_table_is_in_the_document(show):
     words = ("river", "stone", "cloud", "seven")
-    started = time.perf_counter()
     opened = show(
-        page(MANY, text=lambda kind, place: f"{kind} {place} {words[place % 4]} " * (20 if "answer" in kind else 1))
+        page(50_000, text=lambda kind, place: f"{kind} {place} {words[place % 4]} " * (20 if "answer" in kind else 1))
     )
-    assert time.perf_counter() - started < 200
-    paint = opened.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    assert paint < 50_000
     assert opened.page.evaluate("document.querySelectorAll('*').length") < 5_000
-    started = time.perf_counter()
     opened.page.get_by_label("Search").fill("stone")
     # The list begins with what changed; four in the middle have scores that are equal to four digits.
     expect(opened.status).to_have_text("12,499 of 50,000 samples")
-    assert time.perf_counter() - started < 50
-    started = time.perf_counter()
     opened.page.get_by_role("button", name="Question").click()
     expect(opened.page.locator("th[aria-sort=ascending]")).to_have_text("Question")
-    assert time.perf_counter() - started < 50
     assert opened.column("Sample")[0] == "id 1 stone"
 
 
 @pytest.mark.slow
-def test_tables_of_slices_follow_the_chosen_field(show: Open) -> None:
+def test_tables_of_slices_follow_the_chosen_field(show):
     opened = show(page(4))
     expect(opened.page.get_by_role("region", name="rouge_l.recall by slice: mean [95 % interval]")).to_be_hidden()
     opened.page.get_by_role("link", name="Slices").click()
@@ -171,14 +163,14 @@ def test_tables_of_slices_follow_the_chosen_field(show: Open) -> None:
     expect(opened.page.get_by_role("region", name="rouge_l.recall by slice: mean [95 % interval]")).to_be_hidden()
 
 
-def test_a_single_release_has_a_table_of_its_answers(show: Open) -> None:
+def test_a_single_release_has_a_table_of_its_answers(show):
     opened = show(page(3, names=("only",)))
     assert opened.column("rouge_l.recall") == ["0.000", "0.500", "1.000"]
     expect(opened.page.get_by_label("Old release")).to_have_count(0)
 
 
-def test_what_changed_begins_with_what_changed(show: Open) -> None:
-    def scored(old: list[float | None], new: list[float | None]) -> Opened:
+def test_what_changed_begins_with_what_changed(show):
+    def scored(old, new):
         made = page(len(old))
         answers = tuple(
             replace(one, values={made.primary: tuple(values)}, unscored={})
@@ -200,7 +192,7 @@ def test_what_changed_begins_with_what_changed(show: Open) -> None:
     assert nothing.column("Sample") == ["id 0", "id 1"]
 
 
-def answers(old: str, new: str) -> Content:
+def answers(old, new):
     """A page with a sample that was answered so."""
     made = page(1)
     return replace(
@@ -232,9 +224,7 @@ def answers(old: str, new: str) -> Content:
     ],
     ids=["other", "added", "Chinese", "equal", "nothing in common", "markup"],
 )
-def test_what_two_answers_do_not_share_is_marked(
-    show: Open, old: str, new: str, lost: list[str], found: list[str]
-) -> None:
+def test_what_two_answers_do_not_share_is_marked(show, old, new, lost, found):
     opened = show(answers(old, new))
     opened.page.locator(".toggle").first.click()
     detail = opened.page.locator("td.detail")
@@ -245,7 +235,7 @@ def test_what_two_answers_do_not_share_is_marked(
 
 
 @pytest.mark.slow
-def test_long_answers_are_marked_where_they_can_be_compared(show: Open) -> None:
+def test_long_answers_are_marked_where_they_can_be_compared(show):
     words = " ".join(f"word{n}" for n in range(1_500))
     opened = show(answers(words, words.replace("word700 ", "")))
     opened.page.locator(".toggle").first.click()
@@ -258,7 +248,7 @@ def test_long_answers_are_marked_where_they_can_be_compared(show: Open) -> None:
 
 
 @pytest.mark.slow
-def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show: Open) -> None:
+def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show):
     opened = show(answers("the old answer", "the new answer"))
     opened.page.add_init_script("delete Intl.Segmenter")
     opened.page.reload()
@@ -269,7 +259,7 @@ def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show
 
 
 @pytest.mark.slow
-def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show: Open) -> None:
+def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show):
     opened = show(page(60, text=lambda kind, place: f"{kind}/{place} & \u00e9"))
     opened.page.get_by_role("button", name="Details of id/40").click()
     link = opened.page.get_by_role("link", name="Link to this sample")
@@ -295,7 +285,7 @@ def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show: Open) -> Non
     expect(opened.status).to_have_text("Sample %E0%A4%A is not on this page")
 
 
-def test_what_comes_after_the_samples_is_folded_and_opens_from_the_list_of_sections(show: Open) -> None:
+def test_what_comes_after_the_samples_is_folded_and_opens_from_the_list_of_sections(show):
     opened = show(page(4))
     for name in ("scores", "slices", "distributions", "coverage", "data", "history", "methods"):
         folded = opened.page.locator(f"#{name} > .folded")
@@ -303,3 +293,180 @@ def test_what_comes_after_the_samples_is_folded_and_opens_from_the_list_of_secti
         opened.page.locator(f"nav a[href='#{name}']").click()
         expect(folded).to_have_attribute("open", "")
         expect(opened.page.locator(f"#{name} h2")).to_be_in_viewport()
+
+
+def test_the_verdict_is_on_the_first_screen_with_the_warnings(show):
+    opened = show(compared())
+    for text in ("FAIL", "summary 0", "Before you trust a number", "warning 0"):
+        box = opened.page.locator("main").get_by_text(text, exact=text == "FAIL").first.bounding_box()
+        assert box is not None and box["y"] + box["height"] < 900
+
+
+@pytest.mark.slow
+def test_the_keyboard_moves_between_rows_sorts_in_place_and_skips_the_head(show):
+    opened = show(page(4))
+    toggles = opened.page.locator(".toggle")
+    toggles.first.focus()
+    opened.page.keyboard.press("ArrowDown")
+    expect(toggles.nth(1)).to_be_focused()
+    opened.page.keyboard.press("ArrowUp")
+    expect(toggles.first).to_be_focused()
+    opened.page.get_by_role("button", name="Question").focus()
+    opened.page.keyboard.press("Enter")
+    expect(opened.page.get_by_role("button", name="Question")).to_be_focused()
+    opened.page.evaluate("document.activeElement.blur(); getSelection().removeAllRanges(); scrollTo(0, 0)")
+    opened.page.get_by_role("link", name="Skip to the report").focus()
+    expect(opened.page.get_by_role("link", name="Skip to the report")).to_be_in_viewport()
+    opened.page.keyboard.press("Enter")
+    expect(opened.page.locator("main")).to_be_focused()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (390, "dark"), (1280, "dark")])
+def test_the_page_is_as_wide_as_the_screen(show, width, scheme):
+    opened = show(compared(), width, color_scheme=scheme)
+    opened.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    opened.page.locator(".toggle").first.click()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    dark = opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+    assert dark == (scheme == "dark")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "width"), [(2, 390), (5, 390), (5, 1400)])
+def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show, n, width):
+    made = page(4, names=("old", *("GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "new")[1 - n :]))
+    long = field_comparison("answer_correctness.token_overlap_recall", n_clusters=30, n_only_old=9, needed=12_345)
+    rows = tuple(replace(long, slice=part, low=-0.1, fixed=144, broken=142) for part in ("all", "lang=en"))
+    others = [one.label for one in made.releases[1:]]
+    opened = show(
+        replace(
+            made,
+            comparisons=tuple(Comparison("old", new, rows, ("answers are longer",), margin=0.02) for new in others),
+            gates=tuple(replace(VERDICT, new=new) for new in others),
+        ),
+        width,
+    )
+    first = opened.rows.first.bounding_box()
+    assert first is not None and first["y"] < 2 * 844
+    opened.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    cut = """[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)
+        .map(one => one.getAttribute('aria-label'))"""
+    assert opened.page.evaluate(cut) == []
+
+
+@pytest.mark.slow
+def test_text_can_be_read_in_the_light_and_in_the_dark(show):
+    """WCAG 2.2: contrast of at least 4.5 for text, in both schemes, for every colour that text has."""
+    contrast = """names => { const probe = document.createElement('i'); document.body.append(probe);
+        const light = name => { probe.style.color = `var(--${name})`;
+            const [r, g, b] = getComputedStyle(probe).color.match(/\\d+/g).map(c => c / 255)
+                .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05 };
+        const ratio = (one, other) => Math.max(one, other) / Math.min(one, other);
+        return names.map(([ink, ground]) => ratio(light(ink), light(ground))) }"""
+    inks = ("ink", "muted", "accent", "better", "worse", "mark", "pass", "fail", "inconclusive", "incomplete")
+    comparisons = [[ink, ground] for ink in inks for ground in ("paper", "ground")]
+    for scheme in ("light", "dark"):
+        opened = show(page(2), color_scheme=scheme)
+        found = dict(zip(map(tuple, comparisons), opened.page.evaluate(contrast, comparisons), strict=True))
+        assert {pair: ratio for pair, ratio in found.items() if ratio < 4.5} == {}
+
+
+@pytest.mark.slow
+def test_print_opens_what_is_closed_and_leaves_out_what_is_pressed(show, tmp_path):
+    opened = show(compared())
+    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("details:not([open])").count() == 0
+    for hidden in ("nav", ".search", ".controls", ".toggle >> nth=0", "text=Export these rows as CSV"):
+        expect(opened.page.locator(hidden)).to_be_hidden()
+    expect(opened.page.locator("#rows thead")).to_be_visible()
+    assert all(box == "visible" for box in opened.page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map(one => getComputedStyle(one).overflowX)"
+    ))  # fmt: skip
+    assert len(opened.page.pdf(path=tmp_path / "page.pdf")) > 10_000
+    opened.page.emulate_media(media="screen")
+    opened.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert opened.page.locator("details:not([open])").count() > 0
+
+
+def test_everything_but_the_table_is_there_without_javascript(browser, tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(html(compared()), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    opened = context.new_page()
+    opened.goto(file.as_uri())
+    expect(opened.get_by_text("This table needs JavaScript.")).to_be_visible()
+    opened.get_by_role("heading", name="The releases side by side").click()
+    expect(opened.get_by_role("region", name="Scores", exact=True)).to_be_visible()
+    context.close()
+
+
+@pytest.mark.slow
+def test_a_phone_shows_a_line_for_each_metric(show):
+    made = compared()
+    names = ("answer_correctness.token_overlap_recall", "ground_truth_similarity.similarity", "exact_match.match")
+    fields = tuple(replace(field, name=name) for field, name in zip(made.fields, names, strict=True))
+    scores = tuple(
+        replace(one, report=replace(one.report, scores=tuple(score(name, 0.5) for name in names)))
+        for one in made.releases
+    )
+    opened = show(replace(made, fields=fields, releases=scores, headlines=names), 390)
+    opened.page.get_by_role("link", name="Scores").click()
+    region = opened.page.get_by_role("region", name="Scores", exact=True)
+    for name in names:
+        cells = region.get_by_role("row", name=name).get_by_role("cell")
+        tops = {box["y"] for box in map(lambda cell: cell.bounding_box(), cells.all()) if box}
+        assert (cells.count(), len(tops)) == (2, 1)
+    assert region.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+@pytest.mark.slow
+def test_a_phone_shows_a_line_for_each_release_where_there_are_many(show):
+    opened = show(page(4, names=("old", "GPT-3.5 (text-davinci-003)", "new")), 390)
+    opened.page.get_by_role("link", name="Scores").click()
+    region = opened.page.get_by_role("region", name="Scores", exact=True)
+    for name in ("rouge_l.recall", "exact_match.match"):
+        cells = region.get_by_role("row", name=name).get_by_role("cell")
+        boxes = [box for box in map(lambda cell: cell.bounding_box(), cells.all()) if box]
+        assert len({box["y"] for box in boxes}) == len(boxes) == 3
+        # The name, the number and its interval beside one another.
+        assert max(box["height"] for box in boxes) < 30
+    assert region.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    home = made_home(tmp_path_factory.mktemp("viewer"))
+    decide(home)
+    home.warehouse.publish()
+    with page_server(home, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_one_comes_from_the_overview_to_every_report_and_back(show, address):
+    opened = show(address, 1400)
+    expect(opened.page.get_by_role("heading", name="Newest verdicts")).to_be_visible()
+    for name in (f"{HOSTILE} v1", "old v1", "only v1"):
+        opened.page.get_by_role("rowheader").get_by_role("link", name=name, exact=True).click()
+        expect(opened.rows.first).to_be_visible()
+        opened.page.get_by_role("link", name="All reports").click()
+        expect(opened.page.get_by_role("heading", name="Judges and spend")).to_be_visible()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+def test_no_page_has_a_barrier_and_the_overview_is_as_wide_as_the_screen(show, address, width, scheme):
+    overview = show(address, width, color_scheme=scheme).page
+    assert overview.evaluate("document.documentElement.scrollWidth") <= width
+    assert barriers(overview) == []
+    report = show(compared(), width, color_scheme="light" if scheme == "dark" else "dark").page
+    report.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    report.locator(".toggle").first.click()
+    assert barriers(report) == []

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
@@ -15,26 +14,24 @@ from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
-from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import _CAPS, MOST_CHARS
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.judge_brains import spelled
-from tests.judge_server import Body, JudgeServer, Reply
+from tests.judge_server import JudgeServer, Reply
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.publish.page.page_help import field_comparison
-from tests.tasks.staging_help import Done, jsonl, query, run
+from tests.tasks.staging_help import query, run, source_of
 
 METRICS = ["rouge_l", "exact_match", "bleu"]
 LONG = "it seems so " * 50
 
 
-def rows() -> list[dict[str, object]]:
+def rows():
     """Eight samples in two releases; the new one lacks the last, and repeats the first answer wrongly."""
-    found: list[dict[str, object]] = []
+    found = []
     for release in ("old", "new"):
         for place in range(8 if release == "old" else 7):
             right = place % 2 == 0 if release == "old" else place > 1
@@ -47,29 +44,29 @@ def rows() -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     return tmp_path_factory.mktemp("page")
 
 
 @pytest.fixture(scope="module")
-def done(home: Path) -> Done:
+def done(home):
     parameters = {"data": {"answers": "a.jsonl", "dataset": "small"}}
-    source = Source(jsonl(home / "small.jsonl", rows()), slices=("kind",), paths={"label": "correct"})
+    source = source_of(home, rows(), "small", slices=("kind",), paths={"label": "correct"})
     return run(home, source, METRICS, failing={"exact_match"}, parameters=parameters)
 
 
 @pytest.fixture(scope="module")
-def page(home: Path, done: Done) -> Page:
+def page(home, done):
     return build_page(Home(home), done.ids)
 
 
-def test_releases_stand_in_the_order_that_was_asked_for(home: Path, done: Done, page: Page) -> None:
+def test_releases_stand_in_the_order_that_was_asked_for(home, done, page):
     assert [release.label for release in page.releases] == ["old", "new"]
     assert [release.label for release in build_page(Home(home), done.ids[::-1]).releases] == ["new", "old"]
     assert [r.median_length for r in page.releases] == [7.0, 7.0]
 
 
-def test_the_field_that_decides_and_one_of_each_metric(page: Page) -> None:
+def test_the_field_that_decides_and_one_of_each_metric(page):
     assert page.primary == "label.correct"
     assert page.why_primary == (
         "No primary field was declared. label.correct decides because most answers have a human label."
@@ -83,7 +80,7 @@ def test_the_field_that_decides_and_one_of_each_metric(page: Page) -> None:
     assert page.fields[1].summary.startswith("longest common subsequence")
 
 
-def test_scores_of_samples_are_those_of_the_warehouse(home: Path, done: Done, page: Page) -> None:
+def test_scores_of_samples_are_those_of_the_warehouse(home, done, page):
     stored = query(home, "SELECT release, sample_id, metric || '.' || field, \"value\" FROM scores")
     assert page.samples.ids == tuple(f"s{place}" for place in range(8))
     found = {
@@ -96,7 +93,7 @@ def test_scores_of_samples_are_those_of_the_warehouse(home: Path, done: Done, pa
     assert found == {(r, i, n): None if v is None else pytest.approx(v, abs=5e-5) for r, i, n, v in stored}
 
 
-def test_texts_labels_and_slices_stand_at_the_place_of_their_sample(page: Page) -> None:
+def test_texts_labels_and_slices_stand_at_the_place_of_their_sample(page):
     old, new = page.samples.answers
     assert page.samples.questions[3] == "what is 3?"
     assert page.samples.references[3] == ("it is 3", "3")
@@ -107,7 +104,7 @@ def test_texts_labels_and_slices_stand_at_the_place_of_their_sample(page: Page) 
     assert (page.samples.n_total, old.cut) == (8, {})
 
 
-def test_rows_without_a_score_say_why(page: Page) -> None:
+def test_rows_without_a_score_say_why(page):
     old = page.samples.answers[0]
     assert old.unscored["label"] == {0: ("undefined", "not labelled")}
     assert {place: status for place, (status, _) in old.unscored["exact_match"].items()} == dict.fromkeys(
@@ -121,7 +118,7 @@ def test_rows_without_a_score_say_why(page: Page) -> None:
     ]
 
 
-def test_distributions_count_every_row_once(page: Page) -> None:
+def test_distributions_count_every_row_once(page):
     for one in page.distributions:
         assert sum(one.counts) + one.n_missing == (8 if one.release == "old" else 7)
         assert len(one.counts) in (2, 20) and (one.low, one.high) == (0.0, 1.0)
@@ -129,14 +126,14 @@ def test_distributions_count_every_row_once(page: Page) -> None:
     assert (f1.counts[0], f1.counts[-1], f1.n_missing) == (2, 5, 0)
 
 
-def test_rows_without_a_score_are_in_no_bar(page: Page) -> None:
+def test_rows_without_a_score_are_in_no_bar(page):
     """The new release has six labels for seven rows, 5 of them right, and no score of exact_match."""
     found = {one.field: one for one in page.distributions if one.release == "new"}
     assert (found["label.correct"].counts, found["label.correct"].n_missing) == ((1, 5), 1)
     assert (sum(found["exact_match.match"].counts), found["exact_match.match"].n_missing) == (0, 7)
 
 
-def test_checks_and_quarantine_are_those_of_the_run(home: Path, page: Page) -> None:
+def test_checks_and_quarantine_are_those_of_the_run(home, page):
     assert not page.checks[0].success
     assert len(page.checks) == query(home, "SELECT count(*) FROM validations")[0][0]
     assert page.n_quarantined == 1
@@ -145,18 +142,18 @@ def test_checks_and_quarantine_are_those_of_the_run(home: Path, page: Page) -> N
     assert '"answer": "x"' in str(raw)
 
 
-def test_warnings_name_what_is_partial(page: Page) -> None:
+def test_warnings_name_what_is_partial(page):
     [partial] = [warning for warning in page.warnings if "Not every row" in warning.title]
     assert [line.partition(": ")[0] for line in partial.details] == ["old", "new"]
 
 
-def test_reading_leaves_the_warehouse_as_it_is(home: Path, done: Done) -> None:
+def test_reading_leaves_the_warehouse_as_it_is(home, done):
     before = sha256((home / FILE).read_bytes()).digest()
     build_page(Home(home), done.ids)
     assert sha256((home / FILE).read_bytes()).digest() == before
 
 
-def test_many_samples_are_cut_to_those_that_move_most(home: Path, done: Done) -> None:
+def test_many_samples_are_cut_to_those_that_move_most(home, done):
     made = build_page(Home(home), done.ids, primary="rouge_l.f1", most_samples=2)
     spread = "SELECT sample_id FROM scores WHERE metric = 'rouge_l' AND field = 'f1' GROUP BY ALL "
     order = 'ORDER BY max("value") - min("value") DESC, sample_id LIMIT 2'
@@ -165,15 +162,13 @@ def test_many_samples_are_cut_to_those_that_move_most(home: Path, done: Done) ->
     assert len(made.samples.answers[0].texts) == 2
 
 
-def test_a_page_without_samples_has_ids_of_any_kind(tmp_path: Path) -> None:
+def test_a_page_without_samples_has_ids_of_any_kind(tmp_path):
     rows = [{"id": "q", "answer": "a", "reference": "a", "release": "late"}]
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"])
+    done = run(tmp_path, rows, ["exact_match"])
     assert build_page(Home(tmp_path), done.ids, most_samples=0).samples.ids == ()
 
 
-def test_long_texts_are_cut_when_all_of_them_do_not_fit(
-    home: Path, done: Done, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_texts_are_cut_when_all_of_them_do_not_fit(home, done, monkeypatch):
     monkeypatch.setattr("answerkey.tasks.publish.page.samples.MOST_CHARS", 900)
     old = build_page(Home(home), done.ids).samples.answers[0]
     assert MOST_CHARS > 900
@@ -181,7 +176,7 @@ def test_long_texts_are_cut_when_all_of_them_do_not_fit(
     assert old.cut == dict.fromkeys((3, 5, 7), len(LONG))
 
 
-def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, done: Done) -> None:
+def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home, done):
     compared = Comparison(*done.ids, (field_comparison("label.correct"),), ("careful",))
     gated = ReleaseVerdict(
         *done.ids, parse_policy({"primary": "label.correct", "margin": 0.05}, "x"), Verdict("PASS", "It may ship.")
@@ -201,7 +196,7 @@ def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, 
     assert "new against old: careful" in [warning.title for warning in made.warnings]
 
 
-def test_wrong_requests_say_what_is_wrong(home: Path, done: Done) -> None:
+def test_wrong_requests_say_what_is_wrong(home, done):
     with pytest.raises(UserError, match=r"rouge_l\.f2: these reports have label\.correct, rouge_l\.precision"):
         build_page(Home(home), done.ids, primary="rouge_l.f2")
     with pytest.raises(UserError, match="about none"):
@@ -210,14 +205,14 @@ def test_wrong_requests_say_what_is_wrong(home: Path, done: Done) -> None:
         build_page(Home(home), done.ids[1:], comparisons=[Comparison(*done.ids, ())])
 
 
-def test_two_data_sets_are_two_pages(home: Path, done: Done, tmp_path: Path) -> None:
-    other = run(home, Source(jsonl(tmp_path / "other.jsonl", rows()[:3])), ["rouge_l"])
+def test_two_data_sets_are_two_pages(home, done, tmp_path):
+    other = run(home, source_of(tmp_path, rows()[:3], "other"), ["rouge_l"])
     with pytest.raises(UserError, match="about one data set, and these reports are about small, other"):
         build_page(Home(home), [*done.ids, *other.ids])
 
 
-def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_version(tmp_path: Path) -> None:
-    source = Source(jsonl(tmp_path / "again.jsonl", rows()[:4]))
+def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_version(tmp_path):
+    source = source_of(tmp_path, rows()[:4], "again")
     first = run(tmp_path, source, ["rouge_l", "answer_correctness"])
     second = run(tmp_path, source, ["rouge_l"])
     made = build_page(Home(tmp_path), [*first.ids, *second.ids])
@@ -235,13 +230,13 @@ def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_vers
     assert drift.startswith("Whether again/old/v2 differs from earlier reports is not tested: that takes 3 earlier ")
 
 
-def test_few_labels_do_not_decide(tmp_path: Path) -> None:
+def test_few_labels_do_not_decide(tmp_path):
     few = [{**row, "correct": row["correct"] if row["id"] == "s2" else None} for row in rows()]
-    done = run(tmp_path, Source(jsonl(tmp_path / "few.jsonl", few), paths={"label": "correct"}), ["rouge_l"])
+    done = run(tmp_path, source_of(tmp_path, few, "few", paths={"label": "correct"}), ["rouge_l"])
     assert build_page(Home(tmp_path), done.ids).primary == "rouge_l.recall"
 
 
-def test_agreement_with_people_is_that_of_the_newest_calibration(home: Path, done: Done) -> None:
+def test_agreement_with_people_is_that_of_the_newest_calibration(home, done):
     store_calibration(Home(home), calibrate(Home(home), "rouge_l.recall", reports=done.ids))
     store_calibration(Home(home), found := calibrate(Home(home), "rouge_l.recall", reports=done.ids))
     made = build_page(Home(home), done.ids)
@@ -264,15 +259,15 @@ def test_agreement_with_people_is_that_of_the_newest_calibration(home: Path, don
 
 
 def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_without_a_calibration(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """exact_match of 100 answers, 20 of them labelled: people call 3 of the 20 wrong that the metric calls right."""
     rows = [
         {"id": f"{i:03}", "references": ["yes"], "answer": "yes" if i % 4 else "no", "release": name,
          "correct": (i % 4 > 0 and i > 12) if i < 20 and name == "part" else True if name == "all" else None}
         for name in ("part", "all", "none") for i in range(100)
     ]  # fmt: skip
-    done = run(tmp_path, Source(jsonl(tmp_path / "part.jsonl", rows), paths={"label": "correct"}), ["exact_match"])
+    done = run(tmp_path, source_of(tmp_path, rows, "part", paths={"label": "correct"}), ["exact_match"])
     made = build_page(Home(tmp_path), done.ids)
     scores = [float(i % 4 > 0) for i in range(100)]
     expected = ppi_mean(scores, [float(i % 4 > 0 and i > 12) if i < 20 else None for i in range(100)])
@@ -292,20 +287,18 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
     assert [(mean.release, mean.corrected) for mean in again.corrected] == [("part", pytest.approx(one.corrected))]
 
 
-def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those_without(tmp_path: Path) -> None:
+def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those_without(tmp_path):
     """exact_match as the judge: 36 of 40 right answers and 27 of 30 wrong ones are judged as people did."""
     verdicts = [(True, True)] * 36 + [(True, False)] * 4 + [(False, False)] * 27 + [(False, True)] * 3
     rows = [
         {"id": f"{place}", "references": ["yes"], "answer": "yes" if match else "no", "release": "r", "correct": right}
         for place, (right, match) in enumerate(verdicts)
     ]
-    labelled = run(
-        tmp_path, Source(jsonl(tmp_path / "people.jsonl", rows), paths={"label": "correct"}), ["exact_match"]
-    )
+    labelled = run(tmp_path, source_of(tmp_path, rows, "people", paths={"label": "correct"}), ["exact_match"])
     plain = [{**row, "id": f"b{row['id']}"} for row in rows[:50]]
     for row in plain:
         del row["correct"]
-    done = run(tmp_path, Source(jsonl(tmp_path / "plain.jsonl", plain)), ["exact_match"])
+    done = run(tmp_path, source_of(tmp_path, plain, "plain"), ["exact_match"])
     store_calibration(Home(tmp_path), calibrate(Home(tmp_path), "exact_match.match", reports=labelled.ids))
     made = build_page(Home(tmp_path), done.ids)
     [one] = made.corrected
@@ -318,12 +311,12 @@ def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those
     assert [agreed.release for agreed in made.agreements] == [None, "r"]
 
 
-def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path: Path) -> None:
+def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path):
     asked = [{"id": "a", "question": "?", "references": ["Born in 1867. Polish woman."], "answer": "Born in 1866.",
               "release": "r"}]  # fmt: skip
     with JudgeServer(wordy) as server:
         options = judged(server.url)
-        done = run(tmp_path, Source(jsonl(tmp_path / "judged.jsonl", asked)),
+        done = run(tmp_path, source_of(tmp_path, asked, "judged"),
                    ["ground_truth_similarity", "meaning_match"], options=options)  # fmt: skip
     made = build_page(Home(tmp_path), done.ids)
     assert made.primary == "meaning_match.match"
@@ -339,22 +332,22 @@ def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path: Path) -> None:
     assert json.dumps(answers.evidence)
 
 
-def test_what_verdicts_weigh_is_evidence(tmp_path: Path) -> None:
+def test_what_verdicts_weigh_is_evidence(tmp_path):
     asked = [{"id": "a", "question": "?", "references": ["Oslo"], "answer": "In Oslo.", "release": "r"}]
 
-    def unsure(body: Body) -> Reply:
+    def unsure(body):
         text = wordy(body)
         return Reply(text, logprobs=spelled(text, {"match": {"match": 0.75, "mismatch": 0.25}}))
 
     with JudgeServer(unsure) as server:
         options = judged(server.url, log_probabilities=True)
-        done = run(tmp_path, Source(jsonl(tmp_path / "asked.jsonl", asked)), ["meaning_match"], options=options)
+        done = run(tmp_path, source_of(tmp_path, asked, "asked"), ["meaning_match"], options=options)
     [answers] = build_page(Home(tmp_path), done.ids).samples.answers
     assert answers.values["meaning_match.match"] == (0.75,)
     assert answers.evidence["meaning_match"][0]["weights"] == {"match": 0.75, "mismatch": 0.25}
 
 
-def test_disputed_verdicts_and_what_answers_rest_on_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disputed_verdicts_and_what_answers_rest_on_are_shown(tmp_path, monkeypatch):
     asked = [
         {"id": place, "question": "Capital of Norway?", "references": ["Oslo"], "answer": answer, "release": "r"}
         | ({"contexts": ["A short passage.", "A long passage. " * 40]} if place == "b" else {})
@@ -362,7 +355,7 @@ def test_disputed_verdicts_and_what_answers_rest_on_are_shown(tmp_path: Path, mo
     ]
     with JudgeServer(wordy) as server:
         options = judged(server.url, second_opinion="always")
-        done = run(tmp_path, Source(jsonl(tmp_path / "asked.jsonl", asked)), ["meaning_match"], options=options)
+        done = run(tmp_path, source_of(tmp_path, asked, "asked"), ["meaning_match"], options=options)
     [answers] = build_page(Home(tmp_path), done.ids).samples.answers
     assert answers.reasons["meaning_match"] == {1: "I say match."}
     status, why = answers.unscored["meaning_match"][0]

@@ -5,23 +5,21 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page import charts
-from answerkey.tasks.publish.page.model import Distribution, Page
 from answerkey.tasks.reports.report import ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page, release
 
 HOSTILE = "</svg><script>alert(1)</script>\"' onload=x \u202e&"
 
 
-def texts(drawing: Markup | None) -> list[str]:
+def texts(drawing):
     assert drawing is not None
     return [element.text or "" for element in ElementTree.fromstring(drawing).iter() if element.tag.endswith("text")]
 
 
-def places(drawing: Markup | None, names: set[str]) -> set[str]:
+def places(drawing, names):
     """Where the texts `names` stand."""
     assert drawing is not None
     return {
@@ -31,24 +29,19 @@ def places(drawing: Markup | None, names: set[str]) -> set[str]:
     }
 
 
-def fills(drawing: Markup | None) -> list[str]:
+def fills(drawing):
     assert drawing is not None
     return re.findall(r'(?:fill|stroke)="(var\(--\w+\)|#\w+)"', drawing)
 
 
-def test_an_interval_plot_names_each_release_with_its_mean() -> None:
-    shown = texts(charts.interval_plot(page(), FIELDS[0]))
-    assert {"old", "new", "0.500", "0.600"} <= set(shown)
-
-
-def test_a_release_without_a_mean_is_left_out_and_a_field_without_any_has_no_plot() -> None:
+def test_a_release_without_a_mean_is_left_out_and_a_field_without_any_has_no_plot():
     made = replace(page(), releases=(release("old"), release("new", (None, 0.4, 0.3))))
     assert "new" not in texts(charts.interval_plot(made, FIELDS[0]))
     assert charts.interval_plot(replace(page(), releases=(release("a", (None, 0.4, 0.3)),)), FIELDS[0]) is None
     assert charts.interval_plot(page(), "no.such") is None
 
 
-def test_colours_come_from_the_page() -> None:
+def test_colours_come_from_the_page():
     made = page()
     for drawing in (
         charts.interval_plot(made, FIELDS[0]),
@@ -64,7 +57,7 @@ def test_colours_come_from_the_page() -> None:
         }
 
 
-def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn() -> None:
+def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn():
     rows = (
         field_comparison(),
         field_comparison(FIELDS[1], difference=-0.1, low=-0.2, high=-0.05),
@@ -86,7 +79,7 @@ def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn() ->
     assert charts.difference_plot(Comparison("old", "new", ()), FIELDS, 300) is None
 
 
-def test_shares_of_a_binary_field_add_up_to_the_whole_width() -> None:
+def test_shares_of_a_binary_field_add_up_to_the_whole_width():
     drawing = charts.distribution_plot(page(), FIELDS[2])
     assert texts(drawing).count("22.2\u00a0% of 9") == 2
     assert drawing is not None
@@ -94,16 +87,7 @@ def test_shares_of_a_binary_field_add_up_to_the_whole_width() -> None:
     assert sum(widths) / 2 == pytest.approx(charts.NARROW, abs=1)
 
 
-def test_a_histogram_says_how_many_rows_it_leaves_out() -> None:
-    assert "1 without a score" in texts(charts.distribution_plot(page(), FIELDS[0]))
-    whole = tuple(Distribution(FIELDS[0], one, 0.0, 1.0, (1,) * 20, 0) for one in ("old", "new"))
-    assert not any(
-        "score" in text for text in texts(charts.distribution_plot(replace(page(), distributions=whole), FIELDS[0]))
-    )
-    assert charts.distribution_plot(page(), "no.such") is None
-
-
-def test_slices_have_a_colour_for_each_of_the_last_releases() -> None:
+def test_slices_have_a_colour_for_each_of_the_last_releases():
     many = page(names=tuple("abcdefgh"))
     drawing = charts.slice_plot(many, "lang", 300)
     assert "en" in texts(drawing)
@@ -111,8 +95,8 @@ def test_slices_have_a_colour_for_each_of_the_last_releases() -> None:
     assert charts.slice_plot(many, "no such", 300) is None
 
 
-def test_history_needs_two_reports_and_names_them_in_their_order() -> None:
-    def moments(*means: float | None) -> Page:
+def test_history_needs_two_reports_and_names_them_in_their_order():
+    def moments(*means):
         found = tuple(
             ReportPoint(f"set/r/v{n}", "r", n, "2026", "v", "COMPLETE", FIELDS[0], 9, 9, mean, mean, mean, n)
             for n, mean in enumerate(means, 1)
@@ -123,17 +107,3 @@ def test_history_needs_two_reports_and_names_them_in_their_order() -> None:
     assert [text for text in shown if text.startswith("r v")] == ["r v1", "r v2", "r v3"]
     assert charts.history_plot(moments(0.5).history, FIELDS[0], 600) is None
     assert charts.history_plot(moments(0.5, None).history, FIELDS[0], 600) is None
-
-
-def test_names_from_data_stay_text() -> None:
-    made = page(names=(HOSTILE, "new"))
-    for drawing in (charts.interval_plot(made, FIELDS[0]), charts.history_plot(made.history, FIELDS[0], 600)):
-        assert drawing is not None
-        assert "<script" not in drawing and "\u202e" not in drawing
-        tags = {element.tag.partition("}")[2] for element in ElementTree.fromstring(drawing).iter()}
-        assert tags <= {"svg", "g", "path", "line", "rect", "text"}
-    assert any(text.startswith("</svg><script>alert(1)") for text in texts(charts.interval_plot(made, FIELDS[0])))
-
-
-def test_the_same_page_has_the_same_plots() -> None:
-    assert charts.interval_plot(page(), FIELDS[0]) == charts.interval_plot(page(), FIELDS[0])

@@ -3,28 +3,23 @@
 from dataclasses import replace
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
+from answerkey.tasks.publish.page.model import CheckSummary, Warning
 from answerkey.tasks.publish.page.warnings import summary, warnings
 from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, VERDICT, field_comparison, release, report, score
 
 PRIMARY = FIELDS[0]
 
 
-def titles(
-    *releases: Release, comparisons: tuple[Comparison, ...] = (), checks: tuple[CheckSummary, ...] = (), n: int = 0
-) -> list[str]:
+def titles(*releases, comparisons=(), checks=(), n=0):
     return [warning.title for warning in warnings(releases, comparisons, checks, n)]
 
 
-def changed(one: Release, **manifest: object) -> Release:
+def changed(one, **manifest):
     return replace(one, report=replace(one.report, manifest={**one.report.manifest, **manifest}))
 
 
-def test_two_sound_releases_have_none() -> None:
+def test_signatures_that_differ_are_named_with_their_releases():
     assert titles(release("a"), release("b")) == []
-
-
-def test_signatures_that_differ_are_named_with_their_releases() -> None:
     other = changed(release("b"), signatures={**SIGNATURES, "rouge_l": "rouge_l|v2"})
     assert warnings([release("a"), other], (), (), 0) == (
         Warning(
@@ -35,12 +30,12 @@ def test_signatures_that_differ_are_named_with_their_releases() -> None:
     )
 
 
-def test_another_version_of_the_data_set_is_serious() -> None:
+def test_another_version_of_the_data_set_is_serious():
     [found] = warnings([release("a"), release("b", dataset_version="ffff")], (), (), 0)
     assert found.serious and found.details == ("0123456789ab: a", "ffff: b")
 
 
-def test_partial_reports_and_unequal_coverage_come_with_counts() -> None:
+def test_partial_reports_and_unequal_coverage_come_with_counts():
     gaps = tuple(score(name, 0.5, failed=2) for name in FIELDS[:2])
     partial = replace(release("b"), report=report("b", status="PARTIAL", message="rouge_l: 2 of 10", scores=gaps))
     found = warnings([release("a"), partial], (), (), 0)
@@ -51,7 +46,7 @@ def test_partial_reports_and_unequal_coverage_come_with_counts() -> None:
     assert "rouge_l covers the releases unequally" in found[0].title
 
 
-def test_a_shift_of_answer_length_says_from_where_to_where() -> None:
+def test_a_shift_of_answer_length_says_from_where_to_where():
     drift = CheckSummary("length_drift", "warning", "b", False, 1, 1, "b is longer")
     long = replace(release("b"), median_length=1234.0)
     [found] = warnings([release("a"), long], (), (drift, drift), 0)
@@ -59,7 +54,7 @@ def test_a_shift_of_answer_length_says_from_where_to_where() -> None:
     assert found.serious and found.details == ("b is longer",)
 
 
-def test_checks_of_one_kind_are_one_warning_and_passed_ones_none() -> None:
+def test_checks_of_one_kind_are_one_warning_and_passed_ones_none():
     checks = (
         CheckSummary("mojibake", "warning", None, False, 9, 1, "one"),
         CheckSummary("new_rule", "warning", None, False, 9, 2, "two"),
@@ -74,7 +69,7 @@ def test_checks_of_one_kind_are_one_warning_and_passed_ones_none() -> None:
     )
 
 
-def test_quarantine_is_serious_when_it_is_large() -> None:
+def test_quarantine_is_serious_when_it_is_large():
     [small], [large] = (warnings([release("a")], (), (), n) for n in (1, 2))
     assert (small.serious, small.title) == (False, "1 row was put in quarantine and not scored: 5 % of those read")
     assert (large.serious, large.title) == (
@@ -83,12 +78,12 @@ def test_quarantine_is_serious_when_it_is_large() -> None:
     )
 
 
-def test_rows_that_only_some_releases_have() -> None:
+def test_rows_that_only_some_releases_have():
     other = changed(release("b"), n_rows=9)
     assert titles(release("a"), other) == ["The releases do not have the same number of answers"]
 
 
-def test_what_a_comparison_says_stands_for_what_the_reports_show() -> None:
+def test_what_a_comparison_says_stands_for_what_the_reports_show():
     compared = Comparison("a", "b", (), ("answers are longer",), None, "signatures differ")
     drift = CheckSummary("length_drift", "warning", "b", False, 1, 1, "b is longer")
     blank = CheckSummary("blank_answer", "warning", None, False, 20, 1, "1 row")
@@ -100,7 +95,7 @@ def test_what_a_comparison_says_stands_for_what_the_reports_show() -> None:
     ]
 
 
-def test_of_several_comparisons_the_last_one_is_on_top() -> None:
+def test_of_several_comparisons_the_last_one_is_on_top():
     others = "There are warnings about b too"
     comparisons = (Comparison("a", "b", (), ("one",)), Comparison("b", "c", (), ("two",)))
     three = [release(name) for name in "abc"]
@@ -119,7 +114,7 @@ def test_of_several_comparisons_the_last_one_is_on_top() -> None:
     assert titles(*map(release, "abc"), comparisons=comparisons, checks=(drift,)) == ["c against b: two", others]
 
 
-def test_the_sentence_of_a_comparison_with_what_the_gate_says_of_it() -> None:
+def test_the_sentence_of_a_comparison_with_what_the_gate_says_of_it():
     compared = (Comparison("a", "old", ()), Comparison("old", "new", (field_comparison(),)))
     found = (
         "new is better than old: rouge_l.recall went from 0.500 to 0.600 (+0.100, 95 % interval +0.050 to +0.150, 10"
@@ -132,7 +127,7 @@ def test_the_sentence_of_a_comparison_with_what_the_gate_says_of_it() -> None:
     assert summary([release("a")], compared, [replace(VERDICT, old="a")], PRIMARY) == f"{found} samples)."
 
 
-def test_without_a_comparison_nothing_is_claimed() -> None:
+def test_without_a_comparison_nothing_is_claimed():
     one, two = release("a", (0.5, 0.4, 0.3)), release("b", (0.6, 0.4, 0.3))
     at = "(95 % interval 0.400 to 0.600)"
     assert summary([one], [], [], PRIMARY) == f"rouge_l.recall: a 0.500 {at}."

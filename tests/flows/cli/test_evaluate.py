@@ -1,0 +1,162 @@
+"""Files of other tools through the command, and the commands that it prints at its end, which work when pasted."""
+
+import gzip
+import json
+import os
+import shlex
+import sys
+
+import pytest
+
+from answerkey.flows.cli.evaluate import print_result
+from answerkey.flows.cli.main import STANDARD_INPUT, main
+from answerkey.flows.cli.options import with_files
+from answerkey.flows.parameters import Data
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.load.formats.exports import EXPORTS
+from tests.tasks.staging_help import jsonl, query, run
+
+BY_NAME = {export.name: export for export in EXPORTS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["promptfoo-3", "inspect-zstandard", "langfuse-cells"])
+def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, home):
+    export = BY_NAME[name]
+    file = tmp_path / export.file
+    file.write_bytes(export.content)
+    done = cli("evaluate", file, "--metrics", "contains", "--json", code=0)
+    assert export.says in done.stderr
+    assert [report["release"] for report in json.loads(done.stdout)] == sorted(export.releases)
+
+
+def test_several_files_of_one_data_set(cli, tmp_path):
+    first, second, home = tmp_path / "old.jsonl", tmp_path / "new.csv", tmp_path / "home"
+    first.write_text('{"id": 1, "response": "It is Paris", "reference": "Paris", "release": "old"}\n')
+    second.write_text("id,output,reference,release\n1,Rome,Paris,new\n")
+    done = cli("evaluate", first, second, "--dataset", "d", "--home", home, "--metrics", "contains", "--json", code=0)
+    means = {one["report_id"]: one["scores"][0]["mean"] for one in json.loads(done.stdout)}
+    assert means == {"d/old/v1": 1.0, "d/new/v1": 0.0}
+    assert "old.jsonl, new.csv: columns recognised by name: " in done.stderr
+
+
+@pytest.mark.slow
+def test_standard_input(server, warm_command, tmp_path):
+    rows = "".join(json.dumps({"id": n, "answer": "x", "reference": "x", "release": "r"}) + "\n" for n in range(3))
+    rows += "[1]\n"
+    given, other, home = tmp_path / "given", tmp_path / "other.jsonl", tmp_path / "home"
+    given.write_bytes(gzip.compress(rows.encode()))
+    other.write_text(json.dumps({"id": 3, "answer": "x", "reference": "x", "release": "r"}))
+    words = [
+        "evaluate",
+        str(other),
+        "-",
+        "--dataset",
+        "d",
+        "--home",
+        str(home),
+        "--metrics",
+        "contains",
+        "--json",
+        "--no-page",
+        "--max-quarantined",
+        "0.5",
+    ]
+    environment = {**os.environ, "PREFECT_API_URL": server}
+    done = warm_command.run("answerkey.flows.cli", words, tmp_path, environment, 240, given)
+    assert done.returncode == 0, done.stderr
+    [report] = json.loads(done.stdout)
+    assert (report["report_id"], report["scores"][0]["n_scored"]) == ("d/r/v1", 4)
+    assert "other.jsonl, stdin.jsonl: columns recognised by name: id, answer, " in done.stderr
+    # The file that it was put into is gone.
+    reason = "-: line 4 is a JSON list, not an object"
+    assert query(home, 'SELECT source, "row", reason FROM quarantine') == [("-", 4, reason)]
+
+
+def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_path, home):
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for n, file in enumerate(files):
+        file.write_text(json.dumps({"id": n, "answer": "x", "reference": "", "release": "r"}))
+    done = bare_cli("evaluate", *files, "--dataset", "d", PREFECT_API_URL="", code=2)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"answerkey: {files[0]}, {files[1]}: 100 % of the rows (2 of 2) are in quarantine, "), last
+
+
+def test_standard_input_that_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match=r"^-: standard input is closed; send the answers to it, or name a file$"):
+        with_files(Data(answers=STANDARD_INPUT))
+
+
+def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, home):
+    export = BY_NAME["langsmith table"]
+    file = tmp_path / export.file
+    file.write_bytes(export.content)
+    done = bare_cli("evaluate", file, PREFECT_API_URL="", code=2)
+    assert done.stderr == (
+        "answerkey: exp.csv: it is not said which release answered (an export of LangSmith); name it with --release\n"
+    )
+
+
+NEW = 'it\'s $(new); "*" é'
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Three releases, one of which has a name that a shell would take apart, in a home with a blank in its name."""
+    folder = tmp_path_factory.mktemp("next") / "my home"
+    for name, right in (("first", 9), ("old", 6), (NEW, 8), ("steers\u00a0by", 8)):
+        rows = [
+            {"id": f"q{n}", "question": "Q?", "answer": "Paris" if n < right else "Rome", "reference": "Paris"}
+            for n in range(12)
+        ]
+        file = jsonl(folder.parent / "rows.jsonl", rows)
+        run(folder, Source(file, dataset="faq", release=name), ("exact_match",))
+    return folder
+
+
+def commands(home, capsys, *reports, compared=False):
+    print_result(list(reports), Home(home), dry_run=False, as_json=False, compared=compared)
+    printed = capsys.readouterr().out.partition("\nnext:\n")[2].splitlines()
+    assert [line[:4] for line in printed] == ["  # ", "  an"] * (len(printed) // 2)
+    return [shlex.split(line) for line in printed[1::2]]
+
+
+def test_a_new_release_is_compared_with_the_one_before_and_the_commands_run(home, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    found = commands(home, capsys, f"faq/{NEW}/v1")
+    where = ["--home", str(home)]
+    pair = ["faq/steers\u00a0by/v1", f"faq/{NEW}/v1"]
+    # The release that was made last has a name that cannot be pasted.
+    assert found == [["answerkey", "report", f"faq/{NEW}/v1", "--html", "report.html", *where]]
+    assert pair[0] not in str(found)
+    assert [main(words[1:]) for words in found] == [0]
+    several = commands(home, capsys, "faq/old/v1", f"faq/{NEW}/v1")
+    assert several == [
+        ["answerkey", "compare", "faq/old/v1", f"faq/{NEW}/v1", "--samples", "5", *where],
+        [
+            "answerkey", "gate", "faq/old/v1", f"faq/{NEW}/v1", "--primary", "exact_match.match", "--margin", "0.02",
+            *where,
+        ],
+        ["answerkey", "report", "faq/old/v1", f"faq/{NEW}/v1", "--html", "report.html", *where],
+    ]  # fmt: skip
+    assert [main(words[1:]) for words in several] == [0, 3, 0]
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_the_home_is_named_where_a_shell_would_take_another(home, capsys, monkeypatch):
+    monkeypatch.setenv("ANSWERKEY_HOME", str(home))
+    [first, *_] = commands(home, capsys, "faq/first/v1", "faq/old/v1")
+    assert first == ["answerkey", "compare", "faq/first/v1", "faq/old/v1", "--samples", "5"]
+    monkeypatch.delenv("ANSWERKEY_HOME")
+    [first, *_] = commands(home, capsys, "faq/first/v1", "faq/old/v1")
+    assert first[-2:] == ["--home", str(home)]
+
+
+def test_what_was_compared_is_not_compared_again(home, capsys):
+    print_result(["faq/old/v1"], Home(home), dry_run=False, as_json=False, compared=True)
+    assert "answerkey compare" not in capsys.readouterr().out
+    print_result(["faq/old/v1"], Home(home), dry_run=False, as_json=True)
+    assert capsys.readouterr().out.startswith('[{"report_id":"faq/old/v1"')

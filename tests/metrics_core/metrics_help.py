@@ -1,0 +1,41 @@
+"""What the tests of the library share: one answer scored, files of rows, time that grows, imports of a process."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from answerkey.metrics_core import Measurement, Sample, evaluate
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def scored(metric: str, answer: str | None, references: list[str], **options: Any) -> Measurement:
+    """The measurement of one answer."""
+    [measurement] = evaluate([Sample("1", answer, references)], [metric], **options)
+    return measurement
+
+
+def read_jsonl(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def seconds(work: Callable[[], object], times: int = 3) -> float:
+    """The least CPU time of several runs: what else the machine does can only add to it."""
+    taken = []
+    for _ in range(times):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def imported_by(code: str, *modules: str) -> list[str]:
+    """Which of these modules a new process has imported after it ran the code."""
+    code += f"\nimport sys; print(*sorted({set(modules)!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
