@@ -308,8 +308,8 @@ def _people(
     ]
     clusters = None if samples.clusters is None else samples.clusters[common].tolist()
     chances = labels.draw.chances[common] if labels.draw else None
-    if chances is not None:
-        n_labelled = int((known[0] & known[1] & (chances < 1)).sum())
+    if labels.draw:
+        n_labelled = int((known[0] & known[1] & labels.draw.drawn[common]).sum())
     level = labels.draw.level(level) if labels.draw else level
     old, new = scores.old[common], scores.new[common]
     predicted = ppi_difference(old, new, *given, clusters=clusters, span=range_, level=level, probabilities=chances)
