@@ -190,8 +190,8 @@ def _at(
         moments += [moment for moment in (first, last) if moment and place]
     fractions = tuple(until / queue.analyses[-1] for until in queue.analyses[:analysis])
     return DrawnLabels(
-        queue, old, new, LabelDraw(chances, drawn, fractions, len(queue.analyses)), n_done, n_drawn, n_known, n_untold, people,
-        min(moments, default=None), max(moments, default=None),
+        queue, old, new, LabelDraw(chances, drawn, fractions, len(queue.analyses)), n_done, n_drawn, n_known, n_untold,
+        people, min(moments, default=None), max(moments, default=None),
     )  # fmt: skip
 
 

@@ -181,7 +181,10 @@ def test_the_job_for_github_actions_runs(answerkey, place):
     assert (place / "gate.html").is_file()
 
 
-PAGES = ("comparing", "expectations", "gate", "generating", "judge", "labelling", "migrating", "own_judge", "reports", "traces")
+PAGES = (
+    "comparing", "expectations", "gate", "generating", "judge", "labelling", "migrating", "own_judge", "reports",
+    "traces",
+)  # fmt: skip
 
 
 @pytest.mark.slow
