@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.compare.compare import compare_all
 from answerkey.tasks.forget import forget
+from answerkey.tasks.gate.calibrate import calibrate
 from answerkey.tasks.gate.gate import gate
+from answerkey.tasks.gate.labelling import LabellingSession
 from answerkey.tasks.gate.queue import LabelPlan, label_queue
 from answerkey.tasks.label_files import export_labels, import_labels
 from answerkey.tasks.labels import NewLabel, Queue, add_labels, drawn_labels, queued_answers
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.labelling_help import POLICY, made_releases, verdict_of
+from tests.tasks.labelling_help import POLICY, PRIMARY, made_releases, verdict_of
 from tests.tasks.staging_help import query
 
 
@@ -96,6 +99,49 @@ def test_labels_count_for_a_later_release_that_gives_the_same_answer(tmp_path: P
     assert 0 < known < 30
     asked = [one for one in queued_answers(home, later, later.analyses[-1]) if not one.complete]
     assert len(asked) < 2 * later.analyses[-1]
+
+
+def test_a_session_stops_where_too_many_labels_would_be_needed_and_may_go_on(tmp_path: Path) -> None:
+    made_releases(tmp_path, 120, wrong=1000)
+    home = Home(tmp_path)
+    queue = label_queue(home, "old", "new", POLICY, LabelPlan())
+    label(home, queue, 49)
+    assert LabellingSession(home, queue).state("AB")["place"] == 50
+    label(home, queue, 69)
+    session = LabellingSession(home, queue)
+    stopped = session.state("AB")
+    assert (stopped["kind"], stopped["analysed"], stopped["outcome"]) == ("stopped", 69, "INCONCLUSIVE")
+    assert stopped["more"] > 120 - 69
+    session.go_on()
+    assert session.state("AB")["place"] == 70
+    label(home, queue, 120)
+    assert LabellingSession(home, queue).state("AB")["analysed"] == 120
+
+
+def test_people_who_cannot_tell_leave_a_verdict_incomplete(tmp_path: Path) -> None:
+    made_releases(tmp_path, 60)
+    home = Home(tmp_path)
+    queue = label_queue(home, "old", "new", POLICY, LabelPlan(labels=30))
+    untold = [one.sample_key for one in queued_answers(home, queue, 3)]
+    add_labels(home, [NewLabel(key, "AB", "cannot tell") for key in untold], queue.id)
+    label(home, queue, 30)
+    found = gate(home, "old", "new", POLICY).verdict
+    assert (found.outcome, found.rules[0].n_labelled) == ("INCOMPLETE", 27)
+    assert "people cannot tell of 3 of 30 drawn questions" in found.sentence
+    assert "of 3 people cannot tell, and these are left out" in found.notes[0]
+
+
+def test_comparisons_and_calibrations_read_drawn_labels(tmp_path: Path) -> None:
+    made_releases(tmp_path, 60)
+    home = Home(tmp_path)
+    queue = label_queue(home, "old", "new", POLICY, LabelPlan(labels=30, design="random"))
+    label(home, queue, 30)
+    [compared] = compare_all(home, [(queue.old, queue.new)])
+    [row] = [row for row in compared.rows if row.name == PRIMARY and row.slice == "all"]
+    assert (row.n_labelled, row.difference) == (30, 0.0)
+    assert row.people is not None and row.people_high is not None and row.people < -0.2 and row.people_high < 0
+    found = calibrate(home, PRIMARY, reports=[queue.old, queue.new])
+    assert [part.n for part in found.parts] == [60, 30, 30]
 
 
 def test_csv_goes_out_blind_and_comes_back_whole_or_not_at_all(tmp_path: Path) -> None:
