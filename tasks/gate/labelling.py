@@ -54,7 +54,7 @@ class LabellingSession:
     going_on: bool = False
     """Whether to go on although too many labels would be needed."""
     _questions: dict[int, list[QueuedAnswer]] = field(default_factory=dict)
-    _shown_to: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _shown: dict[str, tuple[int, float]] = field(default_factory=dict)
     _skipped: set[tuple[str, int]] = field(default_factory=set)
     _lock: RLock = field(default_factory=RLock)
 
@@ -75,8 +75,7 @@ class LabellingSession:
             place = next(self._open_to(annotator), None)
             if place is None:
                 return self._common("waiting")
-            others = {at: whose for at, whose in self._shown_to.items() if whose[0] != annotator}
-            self._shown_to = others | {place: (annotator, time.monotonic())}
+            self._shown[annotator] = place, time.monotonic()
             answers, settles = self._asked(place, annotator)
             Random(f"{self.queue.id} {place} {annotator}").shuffle(answers)
             return self._common("question") | {
@@ -101,9 +100,10 @@ class LabellingSession:
             UserError: this is no question that the annotator has been shown, or no verdict.
         """
         with self._lock:
-            if self._shown_to.get(place, ("", 0.0))[0] != annotator:
-                raise UserError("label: another question is on the screen by now; reload the page")
-            answers, settles = self._asked(place, annotator)
+            shown = self._shown.get(annotator, (0, 0.0))[0] == place and place in self._questions
+            answers, settles = self._asked(place, annotator) if shown else ([], False)
+            if not answers:
+                raise UserError("label: this is not the question on your screen by now; reload the page")
             if set(verdicts) != {answer.sample_key for answer in answers} or not set(verdicts.values()) <= set(
                 VERDICTS
             ):
@@ -179,8 +179,9 @@ class LabellingSession:
 
     def _is_free(self, place: int, annotator: str) -> bool:
         """Whether a question is on nobody else's screen; where several label each, it may be."""
-        whose, since = self._shown_to.get(place, (annotator, 0.0))
-        return self.queue.annotators > 1 or whose == annotator or time.monotonic() - since > self.patience_s
+        now = time.monotonic()
+        others = [at for name, at in self._shown.items() if name != annotator]
+        return self.queue.annotators > 1 or all(at != place or now - since > self.patience_s for at, since in others)
 
     def _asked(self, place: int, annotator: str) -> tuple[list[QueuedAnswer], bool]:
         """The answers to a question that an annotator is to label, and whether that settles a difference of others."""
