@@ -91,7 +91,7 @@ def test_standard_input_that_is_closed(monkeypatch):
 
 
 def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, home):
-    export = BY_NAME["langsmith table"]
+    export = BY_NAME["langsmith-table"]
     file = tmp_path / export.file
     file.write_bytes(export.content)
     done = bare_cli("evaluate", file, PREFECT_API_URL="", code=2)
