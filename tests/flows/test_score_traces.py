@@ -80,11 +80,9 @@ def _what_the_ui_shows(home, ask, mean):
     found = {
         one["key"]: one["data"] for one in ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run_id]}}})
     }
-    rows = json.loads(found["score-traces"])
-    assert [(row["rule"], row["seen"], row["disabled"]) for row in rows] == [
-        ("words", 42, 0), ("meaning", 42, 0), ("off", 42, 42),
-    ]  # fmt: skip
-    assert rows[0]["mean"] == f"{mean:.3f}"
+    rows = {row["traces"]: row for row in json.loads(found["score-traces"])}
+    assert [rows["seen"][name] for name in ("words", "meaning", "off")] == ["42"] * 3
+    assert (rows["disabled"]["off"], rows["mean"]["words"]) == ("42", f"{mean:.3f}")
     assert "| quarantined | 1 | cannot be scored |" in found["rule-words"]
     tasks = ask("task_runs/filter", {"task_runs": {}, "flow_runs": {"id": {"any_": [run_id]}}})
     names = sorted(task["name"] for task in tasks)
