@@ -171,7 +171,8 @@ def _at(
     queue: Queue, rows: Sequence[tuple[Any, ...]], analysis: int, n_done: int, people: tuple[str, ...]
 ) -> DrawnLabels:
     n_drawn = queue.analyses[analysis - 1]
-    old, new, chances = np.full(len(rows), np.nan), np.full(len(rows), np.nan), np.ones(len(rows))
+    old, new, chances = (np.full(len(rows), value) for value in (np.nan, np.nan, 1.0))
+    drawn = np.zeros(len(rows), np.bool_)
     n_known = n_untold = 0
     moments: list[datetime] = []
     for index, (_, place, _, probabilities, before, after, same, _, first, last) in enumerate(rows):
@@ -183,13 +184,14 @@ def _at(
         # The same answer is as good as itself, whatever people call it.
         unknown = 1.0 if same else np.nan
         old[index], new[index] = (_VALUES.get(verdict, unknown) for verdict in (before, after))
+        drawn[index] = place > 0
         n_known += place == 0
         n_untold += place > 0 and "cannot tell" in (before, after)
         moments += [moment for moment in (first, last) if moment and place]
     fractions = tuple(until / queue.analyses[-1] for until in queue.analyses[:analysis])
     return DrawnLabels(
-        queue, old, new, LabelDraw(chances, fractions, len(queue.analyses)), n_done, n_drawn, n_known, n_untold, people,
-        min(moments, default=None), max(moments, default=None),
+        queue, old, new, LabelDraw(chances, drawn, fractions, len(queue.analyses)), n_done, n_drawn, n_known, n_untold,
+        people, min(moments, default=None), max(moments, default=None),
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ NOT_RUN = {
     r"export ": "the fixture sets what the commands need",
     r"answerkey serve$": "does not end; the tests of deployments start it",
     r"answerkey view$": "does not end; tests/flows/cli/test_view.py starts it",
+    r"answerkey label (?!.*--draw-only)": "does not end; tests/tasks/publish/page/test_label_page.py starts it",
     r"answerkey evaluate evouna_nq_dev.jsonl ": "a public data set, for which the page says where it is",
     r"answerkey calibrate bem.match ": "verdicts of another judge on that data set",
     r"answerkey warehouse move \.answerkey s3:": "needs PostgreSQL and a bucket; tests/tasks/test_move.py has them",
@@ -180,7 +181,10 @@ def test_the_job_for_github_actions_runs(answerkey, place):
     assert (place / "gate.html").is_file()
 
 
-PAGES = ("comparing", "expectations", "gate", "generating", "judge", "migrating", "own_judge", "reports", "traces")
+PAGES = (
+    "comparing", "expectations", "gate", "generating", "judge", "labelling", "migrating", "own_judge", "reports",
+    "traces",
+)  # fmt: skip
 
 
 @pytest.mark.slow

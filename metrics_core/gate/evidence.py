@@ -50,14 +50,16 @@ class LabelDraw:
 
     Attributes:
         chances: (samples,): the probability of each sample to be labelled by now.
+        drawn: (samples,): those that were drawn by now; others may have labels without a draw.
         fractions: (analyses,): labelled / planned samples at each interim analysis up to this one.
         planned: the number of analyses; each may spend an equal part of the error.
 
-    >>> LabelDraw(np.full(100, 0.5), (0.5, 1.0), 2).level(0.95) > 0.95
+    >>> LabelDraw(np.full(4, 0.5), np.array([True, False, False, True]), (0.5, 1.0), 2).level(0.95) > 0.95
     True
     """
 
     chances: Floats
+    drawn: Mask
     fractions: tuple[float, ...]
     planned: int
 
@@ -409,10 +411,11 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
         for side in (people.old, people.filled(0.0))
     )
     codes = None if scores.codes is None else scores.codes.tolist()
-    draw = replace(column.draw, chances=column.draw.chances[rows]) if column.draw else None
+    draw = column.draw
+    if draw:
+        draw = replace(draw, chances=draw.chances[rows], drawn=draw.drawn[rows])
     chances = draw.chances if draw else None
-    # Those that are labelled for certain, as where both releases give the same answer, were not drawn.
-    n_labelled = int((labelled[rows] & (chances < 1)).sum()) if chances is not None else int(labelled.sum())
+    n_labelled = int((labelled[rows] & draw.drawn).sum()) if draw else int(labelled.sum())
     predicted = ppi_difference(old, new, before, after, clusters=codes, probabilities=chances)
     return CorrectedStatistic(
         predicted.value, scores.n, scores.changes, scores.codes, False, 0.0, 1.0, alone.means, scores.n_clusters,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of_class
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,9 @@ from answerkey.metrics_core.comparison import (
     not_compared,
 )
 from answerkey.metrics_core.errors import UserError, did_you_mean
+from answerkey.metrics_core.gate.evidence import LabelDraw
 from answerkey.metrics_core.judges.votes import SPREAD
+from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.paired import PairedDifference
@@ -40,6 +42,7 @@ from answerkey.tasks.compare.paired_samples import (
     pair_samples,
 )
 from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods, unanswered_warnings
+from answerkey.tasks.labels import drawn_labels
 from answerkey.tasks.reports.headline import LABELLED, fields_of, headlines
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_pair, read_reports
 from answerkey.tasks.warehouse.content import write_checksums
@@ -151,9 +154,15 @@ def _compare(
     """The fields `wanted` of two reports, without adjusted p."""
     differ = differing_methods(old, new)
     samples = pair_samples(home, old, new)
-    labels = None
-    if LABELLED in old.names and LABELLED in new.names:
-        labels = samples.scores(LABEL, LABEL_FIELD.name)
+    labels, drawn = None, drawn_labels(home, old.report_id, new.report_id)
+    if drawn:
+        labels = _Labels(drawn.old, drawn.new, drawn.draw)
+    elif LABELLED in old.names and LABELLED in new.names:
+        found = samples.scores(LABEL, LABEL_FIELD.name)
+        labels = _Labels(
+            np.where(found.old_status == SCORED, found.old, np.nan),
+            np.where(found.new_status == SCORED, found.new, np.nan),
+        )
     rows: list[FieldComparison] = []
     for metric, _, field in (name.partition(".") for name in wanted):
         if note := differ.get(metric) or _only_in_one(old, new, f"{metric}.{field}"):
@@ -223,11 +232,11 @@ def _nothing(wanted: Sequence[str], differ: Mapping[str, str]) -> str | None:
 
 
 def _compare_field(
-    samples: PairedSamples, metric: str, field: str, settings: Settings, labels: FieldScores | None = None
+    samples: PairedSamples, metric: str, field: str, settings: Settings, labels: _Labels | None = None
 ) -> Iterator[FieldComparison]:
     """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
 
-    `labels` are the human labels, where both reports have some.
+    `labels` are the human labels, where both releases have some.
     """
     bleu = samples.bleu() if (metric, field) == CORPUS_BLEU else None
     scores = bleu.scores if bleu else samples.scores(metric, field)
@@ -272,21 +281,34 @@ def _compare_field(
         yield row
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Labels:
+    """Human labels of both releases, (samples,), NaN for none; and how they were drawn, if that is known."""
+
+    old: Floats
+    new: Floats
+    draw: LabelDraw | None = None
+
+
 def _people(
-    samples: PairedSamples, scores: FieldScores, labels: FieldScores, common: Mask, range_: float, level: float
+    samples: PairedSamples, scores: FieldScores, labels: _Labels, common: Mask, range_: float, level: float
 ) -> dict[str, Any]:
     """The difference in human labels on the rows `common`, a part of which is labelled in both releases."""
-    known = [status[common] == SCORED for status in (labels.old_status, labels.new_status)]
+    known = [np.isfinite(side[common]) for side in (labels.old, labels.new)]
     n_labelled = int((known[0] & known[1]).sum())
-    if not 0 < n_labelled < MOST_LABELLED * common.sum():
+    if not n_labelled or (labels.draw is None and n_labelled >= MOST_LABELLED * common.sum()):
         return {}
     given = [
         [float(label) if there else None for label, there in zip(side[common], mask, strict=True)]
         for side, mask in zip((labels.old, labels.new), known, strict=True)
     ]
     clusters = None if samples.clusters is None else samples.clusters[common].tolist()
+    chances = labels.draw.chances[common] if labels.draw else None
+    if labels.draw:
+        n_labelled = int((known[0] & known[1] & labels.draw.drawn[common]).sum())
+    level = labels.draw.level(level) if labels.draw else level
     old, new = scores.old[common], scores.new[common]
-    predicted = ppi_difference(old, new, *given, clusters=clusters, span=range_, level=level)
+    predicted = ppi_difference(old, new, *given, clusters=clusters, span=range_, level=level, probabilities=chances)
     if predicted.interval is None:
         return {}
     low, high, _ = predicted.interval.clipped(-1.0, 1.0)

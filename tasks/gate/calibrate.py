@@ -146,7 +146,8 @@ def _signature(reports: Sequence[Report], name: str) -> str:
 
 
 def _scores(home: Home, report: Report, metric: str, field: str) -> list[LabelledScore]:
-    found = home.rows(_SQL["scores"], [report.answers_version, report.report_id, metric, field])
+    values = {"answers": report.answers_version, "report": report.report_id, "metric": metric, "field": field}
+    found = home.rows(_SQL["scores"], values)
     return [LabelledScore(*row) for row in found]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -48,10 +49,12 @@ class LabellingSession:
     """Questions that this analysis used."""
     needed: int | None = None
     """About how many labelled questions would decide, if the difference is as observed; None: not known."""
+    patience_s: float = 600.0
+    """How long a question stays with the person on whose screen it is, before others get it."""
     going_on: bool = False
     """Whether to go on although too many labels would be needed."""
     _questions: dict[int, list[QueuedAnswer]] = field(default_factory=dict)
-    _shown_to: dict[int, str] = field(default_factory=dict)
+    _shown: dict[str, tuple[int, float]] = field(default_factory=dict)
     _skipped: set[tuple[str, int]] = field(default_factory=set)
     _lock: RLock = field(default_factory=RLock)
 
@@ -72,7 +75,7 @@ class LabellingSession:
             place = next(self._open_to(annotator), None)
             if place is None:
                 return self._common("waiting")
-            self._shown_to = {at: name for at, name in self._shown_to.items() if name != annotator} | {place: annotator}
+            self._shown[annotator] = place, time.monotonic()
             answers, settles = self._asked(place, annotator)
             Random(f"{self.queue.id} {place} {annotator}").shuffle(answers)
             return self._common("question") | {
@@ -97,9 +100,10 @@ class LabellingSession:
             UserError: this is no question that the annotator has been shown, or no verdict.
         """
         with self._lock:
-            if self._shown_to.get(place) != annotator:
-                raise UserError("label: another question is on the screen by now; reload the page")
-            answers, settles = self._asked(place, annotator)
+            shown = self._shown.get(annotator, (0, 0.0))[0] == place and place in self._questions
+            answers, settles = self._asked(place, annotator) if shown else ([], False)
+            if not answers:
+                raise UserError("label: this is not the question on your screen by now; reload the page")
             if set(verdicts) != {answer.sample_key for answer in answers} or not set(verdicts.values()) <= set(
                 VERDICTS
             ):
@@ -175,7 +179,9 @@ class LabellingSession:
 
     def _is_free(self, place: int, annotator: str) -> bool:
         """Whether a question is on nobody else's screen; where several label each, it may be."""
-        return self.queue.annotators > 1 or self._shown_to.get(place, annotator) == annotator
+        now = time.monotonic()
+        others = [at for name, at in self._shown.items() if name != annotator]
+        return self.queue.annotators > 1 or all(at != place or now - since > self.patience_s for at, since in others)
 
     def _asked(self, place: int, annotator: str) -> tuple[list[QueuedAnswer], bool]:
         """The answers to a question that an annotator is to label, and whether that settles a difference of others."""

@@ -88,8 +88,8 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
     if design == "stratified":
         change = np.sign(column.filled(column.low) - column.old)
         strata = np.select([change < 0, change > 0], ["worse", "better"], "same")
-    order = _drawn_order(strata[to_label], np.random.default_rng(plan.seed))
-    analyses = _analyses(len(to_label), plan.labels)
+    order = draw_order(strata[to_label], np.random.default_rng(plan.seed))
+    analyses = planned_analyses(len(to_label), plan.labels)
     drawn = _questions(existing.sample_ids, to_label[order], strata, analyses)
     certain = [
         DrawnQuestion(existing.sample_ids[index], 0, "known", (1.0,) * len(analyses))
@@ -102,10 +102,10 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
     return queue
 
 
-def _analyses(n: int, labels: int | None) -> tuple[int, ...]:
+def planned_analyses(n: int, labels: int | None) -> tuple[int, ...]:
     """After how many questions the gate decides: geometric steps, so that each adds a similar part of what is known.
 
-    >>> _analyses(100, None), _analyses(1000, 60)
+    >>> planned_analyses(100, None), planned_analyses(1000, 60)
     ((25, 35, 49, 69, 100), (60,))
     """
     if labels is not None:
@@ -117,7 +117,7 @@ def _analyses(n: int, labels: int | None) -> tuple[int, ...]:
     return (*steps, last)
 
 
-def _drawn_order(strata: npt.NDArray[np.str_], rng: np.random.Generator) -> npt.NDArray[np.intp]:
+def draw_order(strata: npt.NDArray[np.str_], rng: np.random.Generator) -> npt.NDArray[np.intp]:
     """The order of a draw: random within each stratum, and strata mixed so that every beginning has their shares."""
     turn = np.empty(len(strata))
     for name in np.unique(strata):

@@ -1,4 +1,4 @@
-"""The server of the labelling page: who may ask, what is refused, and that nothing tells which release gave an answer."""
+"""The server of the labelling page: who may ask, what is refused, and that nothing tells which release answered."""
 
 import json
 import threading
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from answerkey.flows.labelling import TOKEN, labelling_server
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.gate.labelling import LabellingSession
 from answerkey.tasks.gate.queue import LabelPlan, label_queue
 from answerkey.tasks.warehouse.home import Home
@@ -71,7 +72,7 @@ def test_what_is_no_label_of_the_question_on_the_screen_is_refused(server: Serve
     shown = server.ask("state")[1]
     keys = [answer["key"] for answer in shown["answers"]]
     for place, verdicts, why in (
-        (shown["place"] + 1, dict.fromkeys(keys, "right"), "another question is on the screen"),
+        (shown["place"] + 1, dict.fromkeys(keys, "right"), "not the question on your screen"),
         (shown["place"], {keys[0]: "right"}, "each answer on the screen is one of"),
         (shown["place"], dict.fromkeys(keys, "withdrawn"), "each answer on the screen is one of"),
         (shown["place"], {**dict.fromkeys(keys, "right"), "another": "right"}, "each answer on the screen is one of"),
@@ -94,3 +95,19 @@ def test_the_end_is_a_verdict_and_nothing_before_tells_who_answered(server: Serv
     assert "(analysis 1 of 1)" not in state["sentence"] and state["notes"][0].startswith("3 questions were drawn")
     # A label more is none: the question is on no screen.
     assert server.ask("label", 1, verdicts={})[0] == 400
+
+
+def test_a_question_is_on_one_screen_at_a_time_until_that_person_has_gone(tmp_path: Path) -> None:
+    made_releases(tmp_path, 12)
+    queue = label_queue(Home(tmp_path), "old", "new", POLICY, LabelPlan(labels=2))
+    session = LabellingSession(Home(tmp_path), queue)
+    places = [session.state(name).get("place") for name in ("Ann", "Bob", "Cid", "Ann")]
+    assert (places[0], places[1], places[2], places[3]) == (1, 2, None, 1)
+    session.patience_s = -1.0
+    shown = session.state("Cid")
+    assert shown["place"] == 1
+    verdicts = {answer["key"]: "right" for answer in shown["answers"]}
+    session.label("Cid", 1, verdicts)
+    with pytest.raises(UserError, match="not the question on your screen"):
+        session.label("Ann", 1, verdicts)
+    assert query(tmp_path, "SELECT DISTINCT annotator FROM labels") == [("Cid",)]

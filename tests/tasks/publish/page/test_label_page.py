@@ -1,4 +1,4 @@
-"""The page on which people label, in a browser: by keyboard to a verdict, with a server that is killed, by two people."""
+"""The page on which people label, in a browser: by keyboard to a verdict, with a killed server, by two people."""
 
 import signal
 from pathlib import Path
