@@ -57,7 +57,7 @@ def test_labelling_by_keyboard_ends_with_a_verdict_though_the_server_is_killed(
         while page.locator("#work").is_visible():
             label_one(page)
         expect(page.locator("#outcome")).to_have_text("FAIL")
-        expect(page.locator("#notes")).to_contain_text("25 questions were drawn at random in strata")
+        expect(page.locator("#notes")).to_contain_text("25 questions were drawn at random")
         expect(page.locator("#notes")).to_contain_text("labelled by AB")
         second.process.send_signal(signal.SIGINT)
         said, _ = second.process.communicate()
