@@ -27,7 +27,7 @@ from answerkey.tasks.publish.artifacts import show_table
 from answerkey.tasks.publish.text import price
 from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.traces.rules import Rule, load_rules
-from answerkey.tasks.traces.score import Prepared, Preview, alone, foreseen, newest_version
+from answerkey.tasks.traces.score import Prepared, Preview, alone, newest_version, preview_table
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.source import check_source
 from answerkey.tasks.traces.summary import BUCKETS, Funnel
@@ -118,7 +118,7 @@ def _preview(todo: Sequence[Job], run: Run, window: Window) -> list[Preview]:
     prepared, problems = _prepared(todo, run, window)
     previews = [steps.preview_traces(one) for one in prepared]
     estimates = [one.estimate for one in previews if one.estimate]
-    show_table(foreseen(previews), "dry-run-score-traces", "Which traces the rules would score")
+    show_table(preview_table(previews), "dry-run-score-traces", "Which traces the rules would score")
     calls = sum(one.calls for one in estimates)
     log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; no judge was asked, and nothing was scored")
     if problems:

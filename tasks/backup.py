@@ -57,8 +57,7 @@ def backup(home: Home, folder: Path) -> BackedUp:
             # A part that a run has taken in meanwhile is not needed: the next run makes it again.
             with suppress(FileNotFoundError):
                 shutil.copy2(home.place / name, unfinished / name)
-        with Home(unfinished).warehouse.reading() as warehouse:
-            [(reports,)] = warehouse.execute("SELECT count(*) FROM reports").fetchall()
+        [(reports,)] = Home(unfinished).rows("SELECT count(*) FROM reports")
         for lock in unfinished.glob("*.lock"):
             lock.unlink()
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -15,9 +15,9 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import LedgerError, copy_ledger, ledger_exists
 from answerkey.tasks.publish.artifacts import FOLDER as PAGES
 from answerkey.tasks.releases.provenance import FOLDER as ANSWERS
-from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.home import Home, Store
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import UNFINISHED, Store
+from answerkey.tasks.warehouse.store import UNFINISHED
 
 if TYPE_CHECKING:
     import duckdb

@@ -158,8 +158,7 @@ def _other_calls(home: Home) -> tuple[int, int, list[Finding]]:
     Returns how many were compared, how many were not for want of a ledger, and the findings.
     """
     if not ledger_exists(home.ledger):
-        with home.warehouse.reading() as warehouse:
-            [(n,)] = warehouse.execute("SELECT count(*) FROM judge_calls").fetchall()
+        [(n,)] = home.rows("SELECT count(*) FROM judge_calls")
         return 0, int(n), []
     columns = [name for name in COLUMNS if name != "call_id"]
     differs = " OR ".join(f'c."{name}" IS DISTINCT FROM l."{name}"' for name in columns)

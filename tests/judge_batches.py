@@ -74,10 +74,12 @@ class BatchServer:
                 """Quiet."""
 
             def do_GET(self):
-                server._answer(self, "GET", b"")
+                path, _, self.query = self.path.partition("?")
+                self.parts = path.strip("/").split("/")[1:]
+                self.body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                server._answer(self)
 
-            def do_POST(self):
-                server._answer(self, "POST", self.rfile.read(int(self.headers["content-length"])))
+            do_POST = do_GET
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
@@ -86,7 +88,7 @@ class BatchServer:
         self._thread.start()
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, *_):
         self.release()
         self._http.shutdown()
         self._thread.join(timeout=100)
@@ -142,8 +144,8 @@ class BatchServer:
         if step in self.hold:
             self._released.wait(timeout=200)
 
-    def _answer(self, request, method, body):
-        status, answer = self._decide(method, request.path, dict(request.headers.items()), body)
+    def _answer(self, request):
+        status, answer = self._decide(request)
         payload = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         try:
             request.send_response(status)
@@ -154,18 +156,16 @@ class BatchServer:
         except OSError:
             request.close_connection = True
 
-    def _decide(self, method, path, headers, body):
-        path, _, query = path.partition("?")
-        parts = path.strip("/").split("/")[1:]
-        kind = _kind(method, parts)
+    def _decide(self, request):
+        kinds = {"POST files": "upload", "POST batches": "create", "GET batches": "find", "GET content": "results"}
+        others = {"POST": "direct", "GET": "look"}
+        kind = kinds.get(f"{request.command} {request.parts[-1]}", others[request.command])
         self._note(f"{kind} asked")
         if (kind != "direct" and self.without) or (kind == "find" and self.unlisted):
             return 404, _error("not_found_error", "There is no such path.")
-        if self.fails[kind] > 0:
-            self.fails[kind] -= 1
-            return 500, _error("api_error", "The server had an error.")
         try:
-            return 200, getattr(self, f"_{kind}")(parts, query, headers, body)
+            self._fail(kind)
+            return 200, getattr(self, f"_{kind}")(request)
         except ConnectionError:
             return 500, _error("api_error", "The server had an error.")
         except KeyError:
@@ -173,15 +173,20 @@ class BatchServer:
         finally:
             self._note(kind)
 
-    def _direct(self, _parts, _query, _headers, body):
-        asked = json.loads(body)
+    def _fail(self, kind):
+        if self.fails[kind] > 0:
+            self.fails[kind] -= 1
+            raise ConnectionError(kind)
+
+    def _direct(self, request):
+        asked = json.loads(request.body)
         with self._lock:
             self.direct.append(asked)
         return _message(len(self.direct), asked, self.brain)
 
-    def _upload(self, _parts, _query, headers, body):
-        kind = {name.lower(): value for name, value in headers.items()}["content-type"]
-        form = BytesParser().parsebytes(f"content-type: {kind}\r\n\r\n".encode() + body)
+    def _upload(self, request):
+        kind = request.headers["content-type"]
+        form = BytesParser().parsebytes(f"content-type: {kind}\r\n\r\n".encode() + request.body)
         fields = {part.get_param("name", header="content-disposition"): part for part in form.get_payload()}
         assert fields["purpose"].get_payload(decode=True).strip() == b"batch"
         with self._lock:
@@ -190,9 +195,9 @@ class BatchServer:
         self._hold("upload")
         return {"id": name, "object": "file", "purpose": "batch"}
 
-    def _create(self, _parts, _query, _headers, body):
+    def _create(self, request):
         self._hold("create")
-        asked = json.loads(body)
+        asked = json.loads(request.body)
         assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
         lines = [json.loads(line) for line in self.files[asked["input_file_id"]].splitlines()]
         assert all((line["method"], line["url"]) == ("POST", "/v1/chat/completions") for line in lines)
@@ -201,28 +206,25 @@ class BatchServer:
             batch = Batch(f"batch_{len(self.batches)}", lines, asked.get("metadata") or {})
             self.batches[batch.id] = batch
         self._hold("created")
-        if self.fails["created"] > 0:
-            self.fails["created"] -= 1
-            raise ConnectionError("made, and nobody is told")
+        self._fail("created")
         return self._shown(batch)
 
-    def _find(self, _parts, query, _headers, _body):
-        assert query.startswith("limit=100")
+    def _find(self, request):
+        assert request.query.startswith("limit=100")
         newest_first = [self._shown(batch) for batch in reversed(self.batches.values())]
         return {"object": "list", "data": newest_first, "has_more": False}
 
-    def _look(self, parts, _query, _headers, _body):
-        batch = self.batches[parts[-1]]
+    def _look(self, request):
+        batch = self.batches[request.parts[-1]]
         shown = self.show_state(self._shown(batch))
         if self.finishes:
             with self._lock:
                 self._work_on(batch)
         return shown
 
-    def _results(self, parts, _query, _headers, _body):
-        batch = self.batches[parts[-2].removeprefix("out-").removeprefix("err-")]
-        failed = parts[1].startswith("err-")
-        rows = [(number, row) for number, row in enumerate(batch.results) if (not self._is_paid(row)) == failed]
+    def _results(self, request):
+        kind, _, name = request.parts[-2].partition("-")
+        rows = [(n, row) for n, row in enumerate(self.batches[name].results) if self._is_paid(row) == (kind == "out")]
         # In no order that means anything.
         lines = (json.dumps(self.show_row(number, row)).encode() + b"\n" for number, row in reversed(rows))
         return self.show_results(b"".join(lines))
@@ -237,12 +239,6 @@ class BatchServer:
             "request_counts": {"total": len(batch.lines), "completed": paid, "failed": failed},
             "errors": {"data": [{"message": "Line 1 is too long."}]} if batch.status == "failed" else None,
         }  # fmt: skip
-
-
-def _kind(method, parts):
-    if method == "POST":
-        return {"files": "upload", "batches": "create"}.get(parts[-1], "direct")
-    return {"batches": "find", "content": "results"}.get(parts[-1], "look")
 
 
 def _error(kind, message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -36,13 +36,13 @@ _FENCE = re.compile(r"^<data-([0-9a-f]{32})>\n([^\n]*)\n</data-\1>$", re.MULTILI
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\u061f])\s*")
 
 
-def message_text(message: Body) -> str:
+def message_text(message):
     """The text of one message; parts of text are joined."""
     content = message.get("content") or ""
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
-def data_of(body: Body) -> dict[str, Any]:
+def data_of(body):
     """The fields in the fence of the last user message that has one (the message that asks for a repair has none).
 
     Raises:
@@ -50,12 +50,12 @@ def data_of(body: Body) -> dict[str, Any]:
     """
     for message in reversed(body["messages"]):
         if message["role"] == "user" and (fence := _FENCE.search(message_text(message))):
-            fields: dict[str, Any] = json.loads(fence[2])
+            fields = json.loads(fence[2])
             return fields
     raise ValueError("no user message has a fence with a line of JSON")
 
 
-def spelled(text: str, instead: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+def spelled(text, instead):
     """A reply's `logprobs` as OpenAI's API has them: a word is a token, and so is every other character.
 
     Args:
@@ -72,16 +72,16 @@ def spelled(text: str, instead: Mapping[str, Mapping[str, float]]) -> dict[str, 
     return {"content": content, "refusal": None}
 
 
-def sentences(text: str) -> list[str]:
+def sentences(text):
     """The text, split where sentences end; none for a blank one."""
     return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
 
 
-def agreeable(body: Body) -> str:
+def agreeable(body):
     """A valid reply to each of our prompts: what is compared matches, and a fact is a sentence."""
     data = data_of(body)
     if "reference" in data:
-        reply: dict[str, Any] = {"facts": sentences(data["reference"])}
+        reply = {"facts": sentences(data["reference"])}
     elif "facts" in data["references"][0]:
         reply = _all_the_same(data["references"], sentences(data["answer"]))
     else:
@@ -89,7 +89,7 @@ def agreeable(body: Body) -> str:
     return json.dumps(reply, ensure_ascii=False)
 
 
-def _all_the_same(references: list[dict[str, Any]], facts: list[str]) -> dict[str, Any]:
+def _all_the_same(references, facts):
     """The first fact of each reference is the first of the answer, the second the second, as far as both go."""
     ids = [f"a{number}" for number, _ in enumerate(facts, 1)]
     pairs = [pair for reference in references for pair in zip_longest(reference["facts"], ids) if pair[0]]
@@ -102,10 +102,10 @@ def _all_the_same(references: list[dict[str, Any]], facts: list[str]) -> dict[st
     }
 
 
-def parrot(body: Body) -> str:
+def parrot(body):
     """A model under test that says what it was asked."""
     return f"You asked: {message_text(body['messages'][-1])}"
 
 
-BRAINS: dict[str, Brain] = {"agreeable": agreeable, "parrot": parrot}
+BRAINS = {"agreeable": agreeable, "parrot": parrot}
 """Brains by name, for `--brain`."""

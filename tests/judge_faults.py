@@ -2,12 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable
-
-from tests.judge_brains import Body
-
-Faults = Callable[[int, Body], "str | None"]
-"""The kind of fault for a request's number, from 0, and its body; None for a good reply."""
 
 ERRORS = {
     # status, message, type, code
@@ -83,12 +77,10 @@ def _mistyped(value):
 # What becomes of the brain's text, and the finish_reason that goes with it.
 TWISTS = {
     "empty": lambda text: ("", "stop"),
-    "null": lambda text: (None, "stop"),
     "prose": lambda text: (f"Let me compare the two with care.\n\n{text}\n\nI hope that helps!", "stop"),
     "only_prose": lambda text: ("Both of them seem fine to me, so I would say that they agree.", "stop"),
     "conflict": lambda text: (f"{text}\n{_contradiction(text)}", "stop"),
     "cut_off": lambda text: (text[: len(text) // 2], "length"),
-    "cut_off_stop": lambda text: (text[: len(text) // 2], "stop"),
     "wrong_types": lambda text: (json.dumps({k: _mistyped(v) for k, v in _object(text).items()}), "stop"),
     "wrong_finish_reason": lambda text: (text, "length"),
     "content_filter": lambda text: ("", "content_filter"),

@@ -8,8 +8,6 @@ says, a fault (judge_faults.py) how that goes wrong.
 The server is a bare asyncio protocol, since it must cost little beside the client that is measured against it.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib
@@ -22,18 +20,15 @@ import threading
 import time
 import urllib.request
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 if __name__ == "__main__":
     # Instead of this folder, whose folders have the names of the packages.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from tests.judge_brains import BRAINS, Body, Brain, Reply, agreeable, data_of, message_text
-from tests.judge_faults import ERRORS, KINDS, PASSING, TWISTS, Faults, scheduled
+from tests.judge_faults import ERRORS, KINDS, PASSING, TWISTS, scheduled
 from tests.judge_http import Answer, Connection, Received, completion, error_body, http, refused_format
 
 __all__ = [
@@ -70,74 +65,74 @@ class JudgeServer:
 
     def __init__(
         self,
-        brain: Brain,
-        latency: float = 0.0,
-        faults: Faults | None = None,
-        concurrency_limit: int | None = None,
+        brain,
+        latency=0.0,
+        faults=None,
+        concurrency_limit=None,
         *,
-        refuse_formats: Collection[str] = (),
-        refuse_status: int = 400,
-        refuse_parameters: Collection[str] = (),
-        retry_after: float = 0.2,
-        trickle_seconds: float = 5.0,
-        holds: Callable[[JudgeServer], bool] | None = None,
-        port: int = 0,
-    ) -> None:
+        refuse_formats=(),
+        refuse_status=400,
+        refuse_parameters=(),
+        retry_after=0.2,
+        trickle_seconds=5.0,
+        holds=None,
+        port=0,
+    ):
         self.brain, self.latency, self.faults, self.concurrency_limit = brain, latency, faults, concurrency_limit
         self.refuse_formats, self.refuse_status = refuse_formats, refuse_status
         self.refuse_parameters = refuse_parameters
         self.retry_after, self.trickle_seconds, self.port = retry_after, trickle_seconds, port
         self.holds = holds
-        self.connections: set[Connection] = set()
+        self.connections = set()
         self._lock = threading.Lock()
-        self._requests: list[Received] = []
+        self._requests = []
         self._in_flight = self._max_in_flight = 0
-        self._broken: list[Exception] = []
-        self._held: deque[Callable[[], None]] = deque()
+        self._broken = []
+        self._held = deque()
 
     @property
-    def url(self) -> str:
+    def url(self):
         """The base address for a client: http://127.0.0.1:PORT/v1."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
-    def requests(self) -> list[Received]:
+    def requests(self):
         """All requests so far, in the order of arrival."""
         with self._lock:
             return list(self._requests)
 
     @property
-    def n_requests(self) -> int:
+    def n_requests(self):
         """How many requests came so far."""
         return len(self._requests)
 
     @property
-    def max_in_flight(self) -> int:
+    def max_in_flight(self):
         """The most requests that were waiting for their answers at once; those over the limit never wait."""
         return self._max_in_flight
 
     @property
-    def held(self) -> int:
+    def held(self):
         """How many requests wait for their answers to be begun."""
         return len(self._held)
 
     @property
-    def answered(self) -> int:
+    def answered(self):
         """How many requests have their answers, good or bad."""
         return sum(request.answered for request in self.requests)
 
     @property
-    def fault_counts(self) -> Counter[str]:
+    def fault_counts(self):
         """How many requests met each kind of fault or refusal."""
         return Counter(request.fault for request in self.requests if request.fault)
 
-    def count_by_user_message(self) -> Counter[str]:
+    def count_by_user_message(self):
         """How many requests had each text as their first user message: repairs count for what they repair."""
         return Counter(
             next(message_text(m) for m in request.body["messages"] if m["role"] == "user") for request in self.requests
         )
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self):
         """The counts, as GET /stats has them. `bodies` counts by a hash of the request's body."""
         requests = self.requests
         return {
@@ -149,13 +144,13 @@ class JudgeServer:
             "bodies": Counter(request.body_hash for request in requests),
         }
 
-    def reset(self) -> None:
+    def reset(self):
         """Forget all requests; the next one has number 0 again."""
         with self._lock:
             self._requests = []
             self._max_in_flight = self._in_flight
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         listener = socket.create_server(("127.0.0.1", self.port), backlog=1024)
         self.port = listener.getsockname()[1]
         self._loop = asyncio.new_event_loop()
@@ -165,15 +160,13 @@ class JudgeServer:
         assert self._serves.wait(timeout=100), "the server did not start"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind, error, trace):
         self._loop.call_soon_threadsafe(self._stop)
         self._thread.join(timeout=100)
         if self._broken and error is None:
             raise self._broken[0]
 
-    def _serve(self, listener: socket.socket) -> None:
+    def _serve(self, listener):
         loop = self._loop
         serving = loop.create_server(lambda: Connection(self, loop), sock=listener, backlog=1024)
         server = loop.run_until_complete(serving)
@@ -183,14 +176,14 @@ class JudgeServer:
         loop.run_until_complete(asyncio.sleep(0))
         loop.close()
 
-    def _stop(self) -> None:
+    def _stop(self):
         for connection in self.connections:
             connection.transport.abort()
         self._loop.call_soon(self._loop.stop)  # after the connections have heard of it
 
-    def receive(self, raw: bytes, headers: dict[str, str]) -> tuple[Received, Answer | None]:
+    def receive(self, raw, headers):
         """Record a request and decide its answer: None for one that never comes."""
-        body: Body = json.loads(raw)
+        body = json.loads(raw)
         at, digest = time.monotonic(), hashlib.sha256(raw).hexdigest()[:16]
         number = len(self._requests)
         try:
@@ -207,7 +200,7 @@ class JudgeServer:
                 self._max_in_flight = max(self._max_in_flight, self._in_flight)
         return request, answer
 
-    def left(self, request: Received, *, answered: bool) -> None:
+    def left(self, request, *, answered):
         """Note that a request has its answer, or that its client is gone."""
         with self._lock:
             request.answered = answered
@@ -215,7 +208,7 @@ class JudgeServer:
                 self._in_flight -= 1
         self._loop.call_soon(self._begin_answers)
 
-    def begin(self, request: Received, answer: Callable[[], None]) -> None:
+    def begin(self, request, answer):
         """Call `answer` as soon as nothing holds it; what is refused at once is not held."""
         if request.fault == "over_limit":
             answer()
@@ -223,16 +216,16 @@ class JudgeServer:
             self._held.append(answer)
         self._begin_answers()
 
-    def _begin_answers(self) -> None:
+    def _begin_answers(self):
         while self._held and not (self.holds and self.holds(self)):
             self._held.popleft()()
 
-    def release(self) -> None:
+    def release(self):
         """Hold no more answers."""
         self.holds = None
         self._loop.call_soon_threadsafe(self._begin_answers)
 
-    def _decide(self, number: int, body: Body, headers: dict[str, str]) -> tuple[str | None, Answer | None]:
+    def _decide(self, number, body, headers):
         if self.concurrency_limit is not None and self._in_flight >= self.concurrency_limit:
             return "over_limit", Answer(error_body(*ERRORS["over_limit"]), 0.0)
         if refused := self._refusal(body):
@@ -245,7 +238,7 @@ class JudgeServer:
         spread = self.trickle_seconds if kind == "trickle" else 0.0
         return kind, Answer(self._payload(kind, number, body, headers), self.latency, spread)
 
-    def _refusal(self, body: Body) -> tuple[str, bytes] | None:
+    def _refusal(self, body):
         asked = (body.get("response_format") or {}).get("type", "text")
         if asked in self.refuse_formats:
             return "refused_format", refused_format(asked, self.refuse_formats, self.refuse_status)
@@ -254,7 +247,7 @@ class JudgeServer:
             return "refused_parameter", error_body(400, message, "invalid_request_error", "unsupported_parameter")
         return None
 
-    def _payload(self, kind: str | None, number: int, body: Body, headers: dict[str, str]) -> bytes:
+    def _payload(self, kind, number, body, headers):
         if kind == "drop":
             return b""
         if kind == "not_json_body":
@@ -277,36 +270,36 @@ class JudgeServer:
 class JudgeProcess:
     """This file as a process with these arguments, while the context is open: it costs the caller's process nothing."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments):
         self._command = [sys.executable, __file__, *arguments]
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
         self.url = self._process.stdout.readline().strip()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._process.terminate()
         self._process.communicate(timeout=100)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self):
         """As `JudgeServer.stats`."""
         return self._get("stats")
 
-    def release(self) -> None:
+    def release(self):
         """As `JudgeServer.release`."""
         self._get("release")
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _get(self, path):
         # Without the proxies that the environment may name.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"{self.url}/{path}", timeout=60) as answer:
-            counts: dict[str, Any] = json.load(answer)
+            counts = json.load(answer)
         return counts
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments=None):
     """Serve until SIGINT or SIGTERM."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, default=0)

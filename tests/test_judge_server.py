@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from answerkey.metrics_core.llm.untrusted import fenced
-from tests.judge_server import KINDS, JudgeProcess, JudgeServer, Reply, agreeable, data_of, scheduled
+from tests.judge_server import KINDS, JudgeProcess, JudgeServer, scheduled
 
 VERDICT = '{"verdict": "match", "reason": "the same"}'
 
@@ -55,13 +55,6 @@ def test_answers_on_one_connection_and_records():
         assert (server.n_requests, server.max_in_flight) == (0, 0)
 
 
-def test_a_reply_can_set_everything():
-    with JudgeServer(lambda body: Reply("x", "length", 7, 5, "other")) as server:
-        _, _, answer = Client(server.url).ask(request_of())
-    assert (answer["model"], answer["choices"][0]["finish_reason"]) == ("other", "length")
-    assert answer["usage"] == {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
-
-
 @pytest.mark.parametrize(
     ("kind", "status", "code"),
     [
@@ -84,7 +77,6 @@ def test_errors(kind, status, code):
 @pytest.mark.parametrize(
     ("kind", "said", "text", "reason"),
     [
-        ("null", VERDICT, None, "stop"),
         ("cut_off", VERDICT, VERDICT[: len(VERDICT) // 2], "length"),
         ("wrong_types", VERDICT, '{"verdict": 7, "reason": 7}', "stop"),
         ("wrong_finish_reason", VERDICT, VERDICT, "length"),
@@ -154,46 +146,6 @@ def test_an_error_of_the_script_is_answered_with_500_and_raised():
     with pytest.raises(ZeroDivisionError), JudgeServer(lambda body: str(1 // 0)) as server:
         status, _, answer = Client(server.url).ask(request_of())
         assert (status, "ZeroDivisionError" in answer["error"]["message"]) == (500, True)
-
-
-def test_data_is_found_before_a_repair_and_nowhere_else():
-    fields = {"answer": "<a>\n{}"}
-    messages = [
-        {"role": "user", "content": f"{fenced(fields)}\nReply."},
-        {"role": "assistant", "content": "?"},
-        {"role": "user", "content": "This reply cannot be used."},
-    ]
-    assert data_of({"messages": messages}) == fields
-    with pytest.raises(ValueError, match="no user message"):
-        data_of(request_of("{}"))
-
-
-FACTS = [{"id": "r1.1", "fact": "A."}, {"id": "r1.2", "fact": "B."}]
-
-
-@pytest.mark.parametrize(
-    ("fields", "reply"),
-    [
-        ({"reference": "A is 1.5. B!"}, {"facts": ["A is 1.5.", "B!"]}),
-        (
-            {"references": [{"facts": FACTS}], "answer": "A."},
-            {
-                "answer_facts": [{"id": "a1", "fact": "A."}],
-                "reference_facts": [
-                    {"id": "r1.1", "equivalent": ["a1"], "contradicted_by": []},
-                    {"id": "r1.2", "equivalent": [], "contradicted_by": []},
-                ],
-                "abstained": False,
-            },
-        ),
-        (
-            {"references": [{"number": 1, "text": "A"}], "answer": "A."},
-            {"reason": "They say the same.", "verdict": "match", "rule": "factual_equivalence", "reference": 1},
-        ),
-    ],
-)
-def test_the_agreeable_brain_reads_our_prompts(fields, reply):
-    assert json.loads(agreeable(request_of(fenced({"question": "?", **fields})))) == reply
 
 
 def test_as_a_process():

@@ -289,23 +289,23 @@ _LONGEST = 60
 
 def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
     """A column a rule: how many traces were seen, and where each of them ended."""
-    from answerkey.tasks.traces.summary import how_far
+    from answerkey.tasks.traces.summary import funnel_table
 
     if as_json:
         print_json([asdict(funnel) for funnel in funnels])
         return
-    show(how_far(funnels))
+    show(funnel_table(funnels))
 
 
 def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     """What a run would do: a column a rule, then the first traces that each would score."""
-    from answerkey.tasks.traces.score import foreseen
+    from answerkey.tasks.traces.score import preview_table
 
     if as_json:
         print_json([asdict(one) for one in previews])
         return
     lines = (line for one in previews for line in _taken(one))
-    show(foreseen(previews), *lines, "no judge was asked, and nothing was scored")
+    show(preview_table(previews), *lines, "no judge was asked, and nothing was scored")
 
 
 def _taken(one: Preview) -> Iterator[Table | str]:

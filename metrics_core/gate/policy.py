@@ -298,7 +298,7 @@ def _problem(error: Any, written: Mapping[str, Any]) -> tuple[str, str]:
     return key, f"{key}: {problem}; {_REMEDIES[key].format(primary=primary or 'the primary field')}"
 
 
-def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]], where: str = "policy") -> None:
+def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]]) -> None:
     """Check that every rule can be broken, and can hold.
 
     Args:
@@ -315,7 +315,7 @@ def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]], wher
     policy: rule 'level bleu.bleu >= 1.5': no release could pass, since bleu.bleu is 0 to 1; write a floor below 1
     """
     problems = [
-        f"{where}: {_named(rule, policy)}: {problem}"
+        f"policy: {_named(rule, policy)}: {problem}"
         for rule in policy.rules
         if rule.field in ranges and (problem := _range_problem(rule, *ranges[rule.field]))
     ]

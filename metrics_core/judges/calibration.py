@@ -53,13 +53,13 @@ class Labelled:
 
     def of(self, release: str) -> Labelled:
         """The answers of one release."""
-        places = [place for place, name in enumerate(self.releases) if name == release]
+        indices = [index for index, name in enumerate(self.releases) if name == release]
         return Labelled(
-            [self.scores[i] for i in places],
-            [self.labels[i] for i in places],
-            [release] * len(places),
-            [self.clusters[i] for i in places],
-            [self.second[i] for i in places] if self.second else (),
+            [self.scores[i] for i in indices],
+            [self.labels[i] for i in indices],
+            [release] * len(indices),
+            [self.clusters[i] for i in indices],
+            [self.second[i] for i in indices] if self.second else (),
         )
 
 
@@ -116,7 +116,7 @@ def _cross_fitted(scores: Floats, truth: Floats, clusters: list[Hashable]) -> Fl
 
 
 def _ceiling(rows: Labelled, level: float) -> Agreement | None:
-    both = [place for place, second in enumerate(rows.second) if second is not None]
+    both = [index for index, second in enumerate(rows.second) if second is not None]
     if not both:
         return None
     return agreement(

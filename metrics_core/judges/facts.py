@@ -246,11 +246,11 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
     abstained = reply_object.get("abstained")
     if not isinstance(abstained, bool):
         raise Unreadable("unreadable", "abstained must be true or false")
-    answer_facts, places = _answer_facts(reply_object)
+    answer_facts, positions = _answer_facts(reply_object)
     if abstained and answer_facts:
         raise Unreadable("inconsistent", "abstained is true although answer_facts holds facts")
     sent = [reference_ids(index, len(facts)) for index, facts in enumerate(reference_facts)]
-    equivalent, contradicted = _links(reply_object, dict.fromkeys(i for ids in sent for i in ids), places)
+    equivalent, contradicted = _links(reply_object, dict.fromkeys(i for ids in sent for i in ids), positions)
     comparisons = [
         compared(index, [equivalent[i] for i in ids], [contradicted[i] for i in ids], len(answer_facts))
         for index, ids in enumerate(sent)
@@ -281,16 +281,16 @@ def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: S
     best_match = best(matches)
     if best_match is None:
         return Undefined("no facts: neither the answer nor a reference states one")
-    place, comparison = best_match
+    index, comparison = best_match
     values = (comparison.similarity, comparison.precision, comparison.recall, comparison.f1)
     details = {
-        "reference": indices[place],
+        "reference": indices[index],
         "n_reference": comparison.n_reference,
         "n_answer": comparison.n_answer,
         "n_matched": comparison.matched,
         "abstained": matches.abstained,
         "similarities": [one.similarity for one in matches.by_reference],
-        "facts": rows(comparison, references[place], matches.answer_facts),
+        "facts": rows(comparison, references[index], matches.answer_facts),
     }
     return Scored({n: v or 0.0 for n, v in zip(FIELDS, values, strict=True)}, _reason(comparison, matches), details)
 
@@ -332,14 +332,14 @@ def _answer_facts(reply_object: Mapping[str, object]) -> tuple[tuple[str, ...], 
     expected = dict.fromkeys(answer_ids(len(facts)))
     _check(_misuse("answer_facts", [identifier for identifier, _ in entries], expected, complete=True))
     in_order = {identifier: facts[identifier] for identifier in expected}
-    kept = merged(in_order.values())
-    position = {normalise(fact): index for index, fact in enumerate(kept)}
+    distinct = merged(in_order.values())
+    position = {normalise(fact): index for index, fact in enumerate(distinct)}
     # A blank fact has no position, and a link to its id is a link to nothing.
-    return kept, {i: position[normalise(fact)] for i, fact in in_order.items() if normalise(fact) in position}
+    return distinct, {i: position[normalise(fact)] for i, fact in in_order.items() if normalise(fact) in position}
 
 
 def _links(
-    reply_object: Mapping[str, object], expected: Mapping[str, object], places: Mapping[str, int]
+    reply_object: Mapping[str, object], expected: Mapping[str, object], positions: Mapping[str, int]
 ) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
     """By reference fact: the positions of the equivalent and of the contradicting answer facts."""
     entries = _objects(reply_object, "reference_facts")
@@ -350,11 +350,11 @@ def _links(
         identifier = _text(row, "id")
         for name, links in (("equivalent", equivalent), ("contradicted_by", contradicted)):
             named = _texts(row, name)
-            problems += _misuse(f"{name} of {_shown([identifier])}", named, places, complete=False)
-            links[identifier] = {places[i] for i in named if i in places}
+            problems += _misuse(f"{name} of {_shown([identifier])}", named, positions, complete=False)
+            links[identifier] = {positions[i] for i in named if i in positions}
         both = equivalent[identifier] & contradicted[identifier]
         if both:
-            named = [i for i, place in places.items() if place in both]
+            named = [i for i, position in positions.items() if position in both]
             problems.append(f"{_shown([identifier])} is both equivalent to and contradicted by {_shown(named)}")
     _check(problems)
     return equivalent, contradicted

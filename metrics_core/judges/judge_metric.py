@@ -163,7 +163,7 @@ class JudgeMetric(Metric):
             EncoderError: the embedding model of the offline judge is not available.
         """
         started, signature, local = time.perf_counter(), self.signature, self.known(samples)
-        pending = [sample for sample, known in zip(samples, local, strict=True) if known is None]
+        pending = [sample for sample, decided in zip(samples, local, strict=True) if decided is None]
         if not pending:
             judged = []
         elif self.judge.offline:
@@ -184,8 +184,8 @@ class JudgeMetric(Metric):
                 judged = self._reviewed(pending, judged)
         rest = iter(judged)
         return [
-            next(rest) if known is None else Measurement(sample.sample_id, self.name, signature, known)
-            for sample, known in zip(samples, local, strict=True)
+            next(rest) if decided is None else Measurement(sample.sample_id, self.name, signature, decided)
+            for sample, decided in zip(samples, local, strict=True)
         ]
 
     def _reviewed(self, samples: Sequence[Sample], judged: list[Measurement]) -> list[Measurement]:
@@ -219,13 +219,13 @@ class JudgeMetric(Metric):
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed: nothing to judge, or the answer is a reference; None otherwise."""
-        known = degenerate(sample, self.fields, self.blank_answer)
-        if known is not None:
-            return known
+        decided = degenerate(sample, self.fields, self.blank_answer)
+        if decided is not None:
+            return decided
         index = identical_reference(sample)
         if index is None or (not self.judge.offline and self.differs_in_case(sample)):
             return None
-        values = {one.name: 0.0 if one.name == SPREAD else 1.0 for one in self.fields}
+        values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         details = {"reference": index, **self.identical}
         return Scored(values, "the answer is the reference but for its form", details)
 
@@ -266,11 +266,11 @@ class JudgeMetric(Metric):
         """
         if not asked.weighed:
             return verdict
-        found = probabilities((await client.origin(asked)).weights or "[]", self.labels)
-        if not found:
+        shares = probabilities((await client.origin(asked)).weights or "[]", self.labels)
+        if not shares:
             raise CallFailed(NO_WEIGHTS, "the log-probabilities of the reply say nothing of its verdict")
-        score = sum(self.labels[label] * share for label, share in found.items())
-        weights = {label: round(share, 4) for label, share in found.items() if share >= _LEAST_SHOWN}
+        score = sum(self.labels[label] * share for label, share in shares.items())
+        weights = {label: round(share, 4) for label, share in shares.items() if share >= _LEAST_SHOWN}
         return replace(
             verdict,
             values={**verdict.values, self.main.name: min(max(score, self.main.low), self.main.high)},
@@ -291,7 +291,7 @@ class JudgeMetric(Metric):
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The calls that `vote` makes, including those that the ledger answers."""
-        return [ExpectedCall(judge, one, self.tokens_out) for one in self.requests(sample, judge, repeat)]
+        return [ExpectedCall(judge, asked, self.tokens_out) for asked in self.requests(sample, judge, repeat)]
 
 
 def _settings(options: JudgeOptions, models: Sequence[ModelRef]) -> str:
@@ -485,13 +485,13 @@ class _Work:
             # One vote in each repeat, since it has one reply to each: for the first juror without a vote.
             open_to = {juror.repeat: juror for juror in reversed(jurors) if juror.vote is None}
             await every(*(self._ask(client, sample, fallback, juror) for juror in open_to.values()))
-        outcome, known = self._outcome(jurors)
+        outcome, complete = self._outcome(jurors)
         self._done += 1
         self._failed += isinstance(outcome, Failed)
         bill = Bill.total([juror.bill for juror in jurors])
         tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
         usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
-        from_ledger = known and not bill.calls
+        from_ledger = complete and not bill.calls
         if self._examination and isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
             await self._examination.go_on(draw, partial(self._probed, client))
         requests = tuple(dict.fromkeys(bill.requests))

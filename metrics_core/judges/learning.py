@@ -64,12 +64,12 @@ def learn(
     if len(rows) < FEWEST or len({row.cluster for row in rows}) < _FOLDS or len({row.verdict for row in rows}) < 2:
         raise UserError(f"--learn: {len(rows)} labelled answers; it takes at least {FEWEST}, with both verdicts")
     agreed = _agreed(judge, rubric, rows)
-    known = np.isfinite(agreed)
-    if known.sum() < FEWEST:
+    judged = np.isfinite(agreed)
+    if judged.sum() < FEWEST:
         raise UserError(
-            f"--learn: the judge gave a verdict on {known.sum()} of {len(rows)} answers; try it on one first"
+            f"--learn: the judge gave a verdict on {judged.sum()} of {len(rows)} answers; try it on one first"
         )
-    rows, agreed = [row for row, there in zip(rows, known, strict=True) if there], agreed[known]
+    rows, agreed = [row for row, is_judged in zip(rows, judged, strict=True) if is_judged], agreed[judged]
     codes = codes_of([row.cluster for row in rows], len(rows))
     codes = np.arange(len(rows)) if codes is None else codes
     # At random: labels may come in a pattern.
@@ -79,11 +79,11 @@ def learn(
         inside = np.flatnonzero(folds != fold)
         chosen = _chosen(rubric, rows, agreed, inside, judge, most, seed)
         held = np.flatnonzero(folds == fold)
-        after[held] = agreed[held] if chosen is rubric else _agreed(judge, chosen, [rows[place] for place in held])
+        after[held] = agreed[held] if chosen is rubric else _agreed(judge, chosen, [rows[index] for index in held])
     both = np.isfinite(after)
     gain = paired_difference(
         agreed[both], after[both], binary=True, level=level, seed=seed,
-        clusters=[rows[place].cluster for place in np.flatnonzero(both)],
+        clusters=[rows[index].cluster for index in np.flatnonzero(both)],
     )  # fmt: skip
     gains = gain.interval is not None and gain.interval.low > 0
     final = _chosen(rubric, rows, agreed, np.arange(len(rows)), judge, most, seed) if gains else rubric
@@ -93,9 +93,12 @@ def learn(
 def _agreed(judge: Judge, rubric: Rubric, rows: Sequence[LabelledSample]) -> Any:
     """1 where the judge says what the person said, 0 where not, NaN where it said nothing; shape (rows,)."""
     verdicts = judge(rubric, [row.sample for row in rows])
-    return np.array([
-        np.nan if said is None else float(said == row.verdict) for said, row in zip(verdicts, rows, strict=True)
-    ])  # fmt: skip
+    return np.array(
+        [
+            np.nan if verdict is None else float(verdict == row.verdict)
+            for verdict, row in zip(verdicts, rows, strict=True)
+        ]
+    )
 
 
 def _chosen(
@@ -110,13 +113,12 @@ def _chosen(
         wrong = agreed[order] == 0
         order = order[np.argsort(~wrong if number == 0 else ~wrong & (rng.random(len(order)) < 0.5), kind="stable")]
         taken = _in_turn(rows, order.tolist(), most)
-        others = [place for place in rng.permutation(inside).tolist() if place not in taken][:_MOST_TRIED]
+        others = [index for index in rng.permutation(inside).tolist() if index not in taken][:_MOST_TRIED]
         if not others:
             continue
-        examples = tuple(Example(rows[place].sample, rows[place].verdict) for place in taken)
+        examples = tuple(Example(rows[index].sample, rows[index].verdict) for index in taken)
         tried = replace(rubric, examples=examples)
-        found = _agreed(judge, tried, [rows[place] for place in others])
-        change = np.nan_to_num(found) - agreed[others]
+        change = np.nan_to_num(_agreed(judge, tried, [rows[index] for index in others])) - agreed[others]
         # Never for a tie: what is there already needs no reason.
         if change.mean() > best_gain:
             best, best_gain = tried, float(change.mean())
@@ -124,10 +126,10 @@ def _chosen(
 
 
 def _in_turn(rows: Sequence[LabelledSample], order: Sequence[int], most: int) -> list[int]:
-    """The first places of the order, of one verdict and another in turn, no cluster twice."""
+    """The first indices of the order, of one verdict and another in turn, no cluster twice."""
     queues: dict[str, list[int]] = {}
-    for place in order:
-        queues.setdefault(rows[place].verdict, []).append(place)
+    for index in order:
+        queues.setdefault(rows[index].verdict, []).append(index)
     taken: list[int] = []
     clusters: set[Hashable] = set()
     while len(taken) < most and any(queues.values()):

@@ -139,8 +139,8 @@ class Rubric:
             "name": self.name, "version": self.version, "summary": self.summary, "inputs": list(self.inputs),
             "field": self.field, "scale": plain, "criterion": self.criterion, "examples": examples,
         }  # fmt: skip
-        kept = {key: value for key, value in content.items() if value}
-        return str(yaml.safe_dump(kept, allow_unicode=True, sort_keys=False, width=100))
+        filled = {key: value for key, value in content.items() if value}
+        return str(yaml.safe_dump(filled, allow_unicode=True, sort_keys=False, width=100))
 
     def shown(self, sample: Sample) -> dict[str, object]:
         """The fields of a sample that the judge is shown."""
@@ -157,8 +157,8 @@ class Rubric:
         copy. So an example tests the judge as any other sample would. None: everything.
         """
         fields = None if sample is None else self.shown(sample)
-        kept = tuple(one for one in self.examples if fields is None or self.shown(one.sample) != fields)
-        return _prompt(self if len(kept) == len(self.examples) else replace(self, examples=kept))
+        others = tuple(one for one in self.examples if fields is None or self.shown(one.sample) != fields)
+        return _prompt(self if len(others) == len(self.examples) else replace(self, examples=others))
 
     def read(self, reply: str) -> tuple[str, float, str]:
         """The verdict of a reply, its value and its reason.
@@ -170,19 +170,19 @@ class Rubric:
         >>> rubric.read('{"reason": "One word.", "verdict": "Yes"}')
         ('yes', 1.0, 'One word.')
         """
-        given = read_object(reply)
-        label = self.label(given.get("verdict"))
+        reply_object = read_object(reply)
+        label = self.label(reply_object.get("verdict"))
         if label is None:
             raise Unreadable("unreadable", f"verdict must be one of {', '.join(dict(self.scale))}")
-        return label, dict(self.scale)[label], reason_of(given)
+        return label, dict(self.scale)[label], reason_of(reply_object)
 
-    def label(self, given: object) -> str | None:
+    def label(self, verdict: object) -> str | None:
         """The label that a verdict means: in any case, true for yes, 4 for "4"; None if it is none of them."""
-        if isinstance(given, bool):
-            given = "yes" if given else "no"
-        if isinstance(given, float) and given.is_integer():
-            given = int(given)
-        text = str(given).strip().casefold() if isinstance(given, str | int) else ""
+        if isinstance(verdict, bool):
+            verdict = "yes" if verdict else "no"
+        if isinstance(verdict, float) and verdict.is_integer():
+            verdict = int(verdict)
+        text = str(verdict).strip().casefold() if isinstance(verdict, str | int) else ""
         return next((label for label, _ in self.scale if label.casefold() == text), None)
 
 
@@ -363,7 +363,7 @@ def fits(rubric: Rubric, sample: Sample) -> bool:
     >>> [fits(rubric, Sample("1", answer, (), "When?")) for answer in ("At eleven.", "At eleven." * 9_999)]
     [True, False]
     """
-    return all(_fits(name, given) for name, given in zip(rubric.inputs, rubric.shown(sample).values(), strict=True))
+    return all(_fits(name, value) for name, value in zip(rubric.inputs, rubric.shown(sample).values(), strict=True))
 
 
 def _fits(name: Input, value: object) -> bool:
@@ -461,6 +461,6 @@ def metric_of(rubric: Rubric) -> type[RubricMetric]:
     )
 
 
-def _again(rubric: Rubric, given: dict[str, object]) -> Metric:
-    made: Metric = metric_of(rubric)(**given)  # type: ignore[arg-type]
-    return made
+def _again(rubric: Rubric, options: dict[str, object]) -> Metric:
+    metric: Metric = metric_of(rubric)(**options)  # type: ignore[arg-type]
+    return metric

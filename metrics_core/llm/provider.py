@@ -687,8 +687,8 @@ def prices_of(model: ModelRef, *, in_batch: bool = False) -> Prices | None:
     """
     if model.price is not None:
         return model.price[0], model.price[0], model.price[1]
-    known = abilities(model.model)
-    return known.batch_price if in_batch else known.price
+    listed = abilities(model.model)
+    return listed.batch_price if in_batch else listed.price
 
 
 @cache

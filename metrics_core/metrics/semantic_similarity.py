@@ -356,12 +356,7 @@ def aggregate(cosines: Sequence[float], how: Aggregation, *, threshold: float | 
 
     Returns:
         None if there is no consensus.
-
-    Raises:
-        ValueError: there is no cosine.
     """
-    if not cosines:
-        raise ValueError("nothing to aggregate")
     if how == "vote":
         votes = sum(cosine >= (VOTE_AT if threshold is None else threshold) for cosine in cosines)
         return float(2 * votes > len(cosines))

@@ -58,14 +58,14 @@ def percent(level: float) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
 
 
-def decimals(value: float, *limits: float, least: int = 3, most: int = 6) -> int:
-    """The number of decimals that show on which side of each limit a number lies; `least` if it equals all of them.
+def decimals(value: float, *limits: float) -> int:
+    """The number of decimals, 3 to 6, that show on which side of each limit a number lies; 3 if it equals all of them.
 
     >>> decimals(0.0123, 0.0), decimals(0.0001, 0.0), decimals(-0.01996, 0.0, -0.02), decimals(0.0, 0.0)
     (3, 4, 5, 3)
     """
-    apart = [limit for limit in limits if abs(limit - value) >= 0.5 * 10**-most]
-    return next((n for n in range(least, most) if all(round(value, n) != round(limit, n) for limit in apart)), most)
+    apart = [limit for limit in limits if abs(limit - value) >= 0.5e-6]
+    return next((n for n in range(3, 6) if all(round(value, n) != round(limit, n) for limit in apart)), 6)
 
 
 def clopper_pearson(successes: float, n: float, level: float = LEVEL) -> Interval | None:

@@ -39,8 +39,8 @@ _TRIED = 12
 """Up to this number of units, all sign flips are tried; for more units they are as powerful as Student's t."""
 _SMALLEST_EFFECT = 1e-4
 """The smallest effect, as a share of the range of the scores. A smaller one would take a thousand million rows."""
-_MOST_ROWS = 10_000_000
-"""The largest number of rows that is reported."""
+_MOST_ROWS, _MOST_TIMES = 10_000_000, 100.0
+"""The largest number of rows that is reported, and how many times the measured ones it may be."""
 
 _Power = Callable[[float, int], float]
 """From a true mean and a number of rows to the share of samples with the wanted decision."""
@@ -289,13 +289,11 @@ def fewest_units(family: int = 1, *, level: float = LEVEL) -> int:
     return max(2, math.floor(math.log2(2 * family / (1 - level)) + 1e-9) + 1)
 
 
-def needed_to_show(
-    measured: PairedDifference, *, family: int = 1, level: float = LEVEL, most: float = 100.0
-) -> int | None:
+def needed_to_show(measured: PairedDifference, *, family: int = 1, level: float = LEVEL) -> int | None:
     """About how many rows like these would show the observed difference with a power of 80 %, if it were true.
 
     Returns:
-        None if it would take more than `most` times as many rows, or it is not known.
+        None if it would take more than a hundred times as many rows, or it is not known.
 
     >>> from answerkey.metrics_core.statistics.paired import paired_difference
     >>> result = paired_difference([0] * 10 + [1] * 90, [1] * 6 + [0] * 4 + [0] * 2 + [1] * 88, binary=True)
@@ -308,7 +306,7 @@ def needed_to_show(
     power = _of_comparison(measured, family, level)
     spread = (measured.sd or 0.0) ** 2 * measured.design_effect
     guess = max(10.0, 7.85 * spread / effect**2)
-    result = _crossing(lambda rows: power(effect, round(rows)), guess, 2.0, most * measured.n)
+    result = _crossing(lambda rows: power(effect, round(rows)), guess, 2.0, _MOST_TIMES * measured.n)
     return None if result is None else math.ceil(result)
 
 

@@ -111,9 +111,8 @@ def _causes(samples: PairedSamples, common: Mask, *, same_method: bool) -> dict[
 def movements(samples: PairedSamples) -> Iterator[Movement]:
     """Of every field that both reports have rows for, in the order of the new one. Corpus BLEU has none."""
     before, after = samples.old.manifest["signatures"], samples.new.manifest["signatures"]
-    known = {(score.metric, score.field) for score in samples.old.overall}
     for score in samples.new.overall:
-        if (score.metric, score.field) in known:
+        if score.name in samples.old.names:
             same_method = before.get(score.metric) == after.get(score.metric)
             if found := movement(samples, score.metric, score.field, same_method=same_method):
                 yield found
@@ -164,7 +163,6 @@ def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
     old, new = read_pair(home, old_report_id, new_report_id)
     samples = pair_samples(home, old, new)
     both = samples.in_old & samples.in_new
-    names = [[f"{score.metric}.{score.field}" for score in report.overall] for report in (old, new)]
     return Difference(
         old.report_id,
         new.report_id,
@@ -177,8 +175,8 @@ def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
         n_labels=int((both & ~samples.same_label).sum()),
         changed=tuple(_changed(old, new)),
         movements=tuple(movements(samples)),
-        only_old=tuple(name for name in names[0] if name not in names[1]),
-        only_new=tuple(name for name in names[1] if name not in names[0]),
+        only_old=tuple(name for name in old.names if name not in new.names),
+        only_new=tuple(name for name in new.names if name not in old.names),
     )
 
 

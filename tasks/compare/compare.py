@@ -157,7 +157,7 @@ def _compare(
     labels, drawn = None, drawn_labels(home, old.report_id, new.report_id)
     if drawn:
         labels = _Labels(drawn.old, drawn.new, drawn.draw)
-    elif LABELLED in _names(old) and LABELLED in _names(new):
+    elif LABELLED in old.names and LABELLED in new.names:
         found = samples.scores(LABEL, LABEL_FIELD.name)
         labels = _Labels(
             np.where(found.old_status == SCORED, found.old, np.nan),
@@ -189,15 +189,11 @@ def _compare(
 
 def primary_field(home: Home, report_ids: Sequence[str], name: str) -> str:
     """METRIC.FIELD `name` where one of the reports has it, otherwise nothing: what is missing is the gate's to say."""
-    return name if any(name in _names(report) for report in read_reports(home, report_ids)) else ""
-
-
-def _names(report: Report) -> list[str]:
-    return [score.name for score in report.overall]
+    return name if any(name in report.names for report in read_reports(home, report_ids)) else ""
 
 
 def _known(old: Report, new: Report) -> list[str]:
-    return list(dict.fromkeys([*_names(new), *_names(old)]))
+    return list(dict.fromkeys([*new.names, *old.names]))
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
@@ -216,13 +212,13 @@ def _wanted(old: Report, new: Report, fields: Sequence[str], declared: str, *, a
     if all_fields:
         names = tuple(dict.fromkeys([*names[:1], *fields_of([old, new], declared)]))
     # The spread of votes is about the judges, and less of it is no worse a release.
-    both = set(_names(old)) & set(_names(new)) - {name for name in known if name.endswith(f".{SPREAD}")}
+    both = set(old.names) & set(new.names) - {name for name in known if name.endswith(f".{SPREAD}")}
     return [name for name in names if name in both or name == declared]
 
 
 def _only_in_one(old: Report, new: Report, name: str) -> str | None:
     for report, other in ((old, new), (new, old)):
-        if name not in _names(report):
+        if name not in report.names:
             return f"only {other.report_id} has it"
     return None
 

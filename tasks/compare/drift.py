@@ -222,10 +222,7 @@ def _judged_otherwise(home: Home, before: Sequence[Report], now: Report, metric:
     if (now.manifest.get("metrics") or {}).get(metric, {}).get("kind") != "judge":
         return
     reports = [report.report_id for report in (*before, now)]
-    with home.warehouse.reading() as warehouse:
-        found = warehouse.execute(
-            _SQL["judged_by"], {"reports": reports, "signature": now.manifest["signatures"][metric]}
-        ).fetchall()
+    found = home.rows(_SQL["judged_by"], {"reports": reports, "signature": now.manifest["signatures"][metric]})
     served = {report_id: names for report_id, *names in found}
     for place, what in enumerate(("the model that answers for the judge", "the configuration of the judge's model")):
         earlier, newest = (

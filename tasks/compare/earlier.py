@@ -133,8 +133,7 @@ def earlier_verdicts(samples: PairedSamples, policy: Policy) -> Iterator[str]:
     Of each policy the newest verdict counts.
     """
     reports = {"old": samples.old.report_id, "new": samples.new.report_id}
-    with samples.home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["verdicts"], reports).fetchall()
+    rows = samples.home.rows(_SQL["verdicts"], reports)
     primary, margin = policy.primary.field, abs(policy.primary.floor)
     own = (primary, margin, sorted(rule.text for rule in policy.rules))
     earlier = []

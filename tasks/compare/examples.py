@@ -53,10 +53,7 @@ def largest_changes(
     """
     metric, _, field = name.partition(".")
     parameters = {"old": old_report_id, "new": new_report_id, "metric": metric, "field": field}
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(
-            statements(__name__)["largest"], {**parameters, "sign": _SIGN[direction], "limit": limit}
-        ).fetchall()
+    rows = home.rows(statements(__name__)["largest"], {**parameters, "sign": _SIGN[direction], "limit": limit})
     return tuple(LargestChange(row[0], row[1], tuple(row[2] or ()), *row[3:]) for row in rows)
 
 
@@ -67,6 +64,5 @@ def lowest_scores(home: Home, report_id: str, name: str, limit: int) -> tuple[Lo
     """
     metric, _, field = name.partition(".")
     parameters = {"report": report_id, "metric": metric, "field": field, "limit": limit}
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(statements(__name__)["lowest"], parameters).fetchall()
+    rows = home.rows(statements(__name__)["lowest"], parameters)
     return tuple(LowestScore(row[0], name, row[1], row[2], tuple(row[3] or ()), *row[4:]) for row in rows)

@@ -165,8 +165,7 @@ class PairedSamples:
         """Why the new report has no number for some samples; both reports have the field."""
         about = {"old": self.old.report_id, "new": self.new.report_id, "metric": metric, "field": field}
         about |= {"run": self.new.run_id, "release": self.new.release}
-        with self.home.warehouse.reading() as warehouse:
-            rows = warehouse.execute(_SQL["unscored"], {**about, "of_the_data": _OF_THE_DATA}).fetchall()
+        rows = self.home.rows(_SQL["unscored"], {**about, "of_the_data": _OF_THE_DATA})
         places: dict[tuple[str, bool], list[int]] = {}
         share, n_missing = np.zeros(len(self.in_old)), np.zeros(len(self.in_old), np.int64)
         for place, what, by_release, missing, answers in rows:

@@ -11,7 +11,7 @@ from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples
-from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, order_warnings, uniform_warnings
+from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, noted, order_warnings, uniform_warnings
 from answerkey.tasks.reports.report import Report, Score, labels
 
 LENGTH_RATIO = 1.5
@@ -69,37 +69,37 @@ def _other_judges(old: Report, new: Report, metric: str) -> str:
     known where it has judged the same answers as the named judges: the share times the most that they may differ on.
     """
     reports = (old, new)
-    noted = [(report.manifest.get("judge") or {}).get("fallbacks", {}).get(metric) for report in reports]
+    sides = [noted(report.manifest, "fallbacks").get(metric) for report in reports]
     shift = 0.0
-    for judge in sorted({judge for side in noted if side for judge in side["by"]}):
-        shares = [side["by"].get(judge, 0) / side["of"] if side else 0.0 for side in noted]
+    for judge in sorted({judge for side in sides if side for judge in side["by"]}):
+        shares = [side["by"].get(judge, 0) / side["of"] if side else 0.0 for side in sides]
         # Where more of the verdicts are the fallback's: another release has other answers, on which it may not differ.
-        both, differ = (noted[shares.index(max(shares))] or {"both": {}})["both"].get(judge, (0, 0))
+        both, differ = (sides[shares.index(max(shares))] or {"both": {}})["both"].get(judge, (0, 0))
         interval = clopper_pearson(differ, both) if both else None
         shift += abs(shares[1] - shares[0]) * (interval.high if interval else 1.0)
     if shift <= _FALLBACK_SHIFT:
         return ""
     names = labels(reports)
-    sides = [
+    counts = [
         f"{sum(side['by'].values()):,} of {side['of']:,} answers of {names[report.report_id]}"
-        for report, side in zip(reports, noted, strict=True)
+        for report, side in zip(reports, sides, strict=True)
         if side
     ]
     again = " and ".join(
-        f"answerkey rerun {report.report_id} --only-failed" for report, side in zip(reports, noted, strict=True) if side
+        f"answerkey rerun {report.report_id} --only-failed" for report, side in zip(reports, sides, strict=True) if side
     )
-    return f"judged by other judges: fallbacks judged {' and '.join(sides)}; ask the named judges again with {again}"
+    return f"judged by other judges: fallbacks judged {' and '.join(counts)}; ask the named judges again with {again}"
 
 
 def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
     """Why the scores of a metric decide nothing because of what its judges did, each as part of a sentence."""
     reasons = []
     for report in (old, new):
-        noted = (report.manifest.get("judge") or {}).get("orders", {}).get(metric)
-        if noted and noted["consistent"] < LEAST_CONSISTENT * (noted["consistent"] + noted["decided"]):
-            asked = noted["consistent"] + noted["decided"]
+        orders = noted(report.manifest, "orders").get(metric, {"consistent": 0, "decided": 0})
+        asked = orders["consistent"] + orders["decided"]
+        if orders["consistent"] < LEAST_CONSISTENT * asked:
             reasons.append(
-                f"the judge gave one verdict in both orders on only {noted['consistent']:,} of {asked:,} pairs of "
+                f"the judge gave one verdict in both orders on only {orders['consistent']:,} of {asked:,} pairs of "
                 f"{labels((old, new))[report.report_id]}, less than {LEAST_CONSISTENT:.0%}"
             )
     return tuple(reasons)

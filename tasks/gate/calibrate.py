@@ -137,9 +137,8 @@ def _signature(reports: Sequence[Report], name: str) -> str:
     if not reports:
         raise UserError(f"{name}: there is no report; run `answerkey evaluate` first")
     for report in reports:
-        names = [f"{score.metric}.{score.field}" for score in report.overall]
-        if name not in names:
-            raise UserError(f"{name}: {report.report_id} has {', '.join(names)}")
+        if name not in report.names:
+            raise UserError(f"{name}: {report.report_id} has {', '.join(report.names)}")
     by_signature = {report.manifest["signatures"][metric]: report.report_id for report in reversed(reports)}
     if len(by_signature) > 1:
         raise UserError(f"{metric}: {' and '.join(by_signature.values())} were not scored in the same way; name one")
@@ -147,11 +146,8 @@ def _signature(reports: Sequence[Report], name: str) -> str:
 
 
 def _scores(home: Home, report: Report, metric: str, field: str) -> list[LabelledScore]:
-    with home.warehouse.reading() as warehouse:
-        found = warehouse.execute(
-            _SQL["scores"],
-            {"answers": report.answers_version, "report": report.report_id, "metric": metric, "field": field},
-        ).fetchall()
+    values = {"answers": report.answers_version, "report": report.report_id, "metric": metric, "field": field}
+    found = home.rows(_SQL["scores"], values)
     return [LabelledScore(*row) for row in found]
 
 
@@ -224,7 +220,7 @@ def by_own_labels(home: Home, report: Report, names: Sequence[str]) -> dict[str,
     own = next((score for score in report.overall if score.metric == LABEL), None)
     if own is None or not 0 < own.n_scored < MOST_LABELLED * own.n_total:
         return {}
-    known = {f"{score.metric}.{score.field}" for score in report.overall if score.metric != LABEL and score.n_scored}
+    known = {score.name for score in report.overall if score.metric != LABEL and score.n_scored}
     found = {}
     for name in (name for name in names if name in known):
         metric, _, field = name.partition(".")
@@ -322,8 +318,7 @@ def bias_shift(home: Home, report: Report, name: str) -> BiasShift | None:
     """
     metric, _, field = name.partition(".")
     about = {"metric": metric, "field": field, "signature": report.manifest["signatures"].get(metric)}
-    with home.warehouse.reading() as warehouse:
-        biases = [bias for (bias,) in warehouse.execute(_SQL["biases"], about).fetchall()]
+    biases = [bias for (bias,) in home.rows(_SQL["biases"], about)]
     shifts = [abs(one - other) for one, other in combinations(biases, 2)]
     if not shifts:
         return _public_shift() if OFFLINE_ALONE in str(about["signature"]) else None

@@ -33,7 +33,7 @@ _GREW = 0.01
 def labels_selected(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
     """Whether samples with labels are like those without, as far as their scores can tell."""
     by_labels = [rule.field for rule in policy.rules if rule.kind == "people" or rule.field.startswith(f"{LABEL}.")]
-    if not by_labels or any(LABELLED not in _names(report) for report in (samples.old, samples.new)):
+    if not by_labels or any(LABELLED not in report.names for report in (samples.old, samples.new)):
         return
     found = samples.scores(LABEL, LABEL_FIELD.name)
     both = samples.in_old & samples.in_new & ~samples.changed
@@ -90,7 +90,7 @@ def same_value(samples: PairedSamples, policy: Policy) -> Iterator[str]:
     names = labels((samples.old, samples.new))
     for name in policy.fields:
         metric, _, field = name.partition(".")
-        if _kind(samples.new, metric) != "judge" or any(name not in _names(r) for r in (samples.old, samples.new)):
+        if _kind(samples.new, metric) != "judge" or any(name not in r.names for r in (samples.old, samples.new)):
             continue
         scores = samples.scores(metric, field)
         sides = (
@@ -126,10 +126,7 @@ def named_among_others(samples: PairedSamples, policy: Policy) -> Iterator[str]:
             ("answers", report.answers_version),
         )
     }
-    with samples.home.warehouse.reading() as warehouse:
-        [(n, *counts)] = warehouse.execute(
-            _SQL["growth"], {**about, "separators": _SEPARATORS, "ratio": LENGTH_RATIO}
-        ).fetchall()
+    [(n, *counts)] = samples.home.rows(_SQL["growth"], {**about, "separators": _SEPARATORS, "ratio": LENGTH_RATIO})
     texts = []
     for (more, fewer), what in (
         (counts[:2], f"are {LENGTH_RATIO:g} times as long as before or longer"),
@@ -145,10 +142,6 @@ def named_among_others(samples: PairedSamples, policy: Policy) -> Iterator[str]:
             f"{new}: of {n:,} answers, {' and '.join(texts)}; {policy.primary.field} also counts an answer that names "
             "the reference among others or denies it."
         )
-
-
-def _names(report: Report) -> set[str]:
-    return {score.name for score in report.overall}
 
 
 def _kind(report: Report, metric: str) -> str:

@@ -45,7 +45,7 @@ from answerkey.tasks.gate.checks import labels_selected, named_among_others, sam
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
 from answerkey.tasks.reports.headline import LABELLED
-from answerkey.tasks.reports.manifest import most_frequent
+from answerkey.tasks.reports.manifest import most_frequent, noted
 from answerkey.tasks.reports.report import (
     LABEL,
     LABEL_FIELD,
@@ -141,7 +141,7 @@ def _check_known(policy: Policy, before: Report, after: Report) -> None:
     Raises:
         UserError: a field is misspelled. One that a report merely lacks makes the verdict INCOMPLETE.
     """
-    there = {score.name for report in (before, after) for score in report.overall}
+    there = {*before.names, *after.names}
     for name in policy.fields:
         metric, _, field = name.partition(".")
         if name in there or metric == LABEL or (hint := did_you_mean(name, there)) == "":
@@ -314,7 +314,7 @@ def _is_checked(policy: Policy, report: Report, name: str) -> bool:
 
 def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
     """Human labels of both releases, NaN where there is none."""
-    if any(LABELLED not in {score.name for score in report.overall} for report in (samples.old, samples.new)):
+    if any(LABELLED not in report.names for report in (samples.old, samples.new)):
         return None
     found = samples.scores(LABEL, LABEL_FIELD.name)
     old, new = (np.where(status == SCORED, side, np.nan) for side, status in _sides(found))
@@ -338,8 +338,8 @@ def _depth(samples: PairedSamples, name: str, names: Mapping[str, str]) -> tuple
     for report in (samples.old, samples.new):
         if OFFLINE_ALONE not in str(report.manifest["signatures"].get(metric)):
             return ()
-        counts = ((report.manifest.get("judge") or {}).get("out_of_depth") or {}).get(metric) or {"why": {}}
-        n = counts.get("of") or next((score.n_scored for score in report.overall if score.name == name), 0)
+        counts = noted(report.manifest, "out_of_depth").get(metric, {"why": {}})
+        n = counts.get("of") or (score.n_scored if (score := report.score(name)) else 0)
         why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
         depths.append(Depth(names[report.report_id], n, sum(counts["why"].values()), why))
     return tuple(depths)
@@ -356,9 +356,8 @@ def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]
 def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
     metric, _, field = name.partition(".")
     for report in (samples.old, samples.new):
-        names = [score.name for score in report.overall]
-        if name not in names:
-            hint = did_you_mean(name, names) or f"; it has {', '.join(names)}"
+        if name not in report.names:
+            hint = did_you_mean(name, report.names) or f"; it has {', '.join(report.names)}"
             return Missing(f"{report.report_id} has no such field{hint}")
     if why := differing_methods(samples.old, samples.new).get(metric):
         return Missing(f"{why}; evaluate both releases with the same settings")

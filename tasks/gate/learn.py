@@ -131,8 +131,7 @@ def _labelled(home: Home, asked: Learning, judge: JudgeOptions) -> tuple[Rubric,
     rows = read_labels(asked.labels, asked.mapping)[0] if asked.labels else []
     found, _, scores = labelled_scores(home, asked.name, asked.reports, asked.labels, rows)
     known = {(row.release, row.sample_id, row.repeat): row for row in scores if row.correct is not None}
-    with home.warehouse.reading() as warehouse:
-        texts = warehouse.execute(_SQL["texts"], {"reports": [report.report_id for report in found]}).fetchall()
+    texts = home.rows(_SQL["texts"], {"reports": [report.report_id for report in found]})
     labelled = []
     for release, sample_id, repeat, question, answer, references, context in texts:
         if (row := known.get((release, sample_id, repeat))) is not None:

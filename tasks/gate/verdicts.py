@@ -100,8 +100,7 @@ class LooksTaken:
 def looks_taken(home: Home, dataset: str, primary: str) -> tuple[LooksTaken, ...]:
     """Of every two releases on a data set that a gate decided on by the METRIC.FIELD `primary`, oldest first."""
     names = {"dataset": dataset, "primary": primary, "metric": primary.partition(".")[0]}
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["seen"] + "\n" + _SQL["looks_taken"], names).fetchall()
+    rows = home.rows(_SQL["seen"] + "\n" + _SQL["looks_taken"], names)
     return tuple(LooksTaken(*row) for row in rows)
 
 
@@ -113,8 +112,7 @@ def look_at(home: Home, old: Report, new: Report, primary: str) -> tuple[int, in
     """
     metric = primary.partition(".")[0]
     names = {"dataset": new.dataset, "primary": primary, "metric": metric, "old": old.release, "new": new.release}
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["seen"] + "\n" + _SQL["looks"], names).fetchall()
+    rows = home.rows(_SQL["seen"] + "\n" + _SQL["looks"], names)
     seen = [what for what, _ in rows]
     data = [
         part
@@ -129,11 +127,7 @@ def look_at(home: Home, old: Report, new: Report, primary: str) -> tuple[int, in
 
 def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseVerdict, ...]:
     """The newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(
-            _SQL["newest"],
-            [list(new_report_ids)] * 2,
-        ).fetchall()
+    rows = home.rows(_SQL["newest"], [list(new_report_ids)] * 2)
     return tuple(map(_stored, rows))
 
 

@@ -28,7 +28,7 @@ from answerkey.tasks.load.columns import (
     with_other_columns,
 )
 from answerkey.tasks.load.formats.format import Format, Record
-from answerkey.tasks.load.formats.registry import PLAIN, Opened, Reading, Seen, opened
+from answerkey.tasks.load.formats.registry import PLAIN, Opened, Reading, opened
 from answerkey.tasks.load.references import (
     Known,
     Reference,
@@ -49,7 +49,8 @@ STAGED, REJECTS = "staged.parquet", "rejects.parquet"
 _BATCH = 5_000
 _TAKEN = (".", "..", "index.html", "_data-docs")
 """What no data set may be called: its pages have a folder of its name."""
-_MOST_RELEASES = 4
+_MOST_RELEASES = 1_000
+"""Names of releases that are kept in memory."""
 _SHAPES = 1_000
 """Sets of columns that are kept in memory."""
 
@@ -139,7 +140,7 @@ def load(source: Source, out: Path) -> Loaded:
     staged, rejects = out / STAGED, out / REJECTS
     n_rows = stage_rows(found.rows, stager, staged, rejects)
     if found.reading.convert:
-        notes.insert(0, recognised(source, found.reading.format, found.seen))
+        notes.insert(0, recognised(source, found.reading.format, n_rows, len(stager.releases)))
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
     if known:
@@ -150,16 +151,12 @@ def load(source: Source, out: Path) -> Loaded:
     return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents, releases)
 
 
-def recognised(source: Source, format: Format, seen: Seen | None = None) -> str:
-    """The note that names the recognised format."""
-    what = f"{_name(source.answers)}: recognised as {format.title}"
-    if seen is None:
-        return what
-    n = len(seen.releases)
-    releases = (
-        f" ({n:,} {format.releases if n > 1 else format.releases[:-1]}: releases)" if format.releases and n else ""
-    )
-    return f"{what}{releases}, {seen.n_rows:,} answers"
+def recognised(source: Source, format: Format, n_rows: int = 0, n_releases: int = 0) -> str:
+    """The note that names the recognised format, with what is in the file where it was counted."""
+    noun = format.releases if n_releases > 1 else format.releases[:-1]
+    releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
+    rows = f", {n_rows:,} answers" if n_rows else ""
+    return f"{_name(source.answers)}: recognised as {format.title}{releases}{rows}"
 
 
 def stager_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -126,6 +126,14 @@ class Reference(NamedTuple):
         if not fields["sample_id"]:
             raise UserError(f"{source}, row {raw.row}: the id is missing; give every row an id")
         return cls(**fields, slices=slices)
+
+    @classmethod
+    def stored(cls, row: Sequence[Any]) -> Reference:
+        """The reference of a row of `samples`: id, question, references, facts, cluster and wrong answers."""
+        sample_id, question, references, facts, cluster, wrong = row
+        return cls(
+            sample_id, question, tuple(references or ()), tuple(facts or ()), cluster, (), (), tuple(wrong or ())
+        )
 
     def staged(self) -> dict[str, Any]:
         """As a row of `references.parquet`."""

@@ -111,6 +111,11 @@ def _check_names(connection: Any, file: Path) -> None:
         raise UserError(f"{file}: several columns are called {called}; rename all but one")
 
 
+def table_name(*parts: str) -> str:
+    """The name of a table in SQL, each of whose parts may be SCHEMA.TABLE."""
+    return ".".join('"' + one.replace('"', '""') + '"' for part in parts for one in part.split("."))
+
+
 def read_table(file: Path, table: str) -> Iterator[Raw]:
     """The rows of a table, or of a view of tables, in a DuckDB file; `table` may be SCHEMA.TABLE.
 
@@ -122,7 +127,7 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
     if not file.is_file():
         raise UserError(f"{file}: there is no such DuckDB file")
     check_kind(file)
-    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+    name = table_name(table)
     try:
         # A view in a file from elsewhere must not read other files of this machine or fetch anything, and its use of
         # memory, disk and time is limited.

@@ -149,7 +149,7 @@ def _newest(warehouse: duckdb.DuckDBPyConnection, dataset: str) -> tuple[list[st
 
 def _headlines(home: Home, report_ids: Sequence[str], declared: str) -> tuple[str, ...]:
     reports = read_reports(home, report_ids)
-    names = {score.name for report in reports for score in report.overall}
+    names = {name for report in reports for name in report.names}
     return headlines(reports, declared if declared in names else "")
 
 
@@ -194,15 +194,13 @@ def read_state(home: Home) -> tuple[object, ...]:
 
 def read_pages(home: Home) -> Mapping[str, str]:
     """The id of every report by the file of its page, the newest first."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["pages"]).fetchall()
+    rows = home.rows(_SQL["pages"])
     return {report_file(*about): report_id for report_id, *about in rows}
 
 
 def read_made_together(home: Home, report_id: str) -> list[str]:
     """The ids of all reports on the same data set that the same run made."""
-    with home.warehouse.reading() as warehouse:
-        return [row[0] for row in warehouse.execute(_SQL["made_together"], [report_id]).fetchall()]
+    return [row[0] for row in home.rows(_SQL["made_together"], [report_id])]
 
 
 def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = "") -> str:

@@ -32,8 +32,7 @@ _TESTS = {
 
 def report_scores(report: Report, names: Sequence[str]) -> Table:
     """The fields `names` of one report, each with its mean, its interval, and how many answers it has a number for."""
-    by_name = {score.name: score for score in report.overall}
-    scores = [by_name[name] for name in names]
+    scores = [score for name in names if (score := report.score(name))]
     rows = [
         (
             score.name, number(score.mean), ends(score.ci_low, score.ci_high),
@@ -48,8 +47,7 @@ def report_scores(report: Report, names: Sequence[str]) -> Table:
 
 def scores(title: str, named: Named, names: Sequence[str], about: Sequence[Row] = ()) -> Table:
     """The fields `names` with a column for each report, and below them the rows `about` the whole reports."""
-    by_name = [{score.name: score for score in report.overall} for report in named.values()]
-    rows: list[Row] = [(name, *(_mean(scores.get(name)) for scores in by_name)) for name in names]
+    rows: list[Row] = [(name, *(_mean(report.score(name)) for report in named.values())) for name in names]
     metrics = [name.partition(".")[0] for name in names]
     groups = metrics if len(set(metrics)) < len(metrics) else [""] * len(metrics)
     return Table(title, ("metric", *named), [*rows, *about], groups=[*groups, *("about" for _ in about)], each=True)

@@ -249,8 +249,8 @@ def human_note(comparison: Comparison) -> str | None:
 
 def bleu_note(report: Report) -> str | None:
     """Why corpus BLEU is 0 beside a sentence BLEU that is not; None where that is not so."""
-    means = {score.name: score.mean for score in report.overall if score.metric == "bleu"}
-    if means.get("bleu.corpus_bleu") != 0 or not means.get("bleu.bleu"):
+    corpus, sentence = (report.score(f"bleu.{field}") for field in ("corpus_bleu", "bleu"))
+    if not corpus or corpus.mean != 0 or not sentence or not sentence.mean:
         return None
     return (
         "bleu.corpus_bleu is 0, because it needs four words in a row that an answer shares with its reference, and no "

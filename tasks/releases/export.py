@@ -19,23 +19,10 @@ if TYPE_CHECKING:
 
 # Apart from the columns of slices, which may be called anything.
 _FIELDS = "_sample"
-_REFERENCE_PATHS: dict[Key, str] = {
-    "id": f"{_FIELDS}.id",
-    "question": f"{_FIELDS}.question",
-    "references": f"{_FIELDS}.references",
-    "facts": f"{_FIELDS}.facts",
-    "cluster": f"{_FIELDS}.cluster",
-    "incorrect_references": f"{_FIELDS}.incorrect_references",
-}
-_ANSWER_PATHS: dict[Key, str] = {
-    "id": f"{_FIELDS}.id",
-    "question": f"{_FIELDS}.question",
-    "answer": f"{_FIELDS}.answer",
-    "label": f"{_FIELDS}.label",
-    "missing_because": f"{_FIELDS}.missing_because",
-    "repeat": f"{_FIELDS}.repeat",
-    "context": f"{_FIELDS}.context",
-}
+_REFERENCE_KEYS: tuple[Key, ...] = ("id", "question", "references", "facts", "cluster", "incorrect_references")
+_REFERENCE_PATHS = {key: f"{_FIELDS}.{key}" for key in _REFERENCE_KEYS}
+_ANSWER_KEYS: tuple[Key, ...] = ("id", "question", "answer", "label", "missing_because", "repeat", "context")
+_ANSWER_PATHS = {key: f"{_FIELDS}.{key}" for key in _ANSWER_KEYS}
 _ANY_RELEASE: Mapping[str, str | None] = {"release": None, "answers_version": None}
 _BATCH = 2_000
 _SQL = statements(__name__)
@@ -112,16 +99,8 @@ def _write_references(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, 
 def _has_questions(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, str | None]) -> bool:
     """Whether the questions came with the references: those that stood beside the answers are in no version."""
     digest = hashlib.md5(usedforsecurity=False)
-    for sample_id, _, references, facts, cluster, wrong, _ in _fetch(warehouse, "samples", about):
-        without = Reference(
-            sample_id,
-            None,
-            tuple(references or ()),
-            tuple(facts or ()),
-            cluster,
-            incorrect_references=tuple(wrong or ()),
-        )
-        digest.update(without.hash.encode())
+    for *row, _ in _fetch(warehouse, "samples", about):
+        digest.update(Reference.stored(row)._replace(question=None).hash.encode())
     return digest.hexdigest()[:12] != about["version"]
 
 

@@ -118,8 +118,7 @@ def find_questions(
 def _names(home: Home) -> list[str]:
     if not home.warehouse.exists():
         return []
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute("SELECT DISTINCT dataset FROM datasets ORDER BY dataset").fetchall()
+    rows = home.rows("SELECT DISTINCT dataset FROM datasets ORDER BY dataset")
     return [str(name) for (name,) in rows]
 
 

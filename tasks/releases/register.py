@@ -172,11 +172,7 @@ def registrations(home: Home, name: str = "") -> list[Registration]:
     Raises:
         UserError: there is no registration called `name`.
     """
-    if not home.warehouse.exists():
-        rows = []
-    else:
-        with home.warehouse.reading() as warehouse:
-            rows = warehouse.execute(_SQL["registrations"], {"name": name}).fetchall()
+    rows = home.rows(_SQL["registrations"], {"name": name}) if home.warehouse.exists() else []
     if name and not rows:
         raise UserError(f"{name}: no such registered release in {home}; `answerkey register-release` makes one")
     return [_registration(row) for row in rows]

@@ -24,9 +24,9 @@ from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap, clopper_pearson
-from answerkey.tasks.reports.commit import Committed, ReleaseVersion
+from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.manifest import SEED, fallback_warnings, most_frequent
-from answerkey.tasks.reports.repeats import add_passes, count_answers
+from answerkey.tasks.reports.repeats import add_passes, as_columns, count_answers
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
 from answerkey.tasks.reports.scores import SplitScores, add_scores
 from answerkey.tasks.warehouse.content import write_report_checksums
@@ -112,18 +112,14 @@ def aggregate(
 
 def _has_labels(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> bool:
     """Whether people have labelled any answer of the run."""
-    found = [
-        warehouse.execute(_SQL["has_labels"], _key(committed, release)).fetchall() for release in committed.releases
-    ]
-    return any(labelled for [(labelled,)] in found)
-
-
-def _key(committed: Committed, release: ReleaseVersion) -> dict[str, str]:
-    return {
-        "dataset": committed.dataset,
-        "release": release.release,
-        "answers_version": release.answers_version,
-    }
+    return any(
+        labelled
+        for one in committed.releases
+        for (labelled,) in warehouse.execute(
+            _SQL["has_labels"],
+            {"dataset": committed.dataset, "release": one.release, "answers_version": one.answers_version},
+        ).fetchall()
+    )
 
 
 def _add_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, manifest: Mapping[str, Any]) -> list[str]:
@@ -165,7 +161,7 @@ def _add_aggregates(
         # Means of zeros and ones.
         fields = {key: replace(field, binary=False) for key, field in fields.items()}
     warehouse.execute(_SQL["new_reports"], {"reports": reports})
-    warehouse.execute(_SQL["fields"], _as_columns(fields))
+    warehouse.execute(_SQL["fields"], as_columns(fields))
     [(clustered, sliced)] = warehouse.execute(_SQL["shape"], about).fetchall()
     warehouse.execute(_SQL["several_answers" if several else "one_answer"])
     if clustered or sliced:
@@ -189,16 +185,6 @@ def _add_aggregates(
                 scored / total, mean, low, high, method, *bounds, clusters,
             ],
         )  # fmt: skip
-
-
-def _as_columns(fields: Mapping[tuple[str, str], Field]) -> dict[str, list[Any]]:
-    """Fields as the statements take them."""
-    return {
-        "metrics": [metric for metric, _ in fields],
-        "fields": [name for _, name in fields],
-        "lows": [field.low for field in fields.values()],
-        "highs": [field.high for field in fields.values()],
-    }
 
 
 def _units(

@@ -64,11 +64,12 @@ class ReleaseVersion:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The data set version of a run, and its releases."""
+    """The data set version of a run with the number of its samples, and its releases."""
 
     dataset: str
     dataset_version: str
     releases: tuple[ReleaseVersion, ...]
+    n_samples: int = 0
 
 
 def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any]) -> None:
@@ -127,19 +128,10 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
-    """What a run commits: the version of its data set, the number of its samples, and its releases."""
-
-    dataset_version: str
-    n_samples: int
-    releases: tuple[ReleaseVersion, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SplitCommit:
     """The shards of a commit, with `inputs`, the files in the store that they are made from."""
 
-    versions: Versions
+    versions: Committed
     shards: tuple[CommitShard, ...]
     inputs: tuple[str, ...]
 
@@ -208,17 +200,17 @@ def commit(
     with home.warehouse.writing(taken_in=[*parts, *(cut.files if cut else ())]) as warehouse:
         versions = cut.versions if cut else _versions(warehouse, loaded, accepted)
         new = _commit_samples(warehouse, home, loaded, accepted, source, versions, made)
-        new |= _commit_answers(warehouse, home, loaded.dataset, accepted, versions.releases, made)
+        new |= _commit_answers(warehouse, home, accepted, versions, made)
         if made:
             store_checksums(warehouse, {table: made.sums[table] for table in new if table in made.sums})
         write_checksums(warehouse, {table: named for table, named in new.items() if not made or table not in made.sums})
         commit_measurements(warehouse, home, run_id, parts, made)
         if calls:
             insert_calls(warehouse, calls)
-    return Committed(loaded.dataset, versions.dataset_version, versions.releases)
+    return versions
 
 
-def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str) -> Versions:
+def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str) -> Committed:
     """With a references file the data set is that file, answered or not. Otherwise it is what was answered."""
     import pyarrow.compute as pc
 
@@ -241,7 +233,7 @@ def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: s
             start = end
     versions = {release: found.hexdigest()[:_DIGITS] for release, found in digests.items()}
     of_releases = tuple(ReleaseVersion(release, versions[release], *counts) for release, *counts in releases)
-    return Versions(digest.hexdigest()[:_DIGITS], count, of_releases)
+    return Committed(loaded.dataset, digest.hexdigest()[:_DIGITS], of_releases, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +267,7 @@ def _commit_samples(
     loaded: Loaded,
     accepted: str,
     source: str,
-    versions: Versions,
+    versions: Committed,
     made: _Made | None,
 ) -> dict[str, list[str]]:
     """Add the data set, if it is new; returns the parts of tables that have new rows."""
@@ -300,21 +292,20 @@ def _commit_samples(
 def _commit_answers(
     warehouse: duckdb.DuckDBPyConnection,
     home: Home,
-    dataset: str,
     accepted: str,
-    releases: Sequence[ReleaseVersion],
+    run: Committed,
     made: _Made | None,
 ) -> dict[str, list[str]]:
     """Add the answers, in place of equal ones; returns the parts of tables that have new rows."""
-    named = [one.release for one in releases], [one.answers_version for one in releases]
-    new = {"dataset": dataset, "releases": named[0], "versions": named[1]}
+    named = [one.release for one in run.releases], [one.answers_version for one in run.releases]
+    new = {"dataset": run.dataset, "releases": named[0], "versions": named[1]}
     warehouse.execute(_SQL["forget_answers"], new)
     if made:
         home.warehouse.adopt(warehouse, "answers", made.answers, {})
     else:
         rows = f"{ROWS['new_answers']}\n{ROWS['answers']}"
         warehouse.execute(f"INSERT INTO answers BY NAME {rows}", {**new, "accepted": one_file(accepted), **EVERY_ROW})
-    return {"answers": [f"{dataset}/{release}/{version}" for release, version in zip(*named, strict=True)]}
+    return {"answers": [f"{run.dataset}/{release}/{version}" for release, version in zip(*named, strict=True)]}
 
 
 def _joined(texts: pa.StringArray) -> memoryview:

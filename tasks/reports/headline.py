@@ -55,7 +55,7 @@ def primary(reports: Sequence[Report], declared: str = "") -> str:
     if declared:
         return declared
     found = _per_metric(reports)
-    found = [name for name in found if all(name in _names([report]) for report in reports)] or found
+    found = [name for name in found if all(name in report.names for report in reports)] or found
     if LABELLED in found and all(_labelled(report) >= MOST_LABELLED for report in reports):
         return LABELLED
     # Labels of less than half of the answers come last: their own number rests on few of them.
@@ -73,7 +73,7 @@ def why_primary(name: str) -> str:
 
 
 def _names(reports: Sequence[Report]) -> list[str]:
-    return list(dict.fromkeys(score.name for report in reports for score in report.overall))
+    return list(dict.fromkeys(name for report in reports for name in report.names))
 
 
 def _metric(name: str) -> str:
@@ -94,7 +94,8 @@ def _per_metric(reports: Sequence[Report]) -> list[str]:
 
 def _labelled(report: Report) -> float:
     """The share of the answers that have a human label."""
-    return next((score.n_scored / score.n_total for score in report.overall if score.metric == LABEL), 0.0)
+    score = report.score(LABELLED)
+    return score.n_scored / score.n_total if score else 0.0
 
 
 def _once(reports: Sequence[Report], names: Iterable[str]) -> Iterator[str]:
@@ -110,8 +111,7 @@ def _same(reports: Sequence[Report], one: str, other: str) -> bool:
     parts = {f"{AnswerCorrectness.name}.{field}": name for field, name in PARTITIONS.items()}
     if parts.get(one) != other and parts.get(other) != one:
         return False
-    by_name = [{score.name: score for score in report.overall} for report in reports]
-    return all(_equal(scores.get(one), scores.get(other)) for scores in by_name)
+    return all(_equal(report.score(one), report.score(other)) for report in reports)
 
 
 def _equal(one: Score | None, other: Score | None) -> bool:

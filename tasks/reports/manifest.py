@@ -203,7 +203,7 @@ def named(manifest: Mapping[str, Any]) -> str:
 def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
     """The answers outside the training data of the offline judge: one sentence for metrics with the same counts."""
     alike: dict[str, list[str]] = {}
-    for metric, counts in ((manifest.get("judge") or {}).get("out_of_depth") or {}).items():
+    for metric, counts in noted(manifest, "out_of_depth").items():
         alike.setdefault(_out_of_depth(counts), []).append(metric)
     return [f"{', '.join(metrics)}: {sentence}" for sentence, metrics in alike.items()]
 
@@ -216,11 +216,11 @@ def second_opinions(manifest: Mapping[str, Any]) -> list[str]:
     ['meaning_match: the offline judge disagrees on 2 of 900 answers, to be looked at by a person: q7, q9']
     """
     lines = []
-    for metric, noted in ((manifest.get("judge") or {}).get("second_opinion") or {}).items():
-        first = noted["sample_ids"][:_MOST_SAMPLES]
-        more = f" and {noted['against'] - len(first):,} more" if noted["against"] > len(first) else ""
+    for metric, found in noted(manifest, "second_opinion").items():
+        first = found["sample_ids"][:_MOST_SAMPLES]
+        more = f" and {found['against'] - len(first):,} more" if found["against"] > len(first) else ""
         lines.append(
-            f"{metric}: the offline judge disagrees on {noted['against']:,} of {noted['of']:,} answers, "
+            f"{metric}: the offline judge disagrees on {found['against']:,} of {found['of']:,} answers, "
             f"to be looked at by a person: {', '.join(first)}{more}"
         )
     return lines
@@ -234,9 +234,9 @@ def fallback_warnings(manifest: Mapping[str, Any]) -> list[str]:
     ['meaning_match: 75 of 300 answers were judged by the fallback openai/b']
     """
     return [
-        f"{metric}: {', '.join(f'{n:,}' for n in noted['by'].values())} of {noted['of']:,} answers were judged by the "
-        f"fallback {', '.join(noted['by'])}"
-        for metric, noted in _noted(manifest, "fallbacks").items()
+        f"{metric}: {', '.join(f'{n:,}' for n in found['by'].values())} of {found['of']:,} answers were judged by the "
+        f"fallback {', '.join(found['by'])}"
+        for metric, found in noted(manifest, "fallbacks").items()
     ]
 
 
@@ -248,10 +248,10 @@ def order_warnings(manifest: Mapping[str, Any]) -> list[str]:
     'preference: the order of the two answers decided 40 of the 100 pairs tha'
     """
     return [
-        f"{metric}: the order of the two answers decided {noted['decided']:,} of the "
-        f"{noted['decided'] + noted['consistent']:,} pairs that were judged, which have no score: the answer shown "
-        f"first was preferred both times in {noted['first']:,}, the answer shown second in {noted['second']:,}"
-        for metric, noted in _noted(manifest, "orders").items()
+        f"{metric}: the order of the two answers decided {found['decided']:,} of the "
+        f"{found['decided'] + found['consistent']:,} pairs that were judged, which have no score: the answer shown "
+        f"first was preferred both times in {found['first']:,}, the answer shown second in {found['second']:,}"
+        for metric, found in noted(manifest, "orders").items()
     ]
 
 
@@ -265,15 +265,15 @@ def uniform_warnings(manifest: Mapping[str, Any]) -> list[str]:
     'meaning_match: the judge gave 1.000 to 499 of the 500 answers of 200 characters or m'
     """
     return [
-        f"{metric}: the judge gave {noted['value']:.3f} to {noted['same']:,} of the {noted['of']:,} answers of "
-        f"{noted['characters']:,} characters or more; it may not tell them apart, so label some of them by hand"
-        for metric, noted in _noted(manifest, "uniform").items()
-        if noted["of"] >= _UNIFORM_FEWEST and noted["same"] >= _UNIFORM_SHARE * noted["of"]
+        f"{metric}: the judge gave {found['value']:.3f} to {found['same']:,} of the {found['of']:,} answers of "
+        f"{found['characters']:,} characters or more; it may not tell them apart, so label some of them by hand"
+        for metric, found in noted(manifest, "uniform").items()
+        if found["of"] >= _UNIFORM_FEWEST and found["same"] >= _UNIFORM_SHARE * found["of"]
     ]
 
 
-def _noted(manifest: Mapping[str, Any], what: str) -> Mapping[str, Any]:
-    """What the manifest has noted about judges under this name, by metric."""
+def noted(manifest: Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    """What a report's manifest has noted about its judges under this name, by metric."""
     found: Mapping[str, Any] = (manifest.get("judge") or {}).get(what) or {}
     return found
 
@@ -296,10 +296,10 @@ def model_warnings(manifest: Mapping[str, Any]) -> list[str]:
     ['meaning_match: several models answered for openai/m: m-2026-05 (90 replies), m-2026-08 (10 replies)']
     """
     lines = []
-    for metric, judges in answered(manifest).items():
-        for judge, noted in judges.items():
-            if len(noted["models"]) > 1:
-                names = ", ".join(f"{name} ({n:,} replies)" for name, n in noted["models"].items())
+    for metric, judges in noted(manifest, "answered").items():
+        for judge, replies in judges.items():
+            if len(replies["models"]) > 1:
+                names = ", ".join(f"{name} ({n:,} replies)" for name, n in replies["models"].items())
                 lines.append(f"{metric}: several models answered for {judge}: {names}")
     return lines
 
@@ -314,13 +314,13 @@ def changed_models(old: Mapping[str, Any], new: Mapping[str, Any], metrics: Sequ
     >>> changed_models(before, after, ["meaning_match"])
     ['meaning_match: for the judge openai/m, m-2026-05 answered before and m-2026-08 does now']
     """
-    lines, earlier = [], answered(old)
-    for metric, judges in answered(new).items():
-        for judge, noted in judges.items():
+    lines, earlier = [], noted(old, "answered")
+    for metric, judges in noted(new, "answered").items():
+        for judge, replies in judges.items():
             before = earlier.get(metric, {}).get(judge)
             if metric not in metrics or before is None:
                 continue
-            models, fingerprints = ((set(before[kind]), set(noted[kind])) for kind in ("models", "fingerprints"))
+            models, fingerprints = ((set(before[kind]), set(replies[kind])) for kind in ("models", "fingerprints"))
             if all(models) and models[0] != models[1]:
                 was, now = (", ".join(sorted(names)) for names in models)
                 lines.append(f"{metric}: for the judge {judge}, {was} answered before and {now} does now")
@@ -328,12 +328,6 @@ def changed_models(old: Mapping[str, Any], new: Mapping[str, Any], metrics: Sequ
                 was, now = (", ".join(sorted(names)) for names in fingerprints)
                 lines.append(f"{metric}: the configuration behind the judge {judge} was {was}, and is {now} now")
     return lines
-
-
-def answered(manifest: Mapping[str, Any]) -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, int]]]]:
-    """By metric and judge, the `models` and the `fingerprints` of its replies, with their numbers."""
-    noted: Mapping[str, Any] = (manifest.get("judge") or {}).get("answered") or {}
-    return noted
 
 
 def _out_of_depth(counts: Mapping[str, Any]) -> str:

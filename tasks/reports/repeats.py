@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.statistics.intervals import pass_at_k, pass_hat_k
@@ -68,11 +68,14 @@ def count_answers(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], 
 
     And the variance of the numbers within a question, where questions have several.
     """
-    about = {
-        "reports": list(reports),
+    warehouse.execute(_SQL["count_answers"], {"reports": list(reports), **as_columns(fields)})
+
+
+def as_columns(fields: Fields) -> dict[str, list[Any]]:
+    """Fields as the statements about reports take them."""
+    return {
         "metrics": [metric for metric, _ in fields],
         "fields": [name for _, name in fields],
         "lows": [field.low for field in fields.values()],
         "highs": [field.high for field in fields.values()],
     }
-    warehouse.execute(_SQL["count_answers"], about)

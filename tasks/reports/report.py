@@ -127,6 +127,15 @@ class Report:
         return tuple(score for score in self.scores if score.slice == "all")
 
     @property
+    def names(self) -> list[str]:
+        """METRIC.FIELD of every number of the report."""
+        return [score.name for score in self.overall]
+
+    def score(self, name: str) -> Score | None:
+        """The number METRIC.FIELD over all rows; None where the report has none of the name."""
+        return next((score for score in self.overall if score.name == name), None)
+
+    @property
     def n_total(self) -> int:
         """Rows of the release that were accepted."""
         return int(self.manifest["n_rows"])
@@ -138,7 +147,8 @@ class Report:
 
     def variance_within(self, name: str) -> float | None:
         """The mean variance of METRIC.FIELD within the answers to a question; None: one answer each."""
-        return next((score.within_variance for score in self.overall if score.name == name), None)
+        score = self.score(name)
+        return score.within_variance if score else None
 
 
 def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
@@ -177,8 +187,7 @@ def read_pair(home: Home, old: str, new: str) -> tuple[Report, Report]:
 
 def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]]:
     """Id, data set version, time and status of the reports whose id starts with `prefix`, oldest first."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["reports"], {"prefix": prefix}).fetchall()
+    rows = home.rows(_SQL["reports"], {"prefix": prefix})
     return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
 
 
@@ -187,25 +196,19 @@ def known_names(home: Home, most: int = 100) -> dict[str, list[str]]:
     were evaluated last first; none where there is no warehouse yet."""
     if not home.warehouse.exists():
         return {}
-    with home.warehouse.reading() as warehouse:
-        found = {
-            kind: warehouse.execute(_SQL[f"known_{kind}"], {"most": most}).fetchall()
-            for kind in ("datasets", "releases")
-        }
+    found = {kind: home.rows(_SQL[f"known_{kind}"], {"most": most}) for kind in ("datasets", "releases")}
     return {kind: [str(name) for (name,) in rows] for kind, rows in found.items()}
 
 
 def newest_others(home: Home, report_id: str) -> list[str]:
     """The newest report of every other release on the same data set, the one that was made last first."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["newest_others"], {"report_id": report_id}).fetchall()
+    rows = home.rows(_SQL["newest_others"], {"report_id": report_id})
     return [str(row[0]) for row in rows]
 
 
 def latest_run(home: Home) -> list[str]:
     """Ids of the reports that the newest run made."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["latest_run"]).fetchall()
+    rows = home.rows(_SQL["latest_run"])
     return [str(row[0]) for row in rows]
 
 
@@ -247,8 +250,7 @@ def report_named(home: Home, name: str, dataset: str = "", fields: Collection[st
     Raises:
         UserError: there is no such report, or the release has reports on several data sets and `dataset` names none.
     """
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["named"], {"name": name, "dataset": dataset, "fields": list(fields)}).fetchall()
+    rows = home.rows(_SQL["named"], {"name": name, "dataset": dataset, "fields": list(fields)})
     if rows and rows[-1][2]:
         return str(rows[-1][0])
     datasets = sorted({str(row[1]) for row in rows})
@@ -282,8 +284,7 @@ def pair_named(home: Home, old: str, new: str, dataset: str = "", fields: Collec
 
 def datasets_of(home: Home, name: str) -> list[str]:
     """The data sets on which a release has reports, or the one of a report."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["datasets"], {"name": name}).fetchall()
+    rows = home.rows(_SQL["datasets"], {"name": name})
     return [str(row[0]) for row in rows]
 
 

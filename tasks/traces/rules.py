@@ -16,7 +16,6 @@ judge: openai/gpt-4o-mini
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.document import Located, read_located
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.errors import UserError, choice
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.remote import without_secrets
@@ -112,7 +111,7 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
         raise UserError("\n".join(problems))
     for name in only:
         if all(rule.name != name for rule in rules):
-            raise UserError(f"--rule {name}: there is no rule of this name; {_choose(name, [r.name for r in rules])}")
+            raise UserError(f"--rule {name}: there is no rule of this name; {choice(name, [r.name for r in rules])}")
     return tuple(rule for rule in rules if not only or rule.name in only)
 
 
@@ -143,11 +142,6 @@ def _twice(rules: Sequence[Rule]) -> Iterator[str]:
             yield f"{rule.located.where('name')}: name: {rule.name} is taken by the rule in {where}; rename one"
 
 
-def _choose(given: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(given, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
-
-
 def _problems(located: Located) -> Iterator[tuple[str, str]]:
     """Place and message of everything that is wrong."""
     content = located.content
@@ -156,7 +150,7 @@ def _problems(located: Located) -> Iterator[tuple[str, str]]:
         return
     for key in content:
         if key not in KEYS:
-            yield key, f"{key}: a rule has no such key; {_choose(key, KEYS)}"
+            yield key, f"{key}: a rule has no such key; {choice(key, KEYS)}"
     for key in _NEEDED:
         if content.get(key) in (None, ""):
             yield key, f"{key}: is missing"
@@ -213,7 +207,7 @@ def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, path in mapping.items():
         place, name = f"mapping.{key}", _DOCUMENT.get(key, key)
         if name not in MAPPED:
-            yield place, f"{place}: is not to be mapped; {_choose(key, (*MAPPED, *_DOCUMENT))}"
+            yield place, f"{place}: is not to be mapped; {choice(key, (*MAPPED, *_DOCUMENT))}"
         elif name in named:
             yield place, f"{place}: is the same as {named[name]}; keep one"
         elif wrong := path_problem(path):

@@ -163,17 +163,7 @@ def _references(rule: Rule, home: Home) -> dict[str, Reference]:
     with home.warehouse.reading() as warehouse:
         version = newest_version(warehouse, rule)
         rows = warehouse.execute(_SQL["references"], {"dataset": rule.dataset, "version": version}).fetchall()
-    return {
-        sample_id: Reference(
-            sample_id,
-            question,
-            tuple(references or ()),
-            tuple(facts or ()),
-            None,
-            incorrect_references=tuple(wrong or ()),
-        )
-        for sample_id, question, references, facts, wrong in rows
-    }
+    return {row[0]: Reference.stored(row) for row in rows}
 
 
 def newest_version(warehouse: duckdb.DuckDBPyConnection, rule: Rule) -> str:
@@ -276,7 +266,7 @@ class Preview(Selected):
     traces: tuple[Shown, ...]
 
 
-def foreseen(previews: Sequence[Preview]) -> Table:
+def preview_table(previews: Sequence[Preview]) -> Table:
     """A column a rule: what a run would do with its traces, and what it would ask judges."""
     about = {
         "seen": "",
@@ -308,10 +298,8 @@ def preview(prepared: Prepared) -> Preview:
         metric=prepared.rule.metric,
         signature=prepared.signature,
         seen=selection.seen,
-        disabled=selection.disabled,
-        filtered=selection.filtered,
-        sampled_out=selection.sampled_out,
-        quarantined=selection.seen - selection.disabled - selection.filtered - selection.sampled_out - taken,
+        **selection.left_out,
+        quarantined=selection.seen - sum(selection.left_out.values()) - taken,
         taken=taken,
         measured=prepared.todo,
         estimate=next(iter(estimates), None),
@@ -432,14 +420,9 @@ def _funnel(
         metric=rule.metric,
         signature=prepared.signature,
         seen=selection.seen,
-        disabled=selection.disabled,
-        filtered=selection.filtered,
-        sampled_out=selection.sampled_out,
+        **selection.left_out,
         quarantined=quarantined,
-        scored=counts.get("scored", 0),
-        undefined=counts.get("undefined", 0),
-        failed=counts.get("failed", 0),
-        skipped=counts.get("skipped", 0),
+        **{status: counts.get(status, 0) for status in ("scored", "undefined", "failed", "skipped")},
         again=selection.again,
         measured=prepared.todo,
         field=main_field(rule.metric),

@@ -1,5 +1,5 @@
 -- name: references
-SELECT sample_id, question, "references", facts, incorrect_references FROM samples
+SELECT sample_id, question, "references", facts, NULL, incorrect_references FROM samples
 WHERE dataset = $dataset AND dataset_version = $version
 
 -- name: newest_versions

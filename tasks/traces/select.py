@@ -61,18 +61,16 @@ class Selection:
     """What a rule made of the traces that it looked at.
 
     `decided` is a Parquet file of all of them (trace_id, time, bucket, reason); `taken` one of those to be scored and
-    of those that cannot be (file, row, trace_id, time, bucket, reason, trace). `again` of the seen ones had failed or
-    had been skipped before, or a condition could not be evaluated for them. `newest` is the latest time among them that
+    of those that cannot be (file, row, trace_id, time, bucket, reason, trace). `left_out` counts those that are not, by
+    their bucket. `again` of the seen ones had failed or had been skipped before, or a condition could not be evaluated
+    for them. `newest` is the latest time among them that
     is not in the future; `last_run` is what is known of the runs before.
     """
 
     decided: str
     taken: str
     seen: int
-    disabled: int
-    filtered: int
-    sampled_out: int
-    quarantined: int
+    left_out: Mapping[str, int]
     sampled: int
     again: int
     newest: datetime | None
@@ -279,10 +277,7 @@ def _written(everything: duckdb.DuckDBPyRelation, out: Path, last_run: LastRun, 
         decided=str(decided),
         taken=str(taken),
         seen=seen,
-        disabled=counts.get("disabled", 0),
-        filtered=counts.get("filtered", 0),
-        sampled_out=counts.get("sampled_out", 0),
-        quarantined=counts.get("quarantined", 0),
+        left_out={bucket: counts.get(bucket, 0) for bucket in ("disabled", "filtered", "sampled_out")},
         sampled=counts.get("sampled", 0),
         again=again,
         newest=instant(newest),

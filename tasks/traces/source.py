@@ -17,6 +17,7 @@ from answerkey.tasks.load.plain import JSON_LINES, PARQUET, kind_of
 from answerkey.tasks.load.remote import URL, download, without_secrets
 from answerkey.tasks.load.rows import parse_line
 from answerkey.tasks.load.sources import TABLE, files_of
+from answerkey.tasks.load.tables import table_name
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted
 
@@ -41,10 +42,10 @@ def files_in(source: str) -> list[str]:
         return [str(file) for file in sorted(Path(source).rglob("*")) if _kind(file.name) and file.is_file()]
     files = files_of(source, SUPPORTED) or [source]
     for file in files:
-        if not _kind(file):
-            raise UserError(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
         if not URL.match(file) and not Path(file).is_file():
             raise UserError(f"{file}: there is no such file or folder")
+        if not _kind(file):
+            raise UserError(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
     return files
 
 
@@ -99,8 +100,7 @@ def traces_in(connection: duckdb.DuckDBPyConnection, source: str, out: Path) -> 
     """
     if table := TABLE.match(source):
         connection.execute(f"ATTACH {quoted(Path(table['file']).absolute())} AS logged (READ_ONLY)")
-        name = ".".join('"' + part.replace('"', '""') + '"' for part in ("logged", *table["table"].split(".")))
-        return Relation(_SQL["table"].format(name=name), {"file": source})
+        return Relation(_SQL["table"].format(name=table_name("logged", table["table"])), {"file": source})
     sources = files_in(source)
     files = [str(download(one, out / f"download-{n}") if URL.match(one) else one) for n, one in enumerate(sources)]
     bound: dict[str, Any] = {"files": files, "names": [without_secrets(one) for one in sources]}

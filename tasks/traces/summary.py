@@ -195,8 +195,7 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
     """
     metric, _, field_name = name.partition(".")
     names = {"by": by, "name": field_name, "rule": rule, "metric": metric, "most": MOST_TRAILING + 1}
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["numbered"] + "\n" + _SQL["comparable"], names).fetchall()
+    rows = home.rows(_SQL["numbered"] + "\n" + _SQL["comparable"], names)
     starts = [start for start, _ in rows]
     trailing = tuple(starts[:0:-1])
     if len(trailing) < LEAST_TRAILING:
@@ -234,13 +233,13 @@ def _estimate(values: Floats, field: Field | None) -> Estimate:
 
 def publish(home: Home, funnels: Sequence[Funnel]) -> None:
     """Make a table artifact of the run's funnels, and a markdown artifact of every rule with its days."""
-    show_table(how_far(funnels), "score-traces", "How many traces came how far")
+    show_table(funnel_table(funnels), "score-traces", "How many traces came how far")
     for funnel in funnels:
         name, days = over_time(home, funnel.rule)
         show_markdown(markdown(funnel, name, days[-_DAYS:]), artifact_key("rule", funnel.rule), funnel.rule)
 
 
-def how_far(funnels: Sequence[Funnel]) -> Table:
+def funnel_table(funnels: Sequence[Funnel]) -> Table:
     """A column a rule: how many traces were seen, where each of them ended, and the mean of the metric's main field."""
     shown = {
         name: what
@@ -288,7 +287,7 @@ def markdown(funnel: Funnel, name: str, days: Sequence[Period]) -> str:
     parts = [
         f"# {literal(funnel.rule)}",
         f"`{funnel.signature}`",
-        how_far([funnel]).markdown(),
+        funnel_table([funnel]).markdown(),
         f"{funnel.measured:,} measurements were made; the others were known, or equal each other.",
         f"## {literal(name)} by day",
         by_period("", "day", days).markdown(),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.tasks.validate.contract import Severity, reserved
-from answerkey.tasks.validate.suite import great_expectations, problem, validated
+from answerkey.tasks.validate.suite import failure_of, great_expectations, problem, validated
 
 if TYPE_CHECKING:
     import great_expectations as gx
@@ -340,19 +340,11 @@ def _results(own: OwnSuite, which: Sequence[int], frame: pd.DataFrame) -> Iterat
     places = {own.expectations[n].name: n for n in which}
     for result in validated(frame, own.as_suite(which)):
         n = places[result.expectation_config.meta["name"]]
-        _require_run(own.expectations[n], result)
+        if why := failure_of(result):
+            one = own.expectations[n]
+            why = " ".join(why.split())[:300]
+            raise UserError(f"expectations: {one.name} ({one.config['type']}) cannot be run on these data: {why}")
         yield n, result
-
-
-def _require_run(one: OwnExpectation, result: Any) -> None:
-    info = result.exception_info or {}
-    entries = [info] if "raised_exception" in info else list(info.values())
-    for entry in entries:
-        if entry["raised_exception"]:
-            raise UserError(
-                f"expectations: {one.name} ({one.config['type']}) cannot be run on these data: "
-                f"{' '.join(str(entry['exception_message']).split())[:300]}"
-            )
 
 
 def _needed(own: OwnSuite, which: Sequence[int], slices: Sequence[str]) -> list[str]:

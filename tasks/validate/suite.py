@@ -149,17 +149,21 @@ def _bounds(one: Expectation) -> Any:
     )
 
 
-def _require_run(expectation: Expectation, result: Any) -> None:
-    """Raise if an expectation could not run (an unknown column, say), as distinct from data that break it."""
+def failure_of(result: Any) -> str:
+    """Why an expectation could not run (an unknown column, say), as distinct from data that break it; empty: it did."""
     info = result.exception_info or {}
     # One entry, or one per failed metric under the metric's id.
     entries = [info] if "raised_exception" in info else list(info.values())
-    raised = [entry for entry in entries if entry["raised_exception"]]
-    if raised or "unexpected_index_list" not in result.result:
-        why = raised[0]["exception_message"] if raised else "it returned no list of rows"
+    raised = (str(entry["exception_message"]) for entry in entries if entry["raised_exception"])
+    return next(raised, "")
+
+
+def _require_run(expectation: Expectation, result: Any) -> None:
+    why = failure_of(result)
+    if why or "unexpected_index_list" not in result.result:
         raise RuntimeError(
             f"the check `{expectation.name}` could not run: "
-            f"{result.expectation_config.type} on column {expectation.column!r}: {why}"
+            f"{result.expectation_config.type} on column {expectation.column!r}: {why or 'it returned no list of rows'}"
         )
 
 

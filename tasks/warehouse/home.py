@@ -7,15 +7,21 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import PREFIX, BucketStore, bucket_address
 from answerkey.tasks.warehouse.lake import CATALOG, Lake, catalog
-from answerkey.tasks.warehouse.store import FolderStore, Store
-from answerkey.tasks.warehouse.warehouse import Warehouse, WarehouseFile
+from answerkey.tasks.warehouse.store import FolderStore
+from answerkey.tasks.warehouse.warehouse import WarehouseFile
 
 SCRATCH = "ANSWERKEY_SCRATCH"
 """The variable that names another folder than ~/.cache/answerkey for what a home in a bucket keeps on a machine."""
+
+Warehouse = WarehouseFile | Lake
+"""The tables of a home."""
+Store = FolderStore | BucketStore
+"""The files of a home. Every process of every machine that works with it sees them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,11 @@ class Home:
         if isinstance(self.place, Path):
             return WarehouseFile(self.place, published=self.published)
         return Lake(self.place, self.local)
+
+    def rows(self, sql: str, parameters: object = None) -> list[tuple[Any, ...]]:
+        """The rows of one statement, read in a session of its own."""
+        with self.warehouse.reading() as warehouse:
+            return warehouse.execute(sql, parameters).fetchall()
 
     @property
     def store(self) -> Store:

@@ -164,7 +164,7 @@ class Lake:
             connection.close()
 
     def size(self) -> tuple[str, int]:
-        """See `Warehouse.size`: the newest state alone, which the files of earlier ones come on top of."""
+        """Where the tables are, and how many bytes the newest state takes; the files of earlier ones come on top."""
         with self.reading() as connection:
             [(size,)] = connection.execute(
                 "SELECT coalesce(sum(file_size_bytes + delete_file_size_bytes), 0) FROM ducklake_table_info('lake')"
@@ -172,23 +172,23 @@ class Lake:
         return self.address, int(size)
 
     def rewrite(self) -> None:
-        """See `Warehouse.rewrite`: earlier states keep their rows until `maintain` gives them up, after 30 days."""
+        """Remove deleted rows: earlier states keep their rows until `maintain` gives them up, after 30 days."""
 
     def finish_removal(self) -> bool:
-        """See `Warehouse.finish_removal`: nothing is ever due at once."""
+        """Do a `rewrite` that is due, and return whether one was: nothing is ever due at once."""
         return False
 
     def publish(self) -> None:
-        """See `Warehouse.publish`: on a lake readers see every commit, and wait for nobody."""
+        """Nothing is to be done: on a lake readers see every commit, and wait for nobody."""
 
     def snapshot(self) -> int:
-        """See `Warehouse.snapshot`."""
+        """The number of the newest state: `AT (VERSION => n)` reads it again."""
         with self.reading() as connection:
             [(number,)] = connection.execute("SELECT id FROM ducklake_current_snapshot('lake')").fetchall()
         return int(number)
 
     def maintain(self) -> Maintained:
-        """See `Warehouse.maintain`. Writers wait meanwhile.
+        """Keep the tables small and fast to read; what can be read now stays as it is. Writers wait meanwhile.
 
         Files are removed a day after they were last needed: until then a reader may have them open, or a writer may be
         about to commit what looks like an orphan.
@@ -212,7 +212,11 @@ class Lake:
     def adopt(
         self, connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], others: Mapping[str, str]
     ) -> None:
-        """See `Warehouse.adopt`. Copies whose transaction is never committed are orphans for `maintain`."""
+        """Make Parquet files of the store part of a table as they are, in a transaction of `writing`.
+
+        They have all columns of the table in its types, but for `others`, which have one value for all rows of the
+        files. The table gets copies; those whose transaction is never committed are orphans for `maintain`.
+        """
         store = BucketStore(self.address, self.folder)
         # DuckLake reads the values of the other columns from the path.
         folder = "".join(f"{column}={quote(value, safe='')}/" for column, value in others.items())
@@ -225,7 +229,7 @@ class Lake:
         )
 
     def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
-        """See `Warehouse.changed`."""
+        """Whether any of the tables may hold something else now than in the state `since`, a number of `snapshot`."""
         query = statements(__name__)["changed"]
         [(changed,)] = connection.execute(query, {"tables": list(tables), "since": since}).fetchall()
         return bool(changed)

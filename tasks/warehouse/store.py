@@ -6,11 +6,11 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from answerkey.metrics_core.errors import UserError
 
@@ -61,14 +61,19 @@ class StoredFile:
     written: float
 
 
-class Store(Protocol):
-    """The files of a home, by names relative to it: `pages/data/v1.html`. Every process of every machine sees them."""
+@dataclass(frozen=True, slots=True)
+class FolderStore:
+    """The files of a home in its folder, by names relative to it: `pages/data/v1.html`."""
+
+    folder: Path
 
     def address(self, name: str) -> str:
         """Where DuckDB finds a file, and people do."""
+        return str(self.folder / name)
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of this name."""
+        return (self.folder / name).is_file()
 
     def read(self, name: str) -> BinaryIO:
         """The open file.
@@ -76,57 +81,27 @@ class Store(Protocol):
         Raises:
             FileNotFoundError: there is no file of this name.
         """
-
-    def atomic_write(self, name: str) -> AbstractContextManager[Path]:
-        """As the function `atomic_write`, for a file of the store."""
-
-    def local(self, name: str) -> AbstractContextManager[Path]:
-        """A file at a path of this machine, to be read while the context is open.
-
-        Raises:
-            FileNotFoundError: there is no file of this name.
-        """
-
-    def remove(self, name: str) -> None:
-        """Remove a file, or a folder with everything in it. Nothing happens if it does not exist."""
-
-    def files(self, folder: str) -> Iterator[StoredFile]:
-        """All files in a folder and in those in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FolderStore:
-    """A store in a folder of this machine."""
-
-    folder: Path
-
-    def address(self, name: str) -> str:
-        """See `Store`."""
-        return str(self.folder / name)
-
-    def exists(self, name: str) -> bool:
-        """See `Store`."""
-        return (self.folder / name).is_file()
-
-    def read(self, name: str) -> BinaryIO:
-        """See `Store`."""
         return (self.folder / name).open("rb")
 
     @contextmanager
     def atomic_write(self, name: str) -> Iterator[Path]:
-        """See `Store`."""
+        """Write a file of the store as the function `atomic_write` does."""
         with atomic_write(self.folder / name) as unfinished:
             yield unfinished
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        """See `Store`."""
+        """A file at a path of this machine, to be read while the context is open.
+
+        Raises:
+            FileNotFoundError: there is no file of this name.
+        """
         if not self.exists(name):
             raise FileNotFoundError(name)
         yield self.folder / name
 
     def remove(self, name: str) -> None:
-        """See `Store`."""
+        """Remove a file, or a folder with everything in it. Nothing happens if it does not exist."""
         path = self.folder / name
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -138,7 +113,7 @@ class FolderStore:
                     path.parent.rmdir()
 
     def files(self, folder: str) -> Iterator[StoredFile]:
-        """See `Store`."""
+        """All files in a folder and in those in it."""
         for path in sorted((self.folder / folder).rglob("*")):
             # One that another process removes meanwhile is no file of this store any more.
             with suppress(FileNotFoundError):

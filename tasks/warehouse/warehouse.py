@@ -12,11 +12,11 @@ import glob
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Timer
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from filelock import FileLock, Timeout
 
@@ -53,73 +53,15 @@ class Maintained:
     """Files that no state needs, and files of killed writers."""
 
 
-class Warehouse(Protocol):
-    """The tables of a home: one writer at a time, whose changes become visible together at its commit."""
-
-    adopts_from: ClassVar[int | None]
-    """Rows from which files are better adopted than copied; None where tables cannot adopt files."""
-
-    def adopt(
-        self, connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], others: Mapping[str, str]
-    ) -> None:
-        """Make Parquet files of the store part of a table as they are, in a transaction of `writing`.
-
-        They have all columns of the table in its types, but for `others`, which have one value for all rows of the
-        files. The files stay what they are in the store: the table has copies of them.
-        """
-
-    def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
-        """Whether any of the tables may hold something else now than in the state with this number, by `snapshot`."""
-
-    def exists(self) -> bool:
-        """Whether anything has been written yet."""
-
-    def writing(
-        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = (), removing: bool = False
-    ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """A transaction: committed at the end, rolled back on any error.
-
-        Args:
-            removing: deleted rows must not stay in any file: `rewrite` is due from the commit on.
-        """
-
-    def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """A read-only session on what was committed."""
-
-    def claimed(self, name: str, *, wait: bool = False) -> AbstractContextManager[bool]:
-        """Claim `name` for this process: yields whether it has it now. The claim ends with the process.
-
-        Args:
-            wait: block until the claim is free, so that True is always yielded.
-        """
-
-    def size(self) -> tuple[str, int]:
-        """Where the tables are, and how many bytes they take."""
-
-    def rewrite(self) -> None:
-        """Remove the content of deleted rows from the files, as far as possible at once, and publish."""
-
-    def finish_removal(self) -> bool:
-        """Do a `rewrite` that is due because the process that had to do it was killed; return whether one was due."""
-
-    def publish(self) -> None:
-        """Publish the last commit for programs that keep the tables open. Writers never wait for such programs."""
-
-    def snapshot(self) -> int | None:
-        """The number of the newest state, where states are numbered: `AT (VERSION => n)` reads it again."""
-
-    def maintain(self) -> Maintained:
-        """Keep the tables small and fast to read. What can be read now stays as it is."""
-
-
 @dataclass(frozen=True, slots=True)
 class WarehouseFile:
-    """The tables of a home, in one DuckDB file in its folder."""
+    """The tables of a home in one DuckDB file in its folder: one writer, whose changes become visible at its commit."""
 
     folder: Path
     published: bool = False
     """Whether to read the snapshot, if there is one of this version."""
     adopts_from: ClassVar[int | None] = None
+    """Rows from which files are better adopted than copied; None where tables cannot adopt files."""
 
     @property
     def file(self) -> Path:
@@ -145,6 +87,7 @@ class WarehouseFile:
 
         The files `taken_in`, by their names in the store, are removed once it is committed and before the next session
         gets the lock: a run that shares them either finds each of them whole, or finds its rows in the warehouse.
+        `removing`: deleted rows must not stay in any file, so `rewrite` is due from the commit on.
 
         Raises:
             UserError: a newer answerkey made the tables, or another program has kept the file open for longer than
@@ -209,7 +152,11 @@ class WarehouseFile:
 
     @contextmanager
     def claimed(self, name: str, *, wait: bool = False) -> Iterator[bool]:
-        """See `Warehouse.claimed`."""
+        """Claim `name` for this process: yields whether it has it now. The claim ends with the process.
+
+        Args:
+            wait: block until the claim is free, so that True is always yielded.
+        """
         folder = self.folder / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / f"{name}.lock")
@@ -224,11 +171,13 @@ class WarehouseFile:
             lock.release()
 
     def size(self) -> tuple[str, int]:
-        """See `Warehouse.size`."""
+        """Where the tables are, and how many bytes they take."""
         return str(self.file), self.file.stat().st_size
 
     def rewrite(self) -> None:
-        """See `Warehouse.rewrite`: DuckDB leaves deleted rows in free blocks, so all others move to a new file.
+        """Remove the content of deleted rows from the files, and publish.
+
+        DuckDB leaves deleted rows in free blocks, so all others move to a new file.
 
         Unfinished files of killed processes are removed too. If the disk is full, `finish_removal` tries again.
         """
@@ -257,7 +206,7 @@ class WarehouseFile:
             connection.close()
 
     def finish_removal(self) -> bool:
-        """See `Warehouse.finish_removal`."""
+        """Do a `rewrite` that is due because the process that had to do it was killed; return whether one was due."""
         if due := self._due.exists():
             with self.writing():
                 pass  # The tables have this version now.
@@ -267,7 +216,9 @@ class WarehouseFile:
         return due
 
     def publish(self) -> None:
-        """See `Warehouse.publish`: a copy of the file is put in place in one step; who has the old one open keeps it.
+        """Publish the last commit for programs that keep the tables open; writers never wait for such programs.
+
+        A copy of the file is put in place in one step; who has the old one open keeps it.
 
         Raises:
             OSError: the disk is full; the old snapshot stays.
@@ -300,11 +251,12 @@ class WarehouseFile:
             with self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
                 connection.execute("CHECKPOINT")
 
-    def snapshot(self) -> None:
-        """See `Warehouse.snapshot`: a file has its newest state only."""
+    def snapshot(self) -> int | None:
+        """The number of the newest state, by which it can be read again; None: a file has its newest state only."""
+        return None
 
     def maintain(self) -> Maintained:
-        """See `Warehouse.maintain`: what was deleted is given free within the file."""
+        """Keep the tables small and fast to read: what was deleted is given free within the file."""
         self.finish_removal()
         with self._locked(fcntl.LOCK_EX), self._writable(WAIT_FOR_OTHERS_S) as connection:
             connection.execute("CHECKPOINT")
@@ -313,11 +265,11 @@ class WarehouseFile:
     def adopt(
         self, connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], others: Mapping[str, str]
     ) -> None:
-        """See `Warehouse.adopt`: a DuckDB file cannot."""
+        """Adopt files as rows of a table, which a DuckDB file cannot: see `Lake.adopt`."""
         raise NotImplementedError
 
     def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
-        """See `Warehouse.changed`: nobody can say, since states have no numbers."""
+        """Whether any table may hold something else than in the state `since`: always, since states have no numbers."""
         return True
 
     @contextmanager

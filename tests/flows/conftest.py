@@ -178,6 +178,13 @@ def home(tmp_path):
     return tmp_path / "home"
 
 
+@pytest.fixture
+def own_home(tmp_path, monkeypatch):
+    """A home with nothing in it, for a test in a file whose other tests share one."""
+    monkeypatch.setenv("ANSWERKEY_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
 @pytest.fixture(autouse=True)
 def _commands_use_the_home(request, monkeypatch):
     """A test that has a home, its own or that of its file, need not name it in commands."""

@@ -36,10 +36,7 @@ from tests.tasks.staging_help import jsonl, query
 
 KEY = DaskCluster.KEY
 METRICS = ("--metrics", "bleu,semantic_similarity,meaning_match")
-SCORES = """
-    SELECT metric, count(*), bit_xor(hash(sample_id, metric, field, status, "value"))
-    FROM scores GROUP BY metric ORDER BY metric
-"""
+SCORES = 'SELECT sample_id, metric, field, status, "value" FROM scores ORDER BY ALL'
 
 pytestmark = pytest.mark.timeout(2 * LONG_S)
 
@@ -66,7 +63,10 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
         assert "scored 3/3 shards" in there.stderr
         # Each home has a ledger of its own.
         assert set(Counter(request.body_hash for request in judge.requests).values()) == {2}
-    assert scores(lake) == scores(str(folder)) and len(scores(lake)) == 3
+    here, there = scores(str(folder)), scores(lake)
+    assert [row[:4] for row in there] == [row[:4] for row in here] and len(here) > 3 * 40
+    # Products of matrices differ in their last bits, by the threads that make them.
+    assert [row[4] for row in there] == pytest.approx([row[4] for row in here], abs=1e-5)
     store = Home.parse(lake).store
     assert [*store.files("runs"), *store.files("parts")] == []
 

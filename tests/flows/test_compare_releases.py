@@ -6,10 +6,7 @@ import re
 import pytest
 
 from answerkey.flows.cli import main
-from answerkey.flows.cli.compare import print_compared_reports
 from answerkey.metrics_core.statistics.intervals import paired_proportions
-from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release, releases
 from tests.tasks.staging_help import jsonl, query
 
@@ -137,7 +134,7 @@ def test_history_is_drawn(bare_cli, home):
     assert drift["sentence"].endswith("The reports before it are about several releases: old, new, same.")
 
 
-def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, home):
+def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, own_home):
     rows = [answer(i, "yes" if i < right else "no") | {"release": name} for name, right in (("a", 9), ("b", 3))
             for i in range(12)]  # fmt: skip
     file = jsonl(tmp_path / "quiz.jsonl", rows)
@@ -151,19 +148,10 @@ def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, home):
     artifacts = {a["key"]: a for a in ask("artifacts/filter", {"artifacts": {"key": {"like_": "%quiz%"}}})}
     assert "| exact\\_match.match | 12 | 0.750 | 0.250 |" in artifacts["report-quiz-b"]["data"]
     assert json.loads(artifacts["differences-quiz-a-quiz-b"]["data"])[0]["finding"] == "worse"
-    assert query(home, "SELECT parameters->>'baseline' FROM runs") == [("a",)]
+    assert query(own_home, "SELECT parameters->>'baseline' FROM runs") == [("a",)]
     refused = cli("evaluate", file, *options, "c", code=2)
     assert refused.stderr.splitlines()[-1].startswith("answerkey: c: no such report or release on quiz in ")
-    assert len(query(home, "FROM reports")) == 2
-
-
-def test_reports_come_before_how_they_compare(home, capsys):
-    compare(Home(home), "d/old/v1", "d/same/v1")
-    assert print_compared_reports(Home(home), ["d/same/v1"], as_json=False) == 0
-    # A gate that was asked for and said nothing is no pass.
-    assert print_compared_reports(Home(home), ["d/same/v1"], as_json=False, gated=True) == 4
-    shown = capsys.readouterr().out
-    assert shown.index("same on d") < shown.index("d/old/v1 → d/same/v1: 40 samples in both")
+    assert len(query(own_home, "FROM reports")) == 2
 
 
 def test_the_flow_takes_names_and_shows_what_it_found(on_server, home, ask):

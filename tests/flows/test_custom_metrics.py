@@ -154,7 +154,7 @@ def served(server, site, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("served")
-def test_the_form_of_a_server_takes_them(server, judge, tmp_path, home):
+def test_the_form_of_a_server_takes_them(server, judge, tmp_path, own_home):
     deployed = Deployed(server, tmp_path)
     named = {"deployments": {"name": {"any_": ["own-metrics"]}}}
     until(lambda: deployed.ask("POST", "deployments/filter", named), 150, "the deployment")
@@ -170,16 +170,16 @@ def test_the_form_of_a_server_takes_them(server, judge, tmp_path, home):
             ],
         },
         "judging": {"judges": [f"openai/m@{judge.url}"], "key_from": "env:JUDGE_KEY"},
-        "home": str(home), "page": False,
+        "home": str(own_home), "page": False,
     }  # fmt: skip
     done = deployed.wait(deployed.start("own-metrics", parameters))
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
-    fields = query(home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
+    fields = query(own_home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
     assert fields == [
         ("first_letter", "score"), ("manners", "rude"), ("politeness", "polite"), ("politeness", "share"),
         ("x", "score"),
     ]  # fmt: skip
-    assert query(home, "SELECT DISTINCT prompt LIKE 'manners@%' FROM judge_calls") == [(True,)]
+    assert query(own_home, "SELECT DISTINCT prompt LIKE 'manners@%' FROM judge_calls") == [(True,)]
     assert {data_of(request.body)["answer"] for request in judge.requests} == set(
-        said for (said,) in query(home, "SELECT DISTINCT answer FROM answers")
+        said for (said,) in query(own_home, "SELECT DISTINCT answer FROM answers")
     )

@@ -80,11 +80,11 @@ def _what_the_ui_shows(home, ask, mean):
     found = {
         one["key"]: one["data"] for one in ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run_id]}}})
     }
-    rows = json.loads(found["score-traces"])
-    assert [(row["rule"], row["seen"], row["disabled"]) for row in rows] == [
-        ("words", 42, 0), ("meaning", 42, 0), ("off", 42, 42),
+    rows = {row["traces"]: row for row in json.loads(found["score-traces"])}
+    assert [[row[rule] for rule in ("words", "meaning", "off")] for row in (rows["seen"], rows["disabled"])] == [
+        ["42", "42", "42"], ["0", "0", "42"],
     ]  # fmt: skip
-    assert rows[0]["mean"] == f"{mean:.3f}"
+    assert rows["mean"]["words"] == f"{mean:.3f}"
     assert "| quarantined | 1 | cannot be scored |" in found["rule-words"]
     tasks = ask("task_runs/filter", {"task_runs": {}, "flow_runs": {"id": {"any_": [run_id]}}})
     names = sorted(task["name"] for task in tasks)

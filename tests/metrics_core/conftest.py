@@ -1,10 +1,14 @@
-"""Judge servers on loopback."""
+"""Judge servers on loopback, and a module of metrics that a user wrote."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -40,3 +44,11 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def custom_metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The module `data/custom_metrics.py`, as a module of users that can be imported by its name."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "data"))
+    yield importlib.import_module("custom_metrics")
+    sys.modules.pop("custom_metrics")

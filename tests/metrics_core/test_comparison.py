@@ -53,10 +53,3 @@ def test_what_is_read_together_is_adjusted_together():
     [one_of_four] = adjust([first], 4)
     assert [row.p_adjusted for row in one_of_four.rows] == pytest.approx([0.08, 0.12, 0.16, 0.12])
     assert (one_of_four.n_candidates, adjust([])) == (4, ())
-
-
-def test_names_and_overall():
-    slice_ = replace(BETTER, slice="lang=en")
-    pair = Comparison("d/a/v1", "d/b/v1", (BETTER, slice_))
-    assert BETTER.name == "label.correct"
-    assert pair.overall == (BETTER,)

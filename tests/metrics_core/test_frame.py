@@ -83,10 +83,3 @@ def test_the_usual_mistakes(given, metrics, message):
 def test_several_answers_to_a_question_are_numbered():
     frame = pd.DataFrame({"id": ["a", "a"], "repeat": [1, 2], "answer": ["x", "y"], "reference": "x", "model": "old"})
     assert [one.values["match"] for one in evaluate(frame, ["contains"])] == [1.0, 0.0]
-
-
-def test_a_function_is_a_metric():
-    def length(answer, references):
-        return min(len(answer) / 100, 1.0)
-
-    assert [m.status for m in evaluate(pd.DataFrame(COLUMNS).head(1), [length])] == ["scored"]

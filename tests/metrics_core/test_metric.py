@@ -1,6 +1,7 @@
-"""What the base class promises to metrics of users: options, checks, outcomes and signatures."""
+"""What is promised to metrics of users, classes and functions: options, checks, outcomes and signatures."""
 
 import math
+import pickle
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,9 @@ from answerkey.metrics_core import (
     Scored,
     Undefined,
     Usage,
+    create,
     evaluate,
+    metric,
     option,
 )
 from answerkey.metrics_core.errors import UserError
@@ -211,3 +214,62 @@ def test_a_measure_that_loses_samples_fails_them_all_and_one_that_cannot_work_at
     assert [one.outcome for one in measured(Batched(), [Sample("1", "1"), Sample("2", "9")])] == [lost, lost]
     with pytest.raises(UserError, match="there is no model"):
         evaluate([Sample("1", "1"), Sample("2", "model")], [Batched()])
+
+
+# Plain functions as metrics
+
+ANSWERS = [Sample(str(i), text, ["r"]) for i, text in enumerate(["r", "a b c d", "", None])]
+
+
+def test_a_decorated_function_is_a_metric_with_options(custom_metrics):
+    short, long = custom_metrics.short(), custom_metrics.short(words=9, alias="long")
+    assert [m.values["score"] for m in short.measure(ANSWERS)] == [1.0, 0.0, 0.0, 0.0]
+    assert [m.values["score"] for m in long.measure(ANSWERS)] == [1.0, 1.0, 0.0, 0.0]
+    assert short.fields == (Field("score", "The answer is short.", binary=True),)
+    assert short.signature == "short|v1|code:custom_metrics:short|words:3|blank:zero"
+    assert (short.described(), long.spec) == ("The answer is short.", "long=custom_metrics:short(words=9)")
+
+
+def test_a_plain_function_is_one_too(custom_metrics):
+    [given] = create([custom_metrics.first_letter])
+    [named] = create(["custom_metrics:first_letter"])
+    assert given.signature == named.signature
+    assert [m.values["score"] for m in given.measure(ANSWERS)] == [1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("one", ["custom_metrics:short(words=2)", "x=custom_metrics:first_letter"])
+def test_they_travel_by_their_import_path(custom_metrics, one):
+    [made] = create([one])
+    again = pickle.loads(pickle.dumps(made))
+    assert (again.signature, again.measure(ANSWERS)) == (made.signature, made.measure(ANSWERS))
+
+
+def test_processes_score_them(custom_metrics):
+    rows = ANSWERS * 5
+    metrics = [custom_metrics.short(words=1), custom_metrics.first_letter, custom_metrics.Politeness(), "rouge_l"]
+    assert evaluate(rows, metrics, workers=2) == evaluate(rows, metrics)
+
+
+def test_a_function_that_no_process_can_import_is_refused_for_several_and_fine_for_one():
+    @metric(name="local", fields=["a", "b"], needs=["answer"])
+    def local(answer: str, references: object, *, scale: float) -> dict[str, float]:
+        return {"a": scale, "b": len(answer) / 10}
+
+    assert evaluate(ANSWERS, [local(scale=0.5)])[0].values == {"a": 0.5, "b": 0.1}
+    with pytest.raises(UserError, match=r"metric local cannot be sent to another process .* top level of a module"):
+        evaluate(ANSWERS, [local(scale=0.5)], workers=2)
+    with pytest.raises(UserError, match=r"metric local: .*scale"):
+        evaluate(ANSWERS, [local])
+
+
+def test_what_is_no_metric_is_refused():
+    with pytest.raises(TypeError, match="metric 'alone': the function must take an answer and references"):
+
+        @metric
+        def alone(answer: str) -> float:
+            return 1.0
+
+    with pytest.raises(UserError, match="is named '<lambda>': a name is made of"):
+        create([lambda answer, references: 1.0])
+    with pytest.raises(ValueError, match="field 'A': a name"):
+        metric(fields=["A"])(lambda answer, references: 1.0)

@@ -1,8 +1,5 @@
 """The catalogue of metrics, and what it says to a wrong name."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from answerkey.metrics_core import METRICS, create
@@ -74,14 +71,7 @@ def test_an_unknown_name_is_answered_with_a_suggestion(name, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.fixture
-def custom(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "data"))
-    yield
-    sys.modules.pop("custom_metrics", None)
-
-
-@pytest.mark.usefixtures("custom")
+@pytest.mark.usefixtures("custom_metrics")
 def test_a_spec_names_a_metric_its_options_and_another_name():
     texts = [
         "rouge_l",
@@ -96,10 +86,7 @@ def test_a_spec_names_a_metric_its_options_and_another_name():
     assert [one.signature for one in create([one.spec for one in made])] == [one.signature for one in made]
 
 
-@pytest.mark.usefixtures("custom")
-def test_objects_classes_names_and_functions_stand_side_by_side():
-    import custom_metrics
-
+def test_objects_classes_names_and_functions_stand_side_by_side(custom_metrics):
     made = create([RougeL(), "contains", custom_metrics.Politeness, custom_metrics.short, RougeL()])
     assert [one.name for one in made] == ["rouge_l", "contains", "politeness", "short"]
 
@@ -111,7 +98,7 @@ def test_two_different_metrics_cannot_share_a_name():
     assert (one.name, other.name) == ("rouge_l", "x")
 
 
-@pytest.mark.usefixtures("custom")
+@pytest.mark.usefixtures("custom_metrics")
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -1,8 +1,7 @@
 """Two releases in a warehouse, made by the steps of a run, for the tests of what is said about pairs of reports."""
 
-from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import run, source_of
 
 LENIENT = Contract(references="wanted", max_quarantined=1.0)
 
@@ -24,7 +23,7 @@ def releases(home, rows, metrics=("exact_match",), **more):
     every = [{"release": name} | row for name, answers in rows.items() for row in answers]
     paths = {"label": "correct"} if any("correct" in row for row in every) else {}
     slices = tuple(name for name in ("kind", "half") if any(name in row for row in every))
-    source = Source(jsonl(home / "answers.jsonl", every), dataset="d", paths=paths, slices=slices)
+    source = source_of(home, every, paths=paths, slices=slices)
     return run(home, source, metrics, contract=LENIENT, **more).ids
 
 

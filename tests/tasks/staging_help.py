@@ -5,7 +5,6 @@ import json
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -116,7 +115,7 @@ def stage(folder, rows, name="answers", **source):
     return load(Source(jsonl(folder / f"{name}.jsonl", rows), **source), folder / "work")
 
 
-def staged(folder: Path, rows: Iterable[Mapping[str, Any]], **source: Any) -> list[Row]:
+def staged(folder, rows, **source):
     """The staged rows of a file with these rows."""
     return rows_of(stage(folder, rows, **source).staged)
 
@@ -126,7 +125,7 @@ def source_of(folder, rows, name="d", **more):
     return Source(jsonl(at(folder).local / f"{name}.jsonl", rows), **more)
 
 
-def jsonl(file: Path, rows: Iterable[Mapping[str, Any] | str], mode: str = "w") -> str:
+def jsonl(file, rows, mode="w"):
     """Write rows, and lines that are none, as JSON Lines and return the path as a source names it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open(mode, encoding="utf-8") as out:
@@ -134,7 +133,7 @@ def jsonl(file: Path, rows: Iterable[Mapping[str, Any] | str], mode: str = "w") 
     return str(file)
 
 
-def workbook(file: Path, **sheets: Sequence[Sequence[Any]]) -> str:
+def workbook(file, **sheets):
     """Write a workbook; a cell may be a value with its number format."""
     book = openpyxl.Workbook()
     book.remove(book.worksheets[0])
@@ -155,7 +154,7 @@ def rows_of(file):
     return found
 
 
-def refusal(call: Callable[..., object], *arguments: Any, **options: Any) -> str:
+def refusal(call, *arguments, **options):
     """The message, of one line, with which a call refuses its arguments."""
     with pytest.raises(UserError) as error:
         call(*arguments, **options)
@@ -164,12 +163,12 @@ def refusal(call: Callable[..., object], *arguments: Any, **options: Any) -> str
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format, *args):
         pass
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder):
     """The files of a folder behind an address on this machine."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)

@@ -115,15 +115,15 @@ def test_a_measurement_has_the_same_facts(done):
     assert joined == query(home, f"SELECT {columns} FROM facts ORDER BY ALL")
 
 
-def test_a_jury_keeps_the_facts_of_the_vote_that_decided(tmp_path):
+def test_a_jury_keeps_the_facts_of_the_vote_that_decided(home):
     with JudgeServer(wordy) as server:
         options = judged(server.url, repeats=3)
-        run(tmp_path, source_of(tmp_path, ROWS[:2], "faq"), [METRIC], options=options)
+        run(home, source_of(home, ROWS[:2], "faq"), [METRIC], options=options)
         # Taken apart once, and matched three times; the new answer likewise.
         assert server.n_requests == 1 + 3 + 3
-        run(tmp_path, source_of(tmp_path, ROWS[:2], "faq"), [METRIC], options=options)
+        run(home, source_of(home, ROWS[:2], "faq"), [METRIC], options=options)
         assert server.n_requests == 7
-    found = query(tmp_path, "SELECT release, side, count(*) FROM report_facts GROUP BY ALL ORDER BY ALL")
+    found = query(home, "SELECT release, side, count(*) FROM report_facts GROUP BY ALL ORDER BY ALL")
     assert found == [("new", "answer", 4), ("new", "reference", 6), ("old", "answer", 6), ("old", "reference", 6)]
-    spread = query(tmp_path, "SELECT DISTINCT value FROM scores WHERE field = 'spread'")
+    spread = query(home, "SELECT DISTINCT value FROM scores WHERE field = 'spread'")
     assert spread == [(0.0,)]

@@ -28,7 +28,8 @@ from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import PROCESS
-from tests.tasks.staging_help import jsonl, query, registered, run, source_of
+from tests.tasks.staging_help import at, jsonl, query, registered, run, source_of
+from tests.tasks.warehouse.process_help import Other
 
 ANSWER = "The heron of Lindholm nests behind the mill, says Agathe Brunnwasser of the parish."
 QUESTION = "Where does the heron that Agathe Brunnwasser feeds build its nest?"
@@ -51,8 +52,9 @@ def contents(file):
 
 def holding(home, text):
     """The files of a home in which a text is found."""
-    files = [file for file in sorted(home.rglob("*")) if file.is_file()]
-    return {str(file.relative_to(home)) for file in files if any(text in content for content in contents(file))}
+    folder = at(home).local
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return {str(file.relative_to(folder)) for file in files if any(text in content for content in contents(file))}
 
 
 DEAD = "runs/0b5e3b0e-8a52-4c0f-9d57-3f1a4a7c1d11"
@@ -102,7 +104,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def home(made, tmp_path):
-    return Path(shutil.copytree(made, tmp_path / "home"))
+    return Home(shutil.copytree(made, tmp_path / "home"))
 
 
 EVERYWHERE = {
@@ -116,7 +118,7 @@ EVERYWHERE = {
 def test_a_forgotten_sample_is_in_no_file(home):
     assert EVERYWHERE - holding(home, ANSWER) == EVERYWHERE - holding(home, QUESTION) == set()
     n_calls = len(query(home, "SELECT 1 FROM judge_calls"))
-    done = forget(Home(home), "birds", sample="heron", reason="asked for")
+    done = forget(home, "birds", sample="heron", reason="asked for")
     assert holding(home, ANSWER) == holding(home, QUESTION) == holding(home, "Brunnwasser") == set()
     assert holding(home, "heron") == set()
     assert done.reports == ("birds/birds-1/v1", "birds/birds-2/v1")
@@ -130,22 +132,22 @@ def test_a_forgotten_sample_is_in_no_file(home):
 def test_files_of_the_user_that_lie_in_the_folder_of_the_home_stay(home):
     names = ("runs/experiment-1/model.pt", "runs/notes.txt", "thesis.part", "spill/oil.csv")
     for name in names:
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text("mine")
-    forget(Home(home), "birds", sample="heron")
-    assert [name for name in names if (home / name).is_file()] == list(names)
-    assert not (home / DEAD).exists()
+        (home.local / name).parent.mkdir(parents=True, exist_ok=True)
+        (home.local / name).write_text("mine")
+    forget(home, "birds", sample="heron")
+    assert [name for name in names if (home.local / name).is_file()] == list(names)
+    assert not (home.local / DEAD).exists()
 
 
 def test_what_was_stopped_on_the_way_is_found_once_more(home):
-    ledger = home / "judge.sqlite"
+    ledger = home.local / "judge.sqlite"
     paid = ledger.read_bytes()
     ledger.write_bytes(b"SQLite format 3\0" + b"damaged" * 900)
     with pytest.raises(LedgerError):
-        forget(Home(home), "birds", sample="heron")
+        forget(home, "birds", sample="heron")
     assert query(home, "SELECT count(*) FROM answers WHERE sample_id = 'heron'") == [(4,)]
     ledger.write_bytes(paid)
-    assert forget(Home(home), "birds", sample="heron").calls == 1
+    assert forget(home, "birds", sample="heron").calls == 1
     assert holding(home, ANSWER) == holding(home, QUESTION) == set()
 
 
@@ -209,15 +211,15 @@ def test_what_is_killed_at_any_moment_is_finished_by_the_next(made, tmp_path):
 
 
 def test_a_run_that_waits_for_hours_is_at_work_and_a_killed_one_is_not(home):
-    start_run(Home(home), "waits", "flow", "birds", {})
-    works = FileLock(home / "runs/waits" / PROCESS)
+    start_run(home, "waits", "flow", "birds", {})
+    works = FileLock(home.local / "runs/waits" / PROCESS)
     works.acquire()
-    for path in (home / "runs/waits", home / "runs/waits" / PROCESS):
+    for path in (home.local / "runs/waits", home.local / "runs/waits" / PROCESS):
         os.utime(path, (0, 0))
     with pytest.raises(UserError, match="the run waits is at work; wait for its end"):
-        forget(Home(home), "birds", sample="heron")
+        forget(home, "birds", sample="heron")
     works.release()
-    forget(Home(home), "birds", sample="heron")
+    forget(home, "birds", sample="heron")
     assert holding(home, ANSWER) == set()
 
 
@@ -245,24 +247,16 @@ def test_on_a_lake_the_working_folders_of_the_living_stay(lake, tmp_path):
     home = Home.parse(lake)
     rows = [{"id": "a", "answer": "4", "reference": "5"}, {"id": "b", "answer": "6", "reference": "7"}]
     run(home, source_of(tmp_path, rows, release="r"), ["exact_match"])
-    reader = """
-import sys
-from answerkey.tasks.warehouse.home import Home
-with Home.parse(sys.argv[1]).warehouse.reading():
-    print(flush=True)
-    sys.stdin.read()
-"""
-    with subprocess.Popen([sys.executable, "-c", reader, lake], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None and other.stdout.readline() == b"\n"
-        living = [home.scratch / f"lake-{pid}" for pid in (os.getpid(), other.pid)]
-        dead = home.scratch / "lake-99999999"
-        for folder in (*living, dead):
-            (folder / "spill").mkdir(parents=True, exist_ok=True)
-            (folder / "spill" / "rows").write_text("x")
-        forget(home, "d", sample="a")
-        assert [folder.name for folder in living if not (folder / "spill" / "rows").exists()] == []
-        assert not dead.exists()
-        other.communicate()
+    other = Other("with home.warehouse.reading():\n    wait()", lake)
+    living = [home.scratch / f"lake-{pid}" for pid in (os.getpid(), other.process.pid)]
+    dead = home.scratch / "lake-99999999"
+    for folder in (*living, dead):
+        (folder / "spill").mkdir(parents=True, exist_ok=True)
+        (folder / "spill" / "rows").write_text("x")
+    forget(home, "d", sample="a")
+    assert [folder.name for folder in living if not (folder / "spill" / "rows").exists()] == []
+    assert not dead.exists()
+    other.go_on()
     forget(home, "d", sample="b")
     assert (living[0].exists(), living[1].exists()) == (True, False)
 
@@ -282,12 +276,11 @@ def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them():
 
 @pytest.mark.slow
 def test_reports_that_rest_on_what_is_gone_say_so(home):
-    before = read_reports(Home(home), ["birds/birds-1/v1"])[0]
-    forget(Home(home), "birds", sample="heron")
-    assert [str(finding) for finding in verify(Home(home)).findings] == []
-    report = read_reports(Home(home), ["birds/birds-1/v1"])[0]
+    before = read_reports(home, ["birds/birds-1/v1"])[0]
+    forget(home, "birds", sample="heron")
+    assert [str(finding) for finding in verify(home).findings] == []
+    report = read_reports(home, ["birds/birds-1/v1"])[0]
     assert (report.scores, report.n_total) == (before.scores, 12)
-    assert report.message is not None
     assert re.match(
         r"answers were removed on [\d-]{10}, and these numbers are with them: answerkey rerun ", report.message
     )
@@ -298,42 +291,42 @@ def test_reports_that_rest_on_what_is_gone_say_so(home):
 
 @pytest.mark.slow
 def test_one_answer_goes_and_the_question_stays(home):
-    done = forget(Home(home), "birds", sample="heron", release="birds-1")
+    done = forget(home, "birds", sample="heron", release="birds-1")
     assert done.reports == ("birds/birds-1/v1",) and done.rows["answers"] == 2
     # Another release gave the same answer.
     assert holding(home, QUESTION) == holding(home, ANSWER) == {"answerkey.duckdb", "snapshot.duckdb"}
-    forget(Home(home), "birds", sample="heron", release="birds-2")
+    forget(home, "birds", sample="heron", release="birds-2")
     assert holding(home, ANSWER) == set() and holding(home, QUESTION) == {"answerkey.duckdb", "snapshot.duckdb"}
-    assert [str(finding) for finding in verify(Home(home)).findings] == []
+    assert [str(finding) for finding in verify(home).findings] == []
 
 
 @pytest.mark.slow
 def test_a_release_goes_with_its_reports(home):
     for release in ("birds-1", "birds-2"):
-        done = forget(Home(home), "birds", release=release)
+        done = forget(home, "birds", release=release)
         assert (done.rows["reports"], done.reports) == (1, ())
     assert holding(home, ANSWER) == set()
     assert query(home, "SELECT count(*) FROM reports WHERE dataset = 'birds'") == [(0,)]
-    assert [str(finding) for finding in verify(Home(home)).findings] == []
+    assert [str(finding) for finding in verify(home).findings] == []
 
 
 @pytest.mark.slow
 def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home, tmp_path):
     for answer in ("an oak", "a beech"):
         rows = [{"id": "1", "question": "Which tree?", "answer": answer, "reference": "an oak", "release": "trees-1"}]
-        run(Home(home), source_of(tmp_path, rows, "trees"), ["exact_match"])
-    with Home(home).warehouse.reading() as warehouse:
+        run(home, source_of(tmp_path, rows, "trees"), ["exact_match"])
+    with home.warehouse.reading() as warehouse:
         newest = warehouse.execute("SELECT report_id FROM latest_reports ORDER BY ALL").fetchall()
         n = len(warehouse.execute("SELECT 1 FROM reports").fetchall())
     # As a migration leaves it.
-    copy = home / "answerkey.version-1.duckdb"
+    copy = home.local / "answerkey.version-1.duckdb"
     copy.touch()
-    assert forget_older(Home(home), 36_500).rows == {} and copy.exists()
-    done = forget_older(Home(home), 0)
+    assert forget_older(home, 36_500).rows == {} and copy.exists()
+    done = forget_older(home, 0)
     assert not copy.exists()
     assert query(home, "SELECT report_id FROM reports ORDER BY ALL") == newest
     assert done.rows["reports"] == n - len(newest) > 0
-    assert [str(finding) for finding in verify(Home(home)).findings] == []
+    assert [str(finding) for finding in verify(home).findings] == []
 
 
 def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_itself(tmp_path):
@@ -360,9 +353,9 @@ def test_what_is_not_there_cannot_be_forgotten(home):
         ({}, "forget: name a sample, a release, or both for one answer"),
     ):
         with pytest.raises(UserError) as error:
-            forget(Home(home), "birds", **given)
+            forget(home, "birds", **given)
         assert str(error.value).startswith(why)
-    start_run(Home(home), "busy", "flow", "birds", {})
-    (home / "runs/busy").mkdir()
+    start_run(home, "busy", "flow", "birds", {})
+    (home.local / "runs/busy").mkdir()
     with pytest.raises(UserError, match="the run busy is at work"):
-        forget(Home(home), "birds", sample="heron")
+        forget(home, "birds", sample="heron")

@@ -44,7 +44,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def home(whole, tmp_path):
-    return Path(shutil.copytree(whole, tmp_path / "home"))
+    return Home(shutil.copytree(whole, tmp_path / "home"))
 
 
 def test_what_nobody_has_changed_is_as_it_was(whole):
@@ -82,14 +82,14 @@ def changed(connection, table, rng):
 def test_one_changed_value_in_any_table_is_found_and_named(home):
     rng, before = random.Random(), {table for (table,) in query(home, "SELECT DISTINCT table_name FROM content_hashes")}
     assert len(before) >= 14
-    with duckdb.connect(str(home / FILE)) as connection:
+    with duckdb.connect(str(home.local / FILE)) as connection:
         what = [changed(connection, table, rng) for table in PARTITIONS if table in before]
-    found = {finding.table for finding in verify(Home(home)).findings}
+    found = {finding.table for finding in verify(home).findings}
     assert before - found == set(), what
 
 
 def test_the_report_whose_number_was_changed_is_named(home):
-    with duckdb.connect(str(home / FILE)) as connection:
+    with duckdb.connect(str(home.local / FILE)) as connection:
         connection.execute(
             "UPDATE report_scores SET mean = 0.99 "
             "WHERE report_id = 'd/several/v1' AND metric = 'bleu' AND field = 'corpus_bleu' AND slice = 'lang=de'"
@@ -98,16 +98,16 @@ def test_the_report_whose_number_was_changed_is_named(home):
             "UPDATE scores SET \"value\" = 0.5 WHERE report_id = 'd/several/v1' AND sample_id = '7' AND repeat = 2 "
             "AND metric = 'exact_match' AND field = 'match'"
         )
-    scores, aggregates = (str(finding) for finding in verify(Home(home)).findings)
+    scores, aggregates = (str(finding) for finding in verify(home).findings)
     for line, table in ((scores, "scores"), (aggregates, "report_scores")):
         assert re.fullmatch(rf"{table}: d/several/v1: of \d+ rows at least one was changed", line)
 
 
 def test_a_report_that_was_signed_for_other_rows_is_named(home):
-    with Home(home).warehouse.writing() as connection:
+    with home.warehouse.writing() as connection:
         connection.execute("UPDATE report_scores SET mean = 0.99 WHERE report_id = 'd/several/v1'")
         write_checksums(connection, {"report_scores": ["d/several/v1"]})
-    [finding] = verify(Home(home)).findings
+    [finding] = verify(home).findings
     assert str(finding) == (
         "reports: d/several/v1: its content hash is not that of its row, scores, aggregates, answers and samples"
     )
@@ -115,11 +115,11 @@ def test_a_report_that_was_signed_for_other_rows_is_named(home):
 
 @pytest.mark.slow
 def test_rows_that_come_go_or_are_doubled_are_found(home):
-    with duckdb.connect(str(home / FILE)) as connection:
+    with duckdb.connect(str(home.local / FILE)) as connection:
         connection.execute("DELETE FROM answers WHERE release = 'several' AND sample_id = '3' AND repeat = 1")
         connection.execute("INSERT INTO samples SELECT * FROM samples WHERE sample_id = '3' AND dataset = 'd'")
         connection.execute("INSERT INTO validations SELECT * REPLACE ('mine' AS run_id) FROM validations LIMIT 1")
-    lines = [str(finding) for finding in verify(Home(home)).findings]
+    lines = [str(finding) for finding in verify(home).findings]
     assert any(
         line.startswith("answers: d/several/") and line.endswith(": 23 rows, and 24 were written") for line in lines
     )
@@ -153,10 +153,10 @@ def test_rows_that_come_go_or_are_doubled_are_found(home):
     ],
 )  # fmt: skip
 def test_what_is_defined_in_another_way_is_found(home, changes, found):
-    with duckdb.connect(str(home / FILE)) as connection:
+    with duckdb.connect(str(home.local / FILE)) as connection:
         for change in changes:
             connection.execute(change)
-    assert [str(finding) for finding in verify(Home(home)).findings] == found
+    assert [str(finding) for finding in verify(home).findings] == found
 
 
 @pytest.mark.slow

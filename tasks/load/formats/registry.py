@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,20 +29,7 @@ from answerkey.tasks.load.formats.format import (
     question_in,
 )
 from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
-from answerkey.tasks.load.formats.tools import (
-    BRAINTRUST,
-    DEEPEVAL,
-    HUGGING_FACE,
-    INSPECT,
-    LANGFUSE,
-    LANGSMITH,
-    LM_EVAL,
-    MLFLOW,
-    OPENAI_EVALS,
-    OPIK,
-    RAGAS,
-    SQUAD,
-)
+from answerkey.tasks.load.formats.tools import TOOLS
 from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, item_row
 from answerkey.tasks.load.sources import called
@@ -55,11 +42,7 @@ def _nothing(_records: Sequence[Record]) -> None:
 PLAIN = Format("plain", "rows with columns", _nothing)
 """Whatever no other format is: columns are recognised by their names."""
 
-_ALL = (
-    PROMPTFOO, LM_EVAL, INSPECT, DEEPEVAL, OPIK, LANGFUSE, LANGSMITH, MLFLOW, BRAINTRUST, RAGAS, SQUAD, OPENAI_EVALS,
-    HUGGING_FACE, PLAIN,
-)  # fmt: skip
-FORMATS = {one.name: one for one in _ALL}
+FORMATS = {one.name: one for one in (PROMPTFOO, *TOOLS, PLAIN)}
 """By the name that the option `--format` takes."""
 
 LOOK_AHEAD = 100
@@ -75,8 +58,8 @@ class Reading:
     cells: tuple[tuple[str, Callable[[Any], Any]], ...] = ()
     """Columns of plain rows whose cells hold JSON or chat messages, and what reads them."""
 
-    def rows(self, rows: Iterable[Raw], seen: Seen | None = None) -> Iterator[Raw]:
-        """The rows of a source as the format reads them; what they are is counted in `seen`.
+    def rows(self, rows: Iterable[Raw]) -> Iterator[Raw]:
+        """The rows of a source as the format reads them.
 
         The rows of a JSON document are numbered through; those of any other row have its number.
         """
@@ -84,15 +67,11 @@ class Reading:
         for raw in rows:
             if self.convert is None and not self.cells and not raw.document:
                 # Nearly all rows are such, and there may be millions.
-                if seen is not None:
-                    seen.add(raw)
                 yield raw if not shift else raw._replace(row=raw.row + shift)
                 continue
             number = raw.row + shift
             made = [raw] if raw.record is None else list(self._made(raw, raw.record))
             for place, one in enumerate(made):
-                if seen is not None:
-                    seen.add(one)
                 of_file = None if raw.file_row is None else raw.file_row + place * raw.document
                 yield Raw(number + place * raw.document, one.record, one.error, one.text, False, raw.file, of_file)
             shift += (max(len(made), 1) - 1) * raw.document
@@ -134,28 +113,13 @@ class Reading:
 AS_IT_STANDS = Reading(PLAIN)
 
 
-@dataclass(slots=True)
-class Seen:
-    """What the rows of a source were."""
-
-    n_rows: int = 0
-    releases: set[str] = field(default_factory=set)
-
-    def add(self, raw: Raw) -> None:
-        """Count a row."""
-        self.n_rows += 1
-        if raw.record is not None and isinstance(release := raw.record.get("release"), str):
-            self.releases.add(release)
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The rows of a source as they are read, with the first of them; `seen` counts them as they go by."""
+    """The rows of a source as they are read, with the first of them."""
 
     reading: Reading
     head: Sequence[Raw]
     rows: Iterator[Raw]
-    seen: Seen
 
     @property
     def records(self) -> list[Record]:
@@ -180,8 +144,7 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "") -> Opened:
     reading = recognise(records, source, chosen)
     if reading.convert and kind_of(((first[0].file if first else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL):
         reading = replace(reading, convert=partial(_of_cells, reading.convert))
-    seen = Seen()
-    read = reading.rows(itertools.chain(first, rows), seen if reading.convert else None)
+    read = reading.rows(itertools.chain(first, rows))
     head = list(itertools.islice(read, LOOK_AHEAD))
     if not head and reading.format is not PLAIN:
         raise UserError(f"{called(source)}: {reading.format.title}, in which is no answer beside what was expected")
@@ -189,7 +152,7 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "") -> Opened:
         raise UserError(f"{called(source)}: no rows; it needs at least one")
     if not records_of(head):
         raise UserError(f"{called(source)}: none of the first {len(head)} rows can be read: {head[0].error}")
-    return Opened(reading, head, itertools.chain(head, read), seen)
+    return Opened(reading, head, itertools.chain(head, read))
 
 
 def records_of(rows: Iterable[Raw]) -> list[Record]:

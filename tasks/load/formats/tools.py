@@ -550,3 +550,7 @@ def _predictions(predictions: Record) -> Iterator[Row]:
 
 SQUAD = Format("squad", "SQuAD data or predictions", _squad)
 """The data set, nested or as rows, is given as references; predictions are answers."""
+
+TOOLS = (
+    LM_EVAL, INSPECT, DEEPEVAL, OPIK, LANGFUSE, LANGSMITH, MLFLOW, BRAINTRUST, RAGAS, SQUAD, OPENAI_EVALS, HUGGING_FACE,
+)  # fmt: skip

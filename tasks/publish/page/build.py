@@ -62,7 +62,7 @@ def build_page(
             the field `primary`.
     """
     reports = _about_one(read_reports(home, list(dict.fromkeys(report_ids))))
-    names = {score.name for report in reports for score in report.overall}
+    names = {name for report in reports for name in report.names}
     asked = [*(gated.deciding_field for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
     shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
     chosen = shown[0]
@@ -269,7 +269,7 @@ def _agreements(
 
 def _carried_over(one: LabelAgreement, report: Report, base_rate: float) -> list[Corrected]:
     """The mean of `report` corrected for the errors that the judge makes on other answers of the release, if it can."""
-    score = next((score for score in report.overall if score.name == one.field), None)
+    score = report.score(one.field)
     # Answers to one question are not independent, and the formula is for those that are.
     if report.n_questions != report.n_total:
         return []

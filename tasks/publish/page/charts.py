@@ -115,8 +115,7 @@ def interval_plot(page: Page, name: str) -> Markup | None:
     rows = [
         _Interval(score.mean, score.ci_low, score.ci_high, _short(release.label), typeset(number(score.mean)))
         for release in page.releases
-        for score in release.report.overall
-        if score.name == name and score.mean is not None
+        if (score := release.report.score(name)) and score.mean is not None
     ]
     if not rows:
         return None

@@ -71,8 +71,7 @@ def coverage(page: Page) -> Table:
         )
         for name in page.headlines_in_order
         for label, report in named(page).items()
-        for score in report.overall
-        if score.name == name
+        if (score := report.score(name))
     ]  # fmt: skip
     head = ("metric", "release", "scored/total", "coverage", "failed", "undefined", "skipped", "mean", "bounds")
     return Table("Coverage", head, rows, left=["release"], groups=[row[0] for row in rows])

@@ -181,7 +181,7 @@ def summary(
         last = comparisons[-1]
         gated = next((one for one in gates if (one.old, one.new) == (last.old, last.new)), None)
         return headline(last, primary, gated.verdict if gated else None)
-    found = [(release, _score(release, primary)) for release in releases]
+    found = [(release, release.report.score(primary)) for release in releases]
     scored = [(release, score) for release, score in found if score is not None and score.mean is not None]
     if not scored:
         return f"No release has a number for {primary}."
@@ -197,7 +197,3 @@ def summary(
 
 def _span(score: Score) -> str:
     return "" if score.ci_low is None else f" ({percent(LEVEL)} interval {ends(score.ci_low, score.ci_high)})"
-
-
-def _score(release: Release, name: str) -> Score | None:
-    return next((score for score in release.report.overall if score.name == name), None)

@@ -23,7 +23,7 @@ BY_NAME = {export.name: export for export in EXPORTS}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["promptfoo-3", "inspect-zstandard", "langfuse-cells"])
-def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, home):
+def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, own_home):
     export = BY_NAME[name]
     file = tmp_path / export.file
     file.write_bytes(export.content)
@@ -75,7 +75,7 @@ def test_standard_input(server, warm_command, tmp_path):
     assert query(home, 'SELECT source, "row", reason FROM quarantine') == [("-", 4, reason)]
 
 
-def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_path, home):
+def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli, tmp_path, own_home):
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for n, file in enumerate(files):
         file.write_text(json.dumps({"id": n, "answer": "x", "reference": "", "release": "r"}))
@@ -90,8 +90,8 @@ def test_standard_input_that_is_closed(monkeypatch):
         with_files(Data(answers=STANDARD_INPUT))
 
 
-def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, home):
-    export = BY_NAME["langsmith table"]
+def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, own_home):
+    export = BY_NAME["langsmith-table"]
     file = tmp_path / export.file
     file.write_bytes(export.content)
     done = bare_cli("evaluate", file, PREFECT_API_URL="", code=2)
@@ -126,6 +126,7 @@ def commands(home, capsys, *reports, compared=False):
 
 def test_a_new_release_is_compared_with_the_one_before_and_the_commands_run(home, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANSWERKEY_HOME")
     found = commands(home, capsys, f"faq/{NEW}/v1")
     where = ["--home", str(home)]
     pair = ["faq/steers\u00a0by/v1", f"faq/{NEW}/v1"]

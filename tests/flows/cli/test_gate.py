@@ -175,7 +175,7 @@ def test_the_self_test_prints_rates_with_their_errors(bare_cli, home):
     assert [trial["name"] for trial in content["trials"]] == ["equal", "loss", "noise"]
 
 
-def test_calibrate_prints_and_keeps(bare_cli, tmp_path, home):
+def test_calibrate_prints_and_keeps(bare_cli, tmp_path, own_home):
     file = tmp_path / "labels.csv"
     rows = [f"q{i},{'a' if i % 2 else 'b'},{int(i % 3 > 0)},{int(i % 4 > 0)}" for i in range(60)]
     file.write_text("\n".join(["id,release,label,verdict", *rows]))
@@ -189,27 +189,28 @@ def test_calibrate_prints_and_keeps(bare_cli, tmp_path, home):
 
 
 @pytest.mark.slow
-def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask, home):
+def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask, own_home):
     scores = {f"q{i:03}": float(i % 3 > 0) for i in range(90)}
     labels = {f"q{i:03}": i % 4 > 0 for i in range(90)}
-    warehouse(home, [Made("a", {"judge.match": scores}, labels=labels)])
+    warehouse(own_home, [Made("a", {"judge.match": scores}, labels=labels)])
     code = (
         "from answerkey.flows.calibrate_judge import calibrate_judge as f\n"
-        f"print(f('judge.match', ['a'], home={str(home)!r}).signature)"
+        f"print(f('judge.match', ['a'], home={str(own_home)!r}).signature)"
     )
     assert on_server(code).splitlines()[-1] == "judge|v1"
-    assert [row[:2] for row in query(home, "SELECT release, n FROM calibrations ORDER BY release NULLS FIRST")] == [
+    assert [row[:2] for row in query(own_home, "SELECT release, n FROM calibrations ORDER BY release NULLS FIRST")] == [
         (None, 90), ("a", 90),
     ]  # fmt: skip
     [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["calibration-judge-match-ab0e3f"]}}})
     assert [row["release"] for row in json.loads(str(artifact["data"]))] == ["all", "a"]
 
 
-def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, home):
+def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     policy = tmp_path / "gate.yaml"
     n_right = {"old": 50, "new": 20}
     releases(
-        home, {name: [answer(i, "yes" if i < right else "no") for i in range(60)] for name, right in n_right.items()}
+        own_home,
+        {name: [answer(i, "yes" if i < right else "no") for i in range(60)] for name, right in n_right.items()},
     )
     policy.write_text("primary: exact_match.match\nmargin: 0.05\n")
     options = ("--policy", policy)

@@ -156,7 +156,7 @@ def places(tmp_path_factory):
         "CONFIG": ("answerkey.yaml", "data: {answers: examples/answers.jsonl}\njudging: {reapets: 3}\n"),
         "RUBRIC": ("bad.yaml", "name: x\ninputs: [answer]\nscale: yes/no\ncriterion: Fine.\ncriterium: Fine.\n"),
         "RULES": ("rules.yaml", f"name: words\nsource: {folder}/faq.jsonl\nmapping: {{answer: answer, references: "
-                  "reference}}\nmetric: blue\n"),
+                  "reference}\nmetric: blue\n"),
     }  # fmt: skip
     for name, text in files.values():
         (folder / name).write_text(text)

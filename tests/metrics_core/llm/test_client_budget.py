@@ -337,7 +337,7 @@ def test_a_question_beside_one_that_fails_at_once_is_waited_for_and_kept(judge_s
 
 
 def test_no_more_is_claimed_than_is_soon_asked(judge_server, tmp_path):
-    """A process that claimed all 200 at once would keep another one from all of them, and make it poll for each."""
+    """A process that claimed all 60 at once would keep another one from all of them, and make it poll for each."""
     claims = []
 
     def watching(body):
@@ -345,8 +345,8 @@ def test_no_more_is_claimed_than_is_soon_asked(judge_server, tmp_path):
         return match(body)
 
     server = judge_server(watching, latency=0.01)
-    ask(samples(200), options(server, ledger=str(tmp_path), concurrency=4))
-    assert server.n_requests == 200
+    ask(samples(60), options(server, ledger=str(tmp_path), concurrency=4))
+    assert server.n_requests == 60
     assert 4 <= max(claims) <= 16
 
 

@@ -1,6 +1,5 @@
 """The basket: each field its maximum over the references, beside the coherent numbers of the best one."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,25 +13,6 @@ TEXTS = WORDS.map(" ".join)
 
 def basket(answer, references, **options):
     return scored("answer_correctness", answer, references, **options)
-
-
-def test_an_example_by_hand():
-    # Subsequence "the is paris" (3 of 5 and 3 of 4), bag {the, capital, is, paris} (4 of 5 and 4 of 4).
-    values = basket("the city is paris capital", ["the capital is paris"]).values
-    assert tuple(values) == NAMES
-    assert values == pytest.approx(
-        {
-            "rouge_l_precision": 3 / 5,
-            "rouge_l_recall": 3 / 4,
-            "rouge_l_f1": 2 / 3,
-            "token_overlap_precision": 4 / 5,
-            "token_overlap_recall": 1,
-            "token_overlap_f1": 8 / 9,
-            # n-grams 4/5, 1/4 ("is paris"), then none of 3 and none of 2, smoothed by 1/2 and 1/4.
-            "bleu_score": (4 / 5 * 1 / 4 * 1 / (2 * 3) * 1 / (4 * 2)) ** (1 / 4),
-        },
-        rel=1e-12,
-    )
 
 
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=4))
@@ -60,6 +40,7 @@ def test_blank_references_are_left_out_and_keep_their_place():
 @given(TEXTS, TEXTS)
 def test_the_basket_agrees_with_the_metrics_that_it_holds(answer, reference):
     values = basket(answer, [reference]).values
+    assert tuple(values) == NAMES
     samples = [Sample("1", answer, [reference])]
     rouge_l, token_overlap, bleu = evaluate(samples, ["rouge_l", "token_overlap", "bleu"])
     assert list(values.values()) == [*rouge_l.values.values(), *token_overlap.values.values(), bleu.values["bleu"]]

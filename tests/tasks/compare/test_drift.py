@@ -33,27 +33,26 @@ def three(tmp_path_factory):
 
 
 @pytest.fixture
-def home(three, tmp_path):
+def nights(three, tmp_path):
     """A home with these three nights."""
-    return shutil.copytree(three, tmp_path / "home")
+    return Home(shutil.copytree(three, tmp_path / "home"))
 
 
 def drift_of(home):
-    return drift(Home(home), history(Home(home), FIELD)["d"])
+    return drift(home, history(home, FIELD)["d"])
 
 
-def test_a_loss_is_shown_and_only_the_answers_are_new(home):
-    nights = [f"d/r/v{number}" for number in (1, 2, 3)]
-    newest = night(home, range(40))
-    found = drift_of(home)
-    assert (found.report, found.trailing, found.n, found.missing) == (newest, tuple(nights), 120, 0)
+def test_a_loss_is_shown_and_only_the_answers_are_new(nights):
+    before = tuple(f"d/r/v{number}" for number in (1, 2, 3))
+    newest = night(nights, range(40))
+    found = drift_of(nights)
+    assert (found.report, found.trailing, found.n, found.missing) == (newest, before, 120, 0)
     # By hand: of questions 0 to 11 one, two or three nights were wrong, and now the first 40 are.
     trailing = np.mean([[float(i not in range(k, k + 10)) for i in range(120)] for k in range(3)], axis=0)
     changes = np.array([float(i >= 40) for i in range(120)]) - trailing
     assert found.difference == pytest.approx(changes.mean())
     assert (found.before, found.now) == pytest.approx((trailing.mean(), 80 / 120))
     expected = difference_interval(changes, None, binary=False)
-    assert expected
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
     assert (found.finding, [one.what for one in found.changed]) == ("lower", ["answers"])
     assert found.sentence.startswith(
@@ -64,82 +63,82 @@ def test_a_loss_is_shown_and_only_the_answers_are_new(home):
     )
 
 
-def test_the_same_again_is_no_drift(home):
-    night(home, range(10))
-    found = drift_of(home)
+def test_the_same_again_is_no_drift(nights):
+    night(nights, range(10))
+    found = drift_of(nights)
     assert found.finding is None
     assert "d/r/v4 is not shown to differ from the mean of the 3 comparable reports before it" in found.sentence
     assert found.sentence.endswith("Nothing changed that is recorded.")
 
 
-def test_another_release_is_named(tmp_path):
+def test_another_release_is_named(home):
     for k in range(3):
-        night(tmp_path, range(k, k + 40))
-    night(tmp_path, range(2), name="next")
-    found = drift_of(tmp_path)
+        night(home, range(k, k + 40))
+    night(home, range(2), name="next")
+    found = drift_of(home)
     assert (found.finding, [str(one) for one in found.changed]) == ("higher", ["release (next, before r)"])
     assert found.sentence.endswith("Of what is recorded only the release changed: next, before r.")
     # Enough reports of the same release are compared with each other.
-    night(tmp_path, range(40))
-    assert (drift_of(tmp_path).trailing, drift_of(tmp_path).finding) == (("d/r/v1", "d/r/v2", "d/r/v3"), None)
+    night(home, range(40))
+    assert (drift_of(home).trailing, drift_of(home).finding) == (("d/r/v1", "d/r/v2", "d/r/v3"), None)
 
 
-def test_several_changes_at_once_cannot_be_told_apart(home):
-    night(home, range(60), name="next")
-    with Home(home).warehouse.writing() as warehouse:
+def test_several_changes_at_once_cannot_be_told_apart(nights):
+    night(nights, range(60), name="next")
+    with nights.warehouse.writing() as warehouse:
         warehouse.execute(
             "UPDATE reports SET manifest = json_merge_patch(manifest, '{\"code\": \"0123\"}') WHERE release = 'next'"
         )
-    found = drift_of(home)
+    found = drift_of(nights)
     assert found.finding == "lower"
     assert [one.what for one in found.changed] == ["release", "code"]
     assert "These changed at once: release (next, before r), code (0123, before " in found.sentence
     assert found.sentence.endswith(": which of these moved it cannot be told.")
 
 
-def test_samples_that_changed_in_the_data_set_are_left_out(home):
+def test_samples_that_changed_in_the_data_set_are_left_out(nights):
     rows = [answer(i, "yes") | ({"references": ["another"]} if i < 60 else {}) for i in range(120)]
-    release(home, "r", rows)
-    found = drift_of(home)
+    release(nights, "r", rows)
+    found = drift_of(nights)
     assert (found.n, found.missing, found.difference) == (60, 0, 0.0)
     assert "samples that changed in it are left out" in found.sentence
 
 
 @pytest.mark.slow
-def test_leaving_answers_out_is_no_gain(tmp_path):
+def test_leaving_answers_out_is_no_gain(home):
     for k in range(3):
-        night(tmp_path, range(k, k + 40))
-    release(tmp_path, "r", [answer(i, "yes") for i in range(42, 120)])
-    found = drift_of(tmp_path)
+        night(home, range(k, k + 40))
+    release(home, "r", [answer(i, "yes") for i in range(42, 120)])
+    found = drift_of(home)
     assert (found.n, found.missing, found.finding) == (78, 42, None)
-    release(tmp_path, "r", [answer(i, "yes") for i in range(110)])
-    found = drift_of(tmp_path)
+    release(home, "r", [answer(i, "yes") for i in range(110)])
+    found = drift_of(home)
     assert (found.missing, found.finding) == (10, "higher")
     assert "; 10 more have no number in it." in found.sentence
 
 
 @pytest.mark.slow
-def test_other_questions_are_not_called_other_answers(tmp_path):
+def test_other_questions_are_not_called_other_answers(home):
     for _ in range(3):
-        night(tmp_path, range(10))
-    release(tmp_path, "r", [answer(i, "yes") for i in range(10, 120)])
+        night(home, range(10))
+    release(home, "r", [answer(i, "yes") for i in range(10, 120)])
     assert (
         "The questions are not those of d/r/v3: 10 of them are gone (it scored 0.000 on them) and 0 are new; the "
         "answers to the other 110 are the same. "
-    ) in drift_of(tmp_path).sentence
-    release(tmp_path, "r", [answer(i, "yes", right=i > 60) for i in range(10, 120)])
-    release(tmp_path, "r", [answer(i, "yes", right=i > 50) for i in range(10, 120)])
-    assert "Only the labels or slices of the answers are new" in drift_of(tmp_path).sentence
+    ) in drift_of(home).sentence
+    release(home, "r", [answer(i, "yes", right=i > 60) for i in range(10, 120)])
+    release(home, "r", [answer(i, "yes", right=i > 50) for i in range(10, 120)])
+    assert "Only the labels or slices of the answers are new" in drift_of(home).sentence
 
 
-def test_a_report_between_others_is_above_their_mean_and_not_above_each_of_them(tmp_path):
+def test_a_report_between_others_is_above_their_mean_and_not_above_each_of_them(home):
     rows = []
     # The best of the others lacks an answer to a question.
     for name, wrong in (("a", 60), ("b", 60), ("c", 5), ("d", 10)):
         rows += [answer(i, "no" if i < wrong else "yes", release=name) for i in range(120) if (name, i) != ("c", 119)]
-    source = source_of(tmp_path, rows, dataset="d", paths={"release": "release"})
-    run(tmp_path, source, ("exact_match",), contract=LENIENT)
-    sentence = drift_of(tmp_path).sentence
+    source = source_of(home, rows, dataset="d", paths={"release": "release"})
+    run(home, source, ("exact_match",), contract=LENIENT)
+    sentence = drift_of(home).sentence
     assert sentence.startswith(
         "d/d/v1 is higher than the mean of the 3 other comparable reports: 0.917 against 0.653 on 120 samples (+0.264, "
     )
@@ -150,34 +149,34 @@ def test_a_report_between_others_is_above_their_mean_and_not_above_each_of_them(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_tested_says_why(tmp_path):
+def test_what_cannot_be_tested_says_why(home):
     for k in range(2):
-        night(tmp_path, range(k, k + 10))
-    found = drift_of(tmp_path)
+        night(home, range(k, k + 10))
+    found = drift_of(home)
     assert found.difference is None
     assert found.sentence == (
         "Whether d/r/v2 differs from earlier reports is not tested: that takes 3 earlier reports that were computed "
         "in the same way, and there is 1."
     )
     for k in range(3):
-        night(tmp_path, range(k, k + 10), options={"blank_answer": "undefined"})
-    found = drift_of(tmp_path)
+        night(home, range(k, k + 10), options={"blank_answer": "undefined"})
+    found = drift_of(home)
     assert found.sentence.endswith("and there are 2. Since d/r/v2 the method changed: settings blank zero → undefined.")
     # Reports of the old method stand between, and do not count.
-    night(tmp_path, range(30))
-    assert drift_of(tmp_path).sentence.endswith(
+    night(home, range(30))
+    assert drift_of(home).sentence.endswith(
         "and there are 2. Since d/r/v5 the method changed: settings blank undefined → zero."
     )
 
 
 @pytest.mark.slow
-def test_a_judge_whose_model_changed_under_its_name_is_seen(tmp_path):
+def test_a_judge_whose_model_changed_under_its_name_is_seen(home):
     def judged_night(night):
         rows = [answer(i, f"It is {i}.{' A wrong one.' if i < 2 else ''} Night {night}.") for i in range(8)]
-        release(tmp_path, "r", rows, ("meaning_match",), options=judged(server.url))
+        release(home, "r", rows, ("meaning_match",), options=judged(server.url))
 
     def found():
-        return drift(Home(tmp_path), history(Home(tmp_path), "meaning_match.match")["d"])
+        return drift(home, history(home, "meaning_match.match")["d"])
 
     with JudgeServer(wordy) as server:
         for number in range(3):

@@ -17,11 +17,11 @@ def home(tmp_path_factory):
     rows[-1]["references"] = ["no"]
     release(folder, "old", [answer(i, text) for i, text in enumerate(old)], ["token_overlap"])
     release(folder, "new", rows, ["token_overlap"])
-    return folder
+    return Home(folder)
 
 
 def changed(home, **more):
-    found = largest_changes(Home(home), "d/old/v1", "d/new/v1", "token_overlap.precision", **more)
+    found = largest_changes(home, "d/old/v1", "d/new/v1", "token_overlap.precision", **more)
     return [(one.sample_id, one.difference) for one in found]
 
 
@@ -33,12 +33,12 @@ def test_the_largest_moves_come_first(home):
 
 
 def test_a_sample_has_both_answers(home):
-    [first] = largest_changes(Home(home), "d/old/v1", "d/new/v1", "token_overlap.recall", limit=1)
+    [first] = largest_changes(home, "d/old/v1", "d/new/v1", "token_overlap.recall", limit=1)
     assert first == LargestChange("q000", "Question 0?", ("yes",), "no", "yes", 0.0, 1.0, 1.0, None, None)
 
 
 def test_the_lowest_scores_come_first(home):
-    found = lowest_scores(Home(home), "d/old/v1", "token_overlap.precision", 3)
+    found = lowest_scores(home, "d/old/v1", "token_overlap.precision", 3)
     assert found[0] == LowestScore("q000", "token_overlap.precision", 0.0, "Question 0?", ("yes",), "no", None)
     assert [(one.sample_id, one.value) for one in found] == [("q000", 0.0), ("q004", 0.0), ("q003", 0.5)]
-    assert lowest_scores(Home(home), "d/old/v1", "token_overlap.none", 3) == ()
+    assert lowest_scores(home, "d/old/v1", "token_overlap.none", 3) == ()

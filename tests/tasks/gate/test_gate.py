@@ -1,6 +1,5 @@
 """The gate on reports in a warehouse: evidence, coverage, missing things, real releases."""
 
-import json
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -12,11 +11,10 @@ from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, gate_self_test, read_policy
-from answerkey.tasks.gate.verdicts import EXIT_CODES, ReleaseVerdict, junit, stored_verdicts, worst
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, junit, stored_verdicts, worst
 from answerkey.tasks.reports.report import report_named
-from answerkey.tasks.warehouse.home import Home
 from tests.tasks.gating_help import Made, evouna, warehouse
-from tests.tasks.staging_help import jsonl, query, run, source_of
+from tests.tasks.staging_help import at, jsonl, query, run, source_of
 
 FIELD = "label.correct"
 
@@ -27,15 +25,15 @@ def policy(margin=0.02, *rules, primary=FIELD):
 
 def decided(home, old, new, rules, **both):
     ids = warehouse(home, [Made("old", {FIELD: old}, **both), Made("new", {FIELD: new}, **both)])
-    return gate(Home(home), *ids, rules)
+    return gate(at(home), *ids, rules)
 
 
 def scores(n, wrong):
     return {f"q{i:04}": float(i >= wrong) for i in range(n)}
 
 
-def test_releases_and_reports_can_be_named(home, tmp_path):
-    ids = warehouse(tmp_path, [Made("old", {FIELD: scores(500, 50)}), Made("new", {FIELD: scores(500, 150)})])
+def test_releases_and_reports_can_be_named(home):
+    ids = warehouse(home, [Made("old", {FIELD: scores(500, 50)}), Made("new", {FIELD: scores(500, 150)})])
     assert ids == ["faq/old/v1", "faq/new/v1"]
     found = gate(home, "old", "faq/new", policy())
     assert (found.old, found.new, found.verdict.outcome) == (*ids, "FAIL")
@@ -49,29 +47,22 @@ def test_releases_and_reports_can_be_named(home, tmp_path):
         gate(home, "old", "newest", policy())
 
 
-def test_a_missing_baseline_is_incomplete(home, tmp_path):
-    warehouse(tmp_path, [Made("new", {FIELD: scores(9, 0)})])
-    found = gate(home, "old", "new", policy())
-    assert (found.verdict.outcome, {rule.outcome for rule in found.verdict.rules}) == ("INCOMPLETE", {"INCOMPLETE"})
-    assert "there is no report or release old" in found.verdict.sentence
+def test_what_is_missing_or_cannot_be_gated_is_incomplete(home):
+    fields = dict.fromkeys((FIELD, "judge.match", "bleu.corpus_bleu"), scores(900, 0))
+    signed = (("old", "judge|v2|prompt:a1"), ("new", "judge|v2|prompt:b2"))
+    warehouse(home, [Made(name, fields, signatures={"judge": signature}) for name, signature in signed])
+    for old, primary, words in (
+        ("gone", FIELD, "there is no report or release gone"),
+        ("old", "label.corect", "label.corect: faq/old/v1 has no such field; did you mean label.correct?"),
+        ("old", "judge.match", "computed in another way, prompt a1 → b2; evaluate both releases with the same"),
+        ("old", "bleu.corpus_bleu", "take bleu.bleu"),
+    ):
+        found = gate(home, old, "new", policy(primary=primary)).verdict
+        assert (found.outcome, found.rules[0].outcome) == ("INCOMPLETE", "INCOMPLETE")
+        assert words in found.sentence
 
 
-def test_a_field_that_a_report_does_not_have_is_incomplete(tmp_path):
-    found = decided(tmp_path, scores(900, 0), scores(900, 0), policy(primary="label.corect"))
-    assert found.verdict.outcome == "INCOMPLETE"
-    assert "label.corect: faq/old/v1 has no such field; did you mean label.correct?" in found.verdict.sentence
-
-
-def test_other_signatures_are_incomplete(home, tmp_path):
-    signed = [{"label": f"label|v2|prompt:{prompt}"} for prompt in ("a1", "b2")]
-    made = [Made(n, {FIELD: scores(900, 0)}, signatures=s) for n, s in zip(("old", "new"), signed, strict=True)]
-    warehouse(tmp_path, made)
-    found = gate(home, "old", "new", policy())
-    assert found.verdict.outcome == "INCOMPLETE"
-    assert "computed in another way, prompt a1 → b2; evaluate both releases with the same" in found.verdict.sentence
-
-
-def test_samples_that_one_release_left_out_count_against_it(home, tmp_path):
+def test_samples_that_one_release_left_out_count_against_it(home):
     old, new = scores(1000, 0), scores(1000, 0)
     for i in range(20):
         new[f"q{i:04}"] = "failed: timeout"
@@ -80,7 +71,7 @@ def test_samples_that_one_release_left_out_count_against_it(home, tmp_path):
     # Undefined in both: these count for neither release.
     for i in range(500, 900):
         old[f"q{i:04}"] = new[f"q{i:04}"] = None
-    found = decided(tmp_path, old, new, policy())
+    found = decided(home, old, new, policy())
     assert found.verdict.outcome == "INCOMPLETE"
     assert found.verdict.rules[1].sentence == (
         "label.correct has the least: 540 of 600 samples of new (20 absent, 20 failed, 20 undefined) have a "
@@ -100,7 +91,7 @@ def test_samples_that_one_release_left_out_count_against_it(home, tmp_path):
     )
 
 
-def test_answers_that_were_not_measured_never_pass_and_never_fail_by_themselves(home, tmp_path):
+def test_answers_that_were_not_measured_never_pass_and_never_fail_by_themselves(home):
     """A judge that was down for 30 of 1,000 answers, alone and beside answers that are missing."""
     down = scores(1000, 100) | {f"q{i:04}": "failed: timeout" for i in range(200, 230)}
     over_budget = {name: "skipped: budget" if isinstance(v, str) else v for name, v in down.items()}
@@ -114,7 +105,7 @@ def test_answers_that_were_not_measured_never_pass_and_never_fail_by_themselves(
         "old": scores(1000, 100), "down": down, "budget": over_budget, "both": also_missing, "blank": undefined,
         "question": no_question,
     }  # fmt: skip
-    warehouse(tmp_path, [Made(name, {"judge.match": found}) for name, found in made.items()])
+    warehouse(home, [Made(name, {"judge.match": found}) for name, found in made.items()])
     rules = policy(0.02, "level judge.match >= 0.86", "coverage >= 0.9", primary="judge.match")
     outcomes = {
         name: [rule.outcome for rule in gate(home, "old", name, rules).verdict.rules] for name in list(made)[1:]
@@ -146,28 +137,6 @@ def test_slices_and_clusters_come_from_the_reports(tmp_path):
     assert ", 400 samples in 4 clusters); a loss of 0.1 or more is not ruled out, and with 4 clus" in (
         found.verdict.sentence
     )
-
-
-def test_a_number_for_a_whole_release_cannot_be_gated(home, tmp_path):
-    warehouse(tmp_path, [Made(name, {"bleu.corpus_bleu": scores(9, 0)}) for name in ("old", "new")])
-    assert "take bleu.bleu" in gate(home, "old", "new", policy(primary="bleu.corpus_bleu")).verdict.sentence
-
-
-def test_the_reports_of_a_real_run(tmp_path):
-    """Labels, slices, signatures and statuses as load, score and aggregate leave them."""
-    rows = [
-        {"id": f"q{i}", "release": release, "question": f"Question {i}?", "reference": f"word{i}", "lang": "en",
-         "answer": f"word{i}" if i % 10 or release == "old" else "other", "human": bool(i % 10) or release == "old"}
-        for i in range(300)
-        for release in ("old", "new")
-    ]  # fmt: skip
-    source = source_of(tmp_path, rows, "faq", paths={"label": "human"}, slices=("lang",))
-    run(tmp_path / "home", source, ["exact_match"])
-    rules = policy(0.2, "exact_match.match[lang=en] >= -0.05", "level label.correct >= 0.8")
-    found = gate(Home(tmp_path / "home"), "old", "new", rules).verdict
-    assert [rule.outcome for rule in found.rules] == ["PASS", "FAIL", "PASS", "PASS"]
-    assert [rule.value for rule in found.rules] == pytest.approx([-0.1, -0.1, 0.9, 1.0])
-    assert calibrate(Home(tmp_path / "home"), "exact_match.match").parts[0].n == 600
 
 
 def test_policy_files(tmp_path):
@@ -222,8 +191,8 @@ def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_it
         check_fields(policy(0.02, "kappa meaning_match.match >= 0.6"), create(["bleu"]))
 
 
-def test_verdicts_are_kept_and_the_newest_counts(home, tmp_path):
-    ids = warehouse(tmp_path, [Made(n, {FIELD: scores(500, wrong)}) for n, wrong in (("old", 50), ("new", 150))])
+def test_verdicts_are_kept_and_the_newest_counts(home):
+    ids = warehouse(home, [Made(n, {FIELD: scores(500, wrong)}) for n, wrong in (("old", 50), ("new", 150))])
     first = gate(home, *ids, policy())
     assert stored_verdicts(home, [ids[1]]) == (first,)
     second = gate(home, *ids, policy(0.4))
@@ -270,7 +239,7 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(home, tmp_path):
     made = [
         Made(release, {name: scores(500, 50)}, labels=labels if release == "old" else {}) for release in ("old", "new")
     ]
-    warehouse(tmp_path, made)
+    warehouse(home, made)
     rules = policy(0.02, f"kappa {name} >= 0.6", primary=name)
     assert "judge.match: it was never calibrated; run" in gate(home, "old", "new", rules).verdict.rules[1].sentence
     store_calibration(home, calibrate(home, name, reports=["old"]))
@@ -311,57 +280,29 @@ def test_junit_has_one_case_per_rule_and_survives_any_name():
     assert b"<script>" not in written
 
 
-def test_the_verdict_is_plain_json(tmp_path):
-    found = decided(tmp_path, scores(500, 50), scores(500, 150), policy())
-    content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert (content["outcome"], content["exit_code"], len(content["rules"])) == ("FAIL", EXIT_CODES["FAIL"], 2)
-    assert content["rules"][0]["value"] == pytest.approx(-0.2)
-    assert content["policy"] == ["label.correct >= -0.02", "coverage >= 0.95"]
-
-
-def test_the_regression_that_overlap_scores_hide_fails(home, tmp_path, shared):
-    """gpt-4-0314 to gpt-4-0613 on prime numbers: .840 to .511."""
-    made = {}
-    for line in (shared / "data/llmdrift_prime/llmdrift_prime.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        if row["meta"]["auto_label"] is not None:
-            made.setdefault(row["model"], {})[row["meta"]["question_id"]] = float(row["meta"]["auto_label"])
-    warehouse(tmp_path, [Made(name, {FIELD: made[name]}) for name in ("gpt-4-0314", "gpt-4-0613")])
-    found = gate(home, "gpt-4-0314", "gpt-4-0613", policy())
-    assert found.verdict.outcome == "FAIL"
-    assert "label.correct went from 0.840 to 0.511 (-0.329, " in found.verdict.sentence
-
-
 @pytest.mark.slow
-def test_real_releases_and_the_self_test_on_them(home, tmp_path, shared):
+def test_real_releases_and_the_self_test_on_them(home, shared):
     """evouna_nq: false alarms under 5 % at a margin of 0, and the stated power."""
     labels = evouna(shared)
-    warehouse(tmp_path, [Made(name, {FIELD: labels[name]}) for name in ("chatgpt", "gpt4", "newbing")])
+    warehouse(home, [Made(name, {FIELD: labels[name]}) for name in ("chatgpt", "gpt4", "newbing")])
     assert gate(home, "chatgpt", "gpt4", policy(0)).verdict.outcome == "PASS"
     assert gate(home, "gpt4", "newbing", policy(0)).verdict.outcome == "INCONCLUSIVE"
     equal, loss, _ = gate_self_test(home, "gpt4", "newbing", policy(0), seed=1).trials
     assert (equal.name, equal.n, equal.n_runs) == ("equal", 1618, 2000)
-    assert equal.failed.interval
     assert equal.failed.interval.high < 0.05
-    assert 0.012 < equal.failed.value < 0.04
-    assert 0.012 < equal.passed.value < 0.04
     assert (loss.name, loss.stated_fail) == ("loss", 0.8)
-    assert loss.loss == pytest.approx(0.0294, rel=0.05)
     assert loss.failed.value == pytest.approx(0.8, abs=0.03)
     tested = gate_self_test(home, "gpt4", "newbing", policy(0.02), seed=2)
     by_name = {trial.name: trial for trial in tested.trials}
     assert list(by_name) == ["equal", "margin", "loss", "enough", "dropped", "rare", "noise"]
-    assert by_name["equal"].failed.value <= 0.002
     assert by_name["margin"].passed.value == pytest.approx(0.025, abs=0.012)
-    assert by_name["margin"].failed.value == pytest.approx(0.025, abs=0.012)
     assert by_name["enough"].passed.value == pytest.approx(0.8, abs=0.03)
-    assert by_name["dropped"].passed.value <= 0.032
-    assert by_name["rare"].passed.value <= 0.032
+    assert max(by_name[name].passed.value for name in ("dropped", "rare")) <= 0.032
     needed = by_name["enough"].n
     assert needed == pytest.approx(1618 * (0.0205 / 0.02 * (1.96 + 0.8416) / 1.96) ** 2, rel=0.05)
 
 
-def test_a_self_test_needs_samples_that_differ(home, tmp_path):
-    ids = warehouse(tmp_path, [Made(name, {FIELD: scores(9, 0)}) for name in ("old", "new")])
+def test_a_self_test_needs_samples_that_differ(home):
+    ids = warehouse(home, [Made(name, {FIELD: scores(9, 0)}) for name in ("old", "new")])
     with pytest.raises(UserError, match=r"no sample has another label.correct in one report than in the other"):
         gate_self_test(home, *ids, policy())

@@ -432,6 +432,10 @@ def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_pat
     both = stage(tmp_path, rows, paths={"references": "Expected Answer\nAlternative Answer"})
     assert rows_of(both.staged)[0]["references"] == ["a", "b"]
     assert not any("not used" in one for one in both.notes)
+    more = [rows[0] | {"Gold": "c"}]
+    named = "--map 'references=Expected Answer' --map 'references=Alternative Answer' --map references=Gold"
+    note = f"answers.jsonl: not used: Gold; if these are right answers too, give {named}"
+    assert note in stage(tmp_path, more, paths={"references": "Expected Answer\nAlternative Answer"}).notes
     misspelt = {"references": "Expected Answer\nAlternativ Answer"}
     said = refusal(stage, tmp_path, rows, paths=misspelt)
     assert "no column 'Alternativ Answer' (for references); did you mean 'Alternative Answer'?" in said

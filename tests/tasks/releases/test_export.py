@@ -2,11 +2,10 @@
 
 import pytest
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import jsonl, query, run, stored
+from tests.tasks.staging_help import jsonl, query, refusal, run, stored
 
 VERSIONS = (
     "SELECT dataset_version, json_extract_string(manifest, '$.answers_version') FROM reports "
@@ -43,7 +42,7 @@ def test_a_report_of_one_file(tmp_path):
     # Nothing is new: not a data set version, not an answer, not a measurement.
     assert query(home, "SELECT count(*) FROM datasets") == [(1,)]
     assert query(home, "SELECT count(*) FROM answers") == [(4,)]
-    assert query(home, "SELECT DISTINCT incorrect_references FROM samples") == [(["w"],)]
+    assert query(home, "SELECT DISTINCT incorrect_references FROM report_answers") == [(["w"],)]
     assert query(home, "SELECT count(*) FROM measurements") == before
     same = "SELECT sample_id, metric, field, \"value\" FROM scores WHERE report_id = '{}' ORDER BY ALL"
     assert query(home, same.format("d/new/v1")) == query(home, same.format("d/new/v2"))
@@ -69,6 +68,5 @@ def test_a_report_with_references_of_their_own(tmp_path, asked_in):
 def test_only_what_is_there_is_written(tmp_path):
     home = tmp_path / "home"
     run(home, Source(jsonl(tmp_path / "d.jsonl", ROWS[:1]), dataset="d"))
-    with pytest.raises(UserError, match=r"d/old/v1: no such report"):
-        stored(home, "d/old/v1", tmp_path / "out")
+    assert "d/old/v1: no such report" in refusal(stored, home, "d/old/v1", tmp_path / "out")
     assert stored_references(Home(home), "other", tmp_path / "out" / "r.jsonl") is None

@@ -36,8 +36,8 @@ def aggregates(home, clusters):
     return {(field, slice_): tuple(rest) for field, slice_, *rest in found}
 
 
-def test_clusters_widen_the_interval(tmp_path):
-    found = aggregates(tmp_path, CLUSTERS)
+def test_clusters_widen_the_interval(home):
+    found = aggregates(home, CLUSTERS)
     for slice_ in ("all", "half=a", "half=b"):
         chosen = [i for i in range(12) if slice_ in ("all", f"half={'ab'[i % 2]}")]
         recall = np.array([(1 + (i * 7) % 10) / 10 for i in chosen])
@@ -48,7 +48,6 @@ def test_clusters_widen_the_interval(tmp_path):
             assert mean == pytest.approx(x.mean(), abs=1e-13)
             # What comparisons and gates take of the same values.
             expected = mean_interval(x, codes_of(names, len(names)))
-            assert expected is not None
             assert method == expected.method == "cluster-bounded-mean"
             assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
 
@@ -62,17 +61,17 @@ def test_clusters_of_one_row_are_no_clusters(tmp_path):
     assert plain["match", "all"][3] == "clopper-pearson"
 
 
-def test_one_cluster_has_no_interval(tmp_path):
-    mean, *interval = aggregates(tmp_path, ["a"] * 12)["recall", "all"]
+def test_one_cluster_has_no_interval(home):
+    mean, *interval = aggregates(home, ["a"] * 12)["recall", "all"]
     assert mean == pytest.approx(np.mean([(1 + (i * 7) % 10) / 10 for i in range(12)]), abs=1e-13)
     assert interval == [None, None, None]
 
 
-def test_one_row_has_no_interval(tmp_path):
+def test_one_row_has_no_interval(home):
     row = {"id": "1", "answer": "a b", "references": "a c"}
-    done = run(tmp_path, [row], ["rouge_l", "exact_match", "bleu"])
+    done = run(home, [row], ["rouge_l", "exact_match", "bleu"])
     found = query(
-        tmp_path,
+        home,
         "SELECT field, n_scored, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
         [done.ids[0]],
     )
@@ -80,36 +79,36 @@ def test_one_row_has_no_interval(tmp_path):
     assert sorted(found) == [(field, 1, None, None, None) for field in fields]
 
 
-def test_a_release_without_a_single_number(tmp_path):
+def test_a_release_without_a_single_number(home):
     rows = [{"id": str(i), "answer": "a", "references": "a"} for i in range(3)]
-    source = source_of(tmp_path, rows)
-    done = run(tmp_path, source, ["rouge_l", "bleu"], failing={"rouge_l", "bleu"})
-    found = query(tmp_path, "SELECT DISTINCT * EXCLUDE (metric, field) FROM report_scores")
+    source = source_of(home, rows)
+    done = run(home, source, ["rouge_l", "bleu"], failing={"rouge_l", "bleu"})
+    found = query(home, "SELECT DISTINCT * EXCLUDE (metric, field) FROM report_scores")
     # What the failed rows could do is everything: from 0 to 1.
     nothing = (None, None, None, None)
     assert found == [(done.ids[0], "d", "all", 3, 0, 3, 0, 0, 0.0, *nothing, 0.0, 1.0, None, None, None)]
-    assert query(tmp_path, "SELECT metric, field FROM report_scores ORDER BY ALL") == [
+    assert query(home, "SELECT metric, field FROM report_scores ORDER BY ALL") == [
         ("bleu", "bleu"), ("rouge_l", "f1"), ("rouge_l", "precision"), ("rouge_l", "recall"),
     ]  # fmt: skip
 
 
-def test_rows_that_were_not_scored_are_skipped_and_counted(tmp_path):
+def test_rows_that_were_not_scored_are_skipped_and_counted(home):
     old = [{"id": str(i), "answer": f"a {i}", "references": f"a {i} b"} for i in range(3)]
-    run(tmp_path, old, ["bleu"], failing={"bleu"})
+    run(home, old, ["bleu"], failing={"bleu"})
     new = [*old, {"id": "new", "answer": "x", "references": "x"}]
-    done = run(tmp_path, new, ["bleu"], only_failed=True)
+    done = run(home, new, ["bleu"], only_failed=True)
     assert [report.status for report in done.reports] == ["PARTIAL"]
-    found = query(tmp_path, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids)
+    found = query(home, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids)
     reason = "not scored yet: only failed rows were asked for"
     assert sorted(found) == [*((str(i), False, "scored", None) for i in range(3)), ("new", True, "skipped", reason)]
     counts = query(
-        tmp_path,
+        home,
         "SELECT n_total, n_scored, n_failed, n_undefined, n_skipped, coverage FROM report_scores WHERE report_id = ?",
         done.ids,
     )
     assert counts == [(4, 3, 0, 0, 1, 0.75)] * 2
     [(mean, low, high)] = query(
-        tmp_path,
+        home,
         "SELECT mean, bound_low, bound_high FROM report_scores WHERE report_id = ? AND field = 'bleu'",
         done.ids,
     )

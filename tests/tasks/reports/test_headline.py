@@ -6,12 +6,11 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import DEFAULT_METRICS
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
 from answerkey.tasks.reports.report import read_reports
-from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 
 
 def reports(home, *names):
-    return read_reports(Home(home), [f"d/{name}/v1" for name in names])
+    return read_reports(home, [f"d/{name}/v1" for name in names])
 
 
 def rows(n=4, labelled=0, references=("yes it is",)):
@@ -22,9 +21,9 @@ def rows(n=4, labelled=0, references=("yes it is",)):
     ]
 
 
-def test_the_default_run_has_four_headlines_and_the_match_decides(tmp_path):
-    release(tmp_path, "one", rows(), DEFAULT_METRICS)
-    found = reports(tmp_path, "one")
+def test_the_default_run_has_four_headlines_and_the_match_decides(home):
+    release(home, "one", rows(), DEFAULT_METRICS)
+    found = reports(home, "one")
     assert primary(found) == "meaning_match.match"
     assert headlines(found) == (
         "meaning_match.match", "answer_correctness.token_overlap_recall", "semantic_similarity.similarity",
@@ -36,20 +35,20 @@ def test_the_default_run_has_four_headlines_and_the_match_decides(tmp_path):
     assert len(fields_of(found)) == 7 + 1 + 2 + 4
 
 
-def test_labels_decide_where_at_least_half_of_the_answers_have_one(tmp_path):
+def test_labels_decide_where_at_least_half_of_the_answers_have_one(home):
     for name, labelled in (("half", 2), ("few", 1)):
-        release(tmp_path, name, rows(labelled=labelled), ("exact_match", "meaning_match"))
-    assert primary(reports(tmp_path, "half")) == "label.correct"
-    assert primary(reports(tmp_path, "half", "few")) == primary(reports(tmp_path, "few")) == "meaning_match.match"
-    assert headlines(reports(tmp_path, "few")) == ("meaning_match.match", "label.correct", "exact_match.match")
+        release(home, name, rows(labelled=labelled), ("exact_match", "meaning_match"))
+    assert primary(reports(home, "half")) == "label.correct"
+    assert primary(reports(home, "half", "few")) == primary(reports(home, "few")) == "meaning_match.match"
+    assert headlines(reports(home, "few")) == ("meaning_match.match", "label.correct", "exact_match.match")
 
 
-def test_without_labels_and_match_the_first_metric_decides(tmp_path):
-    release(tmp_path, "one", rows(labelled=1), ("rouge_l", "exact_match"))
-    assert primary(reports(tmp_path, "one")) == "rouge_l.recall"
-    release(tmp_path, "two", rows(), ("exact_match", "meaning_match"))
+def test_without_labels_and_match_the_first_metric_decides(home):
+    release(home, "one", rows(labelled=1), ("rouge_l", "exact_match"))
+    assert primary(reports(home, "one")) == "rouge_l.recall"
+    release(home, "two", rows(), ("exact_match", "meaning_match"))
     # What both have comes before what one of them has.
-    both = reports(tmp_path, "one", "two")
+    both = reports(home, "one", "two")
     assert primary(both) == "exact_match.match"
     assert set(headlines(both)) == {"exact_match.match", "label.correct", "rouge_l.recall", "meaning_match.match"}
     assert primary(both, "rouge_l.f1") == "rouge_l.f1"
@@ -58,10 +57,10 @@ def test_without_labels_and_match_the_first_metric_decides(tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_is_shown_under_two_names(tmp_path):
+def test_nothing_is_shown_under_two_names(home):
     metrics = ("answer_correctness", "rouge_l", "token_overlap", "bleu")
-    release(tmp_path, "single", rows(), metrics)
-    single = reports(tmp_path, "single")
+    release(home, "single", rows(), metrics)
+    single = reports(home, "single")
     # A headline is kept, and its twin is not shown beside it.
     beside = [name for name in fields_of(single) if not name.startswith("answer_correctness.")]
     assert beside == ["rouge_l.recall", "bleu.bleu", "bleu.corpus_bleu"]
@@ -69,15 +68,15 @@ def test_nothing_is_shown_under_two_names(tmp_path):
     assert {"rouge_l.f1", "answer_correctness.rouge_l_f1"} & {*fields_of(single, "rouge_l.f1")} == {"rouge_l.f1"}
     assert headlines(single) == ("answer_correctness.token_overlap_recall", "rouge_l.recall", "bleu.bleu")
     # With several references they are other numbers, but for F1.
-    release(tmp_path, "several", rows(references=("yes it is", "it", "is it so")), metrics)
-    beside = [name for name in fields_of(reports(tmp_path, "several")) if not name.startswith("answer_correctness.")]
+    release(home, "several", rows(references=("yes it is", "it", "is it so")), metrics)
+    beside = [name for name in fields_of(reports(home, "several")) if not name.startswith("answer_correctness.")]
     assert {"rouge_l.precision", "rouge_l.recall"} & set(beside)
     assert not {"rouge_l.f1", "token_overlap.f1"} & set(beside)
 
 
-def test_a_report_of_an_earlier_version_names_no_headline(tmp_path):
-    release(tmp_path, "one", rows(), ("answer_correctness", "tests.metrics_core.data.custom_metrics:Politeness"))
-    [report] = reports(tmp_path, "one")
+def test_a_report_of_an_earlier_version_names_no_headline(home):
+    release(home, "one", rows(), ("answer_correctness", "tests.metrics_core.data.custom_metrics:Politeness"))
+    [report] = reports(home, "one")
     kept = report.manifest["metrics"]
     assert kept["answer_correctness"]["headline"] == "token_overlap_recall"
     for note in kept.values():

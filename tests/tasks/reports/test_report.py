@@ -1,12 +1,29 @@
-"""Reports are read back whole, by any name that a release can have."""
+"""Reports are read back whole, in time and by any name that a release can have; many take no more statements."""
 
+import sys
 from dataclasses import astuple
 
+import duckdb
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.reports.report import latest_run, list_reports, read_pair, read_reports
+from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.compare.drift import drift
+from answerkey.tasks.gate.verdicts import looks_taken
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.reports.report import (
+    check_baseline,
+    history,
+    latest_run,
+    list_reports,
+    pair_named,
+    read_pair,
+    read_reports,
+    report_named,
+)
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import FILE
+from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import query, run, source_of
 
 ODD = ["gpt 4/turbo", "модель №2", "a'b\"c", "../up", "100%_*?", "x/v1", "北京 🚀", "a%2Fb", "' OR 1=1 --"]
@@ -23,7 +40,7 @@ BROKEN = [
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    return tmp_path_factory.mktemp("report")
+    return Home(tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +51,7 @@ def done(home):
 
 def test_ids_hold_the_names_of_releases_as_they_are(home, done):
     assert done.ids == [f"odd/{release}/v1" for release in ODD]
-    reports = read_reports(Home(home), done.ids[::-1])
+    reports = read_reports(home, done.ids[::-1])
     assert [report.release for report in reports] == ODD[::-1]
     assert {(report.dataset, report.version, report.status, report.n_total) for report in reports} == {
         ("odd", 1, "PARTIAL", 3)
@@ -42,7 +59,7 @@ def test_ids_hold_the_names_of_releases_as_they_are(home, done):
 
 
 def test_a_report_holds_what_the_tables_hold(home, done):
-    for report in read_reports(Home(home), done.ids):
+    for report in read_reports(home, done.ids):
         stored = query(
             home, "SELECT * EXCLUDE (report_id, release) FROM report_scores WHERE report_id = ?", [report.report_id]
         )
@@ -53,7 +70,7 @@ def test_a_report_holds_what_the_tables_hold(home, done):
 
 
 def test_scores_stand_in_the_order_that_was_asked_for(home, done):
-    [report] = read_reports(Home(home), [done.ids[3]])
+    [report] = read_reports(home, [done.ids[3]])
     fields = [
         ("rouge_l", "precision"), ("rouge_l", "recall"), ("rouge_l", "f1"),
         ("bleu", "bleu"), ("bleu", "corpus_bleu"), ("exact_match", "match"),
@@ -65,40 +82,191 @@ def test_scores_stand_in_the_order_that_was_asked_for(home, done):
 
 
 def test_a_report_has_the_checks_and_the_quarantine_of_its_release(home, done):
-    one, other = read_reports(Home(home), ["odd/x/v1/v1", "odd/../up/v1"])
+    one, other = read_reports(home, ["odd/x/v1/v1", "odd/../up/v1"])
     # A row that could not be read has no release yet, so every report of the run shows it.
     assert one.quarantined == (("references_present", 1), ("unreadable", 1))
     assert other.quarantined == (("unreadable", 1),)
     checks = {(check.rule, check.severity, check.success, check.message) for check in done.validation.checks}
-    for report, release in ((one, "x/v1"), (other, "../up")):
+    for report, name in ((one, "x/v1"), (other, "../up")):
         assert set(report.checks) <= checks
         own = [message for rule, _, _, message in report.checks if rule in ("same_samples", "length_drift")]
-        assert len(own) == 2 and all(repr(release) in message for message in own)
+        assert len(own) == 2 and all(repr(name) in message for message in own)
 
 
 def test_lists_and_latest(home, done):
-    assert latest_run(Home(home)) == done.ids
+    assert latest_run(home) == done.ids
     newer = run(home, source_of(home, ROWS[:1], dataset="odd2"), ["bleu"])
-    assert latest_run(Home(home)) == newer.ids == ["odd2/gpt 4/turbo/v1"]
-    listed = list_reports(Home(home))
+    assert latest_run(home) == newer.ids == ["odd2/gpt 4/turbo/v1"]
+    listed = list_reports(home)
     assert [report_id for report_id, *_ in listed] == done.ids + newer.ids
     assert {status for _, _, _, status in listed} == {"PARTIAL", "COMPLETE"}
-    assert [report_id for report_id, *_ in list_reports(Home(home), "odd/")] == done.ids
-    assert list_reports(Home(home), "odd/100%") == [row for row in listed if row[0] == "odd/100%_*?/v1"]
-    assert list_reports(Home(home), "nothing") == []
+    assert [report_id for report_id, *_ in list_reports(home, "odd/")] == done.ids
+    assert list_reports(home, "odd/100%") == [row for row in listed if row[0] == "odd/100%_*?/v1"]
+    assert list_reports(home, "nothing") == []
 
 
 def test_a_report_that_is_not_there(home, done):
     with pytest.raises(UserError) as error:
-        read_reports(Home(home), [done.ids[0], "odd/none/v1"])
+        read_reports(home, [done.ids[0], "odd/none/v1"])
     message = f"odd/none/v1: no such report in {home}; `answerkey report --list` shows what there is"
     assert str(error.value) == message
 
 
 def test_two_reports_that_can_be_compared_are_about_one_data_set(home, done):
-    assert [report.release for report in read_pair(Home(home), *done.ids[:2])] == ODD[:2]
+    assert [report.release for report in read_pair(home, *done.ids[:2])] == ODD[:2]
     other = run(home, source_of(home, ROWS[:1], "other"), ["exact_match"]).ids[0]
     with pytest.raises(UserError, match=r"odd/gpt 4/turbo/v1 is about odd, and other/gpt 4/turbo/v1 about other"):
-        read_pair(Home(home), done.ids[0], other)
+        read_pair(home, done.ids[0], other)
     with pytest.raises(UserError, match="a report cannot be compared with itself"):
-        read_pair(Home(home), other, other)
+        read_pair(home, other, other)
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("history")
+    release(folder, "old", [answer(i, "yes" if i else None, True) for i in range(4)])
+    release(folder, "new", [answer(i, "yes") for i in range(4)])
+    release(folder, "old", [answer(i, "yes" if i else None) for i in range(4)], options=dict(blank_answer="undefined"))
+    return Home(folder)
+
+
+def test_reports_in_the_order_of_their_making(dated):
+    found = history(dated, "exact_match.match")
+    assert list(found) == ["d"]
+    assert [(one.report_id, one.mean, one.n_scored, one.n_total, one.methods) for one in found["d"]] == [
+        ("d/old/v1", 0.75, 4, 4, 1),
+        ("d/new/v1", 1.0, 4, 4, 1),
+        ("d/old/v2", 1.0, 3, 4, 2),
+    ]
+    assert all(one.low <= 1.0 <= one.high for one in found["d"][1:])
+
+
+def test_only_reports_that_have_the_field_and_only_the_newest(dated):
+    assert [one.report_id for one in history(dated, "label.correct")["d"]] == ["d/old/v1"]
+    assert [one.report_id for one in history(dated, "exact_match.match", most=2)["d"]] == ["d/new/v1", "d/old/v2"]
+
+
+def test_what_is_not_there(dated):
+    with pytest.raises(UserError, match=r"^label\.wrong: the reports in .* have exact_match\.match, label\.correct$"):
+        history(dated, "label.wrong")
+    with pytest.raises(UserError, match=r"^label\.correct: the reports on e in .* have no numbers$"):
+        history(dated, "label.correct", "e")
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """Releases a (v1, v2) and b on data set d, release a on data set e, and one whose name looks like an id."""
+    folder = tmp_path_factory.mktemp("names")
+    with Home(folder).warehouse.writing() as warehouse:
+        for dataset, name, version in (("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("e", "a", 1), ("e", "d/a/v1", 1)):
+            warehouse.execute(
+                "INSERT INTO reports BY NAME SELECT ? AS report_id, ? AS dataset, 'x' AS dataset_version, "
+                "? AS release, ? AS version, now() AS created_at, 'COMPLETE' AS status, '{}' AS manifest",
+                [f"{dataset}/{name}/v{version}", dataset, name, version],
+            )
+    return Home(folder)
+
+
+def test_names(named):
+    assert report_named(named, "d/a/v1") == "d/a/v1"
+    assert report_named(named, "b") == "d/b/v1"
+    assert report_named(named, "d/a") == "d/a/v2"
+    assert report_named(named, "a", "e") == "e/a/v1"
+    with pytest.raises(UserError, match=r"^a: has reports on d, e; write DATASET/a$"):
+        report_named(named, "a")
+    with pytest.raises(UserError, match=r"^c: no such report or release in "):
+        report_named(named, "c")
+    with pytest.raises(UserError, match=r"^b: no such report or release on e in "):
+        report_named(named, "b", "e")
+
+
+def test_one_name_says_which_data_set_the_other_is_about(named):
+    assert pair_named(named, "a", "b") == ("d/a/v2", "d/b/v1")
+    assert pair_named(named, "e/a/v1", "a") == ("e/a/v1", "e/a/v1")
+    assert pair_named(named, "d/a/v1", "a", "d") == ("d/a/v1", "d/a/v2")
+    with pytest.raises(UserError, match="has reports on d, e"):
+        pair_named(named, "a", "a")
+
+
+def test_a_baseline_is_found_before_anything_is_scored(named, tmp_path):
+    accepted = str(tmp_path / "accepted.parquet")
+    duckdb.sql("SELECT unnest(['x', 'y']) AS release").write_parquet(accepted)
+    for name in ("x", "b", "d/a/v1"):
+        check_baseline(named, name, "d", accepted)
+    with pytest.raises(UserError, match=r"^z: no such report or release on d"):
+        check_baseline(named, "z", "d", accepted)
+    with pytest.raises(UserError, match=r"^e/a/v1: no such report or release on d"):
+        check_baseline(named, "e/a/v1", "d", accepted)
+    with pytest.raises(UserError, match=r"^b: nothing to compare with; this run has x, y, and .* no reports$"):
+        check_baseline(Home(tmp_path), "b", "d", accepted)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_name_that_is_nearly_right_is_suggested(named):
+    with pytest.raises(UserError, match=r"^d/a/v9: no such report .*; did you mean d/a/v[12]\?$"):
+        report_named(named, "d/a/v9")
+    with pytest.raises(UserError, match=r"; `answerkey report --list` shows them$"):
+        report_named(named, "gone")
+
+
+FEW, MANY = 45, 90
+"""More than a history looks back."""
+FIELD = "exact_match.match"
+
+
+def home_with(folder, releases):
+    rows = [
+        {"id": f"q{n}", "release": f"r{release:03}", "answer": f"{n + (release % 3 == n)}", "reference": f"{n}"}
+        for release in range(releases)
+        for n in range(3)
+    ]
+    home = Home(folder / "home")
+    run(home, source_of(folder, rows, dataset="numbers"), ["exact_match"])
+    return home
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    few, many = (home_with(tmp_path_factory.mktemp(f"of-{n}"), n) for n in (FEW, MANY))
+    return few, many
+
+
+def statements(work):
+    """How many statements DuckDB is given."""
+    n = 0
+
+    def count(frame, event, called):
+        nonlocal n
+        n += event == "c_call" and called.__name__ == "execute"
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return n
+
+
+def whole_history(home):
+    for dataset, moments in history(home, FIELD).items():
+        drift(home, moments)
+        looks_taken(home, dataset, FIELD)
+
+
+QUESTIONS = {
+    "a report": lambda home, _, new: read_reports(home, [report_named(home, new)]),
+    "all reports": lambda home, *_: list_reports(home),
+    "a history": lambda home, *_: whole_history(home),
+    "a comparison": lambda home, old, new: compare(home, f"numbers/{old}/v1", f"numbers/{new}/v1"),
+    "a page": lambda home, old, new: build_page(home, [f"numbers/{old}/v1", f"numbers/{new}/v1"]),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_twice_as_many_reports_take_no_more_statements(homes, question):
+    ask = QUESTIONS[question]
+    few, many = (
+        statements(lambda home=home, n=n: ask(home, f"r{n - 2:03}", f"r{n - 1:03}"))
+        for home, n in zip(homes, (FEW, MANY), strict=True)
+    )
+    assert 0 < few == many

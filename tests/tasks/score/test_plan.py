@@ -1,6 +1,5 @@
 """What is known is not scored again, what failed is, and the shards stay few."""
 
-import hashlib
 import os
 import random
 from pathlib import Path
@@ -14,14 +13,12 @@ from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.staged import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.baseline_answers import with_baseline_answers
 from answerkey.tasks.score.plan import MAX_SHARDS, plan
 from answerkey.tasks.score.shard import fail_shard, samples_of, score_shard
-from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import query, rows_of, run, stage
+from tests.tasks.staging_help import query, rows_of, stage
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "model": "one"}
@@ -29,158 +26,137 @@ ROWS = [
 ]
 
 
-def planned(tmp_path, loaded, *metrics, only_failed=False, **options):
-    made = create(metrics, options)
-    return plan(
-        loaded.staged, Home(tmp_path / "home"), tmp_path / "home" / "runs" / "plan", made, only_failed=only_failed
-    )
+def planned(home, rows, *metrics, only_failed=False, **options):
+    """The plan for some rows, or for an accepted file."""
+    accepted = rows if isinstance(rows, str) else stage(home.local, rows).staged
+    return plan(accepted, home, home.scratch / "plan", create(metrics, options), only_failed=only_failed)
 
 
-def committed(tmp_path, loaded, made, failing=""):
-    parts = [fail_shard(c, "no answer") if c.metric.name == failing else score_shard(c) for c in made.shards]
-    commit(Home(tmp_path / "home"), "run", "source", loaded, loaded.staged, parts)
+def measured(home, rows, *metrics, failing="", **how):
+    """Score some rows as planned, and commit the parts."""
+    shards = planned(home, rows, *metrics, **how).shards
+    parts = [fail_shard(c, "no answer") if c.metric.name == failing else score_shard(c) for c in shards]
+    loaded = stage(home.local, rows)
+    commit(home, "run", "source", loaded, loaded.staged, parts)
 
 
-def test_shards_have_only_the_answers_of_the_baseline_that_their_rows_need(tmp_path):
+def todo_of(shard):
+    return [row["sample_id"] for row in rows_of(f"{shard.home}/{shard.todo}")]
+
+
+def test_shards_have_only_the_answers_of_the_baseline_that_their_rows_need(home):
     rows = [
         {"id": f"q{i}", "question": f"Q{i}", "answer": f"{release} {i}", "references": ["r"], "model": release}
         | ({"missing_because": "timeout", "answer": None} if (release, i) == ("old", 3) else {})
         for release in ("old", "new")
         for i in range(1_000)
     ]
-    loaded = stage(tmp_path, rows)
+    loaded = stage(home.local, rows)
     with_answers = with_baseline_answers([Preference(judge=JudgeOptions(judges=("openai/m",)))], loaded.staged, "old")
-    home = Home(tmp_path / "home")
-    made = plan(loaded.staged, home, tmp_path / "home" / "runs" / "plan", with_answers, only_failed=False)
+    made = plan(loaded.staged, home, home.scratch / "plan", with_answers, only_failed=False)
     seen = {}
     for shard in made.shards:
-        assert isinstance(shard.metric, Preference)
         texts = {one.sample_id: one.answer for some in samples_of(shard) for one in some}
         assert set(shard.metric.baseline_answers) <= set(texts)
-        seen |= {str(texts[key]): rival for key, rival in shard.metric.baseline_answers.items()}
+        seen |= {texts[key]: rival for key, rival in shard.metric.baseline_answers.items()}
     assert len(made.shards) > 1
     # What the baseline did not answer is no blank answer, over which any other wins.
     answered = [i for i in range(1_000) if i != 3]
     assert seen == {f"{release} {i}": f"old {i}" for release in ("old", "new") for i in answered}
 
 
-def test_everything_is_to_do_at_first_and_nothing_after(tmp_path):
-    loaded = stage(tmp_path, ROWS)
-    first = planned(tmp_path, loaded, "bleu", "rouge_l")
-    assert (first.n_samples, first.n_known, first.n_todo) == (
-        8,
-        (("bleu", 0), ("rouge_l", 0)),
-        (("bleu", 8), ("rouge_l", 8)),
-    )
+def test_everything_is_to_do_at_first_and_nothing_after(home):
+    first = planned(home, ROWS, "bleu", "rouge_l")
+    assert (first.n_samples, first.n_known) == (8, (("bleu", 0), ("rouge_l", 0)))
+    assert first.n_todo == (("bleu", 8), ("rouge_l", 8))
     assert [(shard.metric.name, shard.n_rows) for shard in first.shards] == [("bleu", 8), ("rouge_l", 8)]
-    assert (
-        next(one.signature for one in first.metrics if one.name == "rouge_l")
-        == "rouge_l|v1|tok:unicode1|refs:best|blank:zero"
-    )
-    committed(tmp_path, loaded, first)
-    again = planned(tmp_path, loaded, "bleu", "rouge_l", "contains")
+    measured(home, ROWS, "bleu", "rouge_l")
+    again = planned(home, ROWS, "bleu", "rouge_l", "contains")
     assert again.n_known == (("bleu", 8), ("rouge_l", 8), ("contains", 0))
     assert again.n_todo == (("bleu", 0), ("rouge_l", 0), ("contains", 8))
     assert [shard.metric.name for shard in again.shards] == ["contains"]
 
 
-def test_new_and_changed_rows_alone_are_to_do(tmp_path):
-    loaded = stage(tmp_path, ROWS)
-    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
+def test_new_and_changed_rows_alone_are_to_do(home):
+    measured(home, ROWS, "bleu")
     rows = [*ROWS[:6], {**ROWS[6], "answer": "other"}, {**ROWS[7], "references": ["a 7"]}, {**ROWS[0], "id": "new"}]
-    again = planned(tmp_path, stage(tmp_path, rows), "bleu")
+    again = planned(home, rows, "bleu")
     # The row under a new id has the texts of the first one.
     assert (again.n_samples, again.n_known, again.n_todo) == (8, (("bleu", 6),), (("bleu", 2),))
     [shard] = again.shards
-    assert [row["sample_id"] for row in rows_of(f"{shard.home}/{shard.todo}")] == ["q6", "q7"]
+    assert todo_of(shard) == ["q6", "q7"]
 
 
-def test_the_texts_are_written_once_for_all_metrics(tmp_path):
-    loaded = stage(tmp_path, ROWS)
-    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
+def test_the_texts_are_written_once_for_all_metrics(home):
+    measured(home, ROWS, "bleu")
     changed = [*ROWS[:2], *({**row, "answer": f"other {row['id']}"} for row in ROWS[2:4]), *ROWS[4:]]
-    committed(tmp_path, loaded, planned(tmp_path, loaded, "rouge_l"), failing="rouge_l")
-    made = planned(tmp_path, stage(tmp_path, changed), "bleu", "rouge_l", "contains")
+    measured(home, ROWS, "rouge_l", failing="rouge_l")
+    made = planned(home, changed, "bleu", "rouge_l", "contains")
     assert made.n_todo == (("bleu", 2), ("rouge_l", 8), ("contains", 8))
-    assert {shard.todo for shard in made.shards} == {"runs/plan/todo.parquet"}
-    assert len(list((tmp_path / "home" / "runs" / "plan").glob("todo*"))) == 2
     answers = {shard.metric.name: [s.answer for samples in samples_of(shard) for s in samples] for shard in made.shards}
     assert answers["bleu"] == ["other q2", "other q3"]
     assert answers["rouge_l"] == answers["contains"] == [row["answer"] for row in changed]
-    home, todo = made.shards[0].home, made.shards[0].todo
-    assert [row["sample_key"] for row in rows_of(f"{home}/{score_shard(made.shards[0])}")] == [
-        row["sample_key"] for row in rows_of(f"{home}/{todo}") if row["sample_id"] in ("q2", "q3")
-    ]
+    keys = {row["sample_id"]: row["sample_key"] for row in rows_of(f"{home}/{made.shards[0].todo}")}
+    part = rows_of(f"{home}/{score_shard(made.shards[0])}")
+    assert [row["sample_key"] for row in part] == [keys["q2"], keys["q3"]]
 
 
-def test_another_signature_is_another_measurement(tmp_path):
-    loaded = stage(tmp_path, ROWS)
-    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
-    again = planned(tmp_path, loaded, "bleu", blank_answer="undefined")
+def test_another_signature_is_another_measurement(home):
+    measured(home, ROWS, "bleu")
+    again = planned(home, ROWS, "bleu", blank_answer="undefined")
     assert (again.n_known, again.n_todo) == ((("bleu", 0),), (("bleu", 8),))
 
 
-def test_what_failed_is_tried_again(tmp_path):
-    loaded = stage(tmp_path, ROWS[:5])
-    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu", "chrf"), failing="chrf")
-    loaded = stage(tmp_path, ROWS)
-    everything = planned(tmp_path, loaded, "bleu", "chrf")
+def test_what_failed_is_tried_again(home):
+    measured(home, ROWS[:5], "bleu", "chrf", failing="chrf")
+    everything = planned(home, ROWS, "bleu", "chrf")
     assert everything.n_known == (("bleu", 5), ("chrf", 0))
     assert everything.n_todo == (("bleu", 3), ("chrf", 8))
-    failed = planned(tmp_path, loaded, "bleu", "chrf", only_failed=True)
+    failed = planned(home, ROWS, "bleu", "chrf", only_failed=True)
     assert failed.n_todo == (("bleu", 0), ("chrf", 5))
     [shard] = failed.shards
     assert shard.metric.name == "chrf"
-    assert [row["sample_id"] for row in rows_of(f"{shard.home}/{shard.todo}")] == ["q0", "q1", "q2", "q3", "q4"]
-    committed(tmp_path, loaded, failed)
-    counts = query(tmp_path / "home", "SELECT metric, status, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
+    assert todo_of(shard) == ["q0", "q1", "q2", "q3", "q4"]
+    measured(home, ROWS[:5], "bleu", "chrf", only_failed=True)
+    counts = query(home, "SELECT metric, status, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
     assert counts == [("bleu", "scored", 5), ("chrf", "scored", 5)]
 
 
-def test_what_was_skipped_is_tried_again_but_has_not_failed(tmp_path):
-    loaded = stage(tmp_path, ROWS)
-    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"), failing="bleu")
-    with Home(tmp_path / "home").warehouse.writing() as warehouse:
+def test_what_was_skipped_is_tried_again_but_has_not_failed(home):
+    measured(home, ROWS, "bleu", failing="bleu")
+    with home.warehouse.writing() as warehouse:
         warehouse.execute(
-            "UPDATE measurements SET status = 'skipped' FROM read_parquet(?) s "
-            "WHERE s.sample_key = measurements.sample_key AND sample_id < 'q3'",
-            [loaded.staged],
+            "UPDATE measurements SET status = 'skipped' FROM answers a "
+            "WHERE a.sample_key = measurements.sample_key AND sample_id < 'q3'"
         )
-    again = planned(tmp_path, loaded, "bleu")
+    again = planned(home, ROWS, "bleu")
     assert (again.n_known, again.n_todo) == ((("bleu", 0),), (("bleu", 8),))
-    failed = planned(tmp_path, loaded, "bleu", only_failed=True)
+    failed = planned(home, ROWS, "bleu", only_failed=True)
     assert failed.n_todo == (("bleu", 5),)
-    assert [row["sample_id"] for row in rows_of(f"{failed.shards[0].home}/{failed.shards[0].todo}")] == [
-        "q3",
-        "q4",
-        "q5",
-        "q6",
-        "q7",
-    ]
+    assert todo_of(failed.shards[0]) == ["q3", "q4", "q5", "q6", "q7"]
 
 
-def test_only_failed_on_a_new_warehouse_has_nothing_to_do(tmp_path):
-    made = planned(tmp_path, stage(tmp_path, ROWS), "bleu", only_failed=True)
+def test_only_failed_on_a_new_warehouse_has_nothing_to_do(home):
+    made = planned(home, ROWS, "bleu", only_failed=True)
     assert (made.shards, made.n_todo) == ((), (("bleu", 0),))
 
 
-def test_a_part_finished_before_a_crash_is_found_again(tmp_path):
-    loaded = stage(tmp_path, ROWS)
-    [shard] = planned(tmp_path, loaded, "bleu").shards
+def test_a_part_finished_before_a_crash_is_found_again(home):
+    [shard] = planned(home, ROWS, "bleu").shards
     score_shard(shard)
     os.utime(Path(shard.home, shard.part), ns=(1, 1))
     # The process died here and is started again, with the rows in another order.
-    [again] = planned(tmp_path, stage(tmp_path / "again", ROWS[::-1]), "bleu").shards
+    [again] = planned(home, ROWS[::-1], "bleu").shards
     assert again.part == shard.part
     score_shard(again)
     assert Path(again.home, again.part).stat().st_mtime_ns == 1
-    [other] = planned(tmp_path, stage(tmp_path, ROWS[1:]), "bleu").shards
+    [other] = planned(home, ROWS[1:], "bleu").shards
     assert other.part != shard.part
 
 
-def test_equal_answers_of_two_releases_are_scored_once(tmp_path):
+def test_equal_answers_of_two_releases_are_scored_once(home):
     rows = [*ROWS, *({**row, "model": "two"} for row in ROWS[:7]), {**ROWS[7], "model": "two", "answer": "other"}]
-    made = planned(tmp_path, stage(tmp_path, rows), "bleu")
+    made = planned(home, rows, "bleu")
     assert (made.n_samples, made.n_todo) == (9, (("bleu", 9),))
 
 
@@ -205,9 +181,9 @@ def many(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_metrics", [1, 3, 8])
-def test_the_shards_stay_few(home, tmp_path, many, n_metrics):
+def test_the_shards_stay_few(home, many, n_metrics):
     names = list(METRICS)[:n_metrics]
-    made = plan(many, home, tmp_path / "runs" / "work", create(names, {}), only_failed=False)
+    made = planned(home, many, *names)
     assert n_metrics <= len(made.shards) <= MAX_SHARDS
     assert len({shard.part for shard in made.shards}) == len(made.shards)
     for name in names:
@@ -235,54 +211,27 @@ JUDGED = dict(judge=JudgeOptions(judges=("openai/some-model",)))
 def test_judges_get_small_shards(home, tmp_path, many, rows, names, sizes):
     some = tmp_path / "some.parquet"
     pq.write_table(pq.read_table(many).slice(0, rows), some)
-    made = plan(str(some), home, tmp_path / "runs" / "work", create(names, JUDGED), only_failed=False)
+    made = planned(home, str(some), *names, **JUDGED)
     judged = [shard for shard in made.shards if shard.metric.name == "meaning_match"]
     assert [shard.n_rows for shard in judged] == sizes
     # What they said is in the ledger, so a part serves one run only and lies with it.
-    assert {Path(shard.part).parents[1] for shard in judged} == {Path("runs", "work", "parts")}
+    assert {Path(shard.part).parents[1] for shard in judged} == {Path("runs", "plan", "parts")}
 
 
-def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(home, tmp_path):
-    loaded = stage(tmp_path, ROWS)
-    [shard] = plan(
-        loaded.staged, home, tmp_path / "runs" / "work", create(["meaning_match"], {}), only_failed=False
-    ).shards  # fmt: skip
+def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(home):
+    [shard] = planned(home, ROWS, "meaning_match").shards
     assert Path(shard.part).parents[1] == Path("parts")
 
 
-def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(home, tmp_path):
-    loaded = stage(tmp_path, ROWS)
-
-    def plan_with(**options):
-        metrics = create(["meaning_match"], options)
-        plan(loaded.staged, home, tmp_path / "runs" / "plan", metrics, only_failed=False)
-
+def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(home):
     with pytest.raises(
         UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
     ):
-        plan_with(judge=JudgeOptions(judges=("some-model",)))
+        planned(home, ROWS, "meaning_match", judge=JudgeOptions(judges=("some-model",)))
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:
-        plan_with(judge=JudgeOptions(judges=("openai/some-model",)), access=Access("sk-secret"))
+        planned(home, ROWS, "meaning_match", **JUDGED, access=Access("sk-secret"))
     assert "sk-secret" not in str(error.value)
 
 
-def test_rows_are_scored_in_the_order_of_their_ids(home, tmp_path, many):
-    [*shards] = plan(many, home, tmp_path / "runs" / "work", create(["bleu"], {}), only_failed=False).shards
-    assert pq.read_table(tmp_path / shards[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
-        f"{i:05}" for i in range(100_000)
-    ]
-
-
-def test_a_part_that_an_older_release_left_is_not_taken(tmp_path):
-    """A run of it was killed: the part lies where that release put it, and has fewer columns."""
-    rows = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
-    loaded = stage(tmp_path / "staged", rows)
-    [metric] = create(["rouge_l"])
-    keys = [row["sample_key"] for row in sorted(rows_of(loaded.staged), key=lambda row: str(row["sample_id"]))]
-    fingerprint = hashlib.md5("".join(keys).encode()).hexdigest()
-    part = tmp_path / "parts" / content_hash([metric.signature, fingerprint]) / "0-4.parquet"
-    part.parent.mkdir(parents=True)
-    pq.write_table(pa.table({"sample_key": keys, "signature": [metric.signature] * 4}), part)
-    done = run(tmp_path, rows, ["rouge_l"])
-    assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
-    assert query(tmp_path, "SELECT count(*) FROM measurements") == [(4,)]
+def test_rows_are_scored_in_the_order_of_their_ids(home, many):
+    assert todo_of(planned(home, many, "bleu").shards[0]) == [f"{i:05}" for i in range(100_000)]

@@ -76,7 +76,7 @@ def test_processes_are_started_before_there_is_anything_to_score():
 def test_without_processes_everything_is_scored_in_this_one(caplog):
     start_processes([shard("bleu", 0).metric], 40_001)
     for process in multiprocessing.active_children():
-        os.kill(process.pid or 0, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
         process.join()
     assert not spawns([replace(shard("bleu", 0), n_rows=40_001)])
     assert [record.message for record in caplog.records] == [

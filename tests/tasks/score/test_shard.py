@@ -18,7 +18,6 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Cancelled, fail_shard, part_schema, samples_of, score_shard
-from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import rows_of, stage
 
 ROWS = [
@@ -30,11 +29,9 @@ ROWS = [
 ]
 
 
-def shard(tmp_path, metric="bleu", rows=ROWS):
-    staged = stage(tmp_path, rows).staged
-    [one] = plan(
-        staged, Home(tmp_path / "home"), tmp_path / "home" / "runs" / "plan", create([metric], {}), only_failed=False
-    ).shards
+def shard(home, metric="bleu", rows=ROWS):
+    staged = stage(home.local, rows).staged
+    [one] = plan(staged, home, home.scratch / "plan", create([metric]), only_failed=False).shards
     return one
 
 
@@ -43,8 +40,8 @@ def file_of(todo):
 
 
 @pytest.mark.parametrize("metric", ["answer_correctness", "rouge_l", "bleu", "chrf", "contains"])
-def test_a_part_holds_what_the_library_measures(tmp_path, metric):
-    todo = shard(tmp_path, metric)
+def test_a_part_holds_what_the_library_measures(home, metric):
+    todo = shard(home, metric)
     assert score_shard(todo) == todo.part
     samples = [Sample(row["id"], row["answer"], row["references"], row["question"]) for row in ROWS]
     expected = {m.sample_id: m for m in evaluate(samples, [metric])}
@@ -63,8 +60,8 @@ def test_a_part_holds_what_the_library_measures(tmp_path, metric):
     assert pq.read_schema(file_of(todo)).equals(part_schema())
 
 
-def test_a_part_that_is_there_is_kept_without_asking_the_metric(tmp_path):
-    todo = shard(tmp_path)
+def test_a_part_that_is_there_is_kept_without_asking_the_metric(home):
+    todo = shard(home)
     score_shard(todo)
     before = (file_of(todo).stat().st_mtime_ns, file_of(todo).read_bytes())
 
@@ -76,9 +73,9 @@ def test_a_part_that_is_there_is_kept_without_asking_the_metric(tmp_path):
     assert (file_of(todo).stat().st_mtime_ns, file_of(todo).read_bytes()) == before
 
 
-def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path):
+def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(home):
     rows = [{"id": str(i), "answer": f"a{i}", "references": ["a"]} for i in range(6_000)]
-    todo = shard(tmp_path, "contains", rows)
+    todo = shard(home, "contains", rows)
     assert (todo.first, todo.n_rows, len(list(samples_of(todo)))) == (0, 6_000, 3)
     file = Path(todo.home, todo.todo)
     whole = file.read_bytes()
@@ -92,9 +89,9 @@ def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path):
     assert len({row["sample_key"] for row in rows_of(f"{todo.home}/{score_shard(todo)}")}) == 6_000
 
 
-def test_a_shard_names_rows_wherever_the_file_is_cut(tmp_path):
+def test_a_shard_names_rows_wherever_the_file_is_cut(home):
     rows = [{"id": f"{i:04}", "answer": f"a{i}", "references": ["a"]} for i in range(5_000)]
-    todo = shard(tmp_path, "contains", rows)
+    todo = shard(home, "contains", rows)
     with pq.ParquetFile(Path(todo.home, todo.todo)) as file:
         assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [2048, 2048, 904]
     for first, count, batches in (
@@ -110,8 +107,8 @@ def test_a_shard_names_rows_wherever_the_file_is_cut(tmp_path):
         ]
 
 
-def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(tmp_path):
-    todo = shard(tmp_path)
+def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(home):
+    todo = shard(home)
     file = fail_shard(todo, "TimeoutError: no answer")
     assert not file_of(todo).exists()
     assert file != todo.part and Path(file).parent == Path(todo.part).parent
@@ -123,8 +120,8 @@ def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(tmp_path):
     assert [row["sample_key"] for row in good] == [row["sample_key"] for row in rows]
 
 
-def test_of_a_run_that_was_cancelled_there_is_no_part(tmp_path):
-    todo = shard(tmp_path)
+def test_of_a_run_that_was_cancelled_there_is_no_part(home):
+    todo = shard(home)
     with pytest.raises(Cancelled, match=r"^bleu: the run was cancelled$"):
         score_shard(todo, stopped=lambda: True)
     assert not file_of(todo).exists() and list(file_of(todo).parent.glob("*")) == []
@@ -140,8 +137,8 @@ def _pool():
 
 
 @pytest.mark.usefixtures("_pool")
-def test_a_worker_process_gives_the_same_part_and_may_be_killed(tmp_path):
-    todo = shard(tmp_path, "token_overlap")
+def test_a_worker_process_gives_the_same_part_and_may_be_killed(home):
+    todo = shard(home, "token_overlap")
     alone = rows_of(f"{todo.home}/{score(todo, spawn=False)}")
     file_of(todo).unlink()
     assert rows_of(f"{todo.home}/{score(todo, spawn=True)}") == alone

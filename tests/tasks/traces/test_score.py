@@ -27,7 +27,7 @@ def test_every_trace_ends_somewhere_and_the_counts_add_up(traces):
         trace(18, start_time="soon"), trace(19, output=["a", "list"]), "no json",
     )  # fmt: skip
     funnel = traces.run(where="env = 'production'", sampling=1)
-    assert counts(funnel) == {"seen": 21, "filtered": 4, "quarantined": 5, "scored": 11, "undefined": 1, "measured": 12}
+    assert counts(funnel) == "21 seen, 4 filtered, 5 quarantined, 11 scored, 1 undefined, 12 measured"
     # "7 indeed" does not stand in "It is 7": all 0, and so is a blank answer.
     assert (funnel.field, funnel.mean, funnel.low) == ("match", 0.0, 0.0)
     assert traces.query("SELECT * EXCLUDE (run_id, created_at, watermark) FROM trace_funnels") == [
@@ -48,7 +48,7 @@ def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(traces):
         trace(8, output={"a": "b", "c": "d"}), trace(9, output="a\x00b"), trace(10, expected="x" * 100_001),
         "[1]", '"text"', "null", "{", '{"id": "half',
     )  # fmt: skip
-    assert traces.counts() == {"seen": 16, "quarantined": 15, "scored": 1, "measured": 1}
+    assert traces.counts() == "16 seen, 15 quarantined, 1 scored, 1 measured"
     kept = traces.query('SELECT "row", rule, reason, raw FROM quarantine ORDER BY rule = \'unreadable\', "row", reason')
     assert [(row, broken) for row, broken, *_ in kept[:2]] == [(10, "encoding"), (11, "length_reference")]
     reasons = [
@@ -70,7 +70,7 @@ def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(traces):
     ]
     assert json.loads(kept[2][3]) == trace(1, id=None)
     # They are known by a hash of the row, so they are not looked at again.
-    assert traces.counts() == {}
+    assert traces.counts() == ""
 
 
 def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(traces):
@@ -87,14 +87,14 @@ def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(traces):
 def test_only_what_is_new_is_looked_at_however_late_it_comes(traces):
     traces.log(*(trace(n) for n in range(100, 110)))
     first = traces.run()
-    assert (counts(first), first.watermark) == ({"seen": 10, "scored": 10, "measured": 10}, "2026-11-01T01:49:00+00:00")
-    assert traces.counts() == {}
+    assert (counts(first), first.watermark) == ("10 seen, 10 scored, 10 measured", "2026-11-01T01:49:00+00:00")
+    assert traces.counts() == ""
     # One is newer, one has the very time of the watermark, one is older than everything.
     times = {"start_time": "2026-11-01T01:49:00Z"}, {"start_time": "2020-01-01T00:00:00Z"}
     traces.log(trace(200), trace(300, **times[0]), trace(400, **times[1]))
     second = traces.run()
-    assert (counts(second), second.watermark) == ({"seen": 3, "scored": 3, "measured": 3}, "2026-11-01T03:20:00+00:00")
-    assert len(traces.outcomes) == 13 and traces.counts() == {}
+    assert (counts(second), second.watermark) == ("3 seen, 3 scored, 3 measured", "2026-11-01T03:20:00+00:00")
+    assert len(traces.outcomes) == 13 and traces.counts() == ""
     assert traces.query("SELECT count(*) FROM measurements") == [(13,)]
 
 
@@ -104,7 +104,7 @@ def test_a_trace_from_the_future_makes_no_other_late(traces):
     assert traces.run(late_days=3).watermark == "2026-11-01T00:19:00+00:00"
     traces.log(*(trace(1440 + n) for n in range(50)))
     found = traces.run(late_days=3)
-    assert counts(found) == {"seen": 50, "scored": 50, "measured": 50}
+    assert counts(found) == "50 seen, 50 scored, 50 measured"
     assert found.watermark == "2026-11-02T00:49:00+00:00"
 
 
@@ -113,13 +113,13 @@ def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(t
     given = {"late_days": 1, "where": "env = 'production'"}
     # What is filtered is forgotten once it is old: it is no trace that came late.
     traces.log(trace(0, env="staging"), trace(1440 * 6))
-    assert traces.counts(**given) == {"seen": 2, "filtered": 1, "scored": 1, "measured": 1}
+    assert traces.counts(**given) == "2 seen, 1 filtered, 1 scored, 1 measured"
     traces.log(trace(1440 * 2), trace(1440 * 3), trace(1440 * 3 + 1, env="staging"))
     assert traces.notes(**given) == (
         "r: 2 traces are older than the newest one by more than late_days (1), and were left out; `--since 2026-11-03` "
         "scores them",
     )
-    assert traces.counts(**given) == {}
+    assert traces.counts(**given) == ""
     assert traces.run(days("2026-11-03/2026-11-06"), **given).scored == 2
     assert traces.notes(**given) == ()
 
@@ -129,12 +129,12 @@ def test_a_rule_looks_back_as_far_as_it_says(traces):
     given = {"late_days": 1, "where": "env = 'production'", "start": "2026-11-02"}
     traces.log(trace(0), trace(1440 * 2, env="staging"), trace(1440 * 5), trace(1440 * 5, id="b", env="x"))
     # The first is before the rule's start.
-    assert traces.counts(**given) == {"seen": 3, "filtered": 2, "scored": 1, "measured": 1}
+    assert traces.counts(**given) == "3 seen, 2 filtered, 1 scored, 1 measured"
     # What was filtered and is too old to be looked at again is forgotten; scores never are.
     assert traces.outcomes == {"t7200": "scored", "b": "filtered"}
     traces.log(trace(1440 * 4 + 1), trace(1440 * 4 - 1))
-    assert traces.counts(**given) == {"seen": 1, "scored": 1, "measured": 1}
-    assert traces.counts(**given) == {}
+    assert traces.counts(**given) == "1 seen, 1 scored, 1 measured"
+    assert traces.counts(**given) == ""
 
 
 @pytest.mark.slow
@@ -142,13 +142,13 @@ def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(traces):
     traces.log(*(trace(n) for n in range(0, 2880, 60)), trace(1, start_time=None), "no json")
     # Before any other run: it needs no watermark, and sets none. A row without a time is in no range.
     back = traces.run(days("2026-11-02/2026-11-02T12:00:00Z"))
-    assert (counts(back), back.watermark) == ({"seen": 12, "scored": 12, "measured": 12}, None)
+    assert (counts(back), back.watermark) == ("12 seen, 12 scored, 12 measured", None)
     assert traces.query("SELECT since < until, watermark FROM trace_funnels") == [(True, None)]
     # The run about new traces leaves those out, and the next backfill scores none of them again.
-    assert traces.counts() == {"seen": 38, "quarantined": 2, "scored": 36, "measured": 36}
+    assert traces.counts() == "38 seen, 2 quarantined, 36 scored, 36 measured"
     [watermark] = traces.query("SELECT watermark FROM trace_rules")
-    assert traces.counts(days("2026-11-02/")) == {"seen": 24, "scored": 24, "again": 24}
-    assert traces.counts(days("/2026-11-01T01:00:00Z")) == {"seen": 1, "scored": 1, "again": 1}
+    assert traces.counts(days("2026-11-02/")) == "24 seen, 24 scored, 24 again"
+    assert traces.counts(days("/2026-11-01T01:00:00Z")) == "1 seen, 1 scored, 1 again"
     assert traces.query("SELECT watermark FROM trace_rules") == [watermark]
     assert traces.query("SELECT count(*), count(DISTINCT sample_key) FROM measurements") == [(48, 48)]
 
@@ -163,9 +163,9 @@ def test_a_higher_rate_keeps_every_trace_of_the_lower_one(traces):
     taken = scored()
     below = f"{int(0.1 * 2**128):032x}"
     assert taken == {f"t{n}" for n in range(1000) if hashlib.md5(f"r\0t{n}".encode()).hexdigest() < below}
-    assert low == {"seen": 1000, "sampled_out": 1000 - len(taken), "scored": len(taken), "measured": len(taken)}
+    assert low == f"1000 seen, {1000 - len(taken)} sampled_out, {len(taken)} scored, {len(taken)} measured"
     # Those that were left out are settled for runs about new traces; a backfill decides anew.
-    assert traces.counts(sampling=0.2) == {}
+    assert traces.counts(sampling=0.2) == ""
     high = traces.run(since, sampling=0.2)
     more = scored()
     assert taken < more and high.scored == len(more) and high.measured == len(more - taken)
@@ -176,20 +176,20 @@ def test_a_higher_rate_keeps_every_trace_of_the_lower_one(traces):
 
 def test_a_rule_that_is_switched_off_counts_and_scores_nothing(traces):
     traces.log(trace(0), trace(1, id=None), "no json")
-    assert traces.counts(enabled=False) == {"seen": 3, "disabled": 3}
+    assert traces.counts(enabled=False) == "3 seen, 3 disabled"
     # They went by while it was off; a backfill fetches them.
-    assert traces.counts() == {}
-    fetched = {"seen": 2, "quarantined": 1, "scored": 1, "again": 2, "measured": 1}
+    assert traces.counts() == ""
+    fetched = "2 seen, 1 quarantined, 1 scored, 2 again, 1 measured"
     assert traces.counts(days("2026-11-01/")) == fetched
 
 
 def test_one_id_several_times(traces):
     traces.log(trace(0), trace(0), trace(1), trace(1, output="else"), trace(2), trace(2, env="staging"))
     # A second copy is dropped; of two that differ it is unknown which is right.
-    expected = {"seen": 6, "filtered": 1, "quarantined": 3, "scored": 2, "measured": 2}
+    expected = "6 seen, 1 filtered, 3 quarantined, 2 scored, 2 measured"
     assert traces.counts(where="env = 'production'") == expected
     assert traces.outcomes == {"t0": "scored", "t1": "quarantined", "t2": "scored"}
-    assert traces.counts(where="env = 'production'") == {}
+    assert traces.counts(where="env = 'production'") == ""
 
 
 def evaluated(folder, row):
@@ -202,7 +202,7 @@ def test_equal_answers_are_measured_once_and_shared_with_evaluations(traces):
     evaluated(traces.folder, {"answer": "a", "reference": "a"})
     same, other = {"input": "q", "output": "a", "expected": "a"}, trace(3)
     traces.log(trace(0, **same), trace(1, **same), trace(2, **same, more=1), other, other | {"id": "t4"})
-    assert traces.counts() == {"seen": 5, "scored": 5, "measured": 1}
+    assert traces.counts() == "5 seen, 5 scored, 1 measured"
 
 
 def test_ground_truth_can_come_from_a_data_set(traces):
@@ -214,7 +214,7 @@ def test_ground_truth_can_come_from_a_data_set(traces):
     )  # fmt: skip
     mapping = {"answer": "output", "question": "input", "key": "meta.qid"}
     funnel = traces.run(mapping=mapping, dataset="faq")
-    assert counts(funnel) == {"seen": 5, "scored": 3, "undefined": 2, "measured": 5}
+    assert counts(funnel) == "5 seen, 3 scored, 2 undefined, 5 measured"
     assert funnel.mean == pytest.approx(2 / 3)
     assert dict(traces.query('SELECT trace_id, "value" FROM trace_scores')) == {"t0": 1.0, "t1": 0.0, "t4": 1.0}
     said = refusal(traces.run, mapping=mapping, dataset="fag")
@@ -227,10 +227,10 @@ def test_what_failed_is_tried_again_and_counted_so(traces):
     one, out, run_id = traces.prepared()
     failed = [score_or_fail(shard, ["contains"]) for shard in one.plan.shards]
     funnel = scoring.commit(traces.home, run_id, one, failed, out)
-    assert counts(funnel) == {"seen": 4, "failed": 4, "measured": 4}
+    assert counts(funnel) == "4 seen, 4 failed, 4 measured"
     traces.log(trace(4))
-    assert traces.counts() == {"seen": 5, "scored": 5, "again": 4, "measured": 5}
-    assert traces.counts() == {}
+    assert traces.counts() == "5 seen, 5 scored, 4 again, 5 measured"
+    assert traces.counts() == ""
 
 
 def test_a_path_that_matches_no_trace_is_a_mistake_in_the_rule(traces):
@@ -263,7 +263,7 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(traces)
     traces.log(trace(0, ms=5), trace(1, ms="5"), trace(2, ms=[]), trace(3), trace(4, ms=7))
     unknown = f"r: 'ms < 6' cannot be evaluated for 2 of 5 rows, which are filtered; {CAST}"
     assert traces.notes(where="ms < 6") == (unknown,)
-    assert traces.counts(where="ms < 6") == {"seen": 5, "filtered": 4, "scored": 1, "measured": 1}
+    assert traces.counts(where="ms < 6") == "5 seen, 4 filtered, 1 scored, 1 measured"
     reasons = "SELECT reason, count(*) FROM trace_outcomes WHERE outcome = 'filtered' GROUP BY reason ORDER BY reason"
     assert traces.query(reasons) == [("cannot be evaluated: ms < 6", 2), ("ms < 6", 2)]
     said = refusal(traces.prepared, name="wrong", where=["env = 'production'", "length(output) > 3"])
@@ -275,22 +275,22 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(traces)
 def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(traces):
     traces.log(*(trace(n, ref=n if n % 5 else "a long text") for n in range(100)))
     wrong = {"where": ["env = 'production'", "length(ref::INT::VARCHAR) > 1"]}
-    assert traces.counts(**wrong) == {"seen": 100, "filtered": 28, "scored": 72, "measured": 72}
+    assert traces.counts(**wrong) == "100 seen, 28 filtered, 72 scored, 72 measured"
     # It cannot be evaluated for 20, which it has settled as long as it stays.
-    assert traces.counts(**wrong) == {}
+    assert traces.counts(**wrong) == ""
     mended = {"where": ["env = 'production'", "length(ref::VARCHAR) > 1"]}
     assert traces.notes(**mended) == (
         "r: where changed since the last run; the 80 traces that earlier runs settled are not looked at again, but "
         "with `--since 2026-11-01`",
     )
-    assert traces.counts(**mended) == {"seen": 20, "scored": 20, "again": 20, "measured": 20}
-    assert traces.counts(**mended) == {}
+    assert traces.counts(**mended) == "20 seen, 20 scored, 20 again, 20 measured"
+    assert traces.counts(**mended) == ""
     assert traces.notes(**mended) == ()
 
 
 def test_a_rule_that_changed_says_what_it_does_not_look_at_again(traces):
     traces.log(*(trace(n) for n in range(10)))
-    assert traces.counts(sampling=0) == {"seen": 10, "sampled_out": 10}
+    assert traces.counts(sampling=0) == "10 seen, 10 sampled_out"
     said = (
         "r: {} changed since the last run; the 10 traces that earlier runs settled are not looked at again, but with "
         "`--since 2026-11-01`"
@@ -313,16 +313,16 @@ def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(traces):
     )
     assert refusal(traces.run, **wrong) == said
     assert not traces.home.warehouse.exists()
-    assert traces.counts() == {"seen": 20, "scored": 20, "measured": 20}
+    assert traces.counts() == "20 seen, 20 scored, 20 measured"
     assert refusal(traces.run, days("2026-11-01/"), **wrong) == said
     # By a path that led somewhere before, one trace without an answer is one that failed.
     traces.log({key: value for key, value in trace(20).items() if key != "output"})
-    assert traces.counts() == {"seen": 1, "scored": 1, "measured": 1}
+    assert traces.counts() == "1 seen, 1 scored, 1 measured"
 
 
 def test_answers_that_are_all_null_are_no_wrong_path(traces):
     traces.log(*(trace(n, output=None) for n in range(3)))
-    assert traces.counts() == {"seen": 3, "scored": 3, "measured": 3}
+    assert traces.counts() == "3 seen, 3 scored, 3 measured"
 
 
 def test_a_condition_that_takes_too_long_stops_the_rule(traces, monkeypatch):
@@ -347,7 +347,7 @@ def test_two_rules_that_score_the_same_traces_share_the_work(traces):
     assert [shard.part for shard in shards] == [shard.part for shard in others]
     for one, out, run_id in found:
         funnel = scoring.commit(traces.home, run_id, one, [score(shard, spawn=False) for shard in one.plan.shards], out)
-        assert counts(funnel) == {"seen": 3, "scored": 3, "measured": 3}
+        assert counts(funnel) == "3 seen, 3 scored, 3 measured"
     assert traces.query("SELECT count(*) FROM measurements") == [(3,)]
 
 
@@ -358,7 +358,7 @@ def test_a_token_in_the_address_of_a_source_is_in_no_file(traces, tmp_path):
         address = f"{site}/log.jsonl"
         funnel = run(home, rule(rules, source=f"{address}?token=canary"))
         said = refusal(run, home, rule(rules, source=f"{address}x.jsonl?token=canary"))
-    assert counts(funnel) == {"seen": 4, "quarantined": 3, "scored": 1, "measured": 1}
+    assert counts(funnel) == "4 seen, 3 quarantined, 1 scored, 1 measured"
     assert said.startswith(f"{address}x.jsonl?…: ") and "404" in said and "canary" not in said
     assert query(home, "SELECT DISTINCT source FROM quarantine") == [(f"{address}?…",)]
     assert query(home, "SELECT definition ->> 'source' FROM trace_rules") == [(f"{address}?…",)]
@@ -401,7 +401,7 @@ def test_nothing_is_half_committed(traces, monkeypatch):
     # The same again finishes it, and once more changes nothing.
     funnel = scoring.commit(traces.home, run_id, one, parts, out)
     assert scoring.commit(traces.home, run_id, one, parts, out) == funnel
-    assert counts(funnel) == {"seen": 5, "scored": 5, "measured": 5}
+    assert counts(funnel) == "5 seen, 5 scored, 5 measured"
     assert {name: traces.query(f"SELECT count(*) FROM {name}")[0][0] for name in n_rows} == n_rows
 
 
@@ -436,14 +436,14 @@ def test_three_rules_over_many_traces(traces):
 
     with JudgeServer(wordy) as judge:
         first = run_all(judge)
-        assert counts(first["words"]) == {"seen": n, "filtered": 19_000, "scored": 1_000, "measured": 200}
+        assert counts(first["words"]) == f"{n} seen, 19000 filtered, 1000 scored, 200 measured"
         assert first["tenth"].filtered == 2_000 and abs(first["tenth"].scored - 1_800) < 3 * 41
         assert abs(first["judged"].scored - 100) < 30 and judge.n_requests == first["judged"].measured
         traces.log(*(trace(distinct + k, id=f"new{k}", env="staging", ms=1) for k in range(50)))
         second = run_all(judge)
     assert [funnel.seen for funnel in second.values()] == [50, 50, 50]
-    assert counts(second["words"]) == {"seen": 50, "scored": 50, "measured": 50}
-    assert counts(second["tenth"]) == {"seen": 50, "filtered": 50}
+    assert counts(second["words"]) == "50 seen, 50 scored, 50 measured"
+    assert counts(second["tenth"]) == "50 seen, 50 filtered"
     tenth = taken()
     traces.run(Window(since=datetime(2026, 1, 1, tzinfo=UTC)), name="tenth", sampling=0.2, where=where)
     assert tenth < taken() and abs(len(taken()) - 3_600) < 3 * 54

@@ -44,8 +44,8 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path):
     with alone(Home(tmp_path), ["r"], said.append):
         first = run(tmp_path, given, before_commit=wait_for_the_second)
     thread.join(250)
-    assert counts(first) == {"seen": 5, "scored": 5, "measured": 5}
-    assert [counts(one) for one in found] == [{}]
+    assert counts(first) == "5 seen, 5 scored, 5 measured"
+    assert [counts(one) for one in found] == [""]
     assert said == ["r: another run is at work on this rule; waiting until it is done"]
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(5,)]
 
@@ -87,7 +87,7 @@ def test_two_processes_at_once_score_every_trace_once(tmp_path):
         one.stdin.write("go\n")
         one.stdin.flush()
     said = sorted(one.communicate(timeout=250)[0] for one in runs)
-    assert said == ["{'seen': 41, 'quarantined': 1, 'scored': 40, 'measured': 40}\n", "{}\n"]
+    assert said == ["\n", "41 seen, 1 quarantined, 40 scored, 40 measured\n"]
     assert query(tmp_path, "SELECT outcome, count(*) FROM trace_outcomes GROUP BY ALL ORDER BY ALL") == [
         ("quarantined", 1), ("scored", 40),
     ]  # fmt: skip
@@ -132,6 +132,6 @@ def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_t
         with alone(Home(tmp_path), ["r"], pytest.fail):
             again = run(tmp_path, given, options=judged(judge.url))
         assert judge.n_requests == 5
-    assert counts(again) == {"seen": 6, "quarantined": 1, "scored": 5, "measured": 5}
+    assert counts(again) == "6 seen, 1 quarantined, 5 scored, 5 measured"
     assert query(tmp_path, "SELECT DISTINCT from_ledger, cost_usd FROM measurements") == [(True, 0.0)]
     assert query(tmp_path, "SELECT count(*) FROM judge_calls") == [(5,)]

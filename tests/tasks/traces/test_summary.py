@@ -11,7 +11,7 @@ from answerkey.metrics_core.statistics.clustered import proportion_interval
 from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.traces import score as scoring
 from answerkey.tasks.traces.score import preview
-from answerkey.tasks.traces.summary import Period, drift_over_time, how_far, main_field, markdown, over_time
+from answerkey.tasks.traces.summary import Period, drift_over_time, funnel_table, main_field, markdown, over_time
 from tests.tasks.staging_help import refusal
 from tests.tasks.traces.tracing_help import Traces, rule, run, trace
 
@@ -132,7 +132,7 @@ def test_a_dry_run_shows_the_first_new_traces_and_counts_all(traces, monkeypatch
 def test_the_artifacts_of_a_run(traces):
     traces.log(at("11-01", 0, right=True), at("11-01", 1, right=False), "no json")
     funnel = traces.run()
-    assert [(row["traces"], row["r"]) for row in how_far([funnel]).records()] == [
+    assert [(row["traces"], row["r"]) for row in funnel_table([funnel]).records()] == [
         ("seen", "3"), ("quarantined", "1"), ("scored", "2"),
         ("field", "contains.match"), ("mean", "0.500"), ("95 % interval", "0.013 to 0.987"),
     ]  # fmt: skip

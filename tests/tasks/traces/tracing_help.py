@@ -1,21 +1,19 @@
 """Rules and traces made for a test, and a rule's run step by step, as the flow does it."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.score import score
-from answerkey.tasks.traces.rules import Rule, load_rules
-from answerkey.tasks.traces.score import Prepared, commit, prepare
+from answerkey.tasks.traces.rules import load_rules
+from answerkey.tasks.traces.score import commit, prepare
 from answerkey.tasks.traces.select import Window
-from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query
 
@@ -23,7 +21,7 @@ NOW = Window()
 MAPPING = {"question": "input", "answer": "output", "references": "expected"}
 
 
-def trace(number: int, **changes: Any) -> dict[str, Any]:
+def trace(number, **changes):
     """A trace whose answer holds half of the reference; one a minute from the first of November on."""
     return {
         "id": f"t{number}",
@@ -35,7 +33,7 @@ def trace(number: int, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def rule(folder: Path, **changes: Any) -> Rule:
+def rule(folder, **changes):
     """A rule in a file under `folder`, on `log.jsonl` beside it."""
     content = {"name": "r", "source": "log.jsonl", "mapping": MAPPING, "metric": "contains"} | changes
     file = folder / f"{content['name']}.yaml"
@@ -45,9 +43,7 @@ def rule(folder: Path, **changes: Any) -> Rule:
     return read
 
 
-def prepared(
-    home: Path, given: Rule, window: Window = NOW, options: dict[str, Any] | None = None
-) -> tuple[Prepared, Path, str]:
+def prepared(home, given, window=NOW, options=None):
     """Everything before the first score, the folder of the rule in the run, and the run's id."""
     run_id = uuid.uuid4().hex
     access = Access(ledger=str(home), run=f"{run_id}/{given.name}")
@@ -57,12 +53,12 @@ def prepared(
 
 
 def run(
-    home: Path,
-    given: Rule,
-    window: Window = NOW,
-    options: dict[str, Any] | None = None,
-    before_commit: Callable[[], object] = lambda: None,
-) -> Funnel:
+    home,
+    given,
+    window=NOW,
+    options=None,
+    before_commit=lambda: None,
+):
     """All steps of a rule's run."""
     one, out, run_id = prepared(home, given, window, options)
     parts: Sequence[str] = [score(shard, spawn=False) for shard in (one.plan.shards if one.plan else ())]
@@ -70,13 +66,14 @@ def run(
     return commit(Home(home), run_id, one, parts, out)
 
 
-def counts(funnel: Funnel) -> dict[str, int]:
-    """The counts that are not 0."""
+def counts(funnel):
+    """The counts that are not 0, like `5 seen, 5 scored`."""
     names = ("seen", "disabled", "filtered", "sampled_out", "quarantined", "scored", "undefined", "failed", "skipped")
-    return {name: getattr(funnel, name) for name in (*names, "again", "measured") if getattr(funnel, name)}
+    found = {name: getattr(funnel, name) for name in (*names, "again", "measured")}
+    return ", ".join(f"{n} {name}" for name, n in found.items() if n)
 
 
-def days(text: str) -> Window:
+def days(text):
     """A window as `SINCE/UNTIL`, in UTC; an empty end is open."""
     return Window(*(datetime.fromisoformat(f"{end}T00:00:00Z"[:20]) if end else None for end in text.split("/")))
 
@@ -88,28 +85,28 @@ class Traces:
     folder: Path
 
     @property
-    def home(self) -> Home:
+    def home(self):
         return Home(self.folder)
 
-    def log(self, *traces: Mapping[str, Any] | str) -> None:
+    def log(self, *traces):
         """Write traces, and lines that are none, to the end of the log."""
         jsonl(self.folder / "log.jsonl", traces, mode="a")
 
-    def prepared(self, window: Window = NOW, **changes: Any) -> tuple[Prepared, Path, str]:
+    def prepared(self, window=NOW, **changes):
         return prepared(self.folder, rule(self.folder, **changes), window)
 
-    def notes(self, window: Window = NOW, **changes: Any) -> tuple[str, ...]:
+    def notes(self, window=NOW, **changes):
         return self.prepared(window, **changes)[0].selection.notes
 
-    def run(self, window: Window = NOW, **changes: Any) -> Funnel:
+    def run(self, window=NOW, **changes):
         return run(self.folder, rule(self.folder, **changes), window)
 
-    def counts(self, window: Window = NOW, **changes: Any) -> dict[str, int]:
+    def counts(self, window=NOW, **changes):
         return counts(self.run(window, **changes))
 
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
+    def query(self, sql):
         return query(self.folder, sql)
 
     @property
-    def outcomes(self) -> dict[str, str]:
+    def outcomes(self):
         return dict(self.query("SELECT trace_id, outcome FROM trace_outcomes WHERE rule = 'r'"))

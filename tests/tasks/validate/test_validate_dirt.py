@@ -65,13 +65,6 @@ def row(number, **changed):
 
 ROWS = [row(i) for i in range(GOOD)] + [row(name, **changed) for name, (changed, _, _) in DAMAGE.items()]
 NUMBERS = {what: GOOD + 1 + place for place, what in enumerate(DAMAGE)}
-REASONS = {
-    "surrogate": "the answer holds U+FFFD at character 7",
-    "duplicate": "the same row again, first seen at row 1",
-    "label maybe": "the label 'maybe' is neither true nor false",
-    "no id": "the id is missing or blank",
-    "other references": "the references of the id '1' differ from what 2 of its 3 rows have",
-}
 SCORED = "SELECT sample_id, release, value FROM scores WHERE metric = 'contains'"
 
 
@@ -113,35 +106,17 @@ def test_every_line_is_scored_or_in_quarantine_and_none_is_both(home, done, quar
 
 
 def test_rows_in_quarantine_have_their_rule_and_reason_and_are_whole(quarantine):
-    assert {what: quarantine[NUMBERS[what]][0] for what, (_, rule, _) in DAMAGE.items() if rule} == {
-        what: rule for what, (_, rule, _) in DAMAGE.items() if rule
-    }
-    assert {what: quarantine[NUMBERS[what]][1] for what in REASONS} == REASONS
-    for what in ("conflict", "conflict again"):
-        assert (
-            f"the first at row {NUMBERS['conflict']}: which one is right is not known" in quarantine[NUMBERS[what]][1]
-        )
-    for what, (changed, rule, _) in DAMAGE.items():
-        if rule:
-            kept, given = json.loads(quarantine[NUMBERS[what]][2]), row(what, **changed)
+    for what, (changed, expected, _) in DAMAGE.items():
+        if expected:
+            rule, reason, raw = quarantine[NUMBERS[what]]
+            kept, given = json.loads(raw), row(what, **changed)
+            assert (rule, bool(reason)) == (expected, True)
             assert (kept["release"] if "release" in kept else kept["model"]) == given["model"]
             assert kept["answer"] == ("Paris \ufffd" if what == "surrogate" else given["answer"])
-
-
-def test_lines_that_are_not_rows(quarantine):
     first = len(ROWS) + 1
-    expected = {
-        0: ("unreadable", f"line {first} is not JSON: ", LINES[0]),
-        1: ("unreadable", f"line {first + 1} is not JSON: ", LINES[1]),
-        2: ("unreadable", f"line {first + 2} is a JSON list", LINES[2]),
-        4: ("unreadable", f"line {first + 4} is a JSON NoneType", LINES[4]),
-        5: ("encoding", "the answer holds U+FFFD at character 4", None),
-    }
-    assert {number - first for number in quarantine if number >= first} == set(expected)
-    for place, (rule, start, line) in expected.items():
-        found = quarantine[first + place]
-        assert found[0] == rule and found[1].startswith(start)
-        assert line is None or found[2] == line.decode()
+    lines = {number - first: (rule, raw) for number, (rule, _, raw) in quarantine.items() if number >= first}
+    assert lines.pop(5)[0] == "encoding"
+    assert lines == {place: ("unreadable", line.decode()) for place, line in enumerate(LINES) if line}
 
 
 def test_rows_that_can_be_scored_are(home, done):
@@ -180,31 +155,3 @@ def test_the_counts_of_the_report_add_up(home, done):
     assert {score.n_total for score in report.overall} == {report.n_total}
     slices = {score.slice: score.n_total for score in report.scores if score.slice != "all"}
     assert sum(slices.values()) == report.n_total
-
-
-def test_a_table_in_single_quotes_with_the_same_damage(tmp_path):
-    lines = ["id\tquestion\tanswer\tground_truth\tmodel"]
-    lines += [f"{i}\t'Capital?'\t'it''s\tParis'\t'Paris'\tone" for i in range(12)]
-    lines += [
-        "empty answer\t'Capital?'\t\t'Paris'\tone",
-        "empty reference\t'Capital?'\t'Paris'\t\tone",
-        "spaces\t'Capital?'\t'Paris\u00a0'\t'\u00a0Paris'\tone",
-        "one column more\t'Capital?'\t'Paris'\t'Paris'\tone\tmore",
-        "one column less\t'Capital?'\t'Paris'\t'Paris'",
-        "latin\t'Capital?'\t'Par\udced s'\t'Paris'\tone",
-        "0\t'Capital?'\t'it''s\tParis'\t'Paris'\tone",
-    ]
-    file = tmp_path / "dirt.tsv"
-    file.write_bytes(b"\xef\xbb\xbf" + "\n".join(lines).encode("utf-8", "surrogateescape"))
-    run(tmp_path, Source(str(file)), ["contains"], contract=Contract(max_quarantined=0.5))
-    values = dict(query(tmp_path, "SELECT sample_id, value FROM scores"))
-    assert values == {**{str(i): 1.0 for i in range(12)}, "empty answer": 0.0, "spaces": 1.0, "latin": None}
-    assert query(tmp_path, "SELECT sample_id, rule, reason FROM quarantine ORDER BY rule, reason") == [
-        ("latin", "encoding", "the answer holds U+FFFD at character 4"),
-        ("0", "id_unique", "the same row again, first seen at row 1"),
-        ("empty reference", "references_present", "no reference that is not blank"),
-        (None, "unreadable", "row 16: Expected Number of Columns: 5 Found: 6"),
-        (None, "unreadable", "row 17: Expected Number of Columns: 5 Found: 4"),
-    ]
-    raws = query(tmp_path, "SELECT raw FROM quarantine WHERE rule = 'unreadable' ORDER BY \"row\"")
-    assert raws == [(line,) for line in lines[16:18]]

@@ -1,9 +1,6 @@
 """Staged rows made for a test, and what validation makes of them."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,8 +8,8 @@ import pyarrow.parquet as pq
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.validate.validate import Check, Validation, validate
-from tests.tasks.staging_help import Row, rows_of
+from answerkey.tasks.validate.validate import validate
+from tests.tasks.staging_help import rows_of
 
 LENIENT = Contract(max_quarantined=1.0)
 APOLOGY = """{type: expect_column_values_to_not_match_regex,
@@ -20,13 +17,13 @@ APOLOGY = """{type: expect_column_values_to_not_match_regex,
   description: "No answer begins with an apology {of any kind}"}"""
 
 
-def expecting(*expectations: str, max_quarantined: float = 1.0) -> Contract:
+def expecting(*expectations, max_quarantined=1.0):
     """A contract with expectations of a user, each an item of a list in YAML."""
     suite = "name: mine\nexpectations:\n" + "".join(f"- {one}\n" for one in expectations)
     return Contract(max_quarantined=max_quarantined, expectations=suite)
 
 
-def row(**fields: Any) -> Row:
+def row(**fields):
     """A sound row, but for the fields given."""
     whole = {
         "sample_id": "q1", "release": "old", "question": "Where is the Kremlin?", "answer": "In Moscow.",
@@ -37,12 +34,12 @@ def row(**fields: Any) -> Row:
     return hashes | whole
 
 
-def rows(*each: Mapping[str, Any]) -> list[Row]:
+def rows(*each):
     """Rows with ids of their own."""
     return [row(**({"sample_id": f"q{number}"} | dict(fields))) for number, fields in enumerate(each, start=1)]
 
 
-def written(path: Path, staged: Iterable[Mapping[str, Any]]) -> str:
+def written(path, staged):
     """A staged file with these rows."""
     numbered = [{"row": number} | dict(fields) for number, fields in enumerate(staged, start=1)]
     pq.write_table(pa.Table.from_pylist(numbered, schema=staged_schema()), path)
@@ -52,7 +49,7 @@ def written(path: Path, staged: Iterable[Mapping[str, Any]]) -> str:
 class Outcome:
     """Where the rows went, the reason of each in quarantine by its number, and the numbers of those that were kept."""
 
-    def __init__(self, validation: Validation) -> None:
+    def __init__(self, validation):
         self.validation = validation
         questions = "quarantined ("
         self.accepted = [
@@ -62,17 +59,17 @@ class Outcome:
         self.reasons = {line["row"]: (line["rule"], line["reason"]) for line in self.quarantine}
         self.kept = [line["row"] for line in self.accepted]
 
-    def check(self, rule: str, release: str | None = None) -> Check:
+    def check(self, rule, release=None):
         [found] = [c for c in self.validation.checks if c.rule == rule and c.release == release]
         return found
 
 
 def validated(
-    folder: Path,
-    staged: Iterable[Mapping[str, Any]],
-    contract: Contract = LENIENT,
-    rejects: Sequence[Mapping[str, Any]] | None = None,
-) -> Outcome:
+    folder,
+    staged,
+    contract=LENIENT,
+    rejects=None,
+):
     folder.mkdir(exist_ok=True)
     refused = None
     if rejects is not None:

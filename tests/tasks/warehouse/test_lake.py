@@ -1,4 +1,4 @@
-"""Tables in a bucket: one writer at a time over processes and machines, and nothing lost with a server or a writer."""
+"""A home in a bucket: one writer at a time over processes and machines, upkeep, and a backup; nothing is lost."""
 
 import hashlib
 import os
@@ -14,18 +14,19 @@ from pathlib import Path
 import duckdb
 import psycopg
 import pytest
+from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, copy_files
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.ledger import Budget, open_ledger
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.lake import CATALOG, DATA
-from answerkey.tasks.warehouse.migrate import VERSION
+from answerkey.tasks.warehouse.lake import CATALOG, DATA, Lake
 from answerkey.tasks.warehouse.store import Unreachable
-from tests.cluster_servers import Postgres, SeaweedFS
+from answerkey.tasks.warehouse.warehouse import Maintained
+from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
 from tests.tasks.staging_help import query, run, source_of
+from tests.tasks.warehouse.process_help import RUN, RUNS, Other
 
-RUN = "INSERT INTO runs VALUES (?, 'flow', 'data', now(), NULL, 'running', NULL, '{}')"
-RUNS = "SELECT run_id FROM runs ORDER BY run_id"
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "release": release}
     for release in ("two", "one")
@@ -118,19 +119,6 @@ def test_a_home_travels_without_a_secret(lake, s3_server, postgres_server):
     assert home.scratch.is_relative_to(os.environ["ANSWERKEY_SCRATCH"])
 
 
-def test_a_newer_answerkey_made_the_tables(lake):
-    home = Home.parse(lake)
-    with home.warehouse.writing() as warehouse:
-        warehouse.execute("UPDATE schema_version SET version = 99")
-    for session in (home.warehouse.reading, home.warehouse.writing):
-        with pytest.raises(UserError) as error, session():
-            pass
-        assert str(error.value) == (
-            f"{lake}: written by a newer answerkey (its tables have version 99, this one supports {VERSION}); "
-            "install the newer one, or give another --home"
-        )
-
-
 def test_sessions_leave_the_schema_alone(lake):
     home = Home.parse(lake)
     write(home, "first")
@@ -187,13 +175,12 @@ def committed_by_four(home, parts, lock):
     try:
         for number in range(len(parts) + 1):
             for other in others:
-                assert other.stdout and other.stdout.readline() == ("ready\n" if number < len(parts) else "done\n")
+                assert other.stdout.readline() == ("ready\n" if number < len(parts) else "done\n")
             if number:
                 [(count,)] = query(home, f"SELECT count(*) FROM measurements WHERE run_id = 'run {number - 1}'")
                 yield count
             for other in others:
                 if number < len(parts):
-                    assert other.stdin
                     other.stdin.write("\n")
                     other.stdin.flush()
     finally:
@@ -239,20 +226,15 @@ def test_the_lock_is_what_keeps_them_apart(lake, how):
 def test_a_writer_is_killed_before_its_commit(lake):
     home = Home.parse(lake)
     write(home, "first")
-    script = f"""
-import sys
-from answerkey.tasks.warehouse.home import Home
-with Home.parse({lake!r}).warehouse.writing() as warehouse:
-    warehouse.execute("INSERT INTO quarantine SELECT 'r', 'd', 's', i, '', '', 'x', 'y', '' FROM range(5000) t(i)")
-    print("ready", flush=True)
-    sys.stdin.readline()
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout and other.stdout.readline() == "ready\n"
-        orphans = [file.name for file in home.store.files(f"{DATA}/main/quarantine")]
-        os.kill(other.pid, signal.SIGKILL)
+    other = Other(
+        "with home.warehouse.writing() as warehouse:\n"
+        "    warehouse.execute(\"INSERT INTO quarantine SELECT 'r', 'd', 's', i, '', '', 'x', 'y', '' "
+        'FROM range(5000) t(i)")\n'
+        "    wait()",
+        home,
+    )
+    orphans = [file.name for file in home.store.files(f"{DATA}/main/quarantine")]
+    other.kill()
     # Its lock is free with its connection.
     write(home, "second")
     assert query(home, RUNS) == [("first",), ("second",)]
@@ -357,19 +339,174 @@ def test_scores_are_those_of_a_file(lake, tmp_path):
 
 
 def test_a_claim_is_of_one_process_and_ends_with_it(any_home):
-    script = f"""
-import sys
-from answerkey.tasks.warehouse.home import Home
-with Home.parse({str(any_home)!r}).warehouse.claimed("a rule") as mine:
-    print(mine, flush=True)
-    sys.stdin.readline()
+    other = Other("with home.warehouse.claimed('a rule') as mine:\n    assert mine\n    wait()", any_home)
+    with any_home.warehouse.claimed("a rule") as mine, any_home.warehouse.claimed("another") as another:
+        assert (mine, another) == (False, True)
+    other.kill()
+    with any_home.warehouse.claimed("a rule", wait=True) as mine:
+        assert mine
+
+
+ADD = "INSERT INTO datasets SELECT 'data', $version || range, now(), range, NULL FROM range(100)"
+OLDER = "UPDATE {} SET {} = {} - INTERVAL '40 days'"
+
+
+def catalog_of(home):
+    return home.ledger.removeprefix("postgresql:")
+
+
+def add(home, version):
+    """A hundred rows, too many to be kept in the catalog; returns the number of the new state."""
+    with home.warehouse.writing() as connection:
+        connection.execute(ADD, {"version": version})
+    number = home.warehouse.snapshot()
+    assert number is not None
+    return number
+
+
+def versions(home, at=""):
+    with home.warehouse.reading() as connection:
+        [(n,)] = connection.execute(f"SELECT count(DISTINCT version) FROM datasets {at}").fetchall()
+    return int(n)
+
+
+def files(home):
+    return {file.name for file in home.store.files("data") if "/datasets/" in file.name}
+
+
+@pytest.mark.slow
+def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake):
+    home = Home.parse(lake)
+    with pytest.raises(UserError, match="no warehouse here yet"):
+        home.warehouse.maintain()
+    first = add(home, "a")
+    with psycopg.connect(catalog_of(home)) as catalog:
+        # As if the first state, and the making of the tables, had been 40 days ago.
+        catalog.execute(OLDER.format("ducklake_snapshot", "snapshot_time", "snapshot_time"))
+    last = [add(home, version) for version in "bcd"][-1]
+    small = files(home)
+    assert (len(small), versions(home)) == (4, 400)
+    done = home.warehouse.maintain()
+    assert (done.merged, done.removed) == (4, 0)
+    assert done.states >= first
+    # Readers of a moment ago may still need them.
+    assert files(home) > small
+    assert (versions(home), versions(home, f"AT (VERSION => {last})")) == (400, 400)
+    with pytest.raises(duckdb.Error, match=r"(?i)snapshot"), home.warehouse.reading() as connection:
+        connection.execute(f"SELECT count(*) FROM datasets AT (VERSION => {first})").fetchall()
+    with psycopg.connect(catalog_of(home)) as catalog:
+        catalog.execute(OLDER.format("ducklake_files_scheduled_for_deletion", "schedule_start", "schedule_start"))
+    assert home.warehouse.maintain() == Maintained(0, 0, 4)
+    assert (len(files(home)), versions(home), files(home) & small) == (1, 400, set())
+    assert home.warehouse.maintain() == Maintained()
+
+
+@pytest.mark.slow
+def test_parts_and_young_orphans_stay(lake):
+    home = Home.parse(lake)
+    add(home, "a")
+    kept = ("parts/00/x.parquet", "pages/a.html", "data/main/datasets/of-a-writer-at-work.parquet")
+    for name in kept:
+        with home.store.atomic_write(name) as file:
+            file.write_bytes(b"x")
+    home.warehouse.maintain()
+    assert all(home.store.exists(name) for name in kept)
+
+
+MEASURED = """
+    SELECT * EXCLUDE (run_id, created_at, seconds), run_id = (SELECT max_by(run_id, created_at) FROM measurements),
+           created_at > now() - INTERVAL 1 HOUR, details->'$.stats'
+    FROM measurements ORDER BY signature, sample_key
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout and other.stdout.readline() == "True\n"
-        with any_home.warehouse.claimed("a rule") as mine, any_home.warehouse.claimed("another") as another:
-            assert (mine, another) == (False, True)
-        os.kill(other.pid, signal.SIGKILL)
-        with any_home.warehouse.claimed("a rule", wait=True) as mine:
-            assert mine
+
+
+@pytest.mark.slow
+def test_adopted_parts_are_files_of_the_lake(lake, tmp_path, monkeypatch):
+    monkeypatch.setattr(Lake, "adopts_from", 1)
+    rows = [{"id": f"{i}", "answer": f"It is {i * 7}, said {i}.", "reference": f"{i * 7}"} for i in range(40)]
+    source = source_of(tmp_path, rows, "faq")
+    found = []
+    for home in (Home(tmp_path / "home"), Home.parse(lake)):
+        for again in (False, True):
+            done = run(home, source, ["rouge_l", "bleu"], failing=[] if again else ["bleu"], only_failed=again)
+            assert [report.status for report in done.reports] == ["COMPLETE" if again else "PARTIAL"]
+        with home.warehouse.reading() as connection:
+            found.append(connection.execute(MEASURED).fetchall())
+    assert found[0] == found[1] and len(found[0]) == 80
+
+    def adopted():
+        return {file.name for file in home.store.files("data/main/measurements") if "/run_id=" in file.name}
+
+    assert len(adopted()) == 3
+    assert list(home.store.files("parts")) == []
+    with home.warehouse.reading() as connection:
+        orphans = connection.execute(
+            "CALL ducklake_delete_orphaned_files('lake', cleanup_all => true, dry_run => true)"
+        ).fetchall()
+    assert orphans == []
+    home.warehouse.maintain()
+    with psycopg.connect(catalog_of(home)) as catalog:
+        catalog.execute(OLDER.format("ducklake_snapshot", "snapshot_time", "snapshot_time"))
+        catalog.execute(OLDER.format("ducklake_files_scheduled_for_deletion", "schedule_start", "schedule_start"))
+    home.warehouse.maintain()
+    with home.warehouse.reading() as connection:
+        assert connection.execute(MEASURED).fetchall() == found[0]
+
+
+def test_a_file_gives_free_what_was_deleted(tmp_path):
+    home = Home.parse(tmp_path / "home")
+    with home.warehouse.writing() as connection:
+        connection.execute("INSERT INTO datasets SELECT 'data', md5(range::VARCHAR), now(), 1, NULL FROM range(50_000)")
+    assert home.warehouse.snapshot() is None
+    assert home.warehouse.maintain() == Maintained()
+    assert versions(home) == 50_000
+    assert not Path(f"{home.warehouse.size()[0]}.wal").exists()
+
+
+class TestBackup:
+    """As docs/cluster.md has it: the database first, then the bucket; back in the same order."""
+
+    @pytest.fixture
+    def restored(self, postgres_server):
+        with postgres_server.database() as conninfo:
+            yield conninfo
+
+    def program(self, name, *arguments):
+        subprocess.run([postgres_binaries() / name, *map(str, arguments)], check=True, env=dict(os.environ))
+
+    def bucket(self):
+        return S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"], region="us-east-1")
+
+    @pytest.mark.slow
+    def test_a_lake_comes_back(self, lake, restored, tmp_path, monkeypatch):
+        home, place = Home.parse(lake), lake.removeprefix("s3://")
+        for version in "ab":
+            add(home, version)
+        with home.store.atomic_write("pages/a.html") as page:
+            page.write_text("a page")
+        ledger = open_ledger(home.ledger)
+        call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
+        assert ledger.claim("k")
+        _, number = ledger.start(Budget("run"), call, 0.1)
+        ledger.finish(number, "usable", {"reply": "yes", "cost_usd": 0.01})
+        ledger.close()
+        self.program("pg_dump", "--format=custom", f"--file={tmp_path / 'catalog'}", f"--dbname={catalog_of(home)}")
+        # Written between the two: nothing of it comes back, and nothing of it is in the way.
+        add(home, "c")
+        copy_files(place, str(tmp_path / "bucket"), source_filesystem=self.bucket())
+        self.bucket().delete_dir_contents(place)
+        self.program("pg_restore", "--no-owner", f"--dbname={restored}", tmp_path / "catalog")
+        copy_files(
+            str(tmp_path / "bucket"), place, source_filesystem=LocalFileSystem(), destination_filesystem=self.bucket()
+        )
+        monkeypatch.setenv("ANSWERKEY_CATALOG", f"postgres:{restored}")
+        back = Home.parse(lake)
+        assert versions(back) == 200
+        assert back.store.read("pages/a.html").read() == b"a page"
+        ledger = open_ledger(back.ledger)
+        assert (ledger.reply("k"), ledger.spent("run").cost_usd) == ("yes", 0.01)
+        ledger.close()
+        add(back, "d")
+        assert versions(back) == 300
+        found = self.bucket().get_file_info(FileSelector(place, recursive=True))
+        assert len([one for one in found if one.type == FileType.File and "/datasets/" in one.path]) == 4

@@ -1,11 +1,16 @@
-"""What schema.sql says is what the database and the documentation say."""
+"""Tables are those of schema.sql; older ones are migrated, whole or not at all, and newer ones refused."""
 
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.verify import verify
+from answerkey.tasks.warehouse.migrate import VERSION, migrate, version_of
 from answerkey.tasks.warehouse.schema import definitions, relations
+from answerkey.tasks.warehouse.warehouse import FILE
+from tests.tasks.staging_help import run
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMENTED = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
@@ -39,3 +44,54 @@ def test_keys_and_checks_are_those_of_the_database_or_of_none(constraints):
     assert {name for name, relation in relations().items() if relation.key and not relation.keeps_key} == {
         "samples", "answers", "measurements", "judge_calls", "reports", "scores", "trace_outcomes",
     }  # fmt: skip
+
+
+ROWS = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
+NEXT = "ALTER TABLE reports ADD COLUMN owner VARCHAR; UPDATE reports SET owner = 'team'"
+
+
+def test_a_migration_is_whole_or_not_at_all(home, tmp_path):
+    run(home, ROWS, ["rouge_l"])
+    with duckdb.connect(str(tmp_path / FILE)) as connection:
+        connection.execute("BEGIN")
+        with pytest.raises(duckdb.BinderException):
+            migrate(connection, [NEXT, "SELECT nothing"])
+        connection.execute("ROLLBACK")
+        assert version_of(connection) == 1
+        assert "owner" not in [row[0] for row in connection.execute("DESCRIBE reports").fetchall()]
+    assert verify(home).findings == ()
+    with duckdb.connect(str(tmp_path / FILE)) as connection:
+        hashes = "SELECT table_name, part, n_rows, content_hash FROM content_hashes ORDER BY ALL"
+        before = connection.execute(hashes).fetchall()
+        connection.execute("DELETE FROM content_hashes")
+        migrate(connection, [NEXT])
+        migrate(connection, ["SELECT nothing"])
+        assert version_of(connection) == 2
+        assert connection.execute("SELECT report_id, owner FROM reports").fetchall() == [("d/r/v1", "team")]
+        # Hashes of rows from before a column are made again.
+        assert len(before) > 5
+        assert connection.execute(hashes).fetchall() == before
+
+
+def test_a_home_of_a_newer_version_is_refused(any_home):
+    with any_home.warehouse.writing() as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    for session in (any_home.warehouse.reading, any_home.warehouse.writing):
+        with pytest.raises(UserError) as error, session():
+            pass
+        assert str(error.value) == (
+            f"{any_home}: written by a newer answerkey (its tables have version 99, this one supports {VERSION}); "
+            "install the newer one, or give another --home"
+        )
+
+
+def test_the_tables_refuse_what_contradicts_their_keys_and_checks(tmp_path):
+    run(tmp_path, ROWS, ["rouge_l"])
+    with duckdb.connect(str(tmp_path / FILE)) as connection:
+        for wrong, why in (
+            ("INSERT INTO report_scores SELECT * FROM report_scores", "Duplicate key"),
+            ("UPDATE scores SET status = 'unknown'", "CHECK constraint"),
+            ("UPDATE report_scores SET n_total = 5", "CHECK constraint"),
+        ):
+            with pytest.raises(duckdb.ConstraintException, match=why):
+                connection.execute(wrong)

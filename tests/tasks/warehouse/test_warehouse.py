@@ -1,13 +1,10 @@
 """One file, short sessions, one lock: whoever comes waits, and whoever dies leaves the last state."""
 
 import os
-import re
-import signal
 import subprocess
 import sys
 import threading
 import time
-from importlib import resources
 from pathlib import Path
 
 import duckdb
@@ -18,12 +15,9 @@ from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE, SNAPSHOT
 from tests.tasks.staging_help import query
+from tests.tasks.warehouse.process_help import RUN, RUNS, Other
 
 ROOT = Path(__file__).resolve().parents[3]
-
-SCHEMA = resources.files("answerkey.tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
-RUN = "INSERT INTO runs VALUES (?, 'flow', 'data', now(), NULL, 'running', NULL, '{}')"
-RUNS = "SELECT run_id FROM runs ORDER BY run_id"
 
 
 @pytest.fixture
@@ -31,7 +25,7 @@ def home(tmp_path):
     """A warehouse with one committed run."""
     with Home(tmp_path).warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["first"])
-    return tmp_path
+    return Home(tmp_path)
 
 
 def test_a_catalog_has_no_effect_on_a_folder_and_the_home_says_so(tmp_path, monkeypatch):
@@ -43,32 +37,6 @@ def test_a_catalog_has_no_effect_on_a_folder_and_the_home_says_so(tmp_path, monk
     assert Home("s3://bucket/home").warning == ""
 
 
-class Other:
-    """Another process: it prints "ready" where the script does, and goes on when it gets a line."""
-
-    def __init__(self, script, home):
-        head = "import sys, duckdb\nfrom pathlib import Path\nfrom answerkey.tasks.warehouse.home import Home\n"
-        head += f"home, RUN = Path(sys.argv[1]), {RUN!r}\n"
-        head += "def wait():\n    print('ready', flush=True)\n    sys.stdin.readline()\n"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", head + script, str(home)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "ready\n"
-
-    def go_on(self):
-        self.process.communicate("\n", timeout=250)
-        assert self.process.returncode == 0
-
-    def kill(self):
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.communicate(timeout=250)
-        assert self.process.returncode == -signal.SIGKILL
-
-
 def test_there_is_no_warehouse_yet(tmp_path):
     with pytest.raises(UserError) as error, Home(tmp_path).warehouse.reading():
         pass
@@ -76,28 +44,28 @@ def test_there_is_no_warehouse_yet(tmp_path):
 
 
 def test_an_error_rolls_back(home):
-    with pytest.raises(KeyboardInterrupt), Home(home).warehouse.writing() as warehouse:
+    with pytest.raises(KeyboardInterrupt), home.warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])
         raise KeyboardInterrupt
-    with pytest.raises(duckdb.CatalogException), Home(home).warehouse.writing() as warehouse:
+    with pytest.raises(duckdb.CatalogException), home.warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["third"])
         warehouse.execute("SELECT * FROM nowhere")
     assert query(home, RUNS) == [("first",)]
 
 
 def test_files_that_were_taken_in_go_with_the_commit_and_not_before(home):
-    part = home / "part.parquet"
+    part = home.local / "part.parquet"
     part.write_bytes(b"x")
-    with pytest.raises(ValueError, match="no"), Home(home).warehouse.writing(taken_in=["part.parquet"]):
+    with pytest.raises(ValueError, match="no"), home.warehouse.writing(taken_in=["part.parquet"]):
         raise ValueError("no")
     assert part.exists()
-    with Home(home).warehouse.writing(taken_in=["part.parquet", "gone.parquet"]):
+    with home.warehouse.writing(taken_in=["part.parquet", "gone.parquet"]):
         assert part.exists()
     assert not part.exists()
 
 
 def test_readers_cannot_write(home):
-    with Home(home).warehouse.reading() as one, Home(home).warehouse.reading() as two:
+    with home.warehouse.reading() as one, home.warehouse.reading() as two:
         assert one.execute(RUNS).fetchall() == two.execute(RUNS).fetchall() == [("first",)]
         with pytest.raises(duckdb.InvalidInputException, match="read-only"):
             one.execute("DELETE FROM runs")
@@ -108,12 +76,12 @@ def test_a_reader_waits_for_a_writer(home):
 
     def read():
         inside.wait(100)
-        with Home(home).warehouse.reading() as warehouse:
+        with home.warehouse.reading() as warehouse:
             seen.extend(warehouse.execute(RUNS).fetchall())
 
     reader = threading.Thread(target=read)
     reader.start()
-    with Home(home).warehouse.writing() as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])
         inside.set()
         reader.join(0.5)
@@ -123,11 +91,11 @@ def test_a_reader_waits_for_a_writer(home):
 
 
 def test_a_writer_waits_for_a_writer_in_another_process(home):
-    other = Other("with Home(home).warehouse.writing() as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
+    other = Other("with home.warehouse.writing() as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
     started = time.monotonic()
     timer = threading.Timer(0.5, other.go_on)
     timer.start()
-    with Home(home).warehouse.writing() as warehouse:
+    with home.warehouse.writing() as warehouse:
         assert time.monotonic() - started >= 0.5
         assert warehouse.execute(RUNS).fetchall() == [("first",), ("other",)]
         warehouse.execute(RUN, ["second"])
@@ -138,7 +106,7 @@ def test_a_writer_waits_for_a_writer_in_another_process(home):
 @pytest.fixture
 def shell(home):
     """A DuckDB shell, which ignores our lock and keeps the file open."""
-    other = Other("connection = duckdb.connect(str(home / 'answerkey.duckdb'))\nwait()", home)
+    other = Other("connection = duckdb.connect(str(folder / 'answerkey.duckdb'))\nwait()", home)
     yield other
     if other.process.poll() is None:
         other.kill()
@@ -147,39 +115,41 @@ def shell(home):
 @pytest.mark.parametrize("session", ["reading", "writing"])
 def test_another_program_keeps_the_file_open(home, shell, session):
     started = time.monotonic()
-    with pytest.raises(UserError) as error, getattr(Home(home).warehouse, session)(wait_s=0.3):
+    with pytest.raises(UserError) as error, getattr(home.warehouse, session)(wait_s=0.3):
         pass
     assert 0.3 <= time.monotonic() - started < 100
-    message = f"{home / FILE}: another program has it open; close that program and run again; what "
+    message = f"{home.local / FILE}: another program has it open; close that program and run again; what "
     message += "only reads can keep snapshot.duckdb open beside it"
     assert str(error.value) == message
     timer = threading.Timer(0.3, shell.go_on)
     timer.start()
-    with getattr(Home(home).warehouse, session)(wait_s=30) as warehouse:
+    with getattr(home.warehouse, session)(wait_s=30) as warehouse:
         assert warehouse.execute(RUNS).fetchall() == [("first",)]
     timer.join()
 
 
 @pytest.mark.slow
 def test_killed_in_the_middle_of_a_transaction(home):
-    script = "with Home(home).warehouse.writing() as w:\n"
+    script = "with home.warehouse.writing() as w:\n"
     script += "    w.execute('INSERT INTO runs SELECT i::VARCHAR, x, x, now(), NULL, $$running$$, NULL, {} "
     script += "FROM range(300000) t(i), (SELECT repeat(md5(i::VARCHAR), 3) AS x FROM range(1) t(i))')\n"
     other = Other(script.replace("{}", "$${}$$") + "    wait()", home)
     other.kill()
-    with Home(home).warehouse.reading() as warehouse:
+    with home.warehouse.reading() as warehouse:
         assert warehouse.execute(RUNS).fetchall() == [("first",)]
-    with Home(home).warehouse.writing() as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])
     assert query(home, RUNS) == [("first",), ("second",)]
 
 
 def test_killed_right_after_a_commit(home):
     """The rows are in the log beside the file only; the next session must bring them in."""
-    script = "connection = duckdb.connect(str(home / 'answerkey.duckdb'))\nconnection.execute(RUN, ['second'])\nwait()"
+    script = (
+        "connection = duckdb.connect(str(folder / 'answerkey.duckdb'))\nconnection.execute(RUN, ['second'])\nwait()"
+    )
     Other(script, home).kill()
-    assert (home / f"{FILE}.wal").stat().st_size > 0
-    warehouses = Home(home).warehouse
+    assert (home.local / f"{FILE}.wal").stat().st_size > 0
+    warehouses = home.warehouse
     for session in (warehouses.reading, warehouses.writing, warehouses.reading):
         with session() as warehouse:
             assert warehouse.execute(RUNS).fetchall() == [("first",), ("second",)]
@@ -187,11 +157,11 @@ def test_killed_right_after_a_commit(home):
 
 def test_who_has_spilled_leaves_the_files_of_others_that_spill(home, tmp_path_factory):
     """A DuckDB that ends removes what is in the folder that it has spilled into, so it ends while it has the lock."""
-    with Home(home).warehouse.writing() as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute("SET memory_limit = '60MB'")
         warehouse.execute("CREATE TEMP TABLE many AS SELECT md5(i::VARCHAR) FROM range(2_000_000) t(i)")
-        assert list((home / "spill").iterdir())
-    of_another = home / "spill" / "duckdb_temp_storage_DEFAULT-0.tmp"
+        assert list((home.local / "spill").iterdir())
+    of_another = home.local / "spill" / "duckdb_temp_storage_DEFAULT-0.tmp"
     of_another.parent.mkdir(exist_ok=True)
     of_another.touch()
     with Home(tmp_path_factory.mktemp("other")).warehouse.writing() as warehouse:
@@ -230,24 +200,6 @@ def test_the_public_columns(home, table):
     assert [name for (name,) in found if name in PUBLIC[table].split()] == PUBLIC[table].split()
 
 
-def test_every_table_and_column_is_explained(home):
-    explained = {}
-    for name, body in re.findall(r"(?<=\n)-- [^\n]+\nCREATE TABLE IF NOT EXISTS (\w+) \(\n(.*?)\n\);", SCHEMA, re.S):
-        # Outside the parentheses of a type, a line is: name, type, comma, comment.
-        # Keys and checks come last.
-        lines = re.split(r"\n    (?:--)?, ", body)[0].splitlines()
-        columns = [re.fullmatch(r'    "?(\w+)"? .*?-- (\S.*)', line) for line in lines]
-        assert None not in columns, (name, body)
-        explained[name] = [column[1] for column in columns if column]
-    views = re.findall(r"(?<=\n)-- [^\n]+\nCREATE OR REPLACE VIEW (\w+) AS", SCHEMA)
-    tables = query(home, "SELECT table_name, table_type FROM information_schema.tables")
-    assert sorted(explained) == sorted(name for name, kind in tables if kind == "BASE TABLE")
-    assert sorted(views) == sorted(name for name, kind in tables if kind == "VIEW")
-    for name, columns in explained.items():
-        found = query(home, f"SELECT column_name FROM (DESCRIBE {name})")
-        assert columns == [column for (column,) in found]
-
-
 @pytest.mark.slow
 def test_sessions_draw_no_progress_bar(tmp_path):
     code = """
@@ -267,10 +219,10 @@ for connection in (scratch(Path()), duckdb.connect()):
 
 
 def test_a_folder_that_another_machine_works_with_is_refused(home):
-    lock = home / f"{FILE}.lock"
+    lock = home.local / f"{FILE}.lock"
     assert lock.read_text().split()[0] == os.uname().nodename
     lock.write_text("another-machine 0c7d\n")
-    for session in (Home(home).warehouse.reading, Home(home).warehouse.writing):
+    for session in (home.warehouse.reading, home.warehouse.writing):
         with pytest.raises(UserError) as error, session():
             pass
         assert str(error.value) == (
@@ -281,24 +233,24 @@ def test_a_folder_that_another_machine_works_with_is_refused(home):
     # It has not been used for a while: it may have been copied here.
     os.utime(lock, (time.time() - 1_000, time.time() - 1_000))
     assert query(home, RUNS) == [("first",)]
-    with Home(home).warehouse.writing() as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])
     assert lock.read_text().split()[0] == os.uname().nodename
 
 
 def test_a_container_of_this_machine_and_this_machine_after_a_restart_may_go_on(home):
-    lock = home / f"{FILE}.lock"
+    lock = home.local / f"{FILE}.lock"
     [host, *boot] = lock.read_text().split()
     for known in ([f"{host}-container", *boot] if boot else [host], [host, "another-boot"]):
         lock.write_text(" ".join(known))
-        with Home(home).warehouse.writing():
+        with home.warehouse.writing():
             pass
         assert lock.read_text().split() == [host, *boot]
 
 
 READER = """
 import threading
-stop, seen, file = threading.Event(), [], str(home / "snapshot.duckdb")
+stop, seen, file = threading.Event(), [], str(folder / "snapshot.duckdb")
 kept = duckdb.connect(file, read_only=True)
 def read():
     while not stop.is_set():
@@ -337,13 +289,13 @@ def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path):
 
 @pytest.mark.slow
 def test_the_snapshot_has_what_a_killed_process_had_committed(home):
-    script = "with duckdb.connect(str(home / 'answerkey.duckdb')) as c:\n    c.execute(RUN, ['second'])\n    wait()"
+    script = "with duckdb.connect(str(folder / 'answerkey.duckdb')) as c:\n    c.execute(RUN, ['second'])\n    wait()"
     other = Other(script, home)
     other.process.kill()
     other.process.wait()
-    assert (home / f"{FILE}.wal").exists()
-    Home(home).warehouse.publish()
-    with duckdb.connect(str(home / SNAPSHOT), read_only=True) as connection:
+    assert (home.local / f"{FILE}.wal").exists()
+    home.warehouse.publish()
+    with duckdb.connect(str(home.local / SNAPSHOT), read_only=True) as connection:
         assert connection.execute(RUNS).fetchall() == [("first",), ("second",)]
 
 

@@ -1,7 +1,5 @@
 """Files that other tools export, from the file to a report with no option but the release where they have none."""
 
-import gzip
-
 import pytest
 
 from answerkey.metrics_core.errors import UserError
@@ -12,10 +10,10 @@ from tests.tasks.staging_help import jsonl, query, rows_of, run
 NAMED = pytest.mark.parametrize("export", EXPORTS, ids=lambda export: export.name)
 
 
-def source(export, answers=None):
+def source(export):
     folder = FOLDER / export.name
     references = export.references and str(folder / export.references)
-    return Source(str(answers or folder / export.file), references, release="" if export.releases else "m")
+    return Source(str(folder / export.file), references, release="" if export.releases else "m")
 
 
 @pytest.fixture(scope="module")
@@ -59,18 +57,6 @@ def test_an_export_becomes_a_report(export, loaded, reports):
     assert rows_of(one.rejects) == []
     assert any(export.says in note for note in one.notes), one.notes
     assert reports[export.name] == releases
-
-
-TEXTS = [one for one in EXPORTS if not one.file.endswith(".eval")]
-
-
-@pytest.mark.parametrize("export", TEXTS[::9], ids=lambda export: export.name)
-def test_an_export_in_utf_16_and_compressed_is_the_same(export, tmp_path):
-    file = tmp_path / f"{export.file}.gz"
-    file.write_bytes(gzip.compress(export.content.decode().encode("utf-16")))
-    packed, plain = load(source(export, file), tmp_path / "packed"), load(source(export), tmp_path / "plain")
-    assert rows_of(packed.staged) == rows_of(plain.staged)
-    assert f"{file.name}: read as UTF-16" in packed.notes
 
 
 @pytest.mark.parametrize("export", [one for one in EXPORTS if not one.releases][::4], ids=lambda export: export.name)

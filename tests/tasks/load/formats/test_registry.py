@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from answerkey.tasks.load.formats.registry import AS_IT_STANDS, FORMATS, recognise
+from answerkey.tasks.load.formats.registry import AS_IT_STANDS, recognise
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.rows import Raw
 from tests.tasks.staging_help import refusal, rows_of
@@ -79,20 +79,14 @@ def test_data_without_answers_are_not_scored(tmp_path):
     )
 
 
-def test_plain_rows_are_no_format():
-    rows = [{"id": 1, "question": "q", "answer": "a", "references": ["r"], "release": "one"}]
-    assert recognise(rows, "answers.jsonl") == AS_IT_STANDS
-    assert list(FORMATS)[-1] == "plain"
-
-
 TWICE = "an object has the key 'a' twice; keep one of them"
 CHAT = """[{"content": "q", "role": "user"}, {"content": "x", "role": "assistant"%s}]"""
 ONCE_AND_TWICE = (', "a": 1', ', "a": 1, "a": 2')
 PLAIN = {"answer": "x", "reference": "x"}
 CELLS = {
     "mapped": (PLAIN | {"meta": '{"a": "1"%s}'}, ("", ', "a": "2"'), {"label": "meta.a"}, f"label (meta.a) {TWICE}"),
-    "JSON": (PLAIN | {"reference": '["x", {"a": 1%s}]'}, ("", ', "a": 1'), {}, f"references (reference) {TWICE}"),
-    "Python": (PLAIN | {"reference": "['x', {'a': 1%s}]"}, ("", ", 'a': 2"), {}, f"references (reference) {TWICE}"),
+    "JSON": (PLAIN | {"reference": '["x", {"a": "1"%s}]'}, ("", ', "a": 1'), {}, f"references (reference) {TWICE}"),
+    "Python": (PLAIN | {"reference": "['x', {'a': '1'%s}]"}, ("", ", 'a': 2"), {}, f"references (reference) {TWICE}"),
     "chat": (PLAIN | {"question": CHAT}, ONCE_AND_TWICE, {}, TWICE),
     "ragas": ({"user_input": CHAT, "reference": "x"}, ONCE_AND_TWICE, {}, TWICE),
 }

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from answerkey.flows.pages import page_server
 from answerkey.metrics_core.comparison import Comparison
 from tests.tasks.publish.page.browser_help import barriers, compared, html
-from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page, score
+from tests.tasks.publish.page.page_help import VERDICT, field_comparison, full, page, score
 from tests.tasks.publish.site_help import HOSTILE, decide, made_home
 
 
@@ -51,7 +51,7 @@ def test_filters_work_together_and_the_count_is_announced(show):
     opened.choose("lang", "ru")
     expect(opened.status).to_have_text("9 of 40 samples")
     opened.choose("Human label", "right → wrong")
-    found = int((opened.status.text_content() or "").split()[0])
+    found = int(opened.status.text_content().split()[0])
     assert 0 < found < 9
     assert set(opened.column("Human label")) == {"right → wrong"}
     opened.page.get_by_label("Search").fill("no such text")
@@ -299,7 +299,7 @@ def test_the_verdict_is_on_the_first_screen_with_the_warnings(show):
     opened = show(compared())
     for text in ("FAIL", "summary 0", "Before you trust a number", "warning 0"):
         box = opened.page.locator("main").get_by_text(text, exact=text == "FAIL").first.bounding_box()
-        assert box is not None and box["y"] + box["height"] < 900
+        assert box["y"] + box["height"] < 900
 
 
 @pytest.mark.slow
@@ -348,29 +348,11 @@ def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show, n, wi
         width,
     )
     first = opened.rows.first.bounding_box()
-    assert first is not None and first["y"] < 2 * 844
+    assert first["y"] < 2 * 844
     opened.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     cut = """[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)
         .map(one => one.getAttribute('aria-label'))"""
     assert opened.page.evaluate(cut) == []
-
-
-@pytest.mark.slow
-def test_text_can_be_read_in_the_light_and_in_the_dark(show):
-    """WCAG 2.2: contrast of at least 4.5 for text, in both schemes, for every colour that text has."""
-    contrast = """names => { const probe = document.createElement('i'); document.body.append(probe);
-        const light = name => { probe.style.color = `var(--${name})`;
-            const [r, g, b] = getComputedStyle(probe).color.match(/\\d+/g).map(c => c / 255)
-                .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05 };
-        const ratio = (one, other) => Math.max(one, other) / Math.min(one, other);
-        return names.map(([ink, ground]) => ratio(light(ink), light(ground))) }"""
-    inks = ("ink", "muted", "accent", "better", "worse", "mark", "pass", "fail", "inconclusive", "incomplete")
-    comparisons = [[ink, ground] for ink in inks for ground in ("paper", "ground")]
-    for scheme in ("light", "dark"):
-        opened = show(page(2), color_scheme=scheme)
-        found = dict(zip(map(tuple, comparisons), opened.page.evaluate(contrast, comparisons), strict=True))
-        assert {pair: ratio for pair, ratio in found.items() if ratio < 4.5} == {}
 
 
 @pytest.mark.slow
@@ -466,7 +448,7 @@ def test_no_page_has_a_barrier_and_the_overview_is_as_wide_as_the_screen(show, a
     overview = show(address, width, color_scheme=scheme).page
     assert overview.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(overview) == []
-    report = show(compared(), width, color_scheme="light" if scheme == "dark" else "dark").page
+    report = show(full(), width, color_scheme="light" if scheme == "dark" else "dark").page
     report.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     report.locator(".toggle").first.click()
     assert barriers(report) == []

@@ -15,13 +15,11 @@ HOSTILE = "</svg><script>alert(1)</script>\"' onload=x \u202e&"
 
 
 def texts(drawing):
-    assert drawing is not None
     return [element.text or "" for element in ElementTree.fromstring(drawing).iter() if element.tag.endswith("text")]
 
 
 def places(drawing, names):
     """Where the texts `names` stand."""
-    assert drawing is not None
     return {
         f"{element.get('x')},{element.get('y')}"
         for element in ElementTree.fromstring(drawing).iter()
@@ -30,7 +28,6 @@ def places(drawing, names):
 
 
 def fills(drawing):
-    assert drawing is not None
     return re.findall(r'(?:fill|stroke)="(var\(--\w+\)|#\w+)"', drawing)
 
 
@@ -70,19 +67,18 @@ def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn():
     assert {"rouge_l.recall", "+0.100", "\u22120.100", "0.000"} <= set(shown)
     assert "+0.900" not in shown and "bleu.bleu" not in shown
     assert {"var(--better)", "var(--worse)", "var(--muted)"} <= set(fills(drawing))
-    assert drawing is not None and 'stroke-dasharray="4,3"' in drawing
+    assert 'stroke-dasharray="4,3"' in drawing
     # A line of its own for each row: the layers share one scale from top to bottom.
     assert len(places(drawing, {"rouge_l.recall", "rouge_l.f1", "exact_match.match"})) == 3
     assert "rouge_l.f1" not in texts(charts.difference_plot(Comparison("old", "new", rows), FIELDS[:1], 300))
     elsewhere = charts.difference_plot(Comparison("old", "new", rows, margin=0.02), ("label.correct", *FIELDS), 300)
-    assert elsewhere is not None and "stroke-dasharray" not in elsewhere
+    assert "stroke-dasharray" not in elsewhere
     assert charts.difference_plot(Comparison("old", "new", ()), FIELDS, 300) is None
 
 
 def test_shares_of_a_binary_field_add_up_to_the_whole_width():
     drawing = charts.distribution_plot(page(), FIELDS[2])
     assert texts(drawing).count("22.2\u00a0% of 9") == 2
-    assert drawing is not None
     widths = [float(w) for w in re.findall(r'<rect .*?width="([\d.]+)"', drawing)]
     assert sum(widths) / 2 == pytest.approx(charts.NARROW, abs=1)
 
