@@ -95,6 +95,8 @@ def test_two_people_label_every_question_and_settle_differences(browser: Browser
         for _ in range(3):
             label_one(ann)
         expect(ann.locator("#outcome")).to_have_text("Waiting")
+        # Otherwise she might get the question to settle.
+        ann.context.close()
         label_one(bob, "cr")
         for _ in range(2):
             label_one(bob)
@@ -104,5 +106,4 @@ def test_two_people_label_every_question_and_settle_differences(browser: Browser
         while bob.locator("#work").is_visible():
             label_one(bob)
         expect(bob.locator("#outcome")).to_be_visible()
-        expect(ann.locator("#outcome")).not_to_have_text("Waiting")
     assert query(tmp_path, "SELECT count(DISTINCT annotator), bool_or(adjudicates) FROM labels") == [(2, True)]
