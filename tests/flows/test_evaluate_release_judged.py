@@ -159,7 +159,8 @@ def _progress_in_terminal_and_ui(result, home, ask):
 
 
 def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evaluate, home):
-    # Nothing listens there; calls are made again until the deadline is over. None is sent, so none is counted.
+    # Nothing listens there; calls are made again until the deadline is over. None is sent, so none is counted, except
+    # for one that the deadline cuts short while it connects: nobody knows whether that was sent.
     limits = ("--judge-deadline", "1", "--max-calls", "2", "--min-coverage", "0.5")
     down = evaluate(*limits, url="http://127.0.0.1:9/v1")
     assert down.returncode == 0, down.stderr
@@ -170,9 +171,12 @@ def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evalu
         "  meaning_match: 2 of 4 not scored: 2 connection (the server could not be reached)",
         "  ground_truth_similarity: 2 of 4 not scored: 2 connection (the server could not be reached)",
     ]
-    assert lines[-1] == "judge: 0 calls, $0.0000"
-    assert query(home, "SELECT sum(calls) FROM judge_costs") == [(None,)]
-    assert query(home, "SELECT DISTINCT code, status FROM judge_calls") == [("unsent", "error")]
+    [(unsent, cut)] = query(
+        home, "SELECT count(*) FILTER (code = 'unsent'), count(*) FILTER (code != 'unsent') FROM judge_calls"
+    )
+    assert unsent > 0 and cut <= 2
+    assert lines[-1].startswith(f"judge: {cut} call"), lines[-1]
+    assert query(home, "SELECT coalesce(sum(calls), 0) FROM judge_costs") == [(cut,)]
     failed = query(home, "SELECT DISTINCT \"value\", split_part(reason, ':', 1) FROM scores WHERE status = 'failed'")
     assert failed == [(None, "connection")]
     assert query(home, "SELECT status, message FROM runs") == [("complete", None)]
