@@ -31,7 +31,7 @@ UntilDecided = Annotated[
     ),
 ]
 DesignOption = Annotated[
-    Literal["stratified", "random"],
+    Literal["random", "stratified"],
     Parameter(
         "--design",
         group=_DRAW,
@@ -55,7 +55,7 @@ def label(  # noqa: PLR0913
     rule: Rules = None,
     labels: Labels = None,
     until_decided: UntilDecided = False,
-    design: DesignOption = "stratified",
+    design: DesignOption = "random",
     annotators: Annotators = 1,
     seed: Annotated[int, Parameter("--seed", group=_DRAW, metavar="N", help="Seed of the draw.")] = 0,
     draw_only: Annotated[

@@ -103,7 +103,7 @@ class LabellingSession:
             shown = self._shown.get(annotator, (0, 0.0))[0] == place and place in self._questions
             answers, settles = self._asked(place, annotator) if shown else ([], False)
             if not answers:
-                raise UserError("label: this is not the question on your screen by now; reload the page")
+                raise UserError("label: this is not your question by now, others have labelled it; nothing was kept")
             if set(verdicts) != {answer.sample_key for answer in answers} or not set(verdicts.values()) <= set(
                 VERDICTS
             ):

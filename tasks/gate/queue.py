@@ -37,7 +37,7 @@ class LabelPlan:
     """
 
     labels: int | None = None
-    design: Design = "stratified"
+    design: Design = "random"
     annotators: int = 1
     seed: int = 0
 

@@ -16,13 +16,14 @@ POLICY = parse_policy({"primary": PRIMARY, "margin": 0.05}, "test")
 
 
 def made_releases(
-    home: Path, n: int = 80, *, wrong: int = 2, same: int = 0, names: tuple[str, str] = ("old", "new")
+    home: Path, n: int = 80, *, wrong: int = 2, same: int = 0, exact: int = 0, names: tuple[str, str] = ("old", "new")
 ) -> None:
-    """The old release is right; the new one is wrong about every `wrong`-th question, and never matches exactly.
+    """The old release is right, and matches every `exact`-th reference; the new one is wrong about every `wrong`-th.
 
     The first `same` questions have the same answer in both.
     """
-    old = [answer(i, "yes" if i < same else "yes, it is") for i in range(n)]
+    matching = [i < same or (exact > 0 and i % exact == 0) for i in range(n)]
+    old = [answer(i, "yes" if matches else "yes, it is") for i, matches in enumerate(matching)]
     new = [answer(i, "yes" if i < same else "no, never" if i % wrong == 0 else "indeed, yes") for i in range(n)]
     releases(home, dict(zip(names, (old, new), strict=True)))
 

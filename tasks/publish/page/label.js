@@ -13,9 +13,10 @@ const named = (tag, text, attributes = {}) => {
 };
 
 // One request at a time: the next question is there only after the label is on disk.
-const ask = async (action, more = {}) => {
+const ask = async (action, more = {}, afterProblem = false) => {
   if (busy) return;
   busy = true;
+  let refused = false;
   try {
     const reply = await fetch("/", {
       method: "POST",
@@ -23,7 +24,8 @@ const ask = async (action, more = {}) => {
       body: JSON.stringify({ action, annotator: sessionStorage.getItem("annotator"), place: shown?.place ?? 0, ...more }),
     });
     const state = await reply.json();
-    at("problem").hidden = reply.ok;
+    at("problem").hidden = reply.ok && !afterProblem;
+    refused = !reply.ok && action !== "state";
     if (reply.ok) show(state);
     else at("problem").textContent = state.error;
   } catch {
@@ -32,6 +34,8 @@ const ask = async (action, more = {}) => {
   } finally {
     busy = false;
   }
+  // Others may have labelled the question meanwhile: show what is there now, and why.
+  if (refused) await ask("state", {}, true);
 };
 
 const current = () => shown.answers.findIndex((answer) => !(answer.key in verdicts));

@@ -23,11 +23,12 @@ def opened(browser: Browser, address: str, name: str, width: int = 1400, scheme:
     return page
 
 
-def label_one(page: Page) -> None:
-    """Label the question on the screen by keyboard, and wait for what comes next."""
+def label_one(page: Page, keys: str = "") -> None:
+    """Label the question on the screen by keyboard, rightly unless keys are given, and wait for what comes next."""
     asked = page.locator("#question").inner_text()
-    for text in page.locator(".answer > p:first-of-type").all_inner_texts():
-        page.keyboard.press(verdict_of(text)[0])
+    texts = page.locator(".answer > p:first-of-type").all_inner_texts()
+    for key in keys or [verdict_of(text)[0] for text in texts]:
+        page.keyboard.press(key)
     expect(page.locator("#question").filter(has_text=asked).and_(page.locator("#work:not([hidden]) *"))).to_have_count(
         0
     )
@@ -57,7 +58,7 @@ def test_labelling_by_keyboard_ends_with_a_verdict_though_the_server_is_killed(
         while page.locator("#work").is_visible():
             label_one(page)
         expect(page.locator("#outcome")).to_have_text("FAIL")
-        expect(page.locator("#notes")).to_contain_text("25 questions were drawn at random in strata")
+        expect(page.locator("#notes")).to_contain_text("25 questions were drawn at random")
         expect(page.locator("#notes")).to_contain_text("labelled by AB")
         second.process.send_signal(signal.SIGINT)
         said, _ = second.process.communicate()
@@ -94,9 +95,9 @@ def test_two_people_label_every_question_and_settle_differences(browser: Browser
         for _ in range(3):
             label_one(ann)
         expect(ann.locator("#outcome")).to_have_text("Waiting")
-        bob.keyboard.press("c")
-        bob.keyboard.press("r")
-        expect(bob.locator("#count")).to_contain_text("0 of 3")
+        # Otherwise she might get the question to settle.
+        ann.context.close()
+        label_one(bob, "cr")
         for _ in range(2):
             label_one(bob)
         expect(bob.locator("#settles")).to_be_visible()
@@ -105,5 +106,4 @@ def test_two_people_label_every_question_and_settle_differences(browser: Browser
         while bob.locator("#work").is_visible():
             label_one(bob)
         expect(bob.locator("#outcome")).to_be_visible()
-        expect(ann.locator("#outcome")).not_to_have_text("Waiting")
     assert query(tmp_path, "SELECT count(DISTINCT annotator), bool_or(adjudicates) FROM labels") == [(2, True)]
