@@ -226,13 +226,15 @@ def test_a_lost_scheduler_is_waited_for_and_then_said_in_one_line(tmp_path):
     worker = Worker(scheduler)
     with JudgeServer(agreeable, faults=lambda _number, _body: "hang") as server:
         shards = planned(tmp_path, rows(4), ["meaning_match"], 2, **asking(server))
-        with running(Cluster(scheduler.address, patience_s=1.0), shards) as outcomes:
-            until(lambda: server.n_requests)
+        # On a busy machine, a new client may see no worker for a second or two, and gives up after its patience.
+        with running(Cluster(scheduler.address, patience_s=10.0), shards) as outcomes:
+            until(lambda: server.n_requests or outcomes)
+            assert not outcomes
             scheduler.close()
             worker.close()
     assert isinstance(outcomes["error"], Unreachable)
     assert str(outcomes["error"]) == (
-        f"{scheduler.address}: the scheduler is gone, and did not come back within 1 seconds; finished parts "
+        f"{scheduler.address}: the scheduler is gone, and did not come back within 10 seconds; finished parts "
         "and paid replies are kept, run the same command again"
     )
 
