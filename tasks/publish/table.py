@@ -108,8 +108,12 @@ class Table:
         return replace(self, rows=rows).without(*(self.head[place] for place in places))
 
     def records(self) -> list[dict[str, str]]:
-        """The rows as an artifact of Prefect has them: text by the name of the column."""
-        return [dict(zip(self.head, map(str, row), strict=True)) for row in self.rows]
+        """The rows as an artifact of Prefect has them: text by the name of the column.
+
+        Releases and rules give columns their names; one that has the name of a column before it is numbered.
+        """
+        names = [f"{name} ({place + 1})" if name in self.head[:place] else name for place, name in enumerate(self.head)]
+        return [dict(zip(names, map(str, row), strict=True)) for row in self.rows]
 
     def markdown(self) -> str:
         """The table and its notes as Markdown; text from data is shown literally."""

@@ -40,9 +40,9 @@ _MOST_RULES = 2
 """Rules of a gate that a sentence names."""
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """Decimals, or a dash where there is no number."""
-    return NONE if value is None else f"{value:.{digits}f}"
+def number(value: float | None) -> str:
+    """Three decimals, or a dash where there is no number."""
+    return NONE if value is None else f"{value:.3f}"
 
 
 def count(n: float | None) -> str:

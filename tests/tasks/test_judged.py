@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import duckdb
 import pytest
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, open_ledger
 from answerkey.metrics_core.registry import create
@@ -22,7 +21,7 @@ from answerkey.tasks.score.score import score
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import MODEL, judged, wordy
-from tests.tasks.staging_help import query, rows_of, run, stage
+from tests.tasks.staging_help import query, refusal, rows_of, run, stage
 
 BOTH = ["meaning_match", "ground_truth_similarity"]
 KEY = "sk-test-0123456789abcdef"
@@ -233,8 +232,7 @@ def test_the_key_reaches_the_judge_and_nothing_else(tmp_path, server, monkeypatc
     assert KEY not in repr(shard)
     (tmp_path / part).unlink()
     monkeypatch.delenv("SOME_PLACE")
-    with pytest.raises(UserError, match="the judge's key is not in env:SOME_PLACE"):
-        score(shard, spawn=False, key_from="env:SOME_PLACE")
+    assert "the judge's key is not in env:SOME_PLACE" in refusal(score, shard, spawn=False, key_from="env:SOME_PLACE")
 
 
 def test_what_is_estimated_is_what_happens(home, tmp_path, server):

@@ -17,6 +17,7 @@ from answerkey.tasks.move import _content, _tables, move
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.judging_help import judged_home
+from tests.tasks.staging_help import refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,24 +94,20 @@ def test_a_home_goes_to_a_bucket_and_comes_back(source, lake, tmp_path):
 
 @pytest.mark.slow
 def test_what_is_in_the_way_is_said(source, tmp_path):
-    with pytest.raises(UserError, match="this is the home itself"):
-        move(source, source)
-    with pytest.raises(UserError, match="no warehouse here yet"):
-        move(Home.parse(tmp_path / "nothing"), Home.parse(tmp_path / "target"))
+    assert "this is the home itself" in refusal(move, source, source)
+    assert "no warehouse here yet" in refusal(move, Home.parse(tmp_path / "nothing"), Home.parse(tmp_path / "target"))
     assert not (tmp_path / "target").exists()
     target = Home.parse(tmp_path / "used")
     page = target.store.atomic_write("pages/mine.html")
     with page as file:
         file.write_text("mine")
-    with pytest.raises(
-        UserError, match=r"there is the file pages/mine\.html already; move to a home with nothing in it"
-    ):
-        move(source, target)
+    assert "there is the file pages/mine.html already; move to a home with nothing in it" in refusal(
+        move, source, target
+    )
     target.store.remove("pages/mine.html")
     with target.warehouse.writing():
         pass
-    with pytest.raises(UserError, match="there is tables already"):
-        move(source, target)
+    assert "there is tables already" in refusal(move, source, target)
     with target.warehouse.claimed("move"), pytest.raises(UserError, match="another process moves a home to it"):
         move(source, target)
 
@@ -131,13 +128,11 @@ def test_a_move_that_was_killed_goes_on_with_the_same_source_only(source, lake, 
     other = Home.parse(tmp_path / "other")
     with other.warehouse.writing():
         pass
-    with pytest.raises(UserError, match=f"a move from {source.address} was begun and not finished"):
-        move(other, target)
+    assert f"a move from {source.address} was begun and not finished" in refusal(move, other, target)
     move(source, target)
     assert not target.store.exists("moving.json")
     same(source, target)
-    with pytest.raises(UserError, match="already; move to a home with nothing in it"):
-        move(source, target)
+    assert "already; move to a home with nothing in it" in refusal(move, source, target)
 
 
 @pytest.mark.slow

@@ -25,8 +25,12 @@ def test_the_tables_of_the_document_are_those_that_were_measured():
     assert sum(n >= 2000 for n in runs) > 0.8 * len(runs)
 
 
-SIMULATED = [name for name in CELLS if name not in EXACT and not name.startswith(("gate", "nights", "candidates"))]
-"""The gate is simulated in tests/metrics_core/gate."""
+ELSEWHERE = ("gate", "nights", "candidates")
+"""Tables of the gate, which tests/metrics_core/gate simulates."""
+SIMULATED = [
+    name for name in CELLS if name not in EXACT and not name.startswith(ELSEWHERE) and not name.endswith(": 1,000")
+]
+"""Without the longest rows, which differ little from those of 100 and 300 rows."""
 
 
 @pytest.mark.parametrize("name", [*EXACT, *(pytest.param(name, marks=pytest.mark.slow) for name in SIMULATED)])

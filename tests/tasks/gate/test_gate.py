@@ -14,7 +14,7 @@ from answerkey.tasks.gate.gate import check_fields, gate, gate_self_test, read_p
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, junit, stored_verdicts, worst
 from answerkey.tasks.reports.report import report_named
 from tests.tasks.gating_help import Made, evouna, warehouse
-from tests.tasks.staging_help import at, jsonl, query, run, source_of
+from tests.tasks.staging_help import at, jsonl, query, refusal, run, source_of
 
 FIELD = "label.correct"
 
@@ -41,10 +41,8 @@ def test_releases_and_reports_can_be_named(home):
     assert found.verdict.sentence.startswith(
         "new must not ship in place of old: label.correct went from 0.900 to 0.700"
     )
-    with pytest.raises(UserError, match="cannot be compared with itself"):
-        gate(home, "old", "old", policy())
-    with pytest.raises(UserError, match="newest: no such report or release"):
-        gate(home, "old", "newest", policy())
+    assert "cannot be compared with itself" in refusal(gate, home, "old", "old", policy())
+    assert "newest: no such report or release" in refusal(gate, home, "old", "newest", policy())
 
 
 def test_what_is_missing_or_cannot_be_gated_is_incomplete(home):
@@ -146,22 +144,17 @@ def test_policy_files(tmp_path):
         "label.correct >= -0.02", "label.correct[lang=ru] >= -0.05", "coverage >= 0.95",
     ]  # fmt: skip
     file.write_text("primary: label.correct\nmargin: 0.02\nrules:\n  - label.correct >= -0.05\n  - recall > 0\n")
-    with pytest.raises(UserError, match=r"gate.yaml:5: rule 'recall > 0': not understood; write METRIC.FIELD >= -0"):
-        read_policy(str(file))
+    assert "gate.yaml:5: rule 'recall > 0': not understood; write METRIC.FIELD >= -0" in refusal(read_policy, str(file))
     file.write_text("primary: [a\nmargin: 1")
-    with pytest.raises(UserError, match=r"gate.yaml:2: not YAML"):
-        read_policy(str(file))
+    assert "gate.yaml:2: not YAML" in refusal(read_policy, str(file))
     file.write_text("primary: !!python/object/apply:os.getcwd []")
-    with pytest.raises(UserError, match="not YAML"):
-        read_policy(str(file))
-    with pytest.raises(UserError, match="No such file"):
-        read_policy(str(tmp_path / "none.yaml"))
+    assert "not YAML" in refusal(read_policy, str(file))
+    assert "No such file" in refusal(read_policy, str(tmp_path / "none.yaml"))
     # The lower margin is the one that would have counted.
     file.write_text(
         "primary: label.correct\nmargin: 0.02\nrules: [level label.correct >= 0.95]\nmargin: 0.4\nrules: []\n"
     )
-    with pytest.raises(UserError, match=r"gate.yaml:4: margin: is here twice, first in line 2; keep one$"):
-        read_policy(str(file))
+    assert refusal(read_policy, str(file)).endswith("gate.yaml:4: margin: is here twice, first in line 2; keep one")
     # Each line stands for ten times the one before.
     lines = [
         "a: &a [1]",
@@ -175,20 +168,18 @@ def test_policy_files(tmp_path):
 def test_a_policy_may_be_its_own_text():
     texts = ("primary: label.correct\nmargin: 0.02\n", '{"primary": "label.correct", "margin": 0.02}')
     assert {read_policy(text) for text in texts} == {policy(0.02)}
-    with pytest.raises(UserError, match=r"^policy:1: margin: missing"):
-        read_policy("{primary: label.correct}")
-    with pytest.raises(UserError, match=r"^policy:2: not YAML"):
-        read_policy("primary: [a\nmargin: 1")
+    assert refusal(read_policy, "{primary: label.correct}").startswith("policy:1: margin: missing")
+    assert refusal(read_policy, "primary: [a\nmargin: 1").startswith("policy:2: not YAML")
 
 
 def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_its_fields():
     check_fields(policy(0.02, "rouge_l.recall >= -0.03"), create(["rouge_l"]))
-    with pytest.raises(
-        UserError, match=r"rouge_l.recal: this run will not have such a field; did you mean rouge_l.rec"
-    ):
-        check_fields(policy(primary="rouge_l.recal"), create(["rouge_l", "bleu"]))
-    with pytest.raises(UserError, match=r"meaning_match.match: this run will not have such a field; it has bleu.bleu"):
-        check_fields(policy(0.02, "kappa meaning_match.match >= 0.6"), create(["bleu"]))
+    assert "rouge_l.recal: this run will not have such a field; did you mean rouge_l.rec" in refusal(
+        check_fields, policy(primary="rouge_l.recal"), create(["rouge_l", "bleu"])
+    )
+    assert "meaning_match.match: this run will not have such a field; it has bleu.bleu" in refusal(
+        check_fields, policy(0.02, "kappa meaning_match.match >= 0.6"), create(["bleu"])
+    )
 
 
 def test_verdicts_are_kept_and_the_newest_counts(home):
@@ -304,5 +295,6 @@ def test_real_releases_and_the_self_test_on_them(home, shared):
 
 def test_a_self_test_needs_samples_that_differ(home):
     ids = warehouse(home, [Made(name, {FIELD: scores(9, 0)}) for name in ("old", "new")])
-    with pytest.raises(UserError, match=r"no sample has another label.correct in one report than in the other"):
-        gate_self_test(home, *ids, policy())
+    assert "no sample has another label.correct in one report than in the other" in refusal(
+        gate_self_test, home, *ids, policy()
+    )

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.preference import Preference
@@ -18,7 +17,7 @@ from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.baseline_answers import with_baseline_answers
 from answerkey.tasks.score.plan import MAX_SHARDS, plan
 from answerkey.tasks.score.shard import fail_shard, samples_of, score_shard
-from tests.tasks.staging_help import query, rows_of, stage
+from tests.tasks.staging_help import query, refusal, rows_of, stage
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "model": "one"}
@@ -224,10 +223,9 @@ def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(home):
 
 
 def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(home):
-    with pytest.raises(
-        UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
-    ):
-        planned(home, ROWS, "meaning_match", judge=JudgeOptions(judges=("some-model",)))
+    assert "judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or" in refusal(
+        planned, home, ROWS, "meaning_match", judge=JudgeOptions(judges=("some-model",))
+    )
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:
         planned(home, ROWS, "meaning_match", **JUDGED, access=Access("sk-secret"))
     assert "sk-secret" not in str(error.value)

@@ -16,7 +16,6 @@ import psycopg
 import pytest
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, copy_files
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import Budget, open_ledger
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import CATALOG, DATA, Lake
@@ -24,7 +23,7 @@ from answerkey.tasks.warehouse.store import Unreachable
 from answerkey.tasks.warehouse.warehouse import Maintained
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
-from tests.tasks.staging_help import query, run, source_of
+from tests.tasks.staging_help import query, refusal, run, source_of
 from tests.tasks.warehouse.process_help import RUN, RUNS, Other
 
 ROWS = [
@@ -62,9 +61,7 @@ def write(home, name):
 )  # fmt: skip
 def test_a_place_that_cannot_be_used_is_refused_in_one_line(place, catalog, message, monkeypatch):
     monkeypatch.setenv(CATALOG, catalog)
-    with pytest.raises(UserError) as error:
-        Home.parse(place)
-    assert str(error.value) == message
+    assert refusal(Home.parse, place) == message
 
 
 @pytest.mark.parametrize("missing", ["psycopg", "duckdb_extension_ducklake"])
@@ -85,9 +82,7 @@ Home.parse({lake!r}).warehouse.exists()
 def test_an_extension_of_another_duckdb_is_refused(lake, monkeypatch):
     version = duckdb.__version__
     monkeypatch.setattr(duckdb, "__version__", "1.0.0")
-    with pytest.raises(UserError) as error:
-        Home.parse(lake).warehouse.exists()
-    assert str(error.value) == (
+    assert refusal(Home.parse(lake).warehouse.exists) == (
         f"duckdb-extension-httpfs is for DuckDB {version}, and 1.0.0 is installed; "
         "pip install 'answerkey[cluster]' again"
     )
@@ -97,9 +92,7 @@ def test_a_catalog_that_does_not_answer_or_belongs_to_another_home(lake, s3_serv
     home = Home.parse(lake)
     write(home, "first")
     other = lake.replace("evaluations", "others")
-    with pytest.raises(UserError) as error:
-        Home.parse(other).warehouse.exists()
-    assert str(error.value) == (
+    assert refusal(Home.parse(other).warehouse.exists) == (
         f"{other}: ANSWERKEY_CATALOG names the catalog of {lake}; each home has a database of its own"
     )
     monkeypatch.setenv(CATALOG, f"postgres:host=127.0.0.1 port={postgres_server.port} dbname=nowhere user=answerkey")
@@ -377,8 +370,7 @@ def files(home):
 @pytest.mark.slow
 def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake):
     home = Home.parse(lake)
-    with pytest.raises(UserError, match="no warehouse here yet"):
-        home.warehouse.maintain()
+    assert "no warehouse here yet" in refusal(home.warehouse.maintain)
     first = add(home, "a")
     with psycopg.connect(catalog_of(home)) as catalog:
         # As if the first state, and the making of the tables, had been 40 days ago.

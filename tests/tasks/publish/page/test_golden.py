@@ -59,6 +59,7 @@ def test_a_release_may_be_called_as_a_column_is():
     assert tuple(shown.head) == ("slice", "clusters", "scored", "scored")
     [row] = shown.rows
     assert [str(cell) for cell in row] == ["lang=en", "0.500 [0.400, 0.600]", "0.600 [0.500, 0.700]", "10"]
+    assert list(shown.records()[0]) == ["slice", "clusters", "scored", "scored (4)"]
 
 
 def test_of_very_many_slices_the_largest_are_kept():
