@@ -130,7 +130,7 @@ def planned_level(
     >>> planned_level([1.0])
     0.95
     >>> [round(planned_level([0.25, 0.5, 1.0][:last], spent=[1 / 3, 2 / 3, 1.0][:last]), 4) for last in (1, 2, 3)]
-    [0.9833, 0.98, 0.9766]
+    [0.9833, 0.9782, 0.9761]
     """
     times = [float(fraction) for fraction in fractions]
     if not times or times[0] <= 0 or any(b <= a for a, b in pairwise(times)):
