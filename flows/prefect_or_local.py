@@ -223,13 +223,18 @@ class _Threads:
     """The threads of a flow that runs without Prefect."""
 
     def __init__(self) -> None:
-        self.pool = concurrent.futures.ThreadPoolExecutor(_THREADS)
+        self.name = f"flow-{id(self)}"
+        self.pool = concurrent.futures.ThreadPoolExecutor(_THREADS, self.name)
         self.ended = threading.Event()
 
     def end(self) -> None:
         """Start no task and no further attempt, and wait for the tasks that are running."""
         self.ended.set()
         self.pool.shutdown(cancel_futures=True)
+        # The pool does not know a thread in whose start it was interrupted.
+        for thread in threading.enumerate():
+            if thread.name.startswith(f"{self.name}_"):
+                thread.join()
 
 
 _threads: ContextVar[_Threads] = ContextVar("_threads")
