@@ -721,8 +721,7 @@ class _Postgres(Ledger):
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = self._psycopg.connect(**self._settings, autocommit=True)
-        # A crash of the server can take its last moments, as a power cut can with the file.
-        connection.execute(f"SET synchronous_commit = off; SET statement_timeout = '{_WAIT_S:.0f}s'")
+        connection.execute(f"SET statement_timeout = '{_WAIT_S:.0f}s'")
         return connection
 
     def _rows(self, sql: str, **values: Any) -> Rows:
