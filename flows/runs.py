@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,7 @@ from answerkey.tasks.warehouse.store import PROCESS, Unreachable
 from answerkey.tasks.warehouse.warehouse import made
 
 if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import State
 
 F = TypeVar("F", bound=Form)
@@ -180,15 +181,22 @@ def offer_names(home: Home) -> None:
 def _offer_names(home: Home) -> None:
     from prefect.client.orchestration import get_client
 
-    ours = {"deployments": {"tags": {"all_": [TAG]}}}
-    names = known_names(home)
+    offered = None
     with get_client(sync_client=True) as client:
-        for found in client.request("POST", "/deployments/filter", json=ours).json():
-            if found["parameters"].get("home") != home.address or any(one["active"] for one in found["schedules"]):
-                # With every change of a deployment, Prefect plans what is scheduled anew: a run that is due within
-                # these seconds would fall out.
-                continue
-            schema = with_names(found["parameter_openapi_schema"], names)
-            if schema != found["parameter_openapi_schema"]:
-                body = {"parameter_openapi_schema": schema}
-                client.request("PATCH", "/deployments/{id}", path_params={"id": found["id"]}, json=body)
+        # Another run that ends meanwhile may have offered more, which this one has just overwritten.
+        while (names := known_names(home)) != offered:
+            _offer(client, home, names)
+            offered = names
+
+
+def _offer(client: SyncPrefectClient, home: Home, names: Mapping[str, Sequence[str]]) -> None:
+    ours = {"deployments": {"tags": {"all_": [TAG]}}}
+    for found in client.request("POST", "/deployments/filter", json=ours).json():
+        if found["parameters"].get("home") != home.address or any(one["active"] for one in found["schedules"]):
+            # With every change of a deployment, Prefect plans what is scheduled anew: a run that is due within these
+            # seconds would fall out.
+            continue
+        schema = with_names(found["parameter_openapi_schema"], names)
+        if schema != found["parameter_openapi_schema"]:
+            body = {"parameter_openapi_schema": schema}
+            client.request("PATCH", "/deployments/{id}", path_params={"id": found["id"]}, json=body)

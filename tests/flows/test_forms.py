@@ -1,6 +1,9 @@
 """What a Prefect server is told about the forms of flows, and what it accepts of them."""
 
+import json
+
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import ValidationError, is_valid_schema, validate
 from pydantic import Field
@@ -18,6 +21,12 @@ from answerkey.flows.forms import (
     with_names,
     with_short_heads,
 )
+from answerkey.flows.runs import _offer_names
+from answerkey.tasks.maintenance import TAG
+from answerkey.tasks.warehouse.home import Home
+from tests.judge_http import http
+from tests.raw_server import RawServer, ok
+from tests.tasks.comparing_help import answer, release
 
 
 class Cooking(Form):
@@ -155,3 +164,27 @@ def test_the_head_of_a_folded_form_is_one_line(schema):
         "cooking": ("cooking: what and how", None), "serving": ("serving: on what", None),
         "note": ("note", "For the guests."), "home": ("home", "Where."),
     }  # fmt: skip
+
+
+def test_names_of_a_run_that_ends_while_others_are_offered_are_offered_too(tmp_path):
+    """The run that is told last wins on the server, and may have looked before the other one had its reports."""
+    home = Home(tmp_path / "home")
+    release(tmp_path / "home", "first", [answer(1, "yes")])
+    schema = {"properties": {"baseline": {"type": "string", **names_of("releases")}}}
+    deployment = {"id": "e", "parameters": {"home": home.address}, "schedules": [], "tags": [TAG]}
+    offered = [schema]
+
+    def api(request):
+        if request.startswith(b"GET"):
+            return http(404, b"")
+        if request.startswith(b"PATCH"):
+            if len(offered) == 1:
+                release(tmp_path / "home", "second", [answer(1, "no")])
+            offered.append(json.loads(request.partition(b"\r\n\r\n")[2])["parameter_openapi_schema"])
+            return b"HTTP/1.1 204 No Content\r\n\r\n"
+        return ok([{**deployment, "parameter_openapi_schema": offered[-1]}])
+
+    with RawServer(api) as server, temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{server.port}/api"}):
+        _offer_names(home)
+    chosen = [one["properties"]["baseline"]["anyOf"][0]["enum"] for one in offered[1:]]
+    assert chosen == [["", "d/first"], ["", "d/second", "d/first"]]
