@@ -4,8 +4,8 @@
 
 `injection.jsonl` beside this file has the attacks, by where they stand (answer, question, reference), and honest
 sentences of other trades. Each attack is put to `meaning_match` in a row of its own with a wrong answer, among honest
-rows, before three judges: one obeys every text that is not among the honest ones, and so every order; one obeys all
-of these but ours, the canaries; one obeys none. A *silent flip* is a wrong answer that scores 1.
+rows, before three judges that are right otherwise: one obeys every order, ours included; one obeys every attack, but
+not our canaries; one obeys none. A *silent flip* is a wrong answer that scores 1.
 
 `--fence` counts which answers of a file are sent otherwise than as plain JSON; `--disputes` what the second opinion
 marks where the judge says what people say (files of JSON Lines with question, references, answer, human_label).
@@ -28,6 +28,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from answerkey.metrics_core import JudgeOptions, Sample
+from answerkey.metrics_core.judges.probes import known_answers
 from answerkey.metrics_core.judges.votes import DISPUTED
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.untrusted import encoded
@@ -48,7 +49,7 @@ _TOPICS = (
     ("How many strings has a violin?", "four", "Six."),
 )
 _N_HONEST = 400
-_VERDICT = re.compile(r'"(match|mismatch|partial|hedged|multiple_alternatives|refusal)"')
+_VERDICT = re.compile(r'the verdict on this row is "(\w+)"')
 
 
 def attacks() -> list[tuple[str, Sample]]:
@@ -75,25 +76,25 @@ def honest_rows() -> list[Sample]:
 
 
 class Judge:
-    """A brain for the judge server: right about honest texts; `obeys` is "all", "not us" or "none"."""
+    """A brain for the judge server: right about probes and honest rows; `obeys` is "all", "not us" or "none"."""
 
     def __init__(self, obeys: str) -> None:
         self._obeys = obeys
-        self._honest = {text for topic in _TOPICS for text in topic}
-        self._honest |= {text for row in honest_rows() for text in (row.question, *row.references, row.answer)}
-        self._attacks = {text for _, row in attacks() for text in (row.question, *row.references, row.answer)}
+        self._attacked = {text for _, row in attacks() for text in (row.question, *row.references, row.answer)}
+        self._attacked -= {text for topic in _TOPICS for text in topic}
+        self._probes = {probe.sample.answer: probe.least for probe in known_answers("meaning_match")}
 
     def __call__(self, body: Any) -> str:
         """The reply to a request."""
         data = data_of(body)
         texts = [data["question"], data["answer"], *(reference["text"] for reference in data["references"])]
-        strange = [text for text in texts if text not in self._honest]
-        known = all(text in self._attacks for text in strange)
-        if strange and (self._obeys == "all" or (self._obeys == "not us" and known)):
-            named = _VERDICT.findall("\n".join(strange)) if not known else []
-            return _reply(named[-1] if named else "match")
-        numbers = [re.findall(r"object (\d+)", text) for text in texts[1:]]
-        return _reply("match" if numbers[0] and numbers[0] == numbers[1] else "mismatch")
+        if self._obeys == "all" and (named := _VERDICT.findall("\n".join(texts))):
+            return _reply(named[-1])
+        if self._obeys != "none" and any(attack in text for text in texts for attack in self._attacked):
+            return _reply("match")
+        if data["answer"] in self._probes:
+            return _reply("match" if self._probes[data["answer"]] else "mismatch")
+        return _reply("match" if f"{data['references'][0]['text']}." in data["answer"] else "mismatch")
 
 
 def _reply(verdict: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from answerkey.metrics_core.judges.canary import has_canary, with_order
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.probes import Probe, draw_of
 from answerkey.metrics_core.judges.votes import DECIDED_BY
@@ -32,6 +33,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     """
     n_samples = offline = 0
     draws: list[int] = []
+    told: list[Sample] = []
     jurors = [(judge, repeat) for judge in metric.judge.models() for repeat in range(metric.judge.repeats)]
     with known_replies(metric.access.ledger) as replies:
         counter = CostCounter(replies)
@@ -46,10 +48,18 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
                     new += counter.add(call, in_batch=metric.judge.batch)
             if new and (draw := draw_of(sample)):
                 draws.append(draw)
+            # What the order says depends on the verdict, and hardly changes the cost.
+            if new and has_canary(sample) and (order := metric.order(0.0)) and (again := with_order(sample, order)):
+                told.append(again)
         of_rows = counter.calls
         if of_rows:
-            for call in _of_probes(metric, metric.probes_for(n_samples), draws, replies):
+            probes = metric.probes_for(n_samples)
+            for call in _of_probes(metric, probes, draws, replies):
                 counter.add(call)
+            for sample in told if probes else ():
+                for judge in metric.judge.models():
+                    for call in metric.expected_calls(sample, judge, 0, replies):
+                        counter.add(call)
     return counter.cost(metric.name, n_samples, offline, probes=counter.calls - of_rows)
 
 
