@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.canary import Canaries, Order, has_canary, with_order
+from answerkey.metrics_core.judges.canary import Canaries, Order, has_canary, share_of, with_order
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS, Examination, Probe, draw_of, examination_of
 from answerkey.metrics_core.judges.prompt import Prompt
@@ -57,6 +57,7 @@ class JudgeMetric(Metric):
             API is called, nothing is paid, and equal samples always get equal scores.
         embedding_cache: a folder for the embeddings of earlier calls; it changes no number.
         access: the key, the ledger and the run; it changes no number.
+        told_share: the share of answers that canaries are made of, 0 to 1; None: as `canary.share_of` has it.
     """
 
     judge: JudgeOptions = option(
@@ -68,6 +69,7 @@ class JudgeMetric(Metric):
     _: KW_ONLY
     # Not an option: it is in no form, and changes no number.
     access: Access = field(default=NO_ACCESS, compare=False)
+    told_share: float | None = field(default=None, compare=False, repr=False)
 
     kind = "judge"
     needs = frozenset(("answer", "references", "question"))
@@ -118,9 +120,10 @@ class JudgeMetric(Metric):
     def of_run(self, answers: int) -> Self:
         """Return the metric as a part of a run of this many answers uses it."""
         if self.judge.probes != "auto":
-            return self
+            return replace(self, told_share=share_of(answers))
         probing = "always" if self.probes_for(answers) else "never"
-        return replace(self, judge=self.judge.model_copy(update={"probes": probing}))
+        judge = self.judge.model_copy(update={"probes": probing})
+        return replace(self, judge=judge, told_share=share_of(answers))
 
     @property
     def workload(self) -> Kind:
@@ -187,7 +190,8 @@ class JudgeMetric(Metric):
         else:
             from answerkey.metrics_core.llm import loop as runtime
 
-            work = _Work(self, len(pending), self.probes_for(len(samples)), signature)
+            share = share_of(len(samples)) if self.told_share is None else self.told_share
+            work = _Work(self, len(pending), self.probes_for(len(samples)), share, signature)
             # What a batch says of itself is enough.
             judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
             if self._checks:
@@ -209,11 +213,7 @@ class JudgeMetric(Metric):
             for index, measured in enumerate(judged)
             if isinstance(measured.outcome, Scored) and not self.differs_in_case(samples[index])
         ]
-        try:
-            seconds = self.judge_offline([samples[index] for index in scored]) if scored else []
-        except UserError as error:
-            _log.warning(f"{self.name}: no second opinion of the offline judge: {error}")
-            return judged
+        seconds = self.judge_offline([samples[index] for index in scored]) if scored else []
         for index, second in zip(scored, seconds, strict=True):
             verdict = judged[index].outcome
             assert isinstance(verdict, Scored)
@@ -461,7 +461,10 @@ class _Juror:
 class _Work:
     """The judging of one list of samples, and how far it is."""
 
-    def __init__(self, metric: JudgeMetric, total: int, probes: tuple[Probe, ...], signature: str) -> None:
+    def __init__(
+        self, metric: JudgeMetric, total: int, probes: tuple[Probe, ...], told_share: float, signature: str
+    ) -> None:
+        self._told_share = told_share
         self._metric, self._options, access = metric, metric.judge, metric.access
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self.run = self._access.run
@@ -544,7 +547,7 @@ class _Work:
         from_ledger = complete and not bill.calls
         if self._examination and isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
             await self._examination.go_on(draw, partial(self._probed, client))
-        if self._canaries and has_canary(sample):
+        if self._canaries and has_canary(sample, self._told_share):
             first = [juror for juror in jurors if juror.repeat == 0]
             await every(*(self._tell(client, sample, one, self._canaries, ask=not from_ledger) for one in first))
         requests = tuple(dict.fromkeys(bill.requests))

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from answerkey.metrics_core import Skipped
-from answerkey.metrics_core.judges.canary import has_canary
+from answerkey.metrics_core.judges.canary import has_canary, share_of
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.probes import draw_of, known_answers
 from answerkey.metrics_core.metric import identical_reference
@@ -27,7 +27,7 @@ def n_between(rows):
 
 
 def n_canaries(rows):
-    return sum(map(has_canary, rows))
+    return sum(has_canary(row, share_of(len(rows))) for row in rows)
 
 
 N_ALL = len(ROWS) + 12 + n_between(ROWS) + n_canaries(ROWS)
