@@ -277,6 +277,11 @@ class JudgeMetric(Metric):
             details={**verdict.details, WEIGHTS: weights},
         )
 
+    def combined(self, votes: Sequence[Vote]) -> Outcome:
+        """The outcome of all votes, decided on the main number; see `combine`."""
+        main = self.fields[0]
+        return combine(votes, self.judge.jury, main.name, binary=main.binary)
+
     def rounded(self, outcome: Outcome) -> Outcome:
         """An outcome with the nearest verdict that there is in the place of a weighed one; of two, the better."""
         if not (self.weighed and isinstance(outcome, Scored)):
@@ -511,8 +516,7 @@ class _Work:
             if juror.vote is not None and juror.vote.judge != juror.judge.label
         }
         votes = [juror.result(by_fallback.get(juror.repeat)) for juror in jurors]
-        main = self._metric.fields[0]
-        outcome = combine(votes, self._options.jury, main.name, binary=main.binary)
+        outcome = self._metric.combined(votes)
         named = sorted({vote.judge for vote in by_fallback.values() if isinstance(vote.outcome, Scored)})
         if named and isinstance(outcome, Scored):
             outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(named)})

@@ -143,6 +143,8 @@ def _labelled(home: Home, asked: Learning, judge: JudgeOptions) -> tuple[Rubric,
 
 def _ends(rubric: Rubric) -> tuple[str, str]:
     """The verdicts that are worth 1 and 0."""
+    if len(rubric.criteria) > 1:
+        raise UserError(f"{rubric.source}: labels are about one criterion, so --learn needs a rubric with one")
     by_value = {value: label for label, value in rubric.scale}
     if len(rubric.scale) != 2 or by_value.keys() != {0.0, 1.0}:
         raise UserError(f"{rubric.source}: labels are true or false, so --learn needs a scale of two, like yes/no")
