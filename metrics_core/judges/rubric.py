@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
+from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.errors import UserError, choice
 from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
 from answerkey.metrics_core.judges.probes import Probe
@@ -39,7 +40,7 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, reason_of
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line, quoted
-from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.measurement import Failed, Outcome, Scored
 from answerkey.metrics_core.metric import NAME, Metric
 from answerkey.metrics_core.metric import Field as MetricField
 from answerkey.metrics_core.sample import Sample, content_hash
@@ -48,7 +49,7 @@ from answerkey.metrics_core.text import is_blank
 if TYPE_CHECKING:
     from answerkey.metrics_core.document import Located
 
-Input = Literal["question", "answer", "references", "context"]
+Input = Literal["question", "answer", "references", "context", "messages"]
 """What a rubric can be about."""
 
 INPUTS: Mapping[Input, str] = {
@@ -56,6 +57,8 @@ INPUTS: Mapping[Input, str] = {
     "answer": '"answer", the text to judge',
     "references": '"references", a list of answers that are right by definition',
     "context": '"context", a list of passages that the answer was to rest on',
+    "messages": '"messages", a conversation: a list of messages in order, each with a "role", a "content" and perhaps '
+    '"tool_calls"',
 }
 """The inputs in the order in which they are named, as the prompt describes them."""
 
@@ -67,6 +70,8 @@ ENDINGS = (".yaml", ".yml")
 MOST_EXAMPLES = 50
 """Examples that a rubric may have."""
 
+_COLUMN = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
+"""How a criterion or a step speaks of a field of the sample: an input, or another column of its row."""
 _LABEL = re.compile(r"[\w-]{1,40}")
 _RANGE = re.compile(r"(\d{1,3})\s*-\s*(\d{1,3})")
 _MOST_LEVELS = 11
@@ -175,6 +180,13 @@ class Rubric:
     source: str = ""
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The other columns of a row that its criteria and steps name as `{{column}}`, in order."""
+        texts = (*(one.text for one in self.criteria), *self.steps)
+        names = dict.fromkeys(name for text in texts for name in _COLUMN.findall(text))
+        return tuple(name for name in names if name not in INPUTS)
+
+    @property
     def scale(self) -> Scale:
         """The scale of the first criterion."""
         return self.criteria[0].scale
@@ -203,14 +215,21 @@ class Rubric:
         return by_field if len(by_field) > 1 else example.verdict
 
     def shown(self, sample: Sample) -> dict[str, object]:
-        """The fields of a sample that the judge is shown."""
-        texts: Mapping[Input, object] = {
+        """The fields of a sample that the judge is shown.
+
+        Raises:
+            ValueError: its conversation is none.
+        """
+        conversation = sample.columns.get(COLUMN)
+        texts: Mapping[str, object] = {
             "question": sample.question,
             "answer": sample.answer,
             "references": [text for _, text in sample.usable_references],
             "context": [text for text in sample.context if not is_blank(text)],
+            "messages": turns(conversation) if "messages" in self.inputs and conversation else [],
+            **{name: sample.columns.get(name) for name in self.columns},
         }
-        return {name: texts[name] for name in self.inputs}
+        return {name: texts[name] for name in (*self.inputs, *self.columns)}
 
     def prompt(self, sample: Sample | None = None) -> Prompt:
         """What the judge is told about `sample`: everything but an example that is this very sample, which it could
@@ -260,14 +279,14 @@ def _prompt(rubric: Rubric) -> Prompt:
     }
     schema = closed(**schemas) if several else next(iter(schemas.values()))
     examples = "".join(_shown(rubric, one) for one in rubric.examples)
-    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(rubric.steps, 1))
+    steps = "\n".join(f"{number}. {_named(step)}" for number, step in enumerate(rubric.steps, 1))
     reply = rubric.reply([one.scale[0][0] for one in rubric.criteria], "one short sentence")
     text = Template(prompt_text("rubric")).substitute(
         by=f"{len(rubric.criteria)} criteria, each by itself, which stand"
         if several
         else "one criterion, which stands",
         them="the criteria" if several else "the criterion",
-        fields="; ".join(INPUTS[name] for name in rubric.inputs),
+        fields="; ".join([*(INPUTS[name] for name in rubric.inputs), *(f'"{one}", a text' for one in rubric.columns)]),
         criteria="\n\n".join(_described(one, several=several) for one in rubric.criteria),
         steps=f"\n\n## Steps\n\nBefore you give a verdict, go through these steps:\n\n{steps}" if steps else "",
         reply=json.dumps(reply),
@@ -277,9 +296,14 @@ def _prompt(rubric: Rubric) -> Prompt:
     return Prompt(rubric.name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])
 
 
+def _named(text: str) -> str:
+    """A text with the names of fields in place of `{{field}}`. What is in them stands in the fence alone."""
+    return _COLUMN.sub(r'"\1"', text)
+
+
 def _described(criterion: Criterion, *, several: bool) -> str:
     title, below = (f'The criterion "{criterion.field}"', "###") if several else ("The criterion", "##")
-    return f"## {title}\n\n{criterion.text}\n\n{below} Verdicts\n\n{_verdicts(criterion.scale)}"
+    return f"## {title}\n\n{_named(criterion.text)}\n\n{below} Verdicts\n\n{_verdicts(criterion.scale)}"
 
 
 def _verdicts(scale: Scale) -> str:
@@ -337,11 +361,17 @@ def _rubric(located: Located, source: str) -> Rubric:
         tuple(Criterion(one.criterion.strip(), one.scale, one.field) for one in criteria),
         tuple(step.strip() for step in file.steps), summary=file.summary, source=source,
     )  # fmt: skip
+    if wrong := {"verdict", "reason", ""} & {*bare.columns}:
+        shown = f"{{{{{wrong.pop()}}}}}"
+        raise UserError(f"{located.where('')}: {shown} names no column that can be judged; rename the column")
     model, examples = _model_of_examples(bare), []
     for number, row in enumerate(file.examples):
         example = _checked(model, row, located, f"examples[{number}]")
-        shown = {"answer": None, **example.model_dump(include={*bare.inputs})}
-        examples.append(Example(Sample(f"example {number + 1}", **shown), example.verdict, example.reason))
+        given = example.model_dump(by_alias=True)
+        fields = {"answer": None, **{name: given[name] for name in bare.inputs if name != COLUMN}}
+        columns = {name: given[name] for name in (*bare.columns, COLUMN) if name in given}
+        sample = Sample(f"example {number + 1}", columns=columns, **fields)
+        examples.append(Example(sample, given["verdict"], given["reason"]))
     return replace(bare, examples=tuple(examples))
 
 
@@ -355,7 +385,7 @@ def _checked(model: type[M], content: object, located: Located, place: str = "")
 
 
 def _message(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
-    key, fields = str(*problem["loc"][:1]), model.model_fields
+    key, fields = str(*problem["loc"][:1]), {info.alias or name: info for name, info in model.model_fields.items()}
     if problem["type"] == "extra_forbidden":
         return f"{model.__doc__} has no such key; {choice(key, fields)}"
     if problem["type"] == "value_error":
@@ -461,16 +491,20 @@ def _model_of_examples(rubric: Rubric) -> Any:
             labels.append(label)
         return tuple(labels)
 
-    def text(name: Input, value: object) -> object:
+    def text(name: str, value: object) -> object:
+        if name == COLUMN:
+            return turns(value)
         if not _fits(name, value):
             kind = "a text, or a list of texts" if name in ("references", "context") else "a text"
             raise ValueError(f"must be {kind} that is not blank; put it in quotes")
         return value
 
-    checks: dict[str, Any] = {**{name: partial(text, name) for name in rubric.inputs}, "verdict": verdicts}
+    names = (*rubric.inputs, *rubric.columns)
+    checks: dict[str, Any] = {**{name: partial(text, name) for name in names}, "verdict": verdicts}
+    # A column may have a name that no field of a model can have.
     fields: Any = {
-        name: (Annotated[Any, BeforeValidator(check)], Field(description=f"the {name}"))
-        for name, check in checks.items()
+        f"field_{number}": (Annotated[Any, BeforeValidator(check)], Field(alias=name, description=f"the {name}"))
+        for number, (name, check) in enumerate(checks.items())
     }
     reason = (str, Field("", description="a text; put it in quotes"))
     return create_model("Example", __base__=_Strict, __doc__="an example", **fields, reason=reason)
@@ -483,10 +517,12 @@ def fits(rubric: Rubric, sample: Sample) -> bool:
     >>> [fits(rubric, Sample("1", answer, (), "When?")) for answer in ("At eleven.", "At eleven." * 9_999)]
     [True, False]
     """
-    return all(_fits(name, value) for name, value in zip(rubric.inputs, rubric.shown(sample).values(), strict=True))
+    return all(_fits(name, value) for name, value in rubric.shown(sample).items())
 
 
-def _fits(name: Input, value: object) -> bool:
+def _fits(name: str, value: object) -> bool:
+    if name == COLUMN:
+        return bool(value) and len(json.dumps(value)) <= _LONGEST_TEXT
     texts = value if isinstance(value, list) and name in ("references", "context") else [value]
     return bool(texts) and all(
         isinstance(text, str) and not is_blank(text) and len(text) <= _LONGEST_TEXT for text in texts
@@ -539,7 +575,13 @@ class RubricMetric(ModelMetric):
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""
-        return self.without_score(sample)
+        outcome = self.without_score(sample)
+        if outcome is None and COLUMN in self.columns:
+            try:
+                turns(sample.columns[COLUMN])
+            except ValueError as error:
+                return Failed("invalid value", f"{COLUMN} {error}")
+        return outcome
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Make one call and read the verdicts, weighed by their log-probabilities if that is asked for."""
@@ -596,7 +638,8 @@ def metric_of(rubric: Rubric) -> type[RubricMetric]:
             "name": rubric.name,
             "version": rubric.version,
             "summary": f"a judge: {described}",
-            "needs": frozenset(rubric.inputs),
+            "needs": frozenset(rubric.inputs) - {COLUMN},
+            "columns": (*([COLUMN] if COLUMN in rubric.inputs else []), *rubric.columns),
             "prompts": (rubric.prompt(),),
             "main": main,
             "others": tuple(others),
