@@ -263,6 +263,11 @@ class Scoring(_MetricOptions):
         return any("references" in metric.needs for metric in _as_declared(tuple(self.metrics)))
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The other columns of the answers that the metrics are about."""
+        return tuple(name for metric in _as_declared(tuple(self.metrics)) for name in metric.columns)
+
+    @property
     def options(self) -> dict[str, object]:
         """The options that are set to something other than their default."""
         given = {name: getattr(self, name) for name in METRIC_OPTIONS}

@@ -16,7 +16,7 @@ from answerkey.flows.cli.comparison_tables import print_funnels
 from answerkey.metrics_core import JudgeOptions, Sample, evaluate
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.policy import KEYS, RuleKind
-from answerkey.metrics_core.judges.rubric import SHIPPED
+from answerkey.metrics_core.judges.rubric import SHIPPED, read_rubric
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS
 from answerkey.metrics_core.statistics.power import needed_to_pass
@@ -60,7 +60,11 @@ def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_pa
 
 def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path):
     text = (ROOT / "docs/own_judge.md").read_text(encoding="utf-8")
-    [rubric] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    rubric, *others = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    for number, other in enumerate(others):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(other, encoding="utf-8")
+        assert len(read_rubric(str(file)).criteria) == 3
     file = tmp_path / "politeness.yaml"
     file.write_text(rubric, encoding="utf-8")
     with JudgeServer(lambda _body: '{"reason": "It snubs.", "verdict": "no"}') as server:
