@@ -15,6 +15,7 @@ from answerkey.metrics_core.progress import Advance, tell
 from answerkey.metrics_core.sample import content_hash, sample_key
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import (
+    WIDE,
     ColumnMap,
     as_text,
     clean,
@@ -25,6 +26,8 @@ from answerkey.tasks.load.columns import (
     suggested,
     text_at,
     value,
+    wide_columns,
+    wide_option,
     with_other_columns,
 )
 from answerkey.tasks.load.formats.format import Format, Record
@@ -72,9 +75,15 @@ class Source:
     """The format of the answers, a name in `FORMATS`; empty: it is recognised."""
     needs_references: bool = True
     """Whether a source without references is refused."""
+    wide: tuple[str, ...] = ()
+    """Columns that each have the answers of one release, which is called like the column."""
 
     def __post_init__(self) -> None:
-        """Raise UserError if `release` is not written as it will be called."""
+        """Raise UserError if `release` is not written as it will be called, or `wide` says it as well."""
+        if self.wide and (self.release or self.format or {"answer", "release"} & self.paths.keys()):
+            raise UserError(
+                "--wide says where answers and releases are; leave --release, --format and --map of these out"
+            )
         try:
             name = release_name(self.release)
         except ValueError as error:
@@ -85,7 +94,7 @@ class Source:
     @property
     def chosen(self) -> str:
         """The format, where it need not be recognised: who says in which columns answers are has said it too."""
-        return self.format or (PLAIN.name if {"answer", "references"} & self.paths.keys() else "")
+        return self.format or (PLAIN.name if self.wide or {"answer", "references"} & self.paths.keys() else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +142,7 @@ def load(source: Source, out: Path) -> Loaded:
     notes: list[str] = []
     answers, references = Contents(), Contents()
     known = load_references(source, out, references, notes)
-    found = opened(read(source.answers, out, answers, source.encoding), source.answers, source.chosen)
+    found = opened(read(source.answers, out, answers, source.encoding), source.answers, source.chosen, source.wide)
     stager = stager_of(
         source, found, notes, known, lambda: read(source.answers, out / "again", encoding=source.encoding)
     )
@@ -180,7 +189,13 @@ def stager_of(
         later = (raw.record for raw in reading.rows(again()) if raw.record is not None)
         records = with_other_columns(later, {*source.paths.values(), *source.slices})
         columns = _columns_of(source, [*found.records, *records], known, reading)
-    notes += [f"{_name(source.answers)}: {note}" for note in notes_on(columns, found.records, "--map")]
+    if source.wide:
+        notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
+    # Of a row with several releases, the first stands for all.
+    records = found.records[:: len(source.wide) or 1]
+    notes += [
+        f"{_name(source.answers)}: {note}" for note in notes_on(columns, records, "--map", reading.convert is not None)
+    ]
     default_release = "" if source.release else _default_release(source, columns, notes)
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
@@ -191,7 +206,8 @@ def _columns_of(
     source: Source, records: Sequence[Mapping[str, Any]], known: ReferenceTable | None, reading: Reading
 ) -> ColumnMap:
     elsewhere = known.sliced if known else ()
-    columns = reading.columns(source.paths, source.slices, records, called(source.answers), elsewhere)
+    paths = {**source.paths, **(WIDE if source.wide else {})}
+    columns = reading.columns(paths, source.slices, records, called(source.answers), elsewhere)
     _require(columns, records, source, known is not None, reading.format)
     return columns
 
@@ -222,10 +238,13 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
             if format is not PLAIN:
                 raise UserError(f"{_name(source.answers)}: {format.title} without {_WITHOUT[key]}")
             names, best = suggested(key, records, list(columns.paths.values()))
-            raise UserError(
-                f"{called(source.answers)}: no column for {key} was recognised among {names}; "
-                f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
-            )
+            remedy = f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
+            wide = wide_columns(records, list(columns.paths.values()))
+            if wide and not source.wide:
+                # What has been taken for the answer is the right one then.
+                right = f" --map references={columns.paths['answer']}" if key == "references" else ""
+                remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{right}"
+            raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
     if joined and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "

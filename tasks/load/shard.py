@@ -191,7 +191,7 @@ def cut(source: Source, home: Home, out: Path, size: int, cut_before: CutReferen
         known = load_references(source, out, references, notes)
     ranges = list(_ranges(source.answers, source.encoding, home, out, contents["answers"], size))
     every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
-    found = opened(every, source.answers, source.chosen)
+    found = opened(every, source.answers, source.chosen, source.wide)
     reading, again = found.reading, itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
     stager = stager_of(source, found, notes, known, lambda: again)
     shared = ""

@@ -30,8 +30,8 @@ from answerkey.tasks.load.plain import (
 )
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, objects, without_secrets
 from answerkey.tasks.load.rows import Raw, read_archive, read_arrow, read_json, read_lines
-from answerkey.tasks.load.tables import read_csv, read_parquet, read_table
-from answerkey.tasks.load.workbook import sheet_rows
+from answerkey.tasks.load.tables import read_csv, read_parquet, read_table, title_lines
+from answerkey.tasks.load.workbook import left_out, sheet_rows
 
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 SHEET = re.compile(r"^(?P<file>.+\.(?:xlsx|xlsm))::(?P<sheet>.+)$", re.IGNORECASE)
@@ -122,7 +122,7 @@ def check_there(source: str) -> None:
 
 def _check_file(shown: str, file: Path) -> None:
     if not file.is_file():
-        beside = sorted(one.name for one in file.parent.glob("*") if kind_of(one.name) in _READERS)
+        beside = sorted(one.name for one in file.parent.glob("*") if kind_of(one.name) in _KINDS)
         there = f"; in its folder there {'are' if len(beside) > 1 else 'is'} {listed(beside)}" if beside else ""
         raise UserError(f"{without_secrets(shown)}: there is no such file{there}")
     try:
@@ -199,7 +199,7 @@ def files_of(source: str, supported: str = SUPPORTED) -> list[str] | None:
         return None
     else:
         found = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
-    known = [name for name in found if kind_of(name) in _READERS and Path(name).name[0] not in "._"]
+    known = [name for name in found if kind_of(name) in _KINDS and Path(name).name[0] not in "._"]
     if not known:
         there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
         raise UserError(f"{_shown(source)}: {there}; give {supported}")
@@ -250,10 +250,14 @@ def _read_one(source: str, work: Path, contents: Contents | None, encoding: str)
         return
     sheet = SHEET.match(source)
     with local(sheet["file"] if sheet else source, work, contents, encoding) as file:
-        if sheet:
-            yield from _read_workbook(file, work, sheet["sheet"])
-        else:
+        if kind_of(file.name) not in EXCEL:
             yield from _READERS[kind_of(file.name)](file, work)
+            return
+        notes = list[str]()
+        for number, record, error in sheet_rows(file, notes, sheet["sheet"] if sheet else ""):
+            yield Raw(number, record, error, error)
+        for what in notes if contents is not None else ():
+            contents.assumed.setdefault(what, []).append(file.name)
 
 
 @contextmanager
@@ -264,7 +268,7 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
         UserError: as `read`. An error raised within the context names the source, not the copy.
     """
     shown, copy = _shown(source), None
-    if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _READERS:
+    if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _KINDS:
         ending = Path(name).suffix.lower()
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
     notes = list[str]()
@@ -276,6 +280,8 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
         with plain(file, work, encoding, notes) as readable:
             if kind_of(readable.name) in PARQUET:
                 _check_parquet_names(readable)
+            if kind_of(readable.name) in CSV and (above := title_lines(readable)):
+                notes.append(left_out(" ".join(above)))
             if contents is not None:
                 for what in notes:
                     contents.assumed.setdefault(what, []).append(Path(name).name)
@@ -302,11 +308,6 @@ def _check_parquet_names(file: Path) -> None:
         raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
 
 
-def _read_workbook(file: Path, _work: Path, sheet: str = "") -> Iterator[Raw]:
-    for number, record, error in sheet_rows(file, sheet):
-        yield Raw(number, record, error, error)
-
-
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
     **dict.fromkeys(JSON_LINES, lambda file, _work: read_lines(file)),
     ".json": lambda file, _work: read_json(file),
@@ -314,6 +315,7 @@ _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
     **dict.fromkeys(PARQUET, read_parquet),
     **dict.fromkeys(CSV, read_csv),
     **dict.fromkeys(ARROW, lambda file, _work: read_arrow(file)),
-    **dict.fromkeys(EXCEL, _read_workbook),
 }
-"""By the ending of a file: what yields its rows, given a folder for temporary files."""
+"""By the ending of a file: what yields its rows, given a folder for temporary files. """
+_KINDS = {*_READERS, *EXCEL}
+"""The endings of files that can be read."""

@@ -431,7 +431,7 @@ def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_pat
     assert note in stage(tmp_path, rows).notes
     both = stage(tmp_path, rows, paths={"references": "Expected Answer\nAlternative Answer"})
     assert rows_of(both.staged)[0]["references"] == ["a", "b"]
-    assert not any("not used" in one for one in both.notes)
+    assert [one for one in both.notes if "not used" in one] == ["answers.jsonl: not used: is_correct"]
     more = [rows[0] | {"Gold": "c"}]
     named = "--map 'references=Expected Answer' --map 'references=Alternative Answer' --map references=Gold"
     note = f"answers.jsonl: not used: Gold; if these are right answers too, give {named}"
