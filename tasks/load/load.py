@@ -31,7 +31,7 @@ from answerkey.tasks.load.columns import (
     with_other_columns,
 )
 from answerkey.tasks.load.formats.format import Format, Record
-from answerkey.tasks.load.formats.registry import PLAIN, Opened, Reading, opened
+from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
 from answerkey.tasks.load.references import (
     Known,
     Reference,
@@ -42,7 +42,7 @@ from answerkey.tasks.load.references import (
 )
 from answerkey.tasks.load.remote import URL
 from answerkey.tasks.load.rows import Raw
-from answerkey.tasks.load.sources import Contents, called, read, several, stem
+from answerkey.tasks.load.sources import Contents, called, files_of, read, releases_of, several, stem
 from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
 
@@ -191,15 +191,25 @@ def stager_of(
         columns = _columns_of(source, [*found.records, *records], known, reading)
     if source.wide:
         notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
+    if found.unread:
+        notes.append(f"{_name(source.answers)}: not read: {listed(found.unread, 40)}")
     # Of a row with several releases, the first stands for all.
     records = found.records[:: len(source.wide) or 1]
     notes += [
         f"{_name(source.answers)}: {note}" for note in notes_on(columns, records, "--map", reading.convert is not None)
     ]
-    default_release = "" if source.release else _default_release(source, columns, notes)
+    by_file = {} if source.release else _releases_by_file(source, columns, reading.rows(again()), notes)
+    default_release = "" if source.release or by_file else _default_release(source, columns, notes)
+    if source.release and "release" in columns.guessed:
+        named = dict.fromkeys(str(one) for record in records if (one := value(record, columns.paths["release"])))
+        if len(named) > 1:
+            notes.append(
+                f"{_name(source.answers)}: --release {source.release} stands for all of {listed(list(named))} in the "
+                f"column {columns.paths['release']}; without it, each is a release"
+            )
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
-    return Stager(columns, source.release, known, default_release, own_columns=not reading.convert)
+    return Stager(columns, source.release, known, default_release, by_file, own_columns=not reading.convert)
 
 
 def _columns_of(
@@ -250,6 +260,48 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
             f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
         )
+
+
+def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], notes: list[str]) -> dict[str, str]:
+    """The release of each of several files, where no column names it and two of them answer the same questions.
+
+    Raises:
+        UserError: they do in the name of one release, and another column tells them apart.
+    """
+    files = files_of(source.answers) or []
+    if len(files) < 2:
+        return {}
+    heads: dict[str | None, list[Record]] = {}
+    for file, group in itertools.groupby(rows, key=lambda raw: raw.file):
+        heads[file] = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
+        if len(heads) == 2:
+            break
+    asked: Key = "id" if "id" in columns.paths else "question"
+    keys = [
+        {
+            tuple(str(value(record, columns.paths.get(key))) for key in (asked, "release", "repeat"))
+            for record in records
+        }
+        for records in heads.values()
+    ]
+    if len(keys) < 2 or len(keys[0] & keys[1]) * 2 < min(map(len, keys)):
+        return {}
+    if "release" not in columns.paths:
+        names = releases_of(files)
+        notes.append(f"no release column and no --release: each file is a release: {listed(list(names.values()))}")
+        return names
+    one, other = heads.values()
+    values = ({name: {str(record.get(name)) for record in head} for name in one[0]} for head in (one, other))
+    first, second = values
+    apart = [name for name in first if len(first[name] | second.get(name, set())) == 2 and len(first[name]) == 1]
+    apart = [name for name in apart if name not in columns.paths.values() and not first[name] & second[name]]
+    if apart:
+        raise UserError(
+            f"{listed([str(file) for file in heads])}: both have the answers of {min(keys[0] & keys[1])[1]} to the "
+            f"same questions; what tells them apart is the release: --map release={apart[0]}"
+            + (f" (or {', '.join(apart[1:])})" if apart[1:] else "")
+        )
+    return {}
 
 
 def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
@@ -332,6 +384,8 @@ class Stager:
     known: Known | None
     default_release: str = ""
     """The release of rows that name none."""
+    by_file: Mapping[str, str] = field(default_factory=dict)
+    """The release of rows that name none, by their file."""
     own_columns: bool = True
     """Whether a record may have other columns than those before it; the rows that a format makes have not."""
     releases: set[str] = field(default_factory=set, compare=False)
@@ -369,7 +423,7 @@ class Stager:
             "file": raw.file,
             "file_row": raw.file_row,
             "sample_id": reference.sample_id,
-            "release": self.release or (self.default_release or None if release is None else release),
+            "release": self.release or (self._unnamed(raw) if release is None else release),
             "question": question,
             "answer": answer,
             "missing_because": missing,
@@ -387,6 +441,9 @@ class Stager:
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
+
+    def _unnamed(self, raw: Raw) -> str | None:
+        return self.by_file.get(raw.file or "") or self.default_release or None
 
     def _columns_in(self, record: Mapping[str, Any]) -> ColumnMap:
         if not self.own_columns:

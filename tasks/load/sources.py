@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError, listed
+from answerkey.tasks.load.columns import is_usual
 from answerkey.tasks.load.plain import (
     ARROW,
     CSV,
@@ -37,6 +38,8 @@ TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 SHEET = re.compile(r"^(?P<file>.+\.(?:xlsx|xlsm))::(?P<sheet>.+)$", re.IGNORECASE)
 STANDARD_INPUT = "answerkey-stdin-"
 """How folders are called into which standard input is put."""
+_LONGEST_HEAD = 10_000
+"""Characters of a line that may name columns."""
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SUPPORTED = (
     "CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx), Arrow or Feather, each also as .gz or .zst, FILE.duckdb::TABLE, "
@@ -89,6 +92,9 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     if files is None:
         yield from _read_one(source, work, contents, encoding)
         return
+    if are_texts(files):
+        yield from _texts(files, work, contents, encoding)
+        return
     last = 0
     for file_name in files:
         before = last
@@ -96,6 +102,42 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
             # The rows of a CSV that could not be parsed come after all others.
             last = max(last, raw.row)
             yield raw
+
+
+def are_texts(files: Sequence[str]) -> bool:
+    """Whether each of several files is one answer: texts, and not tables whose first line names columns."""
+    if len(files) < 2 or any(kind_of(file) != ".txt" or URL.match(file) for file in files):
+        return False
+    with Path(files[0]).open(encoding="utf-8-sig", errors="replace") as text:
+        return not any(map(is_usual, re.split("[,;\t|]", text.readline(_LONGEST_HEAD).strip())))
+
+
+def _texts(files: Sequence[str], work: Path, contents: Contents | None, encoding: str) -> Iterator[Raw]:
+    """The answers of files that each are one; folders of them are releases."""
+    of_releases = len({Path(file).parent for file in files}) > 1
+    for number, file in enumerate(files, start=1):
+        text = ""
+        if Path(file).stat().st_size:
+            with local(file, work, contents, encoding, table=False) as readable:
+                text = readable.read_text(encoding="utf-8-sig", errors="replace").strip()
+        record = {"id": stem_of(file), "answer": text, **columns_of_path(file)}
+        if of_releases:
+            record.setdefault("release", Path(file).parent.name)
+        yield Raw(number, record, file=_shown(file), file_row=1)
+    if contents is not None:
+        contents.assumed.setdefault("each file is one answer, whose id is the name of the file", []).append("*.txt")
+
+
+def releases_of(files: Sequence[str]) -> dict[str, str]:
+    """The release of each of several files that each have those of one: called after it, or after its folder.
+
+    >>> releases_of(["a/v1.csv", "a/v2.csv"]), releases_of(["gpt/answers.csv", "claude/answers.csv"])
+    ({'a/v1.csv': 'v1', 'a/v2.csv': 'v2'}, {'gpt/answers.csv': 'gpt', 'claude/answers.csv': 'claude'})
+    """
+    stems, folders = [stem(file) for file in files], [Path(file).parent.name for file in files]
+    both = [f"{folder}/{name}" for folder, name in zip(folders, stems, strict=True)]
+    names = next((names for names in (stems, folders) if len(set(names)) == len(files)), both)
+    return {_shown(file): name for file, name in zip(files, names, strict=True)}
 
 
 def among_others(rows: Iterator[Raw], file_name: str, before: int) -> Iterator[Raw]:
@@ -261,8 +303,17 @@ def _read_one(source: str, work: Path, contents: Contents | None, encoding: str)
 
 
 @contextmanager
-def local(source: str, work: Path, contents: Contents | None, encoding: str = "") -> Iterator[Path]:
+def local(
+    source: str, work: Path, contents: Contents | None, encoding: str = "", *, table: bool = True
+) -> Iterator[Path]:
     """A file of a source at a path of this machine, decompressed and in UTF-8.
+
+    Args:
+        source: a file or URL.
+        work: a folder for temporary files.
+        contents: takes in the file, and what was assumed about it.
+        encoding: of a file of text; empty: it is found out.
+        table: whether a text is a table, which may have a title.
 
     Raises:
         UserError: as `read`. An error raised within the context names the source, not the copy.
@@ -280,7 +331,7 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
         with plain(file, work, encoding, notes) as readable:
             if kind_of(readable.name) in PARQUET:
                 _check_parquet_names(readable)
-            if kind_of(readable.name) in CSV and (above := title_lines(readable)):
+            if table and kind_of(readable.name) in CSV and (above := title_lines(readable)):
                 notes.append(left_out(" ".join(above)))
             if contents is not None:
                 for what in notes:

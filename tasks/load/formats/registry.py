@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
@@ -54,6 +54,9 @@ PLAIN = Format("plain", "rows with columns", _nothing)
 FORMATS = {one.name: one for one in (PROMPTFOO, *TOOLS, PLAIN)}
 """By the name that the option `--format` takes."""
 
+_LOOKED_AT = 3
+"""Records, or items of a document, in which fields that are not read are looked for."""
+_EMPTY: tuple[Any, ...] = (None, "", {}, [])
 LOOK_AHEAD = 100
 """Rows from which format and columns are recognised: the first row alone may lack some."""
 
@@ -143,6 +146,8 @@ class Opened:
     reading: Reading
     head: Sequence[Raw]
     rows: Iterator[Raw]
+    unread: Sequence[str] = ()
+    """The fields that the format does not read, each of which has something in one of the first rows."""
 
     @property
     def records(self) -> list[Record]:
@@ -184,7 +189,82 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[st
     if not records_of(head):
         none = f"none of the first {len(head)} rows can be read: " if len(head) > 1 else ""
         raise UserError(f"{called(source)}: {none}{head[0].error}")
-    return Opened(reading, head, itertools.chain(head, read))
+    unread = _unread(reading.convert, records[:_LOOKED_AT]) if reading.convert else []
+    return Opened(reading, head, itertools.chain(head, read), unread)
+
+
+def _unread(convert: Convert, records: Sequence[Record]) -> list[str]:
+    """The fields of records, or of the first items of a document, whose content makes no difference to the rows."""
+    rows, build = records, list[Record]
+    if isinstance(records[0], Document) and (path := _path_of_items(records[0])):
+        rows, build = _at(records[0], path)[:_LOOKED_AT], partial(_with_items, records[0], path)
+    made = _rows_of(convert, build(list(rows)))
+    found = list[str]()
+    for name in _fields(rows):
+        if _rows_of(convert, build([{**one, name: _changed(one.get(name))} for one in rows])) == made:
+            found.append(name)
+            continue
+        for key in _fields([one[name] for one in rows if isinstance(one.get(name), Mapping)]):
+            inner = [
+                {**one, name: {**one[name], key: _changed(one[name].get(key))}}
+                if isinstance(one.get(name), Mapping)
+                else one
+                for one in rows
+            ]
+            if _rows_of(convert, build(inner)) == made:
+                found.append(f"{name}.{key}")
+    return found
+
+
+def _fields(records: Sequence[Record]) -> list[str]:
+    """The names in records with anything in them."""
+    return list(dict.fromkeys(name for one in records for name, cell in one.items() if cell not in _EMPTY))
+
+
+def _changed(cell: Any) -> Any:
+    """A cell of the same shape with other content."""
+    if isinstance(cell, Mapping):
+        return {name: _changed(one) for name, one in cell.items()}
+    if isinstance(cell, list):
+        return list(map(_changed, cell))
+    if isinstance(cell, str):
+        found = cell if _has_key_twice(decoded, cell) else decoded(cell)
+        return f"{cell} ~" if isinstance(found, str) else json.dumps(_changed(found))
+    if cell is None or isinstance(cell, bool):
+        return None if cell is None else not cell
+    return cell + 1 if isinstance(cell, int | float) else f"{cell} ~"
+
+
+def _rows_of(convert: Convert, records: Iterable[Record]) -> list[Any]:
+    """What a format makes of records; of one that it cannot read, None."""
+    rows = list[Any]()
+    for record in records:
+        try:
+            rows += [one.item if isinstance(one, Unreadable) else one for one in convert(record)]
+        except UNREADABLE:
+            rows.append(None)
+    return rows
+
+
+def _path_of_items(document: Record, depth: int = 3) -> tuple[str, ...]:
+    """The keys that lead to the longest list of objects in a document."""
+    paths = [(name,) for name, cell in document.items() if items(cell)]
+    if depth:
+        for name, cell in document.items():
+            if isinstance(cell, Mapping) and (inner := _path_of_items(cell, depth - 1)):
+                paths.append((name, *inner))
+    return max(paths, key=lambda path: len(_at(document, path)), default=())
+
+
+def _at(document: Record, path: Sequence[str]) -> Any:
+    return reduce(lambda here, name: here[name], path, document)
+
+
+def _with_items(document: Record, path: Sequence[str], found: list[Record]) -> list[Record]:
+    """A document with other items in place of its own."""
+    name, *rest = path
+    inner = _with_items(document[name], rest, found)[0] if rest else found
+    return [Document({**document, name: inner})]
 
 
 def records_of(rows: Iterable[Raw]) -> list[Record]:

@@ -184,8 +184,8 @@ _LOGGED = Shape(
 
 def _log(log: Record) -> Iterator[Row | Unreadable]:
     about = log["eval"]
-    known = {name: about[name] for name in ("task", "run_id", "created", "solver") if about.get(name)}
-    known |= {**mapping(about.get("task_args")), **mapping(about.get("metadata"))}
+    known = {**mapping(about.get("task_args")), **mapping(about.get("metadata"))}
+    known |= {name: about[name] for name in ("solver", "task", "created", "run_id") if about.get(name)}
     return each(log["samples"] or [], partial(_logged, model=about["model"], known=known))
 
 

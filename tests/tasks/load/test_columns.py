@@ -29,7 +29,8 @@ FORM = "write KEY=PATH, for instance id=meta.question_id"
     [
         (["id"], f"--map id: {FORM}"), (["id="], f"--map id=: {FORM}"), (["="], f"--map =: {FORM}"),
         (["anwser=text"], f"--map anwser=text: 'anwser' is not a key; choose from {', '.join(KEYS)}"),
-        (["references-as=json"], "--map references-as=json: references are read as text, as list, or split at | or ; or lines"),
+        (["references-as=a"], "--map references-as=a: references are read as text, as list, or split at | or ; or "
+         "lines"),
         (["id=a", "id=b"], "--map id=b: id is mapped twice, also to a; keep one of them"),
     ],
 )  # fmt: skip

@@ -492,10 +492,10 @@ def test_cells_of_a_tool_hold_json_because_tables_have_nothing_but_texts(tmp_pat
     assert [row["answer"] for row in rows_of(loaded.staged)] == ["[1, 2]", "Paris", "quoted", "plain"]
 
 
-def test_a_folder_of_a_file_per_release_is_told_apart_by_the_user(tmp_path):
+def test_a_folder_of_a_file_per_release_that_is_called_one_release(tmp_path):
     for name in ("v1", "v2"):
         jsonl(tmp_path / "answers" / f"{name}.jsonl", [{"id": n, "answer": name, "reference": "x"} for n in range(6)])
-    loaded = load(Source(f"{tmp_path}/answers"), tmp_path / "work")
+    loaded = load(Source(f"{tmp_path}/answers", release="one"), tmp_path / "work")
     broken = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract()).broken
     assert "most often `id_unique`: " in broken
     assert (
