@@ -186,6 +186,9 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
             f"{', '.join(wide)} look like the answers of one release each; if they are, give {wide_option(wide)}"
         )
     others = [name for name in names if name not in (*taken, *unused, *labels)]
+    if made:
+        # A format may give a column by its own name beside the one that it is read as.
+        others = [name for name in others if not all(_is_in_use(record, name, columns) for record in records)]
     if others:
         more = f" and {len(others) - _MOST_UNUSED} more" if len(others) > _MOST_UNUSED else ""
         notes.append(f"not used: {', '.join(others[:_MOST_UNUSED])}{more}")
@@ -212,6 +215,12 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
             "references-as=list makes each item a reference"
         )
     return notes
+
+
+def _is_in_use(record: Mapping[str, Any], name: str, columns: ColumnMap) -> bool:
+    """Whether a cell has nothing but what the record has at one of the paths."""
+    found = [record.get(path) for paths in columns.paths.values() for path in paths.split("\n")]
+    return record.get(name) in (None, *found, *(item for one in found if isinstance(one, list) for item in one))
 
 
 def _joined(records: Sequence[Mapping[str, Any]], columns: ColumnMap) -> tuple[str, int, str] | None:
@@ -361,7 +370,7 @@ def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[
     >>> suggested("answer", [{"Reference Answer": "x", "Model": "y", "Answer text": "x"}], [])[1]
     'Answer text'
     """
-    names = list(dict.fromkeys(name for record in records for name in record))
+    names = list(dict.fromkeys(path for record in records for path in _paths(record)))
     free = {_plainly(name): name for name in names if name not in taken}
     usual = [_plainly(name) for name in usual_names(key)]
     # "Reference Outputs" are right answers, and not those of a release; "model_answer" is not a right one.
@@ -373,6 +382,12 @@ def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[
     near += [match for name in usual for match in difflib.get_close_matches(name, free, 1, 0.75)]
     best = free[near[0]] if near else next(iter(free.values())) if len(free) == 1 else "COLUMN"
     return ", ".join(names), best
+
+
+def _paths(record: Mapping[str, Any]) -> Iterator[str]:
+    """The columns of a record, and what is in the objects among them."""
+    for name, cell in record.items():
+        yield from (f"{name}.{key}" for key in cell) if isinstance(cell, Mapping) and cell else (name,)
 
 
 def complete_made(

@@ -229,7 +229,7 @@ def _changed(cell: Any) -> Any:
         return list(map(_changed, cell))
     if isinstance(cell, str):
         found = cell if _has_key_twice(decoded, cell) else decoded(cell)
-        return f"{cell} ~" if isinstance(found, str) else json.dumps(_changed(found))
+        return f"{cell.swapcase()} ~" if isinstance(found, str) else json.dumps(_changed(found))
     if cell is None or isinstance(cell, bool):
         return None if cell is None else not cell
     return cell + 1 if isinstance(cell, int | float) else f"{cell} ~"

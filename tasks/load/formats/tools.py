@@ -428,7 +428,8 @@ def _openai_evals(records: Sequence[Record]) -> Convert | None:
         return partial(_matched, model=models[0])
     if all(has(one, "datasource_item", "sample") for one in records):
         return _output_item
-    return _shaped((_IDEAL,), records)
+    answered = any(name in one for name in usual_names("answer") for one in records)
+    return None if answered else _shaped((_IDEAL,), records)
 
 
 def _matched(event: Record, model: str | None) -> Iterator[Row]:
