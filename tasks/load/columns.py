@@ -434,8 +434,12 @@ def with_other_columns(records: Iterable[Mapping[str, Any]], paths: Collection[s
 def lookup(record: Mapping[str, Any], path: str) -> Any:
     """The value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[0]`).
 
-    Texts on the way that hold JSON are read as JSON, and the rest of a path can be one name with dots in it.
+    Texts on the way that hold JSON are read as JSON. Names may have dots in them, at any step; of several ways that a
+    path may be read, the one counts whose last names are the shortest. A name in double quotes is one name.
     Returns a private marker where nothing is there; use `value` for None instead.
+
+    >>> lookup({"info": {"mlflow.traceInputs": '{"question": "Why?"}'}}, "info.mlflow.traceInputs.question")
+    'Why?'
 
     Raises:
         ValueError: such a text has an object that has a key twice.
@@ -443,24 +447,33 @@ def lookup(record: Mapping[str, Any], path: str) -> Any:
     if path in record:
         return record[path]
     way = steps(path)
-    here: Any = record
-    for place, step in enumerate(way):
+    reached: dict[int, Any] = {0: record}
+    for start in range(len(way)):
+        here = reached.get(start)
         if isinstance(here, str):
             here = as_json(here)
-        if isinstance(here, Mapping) and step in here:
-            here = here[step]
-        elif isinstance(here, Mapping) and (rest := ".".join(way[place:])) in here:
-            return here[rest]
-        elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
-            here = here[int(step)]
-        else:
-            return _MISSING
-    return here if way else _MISSING
+        if isinstance(here, Mapping):
+            for end in range(start + 1, len(way) + 1):
+                if (name := ".".join(way[start:end])) in here:
+                    reached[end] = here[name]
+        elif isinstance(here, list) and way[start].isdecimal() and int(way[start]) < len(here):
+            reached[start + 1] = here[int(way[start])]
+    return reached.get(len(way), _MISSING) if way else _MISSING
 
 
 def steps(path: str) -> list[str]:
-    """The names and indices of a path, in order: `$.meta.refs[0]` is meta, refs, 0."""
-    return [step for step in re.split(r"[.\[\]]+", path.removeprefix("$")) if step]
+    """The names and indices of a path, in order: `$.meta.refs[0]` is meta, refs, 0; `"a.b".c` is a.b, c."""
+    found = re.findall(r'"([^"]+)"(?=[.\[\]]|$)|([^.\[\]]+)', path.removeprefix("$"))
+    return [quoted or plain for quoted, plain in found]
+
+
+def path_of(names: Iterable[str]) -> str:
+    """The path whose steps are these names.
+
+    >>> path_of(["attributes", "llm.model_name"])
+    'attributes."llm.model_name"'
+    """
+    return ".".join(f'"{name}"' if "." in name and '"' not in name else name for name in names)
 
 
 def is_there(record: Mapping[str, Any], path: str, *, but_null: bool = False) -> bool:
