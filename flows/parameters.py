@@ -81,6 +81,11 @@ class Data(Form):
         title="Columns of the references",
         description="KEY=PATH, as above, for the references file.",
     )
+    wide: list[str] = Field(
+        default_factory=list,
+        title="One column per release",
+        description="Columns that each have the answers of one release, for instance gpt-4o,claude.",
+    )
     slices: Annotated[list[str], Option("--slice")] = Field(
         default_factory=list,
         title="Slices",
@@ -127,6 +132,7 @@ class Data(Form):
             slices=tuple(self.slices),
             encoding=self.encoding,
             format=self.format,
+            wide=tuple(self.wide),
         )
 
 
