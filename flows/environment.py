@@ -79,16 +79,17 @@ FINDING = {"finding": True}
 
 
 @contextmanager
-def running(home: Home, *, quiet: bool = True, findings: bool = False) -> Iterator[None]:
+def running(home: Home, *, quiet: bool = True, findings: bool = False, verbose: bool = False) -> Iterator[None]:
     """Around a command's import and call of a flow: its server, its log on standard error, and signals.
 
     Args:
         home: its server, if `answerkey serve` keeps one, takes part unless the user has named another.
         quiet: show only warnings.
+        verbose: show details, too.
         findings: show what the flow has found, too.
     """
     use_kept_server(home)
-    handler = _log_to_terminal(logging.WARNING if quiet else logging.INFO)
+    handler = _log_to_terminal(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
     handler.addFilter(lambda record: findings or not getattr(record, "finding", False))
     try:
         with started_here():
@@ -108,7 +109,7 @@ def _log_to_terminal(level: int) -> logging.Handler:
     handler.addFilter(is_news)
     logger = logging.getLogger("answerkey")
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(min(level, logging.INFO))
     return handler
 
 

@@ -403,6 +403,9 @@ def checked(
 LOCAL = "local"
 """The runner that is this machine."""
 
+NOTHING = "none"
+"""As a baseline: nothing is compared."""
+
 RUNNER_PATTERN = rf"^({LOCAL}|dask(\+tls)?://[^\s/@:?#]+:\d+)$"
 RUNNER = Field(
     # Shown in the form only: the flow refuses a wrong address in one line.
