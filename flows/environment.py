@@ -76,6 +76,8 @@ class PrintableLines(logging.Formatter):
 
 FINDING = {"finding": True}
 """Marks a line of the log that a command which ends with a table or a verdict prints there."""
+DETAIL = {"detail": True}
+"""Marks a line of the log that a terminal shows only when asked for."""
 
 
 @contextmanager
@@ -89,7 +91,8 @@ def running(home: Home, *, quiet: bool = True, findings: bool = False, verbose: 
         findings: show what the flow has found, too.
     """
     use_kept_server(home)
-    handler = _log_to_terminal(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
+    handler = _log_to_terminal(logging.WARNING if quiet else logging.INFO)
+    handler.addFilter(lambda record: verbose or not getattr(record, "detail", False))
     handler.addFilter(lambda record: findings or not getattr(record, "finding", False))
     try:
         with started_here():
@@ -109,7 +112,7 @@ def _log_to_terminal(level: int) -> logging.Handler:
     handler.addFilter(is_news)
     logger = logging.getLogger("answerkey")
     logger.addHandler(handler)
-    logger.setLevel(min(level, logging.INFO))
+    logger.setLevel(logging.INFO)
     return handler
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.flows import steps
 from answerkey.flows.command_line import command_line
-from answerkey.flows.environment import FINDING
+from answerkey.flows.environment import DETAIL, FINDING
 from answerkey.flows.fan_out import LocalRunner, Runner, fan_out, load, runner_at, write_commit, write_scores
 from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.parameters import LOCAL, NOTHING, Data, Judging, Limits, RunnerAddress, Scoring, checked
@@ -158,7 +158,7 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         _log_validation(loaded, validated)
         docs = _documented(run, asked, loaded.dataset, validated)
         if validated.broken:
-            _data_docs(home, docs, logging.INFO)
+            _data_docs(home, docs, broken=True)
             raise UserError(f"{called(source.answers)}: {validated.broken}")
         if asked.baseline:
             check_baseline(home, asked.baseline, loaded.dataset, validated.accepted)
@@ -397,13 +397,16 @@ def _documented(
     return steps.build_data_docs.submit(run.home, run.id, dataset, asked.contract, checked)
 
 
-def _data_docs(home: Home, documented: Future[str] | PrefectFuture[str] | None, level: int = logging.DEBUG) -> str:
-    """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost."""
+def _data_docs(home: Home, documented: Future[str] | PrefectFuture[str] | None, *, broken: bool = False) -> str:
+    """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost.
+
+    `broken`: whether the page says why the run stops.
+    """
     if documented is None:
         return ""
     page = outcome(documented)
     if isinstance(page, str):
-        log.log(level, f"data docs: {home.store.address(page)}")
+        log.info(f"data docs: {home.store.address(page)}", extra={} if broken else DETAIL)
         return page
     log.warning(f"the Data Docs could not be made: {page}; the checks are in the warehouse")
     return ""

@@ -71,7 +71,8 @@ def _compared(cli, answers, home):
     printed = cli(*again, code=0).stdout
     assert printed.index("\nold comes first in the data, so it is taken as the old release.\nfaq/old/v2 → faq/new/v2: ")
     cli(*again, "--baseline", "none", code=0)
-    cli("evaluate", answers, "--metrics", "meaning_match", "--dry-run", code=0)
+    # An estimate needs no key.
+    cli("evaluate", answers, "--metrics", "meaning_match", "--judge", "openai/gpt-4o-mini", "--dry-run", code=0)
     assert query(home, compared) == [("faq/old/v1", "faq/new/v1"), ("faq/old/v2", "faq/new/v2")]
 
 
