@@ -367,8 +367,8 @@ def request(
     )  # fmt: skip
 
 
-def check(options: JudgeOptions, api_key: str | None = None) -> None:
-    """Check what can be known before the first call. Nothing is sent.
+def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool = True) -> None:
+    """Check what can be known before the first call. Nothing is sent, and an estimate needs no key.
 
     Raises:
         UserError: litellm does not know the provider of a judge, its key is not set, it does not take what is to be
@@ -385,7 +385,7 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
 
     judges = [*options.models(api_key), *options.fallback_models(api_key)]
     options.check_environment()
-    check_models(judges, options.limits, "judge")
+    check_models(judges, options.limits, "judge", needs_key=needs_key)
     for judge in judges:
         taken = sampling_of(judge.model)
         if options.repeats > 1 and "seed" not in taken and not (options.temperature and "temperature" in taken):
