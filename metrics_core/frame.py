@@ -16,8 +16,8 @@ Key = Literal[
     "repeat", "finish_reason", "incorrect_references", "messages", "references-as",
 ]  # fmt: skip
 
-# The names that tools, data sets and spreadsheets give their columns, the most telling first. A label is never guessed: a
-# column called "label" may mean anything. Nor is a number of rows an id: a second release would have other numbers.
+# The names that tools, data sets and spreadsheets give their columns, the most telling first. A label is never guessed:
+# a column called "label" may mean anything. Nor is a number of rows an id: a second release would have other numbers.
 USUAL_NAMES: Mapping[Key, tuple[str, ...]] = {
     "id": (
         "id", "sample_id", "question_id", "qid", "example_id", "item_id", "dataset_item_id", "datasetItemId",
