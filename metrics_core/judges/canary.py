@@ -24,8 +24,8 @@ SHARE = 0.05
 """Of the rows, at least; `ROWS` of them in a small run."""
 ROWS = 12
 FEWEST = 3
-"""A judge that errs on 5 % of what it is asked, each time anew, does as 9.5 % of the orders say: three of six by chance
-in one run of sixty. It takes three."""
+"""With two, a judge that errs on 5 % of what it is asked, each time anew, would be stopped in 5 % of runs: it does by
+chance as 9.5 % of the orders say. With three it is in 1.3 to 1.7 %."""
 
 _log = logging.getLogger("answerkey")
 
@@ -40,12 +40,12 @@ class Order:
 
 
 def share_of(rows: int) -> float:
-    """The share of rows that are asked about again in a run of this many.
+    """The share of rows that are asked about again in a run of this many; none where they are too few to tell.
 
-    >>> share_of(10_000), share_of(120), share_of(5)
-    (0.05, 0.1, 1.0)
+    >>> share_of(10_000), share_of(120), share_of(5), share_of(2)
+    (0.05, 0.1, 1.0, 0.0)
     """
-    return min(1.0, max(SHARE, ROWS / max(rows, 1)))
+    return 0.0 if rows < FEWEST else min(1.0, max(SHARE, ROWS / rows))
 
 
 def has_canary(sample: Sample, share: float) -> bool:
