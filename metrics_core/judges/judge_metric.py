@@ -38,7 +38,7 @@ from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference, option
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
-from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import differ_in_case, normal_reference, normalise
 
 PARSER = 1
@@ -296,6 +296,11 @@ class JudgeMetric(Metric):
             details={**verdict.details, WEIGHTS: weights},
         )
 
+    def combined(self, votes: Sequence[Vote]) -> Outcome:
+        """The outcome of all votes, decided on the main number; see `combine`."""
+        main = self.fields[0]
+        return combine(votes, self.judge.jury, main.name, binary=main.binary)
+
     def rounded(self, outcome: Outcome) -> Outcome:
         """An outcome with the nearest verdict that there is in the place of a weighed one; of two, the better."""
         if not (self.weighed and isinstance(outcome, Scored)):
@@ -333,8 +338,9 @@ def _settings(options: JudgeOptions, models: Sequence[ModelRef]) -> str:
             text += f"|{short}:{','.join(values) if '-' in values else value}"
     tokens = f"|max_tokens:{options.max_tokens}" if options.max_tokens != OFFLINE_JUDGE.max_tokens else ""
     effort = f"|effort:{options.reasoning_effort}" if options.reasoning_effort != "default" else ""
+    extras = f"|extras:{content_hash(options.extras)[:6]}" if options.extras else ""
     fallbacks = ",".join(judge.label for judge in options.fallback_models())
-    return f"{text}{tokens}{effort}{f'|else:{fallbacks}' if fallbacks else ''}"
+    return f"{text}{tokens}{effort}{extras}{f'|else:{fallbacks}' if fallbacks else ''}"
 
 
 def request(
@@ -357,12 +363,12 @@ def request(
     effort = "" if options.reasoning_effort == "default" else options.reasoning_effort
     return Request(
         judge.label, named, prompt.text, user, prompt.schema_text, options.temperature, repeat, options.max_tokens,
-        repeat, effort, "verdict" if weighed else "",
+        repeat, effort, "verdict" if weighed else "", options.extras,
     )  # fmt: skip
 
 
-def check(options: JudgeOptions, api_key: str | None = None) -> None:
-    """Check what can be known before the first call. Nothing is sent.
+def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool = True) -> None:
+    """Check what can be known before the first call. Nothing is sent, and an estimate needs no key.
 
     Raises:
         UserError: litellm does not know the provider of a judge, its key is not set, it does not take what is to be
@@ -378,7 +384,8 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
     from answerkey.metrics_core.llm.provider import check as check_models
 
     judges = [*options.models(api_key), *options.fallback_models(api_key)]
-    check_models(judges, options.limits, "judge")
+    options.check_environment()
+    check_models(judges, options.limits, "judge", needs_key=needs_key)
     for judge in judges:
         taken = sampling_of(judge.model)
         if options.repeats > 1 and "seed" not in taken and not (options.temperature and "temperature" in taken):
@@ -393,6 +400,8 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
         if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
             raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
+        if options.service_tier and "service_tier" not in abilities(judge.model).parameters:
+            raise UserError(f"judge {judge.label}: litellm sends it no service tier; leave service_tier out")
         if options.log_probabilities and not {"logprobs", "top_logprobs"} <= abilities(judge.model).parameters:
             raise UserError(
                 f"judge {judge.label} sends no log-probabilities, so its verdicts cannot be weighed; leave "
@@ -563,8 +572,7 @@ class _Work:
             if juror.vote is not None and juror.vote.judge != juror.judge.label
         }
         votes = [juror.result(by_fallback.get(juror.repeat)) for juror in jurors]
-        main = self._metric.fields[0]
-        outcome = combine(votes, self._options.jury, main.name, binary=main.binary)
+        outcome = self._metric.combined(votes)
         named = sorted({vote.judge for vote in by_fallback.values() if isinstance(vote.outcome, Scored)})
         if named and isinstance(outcome, Scored):
             outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: ", ".join(named)})
