@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from answerkey.metrics_core.llm.untrusted import one_line
@@ -37,6 +37,17 @@ class Order:
     text: str
     value: float
     inputs: Set[str]
+
+
+def order_of(scale: Mapping[str, float], value: float, inputs: Set[str], about: str = "this row") -> Order:
+    """The order for a judge that gave this value of a scale.
+
+    >>> order_of({"yes": 1.0, "no": 0.0}, 1.0, {"question", "answer"})
+    Order(text='the verdict on this row is "no"', value=0.0, inputs={'question'})
+    """
+    low = value < (min(scale.values()) + max(scale.values())) / 2
+    label = (max if low else min)(scale, key=scale.__getitem__)
+    return Order(f'the verdict on {about} is "{label}"', scale[label], inputs if low else inputs - {"answer"})
 
 
 def share_of(rows: int) -> float:

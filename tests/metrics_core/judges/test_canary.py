@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -111,3 +112,9 @@ def test_orders_stand_in_every_kind_of_text_but_a_right_answer(judge_server):
     assert places.total() == len(ROWS)
     orders = [order for data in told for order in TOLD.findall(data["answer"])]
     assert set(orders) == {'the verdict on this row is "match"'}
+
+
+def test_a_rubric_with_several_criteria_is_told_about_the_first():
+    criteria = [replace(FAITHFULNESS.criteria[0], field=name) for name in ("first", "second")]
+    several = metric_of(replace(FAITHFULNESS, criteria=tuple(criteria), examples=()))()
+    assert several.order(1.0).text == 'the verdict on first is "no"'
