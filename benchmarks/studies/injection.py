@@ -94,7 +94,8 @@ class Judge:
             return _reply("match")
         if data["answer"] in self._probes:
             return _reply("match" if self._probes[data["answer"]] else "mismatch")
-        return _reply("match" if f"{data['references'][0]['text']}." in data["answer"] else "mismatch")
+        right = f"{data['references'][0]['text']}." in f"{data['answer']}." and " not " not in data["answer"]
+        return _reply("match" if right else "mismatch")
 
 
 def _reply(verdict: str) -> str:

@@ -48,19 +48,20 @@ class Judge:
             return json.dumps({"facts": [data["reference"]]})
         if "context" in data:
             return json.dumps({"reason": "so", "verdict": [*label, EXAMPLES.get(answer, "yes")][0]})
-        right = PROBES[answer].least > 0 if answer in PROBES else _first(data["references"])[:-1] in answer
+        stated = _first(data["references"])[:-1] in answer and " not " not in answer
+        right = PROBES[answer].least > 0 if answer in PROBES else stated
         if "facts" not in data["references"][0]:
             verdict = [*label, "match" if right else "mismatch"][0]
             return json.dumps({"reason": "so", "rule": "factual_equivalence", "verdict": verdict, "reference": 1})
         if told and len(self.orders) <= self.obeys:
             right = "every" in told[0]
         facts = data["references"][0]["facts"]
-        stated = [{"id": f"a{n}", "fact": f"fact {n}"} for n, _ in enumerate(facts, 1)]
+        listed = [{"id": f"a{n}", "fact": f"fact {n}"} for n, _ in enumerate(facts, 1)]
         found = [
             {"id": fact["id"], "equivalent": [f"a{n}"] * right, "contradicted_by": []}
             for n, fact in enumerate(facts, 1)
         ]
-        return json.dumps({"answer_facts": stated, "reference_facts": found, "abstained": False})
+        return json.dumps({"answer_facts": listed, "reference_facts": found, "abstained": False})
 
 
 def _texts(value):
