@@ -25,7 +25,7 @@ SHARE = 0.05
 ROWS = 12
 FEWEST = 3
 """With two, a judge that errs on 5 % of what it is asked, each time anew, would be stopped in 5 % of runs: it does by
-chance as 9.5 % of the orders say. With three it is in 1.3 to 1.7 %."""
+chance as 9.5 % of the orders say. With three it is in 1.2 to 1.6 %."""
 
 _log = logging.getLogger("answerkey")
 
