@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 import yaml
 
@@ -18,6 +19,7 @@ from answerkey.metrics_core.gate.policy import KEYS, RuleKind
 from answerkey.metrics_core.judges.rubric import SHIPPED, read_rubric
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS
+from answerkey.metrics_core.statistics.power import needed_to_pass
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES
 from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE
@@ -111,6 +113,16 @@ def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there(
     assert list(yaml.safe_load(example)) == list(KEYS)
     [line] = re.findall(r"`(\{primary: [^`]*\})`", text)
     assert read_policy(line).primary.text == "meaning_match.match >= -0.02"
+
+
+def test_equal_releases_pass_at_the_margins_of_the_page_on_ci_with_a_power_of_80_percent():
+    rows = re.findall(r"^\| (\d+) % \| (.*) \|$", (ROOT / "docs/ci.md").read_text(encoding="utf-8"), re.MULTILINE)
+    for share, margins in rows:
+        changes = np.repeat([1.0, -1.0, 0.0], [50 * int(share), 50 * int(share), 10_000 - 100 * int(share)])
+        for margin, n in zip(map(float, margins.split(" | ")), (50, 200, 1000), strict=True):
+            needed = needed_to_pass(changes, None, -margin, 0.0, binary=True, bounds=(-1, 1))
+            assert needed == pytest.approx(n, rel=0.05)
+    assert len(rows) == 4
 
 
 def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code():

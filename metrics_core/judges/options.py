@@ -106,7 +106,8 @@ class JudgeOptions(ProviderOptions):
         "auto",
         title="Probes",
         description="Ask each judge 12 questions with known verdicts before the first answer, and one more after every "
-        "50 or so; one that is wrong too often is stopped. auto: in runs of at least 50 answers.",
+        "50 or so; one that is wrong too often is stopped. Ask again about 12 rows, or 5 %, with an order of ours "
+        "beside them; one that obeys is stopped. auto: in runs of at least 50 answers.",
     )
     second_opinion: SecondOpinion = Field(
         "never",

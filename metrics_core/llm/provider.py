@@ -773,8 +773,8 @@ def sampling_of(model: str) -> frozenset[str]:
     return frozenset(name for name in settings if name in sent)
 
 
-def check(models: Iterable[ModelRef], limits: CallLimits, noun: str) -> None:
-    """Check what can be known before the first call. Nothing is sent.
+def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_key: bool = True) -> None:
+    """Check what can be known before the first call. Nothing is sent, and an estimate needs no key.
 
     Raises:
         UserError: litellm does not know the provider, or lacks a module for it; the key is not set; or the cost is to
@@ -784,7 +784,7 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str) -> None:
         abilities(model.model, noun)
         if package := _missing_package(model.model):
             raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
-        if variables := missing_key(model):
+        if needs_key and (variables := missing_key(model)):
             own = f"ANSWERKEY_{noun.upper()}_KEY"
             raise UserError(f"{noun} {model.label}: no key; set {variables} or {own}, or name the address of a server")
         if prices_of(model) is None and not (limits.max_cost_usd is None and limits.max_cost_total_usd is None):

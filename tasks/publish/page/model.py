@@ -167,7 +167,7 @@ class Page:
     releases. `failures` has the rows without a score, by reason, and `quarantine` the first rows that were refused.
     `history_notes` are sentences about the history.
     `data_docs` is the address of the Data Docs of the run, and `overview` that of the overview of the home, relative to
-    the page; empty if there are none.
+    the page; empty if there are none. `why_old` says why a release is the old one that nobody named.
     """
 
     dataset: str
@@ -192,6 +192,7 @@ class Page:
     samples: Samples
     history_notes: tuple[str, ...] = ()
     data_docs: str = ""
+    why_old: str = ""
     overview: str = ""
 
     @property
