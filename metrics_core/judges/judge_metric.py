@@ -265,7 +265,7 @@ class JudgeMetric(Metric):
             return None
         low = value < (self.main.low + self.main.high) / 2
         label = (max if low else min)(self.labels, key=self.labels.__getitem__)
-        inputs = self.needs if low else self.needs - {"answer"}
+        inputs = {*self.needs, *self.columns} - (set() if low else {"answer"})
         return Order(f'the verdict on this row is "{label}"', self.labels[label], inputs)
 
     @abstractmethod
