@@ -261,7 +261,7 @@ class JudgeMetric(Metric):
 
     def order(self, value: float) -> Order | None:
         """What a judge that gave this value is told by a canary; None: this metric has none."""
-        return order_of(self.labels, value, self.needs) if self.labels else None
+        return order_of(self.labels, value, self.needs | {*self.columns}) if self.labels else None
 
     @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
