@@ -146,16 +146,15 @@ def offline_verdicts(part: str) -> dict[str, float]:
     key = hashlib.sha256(FILE.read_bytes()).hexdigest()[:12]
     kept = Path(tempfile.gettempdir()) / f"answerkey-decisions-{part}-{key}.json"
     if not kept.exists():
-        with tempfile.TemporaryDirectory() as cache:
-            kept.write_text(json.dumps(_PARTS[part](cache)), encoding="utf-8")
+        kept.write_text(json.dumps(_PARTS[part]()), encoding="utf-8")
     return dict(json.loads(kept.read_text(encoding="utf-8")))
 
 
-def _out_of_fold(cache: str) -> dict[str, float]:
+def _out_of_fold() -> dict[str, float]:
     from _matcher_training import Judged, highest, out_of_fold, platt
 
     rows = all_rows()
-    data = table(rows, cache, rarities(texts_of(rows)))
+    data = table(rows, rarities(texts_of(rows)))
     ours = np.array([trainable(name, row) for name, some in rows.items() for row in some])
     real = ours & np.isin(data.sets, list(FILES))
     right, wrong = out_of_fold(data, ours, FOLDS)
@@ -165,21 +164,15 @@ def _out_of_fold(cache: str) -> dict[str, float]:
     return {row["id"]: float(v) for (name, row), v in zip(flat, judged.verdicts, strict=True) if name in FILES}
 
 
-def _packaged(rows: list[dict[str, Any]], cache: str) -> dict[str, float]:
+def _packaged(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Verdicts of the packaged model on answers to questions that it was not trained on."""
     rows = [row for row in rows if (row["answer"] or "").strip()]
-    found: dict[str, float] = {}
-    for at in range(0, len(rows), 500):
-        part = rows[at : at + 500]
-        verdicts = match(
-            [Pair(row["question"], row["answer"], tuple(row["references"])) for row in part], cache_dir=cache
-        )
-        found |= {row["id"]: float(verdict.match) for row, verdict in zip(part, verdicts, strict=True)}
-    return found
+    verdicts = match([Pair(row["question"], row["answer"], tuple(row["references"])) for row in rows])
+    return {row["id"]: float(verdict.match) for row, verdict in zip(rows, verdicts, strict=True)}
 
 
 _PARTS = {
     "trained": _out_of_fold,
-    "nq301": lambda cache: _packaged(read_rows("nq301"), cache),
-    "primes": lambda cache: _packaged(_lines(PRIME), cache),
+    "nq301": lambda: _packaged(read_rows("nq301")),
+    "primes": lambda: _packaged(_lines(PRIME)),
 }

@@ -139,16 +139,15 @@ class Table:
         return len(self.labels)
 
 
-def table(rows: Mapping[str, Sequence[Row]], cache: str, words: Mapping[str, float]) -> Table:
+def table(rows: Mapping[str, Sequence[Row]], words: Mapping[str, float]) -> Table:
     """Features of labelled rows, by the name of their set. `words`: see `rarities`."""
     flat = [(name, row) for name, some in rows.items() for row in some]
     pairs = [pair_of(row) for _, row in flat]
-    right = [one for at in range(0, len(pairs), 500) for one in look(pairs[at : at + 500], cache, words)]
+    right = look(pairs, words)
     doubted = [at for at, pair in enumerate(pairs) if pair.wrong]
     against = [Pair(pairs[at].question, pairs[at].answer, pairs[at].wrong) for at in doubted]
-    seen = [one for at in range(0, len(against), 500) for one in look(against[at : at + 500], cache, words)]
     wrong: list[Seen | None] = [None] * len(pairs)
-    for at, one in zip(doubted, seen, strict=True):
+    for at, one in zip(doubted, look(against, words), strict=True):
         wrong[at] = one
     names = tuple(right[0].values[0])
     texts = [(read(p.question), read(p.answer), [read(text) for text in p.references]) for p in pairs]

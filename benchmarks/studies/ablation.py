@@ -29,24 +29,17 @@ from answerkey.metrics_core.offline_judge.rules import RULES, Ruling
 from answerkey.metrics_core.statistics.agreement import agreement
 
 GROUPS = {
-    "words found": "recall recall_all recall_head recall_focus first_hit last_hit given_share echo spread place whole"
-    " rouge_recall",
-    "order": "order inexact near_miss",
-    "words missing": "missing missing_numbers missing_names missing_short",
+    "words found": "recall recall_all recall_focus given_share echo whole rouge_recall",
     "rare words": "recall_idf soft_idf missing_idf missing_idf_rarest found_idf_rarest extra_idf extra_idf_rarest"
     " precision_idf",
-    "words beyond": "extra_head extra_focus extra_names_head extra_names_focus precision_residue residue in_question"
-    " said_focus question_kept",
-    "numbers": "numbers_wanted numbers_found numbers_found_head numbers_other number_gap",
-    "dates": "date_state date_head date_parts_wanted date_parts_said year_gap dates_said",
-    "characters": "characters_head characters_part characters_tokens characters_residue",
-    "trigrams": "trigrams_found trigrams_both trigrams_residue",
-    "form": "length_answer length_head length_reference sentences negation negation_head hedge refusal polarity"
-    " alternatives",
-    "embeddings": "near_focus near_asked_focus near_stated",
-    "all references": "references full_share best_focus best_asked",
+    "words beyond": "extra_focus precision_residue residue in_question said_focus question_kept",
+    "numbers": "numbers_wanted numbers_found numbers_other number_gap",
+    "dates": "date_state date_parts_wanted date_parts_said year_gap dates_said",
+    "characters": "characters_part characters_tokens characters_residue",
+    "form": "length_answer length_reference sentences negation hedge refusal polarity alternatives",
+    "all references": "references full_share",
 }
-PLAIN = ("words found", "characters", "trigrams", "rare words", "form", "embeddings", "all references")
+PLAIN = ("words found", "characters", "rare words", "form", "all references")
 Rulings = list[list[list[Ruling | None]]]
 """By answer, reference and rule."""
 Scores = tuple[np.ndarray, np.ndarray]
@@ -66,7 +59,7 @@ def material(folder: Path) -> Material:
     file = folder / "ablation.pickle"
     if not file.exists():
         rows = all_rows()
-        data = table(rows, str(folder), rarities(texts_of(rows)))
+        data = table(rows, rarities(texts_of(rows)))
         flat = [(name, row) for name, some in rows.items() for row in some]
         ours = np.array([trainable(name, row) for name, row in flat])
         file.write_bytes(pickle.dumps(Material(data, _rulings([row for _, row in flat]), ours)))

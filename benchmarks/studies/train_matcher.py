@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,7 +51,6 @@ from _matcher_training import (
 )
 
 from answerkey.metrics_core.offline_judge.depth import KINDS
-from answerkey.metrics_core.offline_judge.features import ENCODER
 from answerkey.metrics_core.offline_judge.model import FILE
 from answerkey.metrics_core.offline_judge.rules import RULES_VERSION
 from answerkey.metrics_core.statistics.agreement import agreement
@@ -70,15 +68,12 @@ FAMILIES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
-    parser.add_argument("--cache", help="a folder for embeddings, to train again faster")
     args = parser.parse_args()
     if not DATA.is_dir():
         sys.exit("training reads ../shared/data, which is not beside the repository")
-    with tempfile.TemporaryDirectory() as folder:
-        rows = all_rows()
-        words = rarities(texts_of(rows))
-        data = table(rows, args.cache or folder, words)
-    found = {**fitted(data, rows), "words": words}
+    rows = all_rows()
+    words = rarities(texts_of(rows))
+    found = {**fitted(table(rows, words), rows), "words": words}
     text = json.dumps(found, separators=(",", ":")) + "\n"
     print(f"\n{len(text) / 1e3:.0f} kB")
     if args.write:
@@ -123,13 +118,12 @@ def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
     outcome = Outcome(data, rows, real, within, left_out, final, borders, ERRORS)
     print_tables(outcome)
     return {
-        "format": 5,
+        "format": 6,
         "trained_on": {
             "data": ", ".join([*TRAINED_ON, "pairs made from them"]) + ", without the questions of nq301",
             "answers": int(real.sum()),
             "questions": len(set(data.questions[real])),
             "made": int((ours & ~real).sum()),
-            "encoder": ENCODER,
             "rules": RULES_VERSION,
             "settings": {**SETTINGS, "seeds": SEEDS, "against": SETTINGS_AGAINST},
         },

@@ -109,12 +109,11 @@ def ask_about(sample: Sample, metrics: Sequence[str], judging: Judging, home: Ho
     """
     options = judging.options()
     opened = Access(None if options.offline else key(judging.key_from), ledger=home.ledger)
-    return [_measure(name, sample, options, replace(opened, run=uuid.uuid4().hex), home) for name in metrics]
+    return [_measure(name, sample, options, replace(opened, run=uuid.uuid4().hex)) for name in metrics]
 
 
-def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access, home: Home) -> Trial:
-    cache = home.embeddings
-    [metric] = create([name], {"judge": options, "access": access, "embedding_cache": cache})
+def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access) -> Trial:
+    [metric] = create([name], {"judge": options, "access": access})
     [measurement] = metric.measure([sample])
     if not measurement.requests:
         offline = options.offline or measurement.details.get(DECIDED_BY) == "offline"

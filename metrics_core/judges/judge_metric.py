@@ -55,16 +55,12 @@ class JudgeMetric(Metric):
     Args:
         judge: which judges to ask, how, and what they may cost. With the offline judge, which is the default, no model
             API is called, nothing is paid, and equal samples always get equal scores.
-        embedding_cache: a folder for the embeddings of earlier calls; it changes no number.
         access: the key, the ledger and the run; it changes no number.
         told_share: the share of answers that canaries are made of, 0 to 1; None: as `canary.share_of` has it.
     """
 
     judge: JudgeOptions = option(
         OFFLINE_JUDGE, title="Judge", description="which judges to ask, how, and what they may cost"
-    )
-    embedding_cache: str | None = option(
-        None, title="Embedding cache", description="a folder for the embeddings of earlier calls", signed=False
     )
     _: KW_ONLY
     # Not an option: it is in no form, and changes no number.
@@ -173,7 +169,6 @@ class JudgeMetric(Metric):
         Raises:
             UserError: a judge cannot be asked.
             LedgerError: the ledger cannot be used.
-            EncoderError: the embedding model of the offline judge is not available.
         """
         started, signature, local = time.perf_counter(), self.signature, self.known(samples)
         pending = [sample for sample, decided in zip(samples, local, strict=True) if decided is None]

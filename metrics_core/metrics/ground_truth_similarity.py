@@ -82,7 +82,7 @@ class GroundTruthSimilarity(JudgeMetric):
         """Split texts into sentences, clauses and items, and match these by rules and the offline matcher."""
         from answerkey.metrics_core.offline_judge import similarity
 
-        return similarity.judge(samples, self.embedding_cache)
+        return similarity.judge(samples)
 
     def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
         """The second opinion, if the similarities differ by more than 0.5: judges may split facts differently."""

@@ -147,7 +147,7 @@ class MeaningMatch(JudgeMetric):
             )
             for sample in samples
         ]
-        return matcher.match(pairs, cache_dir=self.embedding_cache)
+        return matcher.match(pairs)
 
     def _decided_offline(self, match: Match, sample: Sample) -> Scored:
         scored = _scored(match, sample)

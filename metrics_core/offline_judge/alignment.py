@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein, Prefix
@@ -103,7 +102,6 @@ class Alignment:
 
     Attributes:
         stems: of the content tokens of the reference; `score`: the best similarity of each in the answer, 0..1.
-        where: the token position of each best similarity in the answer; -1 for none.
         in_question: for each, whether the question contains it too, so that it is no evidence.
         whole: whether an alias or acronym in the answer names the whole reference.
         missing: stems that neither the answer nor the question contains; `matched`: those that the answer contains.
@@ -116,7 +114,6 @@ class Alignment:
 
     stems: tuple[str, ...]
     score: tuple[float, ...]
-    where: tuple[int, ...]
     in_question: tuple[bool, ...]
     whole: bool
     missing: tuple[str, ...]
@@ -131,10 +128,8 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
     (1.0, 0.5)
     """
     stems = reference.content_stems
-    positions = dict(zip(reversed(answer.stems), range(len(answer.stems) - 1, -1, -1), strict=True))
     known = question.stem_set
-    best = [_best(stem, positions, exactly=len(stems) > LONGEST_REFERENCE) for stem in stems]
-    scores, where = [score for score, _ in best], [at for _, at in best]
+    scores = [_best(stem, answer.stem_set, exactly=len(stems) > LONGEST_REFERENCE) for stem in stems]
     in_question = tuple([stem in known for stem in stems])
     if all(in_question):
         # A question that offers the answer ("A or B?") does not give it away.
@@ -149,18 +144,17 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
         (stem, whole or score >= HIT) for stem, score, old in zip(stems, scores, in_question, strict=True) if not old
     ]
     missing, matched = (tuple([stem for stem, hit in new if hit is wanted]) for wanted in (False, True))
-    return Alignment(stems, tuple(scores), tuple(where), in_question, whole, missing, matched)
+    return Alignment(stems, tuple(scores), in_question, whole, missing, matched)
 
 
-def _best(stem: str, positions: Mapping[str, int], *, exactly: bool) -> tuple[float, int]:
-    """The best similarity of a stem with those of an answer, and its position there; -1 for none."""
-    if stem in positions:
-        return 1.0, positions[stem]
+def _best(stem: str, others: Collection[str], *, exactly: bool) -> float:
+    """The best similarity of a stem with those of an answer."""
+    if stem in others:
+        return 1.0
     # Only words can be similar without being equal.
     if exactly or not stem.isalpha():
-        return 0.0, -1
-    similar = ((alike(stem, other), at) for other, at in positions.items())
-    return max((one for one in similar if one[0]), key=itemgetter(0), default=(0.0, -1))
+        return 0.0
+    return max((alike(stem, other) for other in others), default=0.0)
 
 
 def names_whole(reference: Text, answer: Text) -> bool:

@@ -15,13 +15,7 @@ from rapidfuzz import fuzz
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import names_whole, part_ratio
 from answerkey.metrics_core.offline_judge.depth import UNLIKE_TRAINING, Kind, kind_of, out_of_depth
-from answerkey.metrics_core.offline_judge.features import (
-    embedding_features,
-    focus,
-    texts_to_embed,
-    unit_vectors,
-    word_features,
-)
+from answerkey.metrics_core.offline_judge.features import features, focus
 from answerkey.metrics_core.offline_judge.model import load
 from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION, Case, RuleId, Ruling, decide
@@ -48,7 +42,6 @@ def explained(row: Mapping[str, float], *, matched: bool) -> tuple[MatchVerdict,
 
 
 def _for(row: Mapping[str, float]) -> list[tuple[bool, str]]:
-    near = row["near_asked_focus"]
     return [
         (row["whole"] > 0, "the answer uses another name of the reference"),
         (row["date_state"] >= 3, "the answer has the date of the reference"),
@@ -56,13 +49,11 @@ def _for(row: Mapping[str, float]) -> list[tuple[bool, str]]:
         (row["recall"] >= 1, "the answer has every word of the reference that the question does not give"),
         (row["numbers_wanted"] > 0 and row["numbers_found"] >= 1, "the answer has the numbers of the reference"),
         (0 < row["recall"] < 1, f"the answer has {row['recall']:.0%} of the words of the reference"),
-        (True, f"the answer to this question is near the reference in meaning (cosine {near:.2f})"),
+        (True, f"answer and reference are spelled {row['characters_part']:.0%} alike"),
     ]
 
 
 def _against(row: Mapping[str, float]) -> list[tuple[bool, str]]:
-    near = row["near_asked_focus"]
-    missing = int(row["missing"])
     return [
         (row["refusal"] > 0, "the answer declines to answer"),
         (row["hedge"] > 0, "the answer is not sure"),
@@ -70,10 +61,9 @@ def _against(row: Mapping[str, float]) -> list[tuple[bool, str]]:
         (row["polarity"] < 0, "one says yes, the other no"),
         (row["date_state"] == -2, "the dates differ"),
         (row["numbers_wanted"] > 0 and row["numbers_found"] < 1, "a number of the reference is missing"),
-        (0 < row["recall"] < 1, f"the answer lacks {missing} of the words of the reference"),
+        (0 < row["recall"] < 1, f"the answer has only {row['recall']:.0%} of the words of the reference"),
         (row["recall"] == 0, "the answer has no word of the reference that the question does not give"),
         (row["recall"] >= 1, "the words of the reference are there, but not as the answer to the question"),
-        (True, f"the cosine with the reference is {near:.2f}"),
     ]
 
 
@@ -164,8 +154,8 @@ class _Ruled:
         return _Ruled(compared, tuple(map(decide, compared)), indices)
 
 
-def look(pairs: Sequence[Pair], cache_dir: str | None = None, words: Mapping[str, float] | None = None) -> list[Seen]:
-    """The features of every pair and reference; all texts are embedded in one call.
+def look(pairs: Sequence[Pair], words: Mapping[str, float] | None = None) -> list[Seen]:
+    """The features of every pair and reference.
 
     Args:
         words: the rarity of stems, 0..1; by default that of the model.
@@ -174,25 +164,13 @@ def look(pairs: Sequence[Pair], cache_dir: str | None = None, words: Mapping[str
     >>> seen.values[0]["recall"]
     1.0
     """
-    return _seen([_Ruled.of(pair) for pair in pairs], cache_dir, load().words if words is None else words)
+    return [_seen(_Ruled.of(pair), load().words if words is None else words) for pair in pairs]
 
 
-def _seen(ruled: Sequence[_Ruled], cache_dir: str | None, words: Mapping[str, float]) -> list[Seen]:
-    near = [[focus(case.answer, case.reference, case.question) for case in one.cases] for one in ruled]
-    roles = [
-        [texts_to_embed(case, text) for case, text in zip(one.cases, texts, strict=True)]
-        for one, texts in zip(ruled, near, strict=True)
-    ]
-    known = unit_vectors({text for some in roles for by_role in some for text in by_role.values()}, cache_dir)
-    seen = []
-    for one, texts, by_roles in zip(ruled, near, roles, strict=True):
-        rows = [
-            {**word_features(case, text, words), **embedding_features(by_role, known)}
-            for case, text, by_role in zip(one.cases, texts, by_roles, strict=True)
-        ]
-        together = _together(rows)
-        seen.append(Seen(tuple(row | together for row in rows), one.rulings, one.indices))
-    return seen
+def _seen(ruled: _Ruled, words: Mapping[str, float]) -> Seen:
+    rows = [features(case, focus(case.answer, case.reference, case.question), words) for case in ruled.cases]
+    together = _together(rows)
+    return Seen(tuple(row | together for row in rows), ruled.rulings, ruled.indices)
 
 
 def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
@@ -233,9 +211,8 @@ def cases(pair: Pair, indices: Sequence[int] | None = None) -> tuple[Case, ...]:
     """
     question, answer = read(pair.question), read(pair.answer)
     references = [read(pair.references[index]) for index in (_nearest(pair) if indices is None else indices)]
-    accepted = frozenset(stem for reference in references for stem in reference.stems)
     dates = frozenset(date for reference in references for date in reference.dates)
-    return tuple(Case.of(question, answer, reference, accepted, dates) for reference in references)
+    return tuple(Case.of(question, answer, reference, dates) for reference in references)
 
 
 def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -243,19 +220,11 @@ def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     return {
         "references": math.log(len(rows)),
         "full_share": sum(row["recall"] >= SPELLED_OUT for row in rows) / len(rows),
-        "best_focus": max(row["near_focus"] for row in rows),
-        "best_asked": max(row["near_asked_focus"] for row in rows),
     }
 
 
-def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]:
+def match(pairs: Sequence[Pair]) -> list[Match]:
     """The verdict on each of `pairs`: same length, same order, deterministic.
-
-    Args:
-        cache_dir: a folder for embeddings of earlier calls, which changes no verdict.
-
-    Raises:
-        EncoderError: the embedding model is not installed.
 
     >>> pair = Pair("Who painted the Mona Lisa?", "Da Vinci", ("Leonardo da Vinci",))
     >>> [result] = match([pair])
@@ -268,12 +237,11 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
     # Releases often give equal answers, so equal pairs are judged once.
     wrong = {pair: Pair(pair.question, pair.answer, pair.wrong) for pair in pairs if pair.wrong}
     ruled = {pair: _Ruled.of(pair) for pair in dict.fromkeys((*pairs, *wrong.values()))}
-    # If a rule decides, nothing needs to be embedded, unless right answers are weighed against wrong ones.
+    # If a rule decides, no features are needed, unless right answers are weighed against wrong ones.
     weighed = {*wrong, *wrong.values()}
     for_model = [pair for pair, one in ruled.items() if pair in weighed or settled(one.rulings) is None]
-    features = _seen([ruled[pair] for pair in for_model], cache_dir, model.words)
-    seen = dict(zip(for_model, features, strict=True))
-    rows = matrix(features, model.features)
+    seen = {pair: _seen(ruled[pair], model.words) for pair in for_model}
+    rows = matrix([*seen.values()], model.features)
 
     def by_pair(values: npt.NDArray[Any]) -> dict[Pair, list[Any]]:
         rest = iter(values.tolist())
@@ -303,10 +271,10 @@ def nearest_row(seen: Seen, probabilities: Sequence[float]) -> dict[str, float]:
     return {**seen.values[at], "probability": probabilities[at]}
 
 
-AGAINST = ("right", "wrong", "near", "best", "recall", "order")
+AGAINST = ("right", "wrong", "recall", "rare", "order")
 """The inputs of the logistic regression for samples with answers known to be wrong (see `against`)."""
 
-_SPREAD = ("near_focus", "near_asked_focus", "characters_tokens", "recall_all", "rouge_recall")
+_SPREAD = ("characters_tokens", "recall_all", "soft_idf", "rouge_recall")
 
 Judgement = tuple[Seen, Sequence[float]]
 """An answer with its references: the features, and the probability of each reference."""
@@ -315,13 +283,13 @@ Judgement = tuple[Seen, Sequence[float]]
 def against(right: Mapping[str, float], wrong: Mapping[str, float]) -> list[float]:
     """The inputs `AGAINST`, which compare the nearest right answer with the nearest wrong one.
 
-    Both logits, and the differences in cosine (nearest, best), in words found and in their order.
+    Both logits, and the differences in words found, by number, by rarity and in the order of the reference.
 
-    >>> row = {"probability": 0.5, "near_focus": 1, "best_asked": 1, "recall_all": 1, "order": 1}
+    >>> row = {"probability": 0.5, "recall_all": 1, "soft_idf": 1, "rouge_recall": 1}
     >>> against(row, row)
-    [0.0, 0.0, 0, 0, 0, 0]
+    [0.0, 0.0, 0, 0, 0]
     """
-    apart = [right[name] - wrong[name] for name in ("near_focus", "best_asked", "recall_all", "order")]
+    apart = [right[name] - wrong[name] for name in ("recall_all", "soft_idf", "rouge_recall")]
     return [_logit(right["probability"]), _logit(wrong["probability"]), *apart]
 
 
@@ -332,12 +300,12 @@ def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str
     nearest reference of each side, and their differences.
 
     Returns:
-        Arrays of the shapes (answers, len(AGAINST)) and (answers, 28 + 3 * len(names)).
+        Arrays of the shapes (answers, len(AGAINST)) and (answers, 24 + 3 * len(names)).
 
     >>> [right, wrong] = look([Pair("Who?", "Ada", ("Ada",)), Pair("Who?", "Ada", ("Eve",))])
-    >>> few, many = both_sides([((right, [0.9]), (wrong, [0.1]))], ["recall", "order"])
+    >>> few, many = both_sides([((right, [0.9]), (wrong, [0.1]))], ["recall", "whole"])
     >>> few.shape, many.shape
-    ((1, 6), (1, 34))
+    ((1, 5), (1, 30))
     """
     few, many = [], []
     for side in sides:
@@ -406,7 +374,6 @@ def _verdict(
     return Match(matched, probabilities[at], verdict, "model", reason, index, depth, kind=kind)
 
 
-_CERTAIN = frozenset(("same_text", "same_answer"))
 _SAME_QUANTITY, _OTHER_QUANTITY = frozenset(("same_number", "same_date")), frozenset(("other_number", "other_date"))
 _TAKEN_BACK = frozenset(("negated", "hedged", "opposite"))
 
@@ -428,9 +395,9 @@ def beside_wrong(rule: str, probability: float, other: tuple[str, float], weighe
     if rule in _SAME_QUANTITY and other[0] in _OTHER_QUANTITY:
         # "5 km" is "5,000 m" and not "5 miles", though that shares more characters with it.
         return max(weighed, probability)
-    if rule in _CERTAIN:
+    if rule == "same_text":
         return probability
-    return min(weighed, 1 - other[1]) if other[0] in _CERTAIN else weighed
+    return min(weighed, 1 - other[1]) if other[0] == "same_text" else weighed
 
 
 def _weighed(judged: Match, wrong: Match, probability: float) -> Match:

@@ -126,7 +126,7 @@ class MatcherModel:
             of `matcher.AGAINST`.
         against_trees, against_base: trees for the same samples, and the mean logit.
         agreement: kappa with people by kind of data, on questions not seen in training.
-        words: how rare stems are in training, 0..1; see `features.word_features`.
+        words: how rare stems are in training, 0..1; see `features.features`.
         limits: the lengths of texts in training, in words.
         centroids: the region of the training data.
         trained_on: a description of the training, for reports.
@@ -166,7 +166,7 @@ class MatcherModel:
         """The probability of a match, 0..1, if right and wrong answers are known.
 
         >>> model = load()
-        >>> model.outweighs(np.zeros((2, len(model.against) - 1)), np.zeros((2, 28 + 3 * len(model.features)))).shape
+        >>> model.outweighs(np.zeros((2, len(model.against) - 1)), np.zeros((2, 24 + 3 * len(model.features)))).shape
         (2,)
         """
         return weigher(self.against, self.against_trees, self.against_base, self.scale, few, many)
@@ -213,7 +213,7 @@ def load() -> MatcherModel:
     """The model of this version, read once.
 
     >>> len(load().features), len(load().revision)
-    (71, 6)
+    (43, 6)
     """
     data = FILE.read_bytes()
     return parse(json.loads(data), hashlib.sha256(data).hexdigest()[:6])

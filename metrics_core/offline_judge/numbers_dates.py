@@ -348,14 +348,13 @@ class Quantity:
         """Whether the amounts are equal within 3 %, since people round."""
         return self._gap(other) <= _NEAR
 
-    def comparable(self, other: Quantity, asked: frozenset[str] = frozenset()) -> bool:
+    def comparable(self, other: Quantity) -> bool:
         """Whether both measure the same kind of quantity, so that another amount is another answer.
 
-        Args:
-            asked: units that the question names; a number without a unit is taken to be in one of them.
+        >>> Quantity(5, "kilometre").comparable(Quantity(5, "mile"))
+        True
         """
-        mine, yours = self.unit, other.unit
-        if mine == yours or (not mine and yours in asked) or (not yours and mine in asked):
+        if self.unit == other.unit:
             return True
         return self.unit in _FACTORS and other.unit in _FACTORS and _FACTORS[self.unit][0] == _FACTORS[other.unit][0]
 
@@ -411,18 +410,3 @@ def _joined(first: Quantity, second: Quantity) -> Quantity | None:
     if kind != other_kind or smaller >= factor or not 0 <= second.value * smaller < factor:
         return None
     return Quantity(round(first.value * factor / smaller + second.value, 6), second.unit)
-
-
-_CLOCK = re.compile(r"(?<![\d:])([01]?\d|2[0-3]):([0-5]\d)(?![\d:])")
-
-
-def clock(normal: str) -> int | None:
-    """The one time of day of a text, in minutes on a face of twelve hours; None where it has none or several.
-
-    >>> clock("it starts at 19:30")
-    450
-    """
-    if ":" not in normal:
-        return None
-    times = {int(hour) % 12 * 60 + int(minute) for hour, minute in _CLOCK.findall(normal)}
-    return times.pop() if len(times) == 1 else None

@@ -77,11 +77,6 @@ class Text:
         return tuple(dates(self.tokens))
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        """The stems of tokens that are written like names (a capital letter not at the start of a sentence)."""
-        return frozenset(_names(self.raw))
-
-    @cached_property
     def said(self) -> tuple[str, ...]:
         """Stems of the content tokens."""
         return tuple([self.stems[i] for i in self.content])
@@ -228,38 +223,7 @@ def _without(token: str, endings: tuple[str, ...]) -> str:
     return token.rstrip("e") if token.isascii() and len(token) > 4 else token
 
 
-def _names(raw: str) -> list[str]:
-    """The stems of capitalised words; the first word of a sentence counts only if the next one is capitalised too."""
-    names: list[str] = []
-    for sentence in sentences(raw):
-        parts = sentence.split()
-        for i, part in enumerate(parts):
-            if part.islower():
-                continue
-            bare = part.strip("\"'“”‘’«»()[]{},.;:!?")
-            if not bare[:1].isupper():
-                continue
-            following = parts[i + 1].lstrip("\"'“”«(")[:1].isupper() if i + 1 < len(parts) else False
-            if i > 0 or following or len(parts) == 1:
-                names += _stems_of(bare)
-    return [name for name in names if name not in FUNCTION_WORDS]
-
-
-@lru_cache(maxsize=65_536)
-def _stems_of(word: str) -> tuple[str, ...]:
-    return tuple(map(stem, _tokens(normalise(word))))
-
-
-_ASKING, _HOW_MANY, _CLOSED = map(word_list, ("question_words", "how_many", "closed_questions"))
-
-
-def asks_how_many(question: Text) -> bool:
-    """Whether `question` asks for an amount, by the question words of a few languages.
-
-    >>> asks_how_many(read("How many shops?")), asks_how_many(read("Which shops?"))
-    (True, False)
-    """
-    return not _HOW_MANY.isdisjoint(question.tokens)
+_ASKING, _CLOSED = map(word_list, ("question_words", "closed_questions"))
 
 
 def asks_yes_or_no(question: Text) -> bool:

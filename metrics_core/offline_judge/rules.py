@@ -11,15 +11,14 @@ from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike
-from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Date, Quantity, clock, quantities
-from answerkey.metrics_core.offline_judge.reading import Text, asks_how_many, asks_several, lemma, read, sentences
+from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Date, Quantity, quantities
+from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, read, sentences
 from answerkey.metrics_core.offline_judge.stance import (
     SHELL_WORDS,
     declines,
     hedges,
     is_refusal,
     polarity,
-    says,
     shelled,
 )
 from answerkey.metrics_core.offline_judge.vocabulary import (
@@ -32,7 +31,7 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
 )
 
 RuleId = Literal[
-    "same_text", "same_answer", "same_number", "same_date",
+    "same_text", "same_number", "same_date",
     "refusal", "hedged", "negated", "opposite", "other_list", "other_number", "other_date",
 ]  # fmt: skip
 """The rules, those for a match first."""
@@ -56,7 +55,7 @@ class Case:
     """An answer and a reference.
 
     `head` is the first sentence of the answer without its introduction, `residue` its content stems that the question
-    does not have, `accepted` the stems of all references, `dates` their dates.
+    does not have, `dates` the dates of all references.
 
     >>> case = Case.of(read("Who painted it?"), read("It was Leonardo. He was old."), read("Leonardo"))
     >>> case.head.raw, case.residue
@@ -68,20 +67,13 @@ class Case:
     reference: Text
     head: Text
     residue: tuple[str, ...]
-    accepted: frozenset[str] = frozenset()
     dates: frozenset[Date] = frozenset()
 
     @staticmethod
-    def of(
-        question: Text,
-        answer: Text,
-        reference: Text,
-        accepted: frozenset[str] = frozenset(),
-        dates: frozenset[Date] = frozenset(),
-    ) -> Case:
+    def of(question: Text, answer: Text, reference: Text, dates: frozenset[Date] = frozenset()) -> Case:
         """Find the head of the answer, and its residue."""
         head = read(shelled(sentences(answer.raw)[0]))
-        return Case(question, answer, reference, head, _residue(head, question, reference), accepted, dates)
+        return Case(question, answer, reference, head, _residue(head, question, reference), dates)
 
 
 def _residue(head: Text, question: Text, reference: Text) -> tuple[str, ...]:
@@ -112,26 +104,6 @@ def _plain(text: Text) -> tuple[str, ...]:
     return tuple([token for token in text.tokens if token not in ("the", "a", "an")])
 
 
-def same_answer(case: Case) -> Ruling | None:
-    """The texts are equal without what the question says: "The capital of France is Paris" and "Paris"."""
-    if not case.reference.content_stems or not _same_words(case) or not clear(case):
-        return None
-    if says(case.reference) == 0 or polarity(case.reference, case.answer, case.question) > 0:
-        return Ruling("same_answer", "match", "without what the question says, the answer is the reference")
-    return None
-
-
-_LIST = re.compile(r"[,;/&]|\b(?:and|und|et|y|и)\b")
-
-
-def _same_words(case: Case) -> bool:
-    """In the same order, except in lists: "Ada beat Eve" is not "Eve beat Ada"."""
-    stated, wanted = case.residue, case.reference.content_stems
-    if len(stated) != len(wanted):
-        return False
-    return stated == wanted or (sorted(stated) == sorted(wanted) and _LIST.search(case.reference.normal) is not None)
-
-
 def same_number(case: Case) -> Ruling | None:
     """Both are a single number with its unit: "100" and "one hundred", "5 km" and "5,000 metres"."""
     wanted = only_quantity(case.reference, frozenset())
@@ -149,11 +121,23 @@ def same_date(case: Case) -> Ruling | None:
     inside = range(wanted[0].start, wanted[0].stop)
     if any(i not in inside for i in case.reference.content) or not stated[0].covers(wanted[0]):
         return None
-    # "2004" beside "June 11, 2004" does not let "August 27, 2004" pass: the finer reference knows better.
-    finer = [date for date in case.dates if date.covers(wanted[0]) and date.parts > wanted[0].parts]
-    if finer and stated[0].parts > wanted[0].parts and not any(stated[0].agrees(date) for date in finer):
-        return Ruling("other_date", "mismatch", "the answer names another date")
     return Ruling("same_date", "match", "the answer names the same date")
+
+
+def other_date(case: Case) -> Ruling | None:
+    """No date of the answer agrees with the reference, or with a finer reference for it, in year, month and day.
+
+    "August 27, 2004" agrees with "2004", but not with the other reference "June 11, 2004". Years alone are left to the
+    model, since a number of four digits may be something else.
+    """
+    wanted, stated = case.reference.dates, case.head.dates
+    if len(wanted) != 1 or len(stated) != 1:
+        return None
+    finer = [date for date in case.dates if date.covers(wanted[0]) and stated[0].parts > wanted[0].parts < date.parts]
+    known = [date for date in finer or wanted if date.parts > 1]
+    if not known or any(date.agrees(one) for date in case.answer.dates for one in known):
+        return None
+    return Ruling("other_date", "mismatch", "the answer names another date")
 
 
 def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
@@ -194,8 +178,7 @@ def _says_more(case: Case) -> bool:
     for sentence in sentences(case.answer.raw):
         for clause in _BUT.split(sentence):
             part = read(clause) if clause.strip() else case.question
-            new = [i for i in part.content if part.stems[i] not in known]
-            if not is_refusal(part.normal) and (len(new) >= 3 or part.names.intersection(part.stems[i] for i in new)):
+            if not is_refusal(part.normal) and sum(stem not in known for stem in part.said) > 1:
                 return True
     return False
 
@@ -219,9 +202,9 @@ _FARTHEST = 4
 
 def negated(case: Case) -> Ruling | None:
     """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
-    if case.reference.negated or not _may_deny(case.answer.normal):
+    if case.reference.negated or case.question.negated or not _may_deny(case.answer.normal):
         return None
-    if _right_before(case) or (not case.question.negated and (_in_clause(case) or _right_after(case))):
+    if _in_clause(case) or _right_after(case):
         return Ruling("negated", "mismatch", "the answer denies what the reference says")
     return None
 
@@ -232,15 +215,6 @@ def _may_deny(normal: str) -> bool:
     bare = normal if normal.isascii() else unicodedata.normalize("NFD", normal)
     letters = bare if bare.isascii() else "".join(c for c in bare if not unicodedata.combining(c))
     return any(word in letters for word in _DENYING)
-
-
-def _right_before(case: Case) -> bool:
-    """Whether only function words stand between the negation and the whole reference."""
-    stems, wanted = [case.answer.stems[i] for i in case.answer.content], case.reference.content_stems
-    tokens = [case.answer.tokens[i] for i in case.answer.content]
-    spots = [i for i in range(len(stems) - len(wanted) + 1) if tuple(stems[i : i + len(wanted)]) == wanted]
-    mild = _MILD & set(case.answer.tokens)
-    return len(spots) == 1 and spots[0] > 0 and tokens[spots[0] - 1] in _DENYING and not mild
 
 
 def _right_after(case: Case) -> bool:
@@ -317,29 +291,23 @@ def _items(normal: str) -> tuple[tuple[str, ...], ...]:
     return tuple(read(item).content_stems for item in _LIST_MARK.split(normal) if item.strip(" ."))
 
 
-_OTHER_NUMBER = Ruling("other_number", "mismatch", "the answer names another number")
-
-
 def other_number(case: Case) -> Ruling | None:
-    """Both name a number of the same kind, a time of day, an identifier or a numbered thing, and these differ."""
-    times = clock(case.reference.normal), clock(case.answer.normal)
-    if (None not in times and times[0] != times[1]) or _other_identifier(case):
-        return _OTHER_NUMBER
-    if case.reference.dates or not case.reference.numbers:
-        return None
-    if _other_label(case):
-        return _OTHER_NUMBER
-    wanted, stated = (
-        quantities(case.reference.tokens, case.reference.numbers),
-        quantities(case.head.tokens, case.head.numbers),
-    )
-    given = {number.value for number in case.question.numbers}
-    stated = [quantity for quantity in stated if quantity.value not in given]
-    everywhere = quantities(case.answer.tokens, case.answer.numbers)
-    if len(wanted) != 1 or len(stated) != 1 or any(q.near(wanted[0]) for q in everywhere):
-        return None
-    asks = frozenset(UNIT_WORDS[token] for token in case.question.tokens if token in UNIT_WORDS)
-    return _OTHER_NUMBER if stated[0].comparable(wanted[0], asks) and _about_the_same(case) else None
+    """Both name one amount in units of the same kind, or an identifier, and these differ: "5 miles" is not "5 km"."""
+    wanted, stated = only_measure(case.reference), only_measure(case.head)
+    differ = wanted and stated and stated.comparable(wanted) and not stated.near(wanted)
+    if differ or _other_identifier(case):
+        return Ruling("other_number", "mismatch", "the answer names another number")
+    return None
+
+
+def only_measure(text: Text) -> Quantity | None:
+    """The quantity of a text that has a single number, if a unit is beside it; otherwise None.
+
+    >>> only_measure(read("it is 5 km long"))
+    Quantity(value=5.0, unit='kilometre')
+    """
+    named = quantities(text.tokens, text.numbers) if text.numbers else ()
+    return named[0] if len(named) == 1 and named[0].unit else None
 
 
 def _other_identifier(case: Case) -> bool:
@@ -353,49 +321,15 @@ def _identifiers(text: Text) -> frozenset[str]:
     return frozenset(token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token)))
 
 
-def _about_the_same(case: Case) -> bool:
-    """Whether answer or question have the other words of the reference: "3000 BC" and "page 1" do not compete."""
-    spans = [(one.start, one.stop) for one in case.reference.numbers] + [
-        (d.start, d.stop) for d in case.reference.dates
-    ]
-    spelled = {i for start, stop in spans for i in range(start, stop)}
-    beside = [i for i in case.reference.content if i not in spelled and case.reference.tokens[i] not in UNIT_WORDS]
-    known = {*case.answer.stems, *case.question.stems}
-    return known.issuperset(case.reference.stems[i] for i in beside)
-
-
-def _other_label(case: Case) -> bool:
-    """ "Python 3.12" for "Python 3.11": the reference is one word and a number, the answer has the word and another."""
-    if len(case.reference.content) != 2 or len(case.reference.numbers) != 1 or case.reference.tokens[0] in UNIT_WORDS:
-        return False
-    word, number = case.reference.tokens[case.reference.content[0]], case.reference.numbers[0]
-    if not word.isalpha() or number.start != case.reference.content[1]:
-        return False
-    labels = {one.value for one in case.answer.numbers if one.start and case.answer.tokens[one.start - 1] == word}
-    return bool(labels) and number.value not in {one.value for one in case.answer.numbers}
-
-
-def other_date(case: Case) -> Ruling | None:
-    """Both name a date, and no date of the answer agrees with that of the reference."""
-    wanted, stated = case.reference.dates, case.head.dates
-    # "1,000" is not a year where the question is how many.
-    if len(wanted) != 1 or len(stated) != 1 or asks_how_many(case.question):
-        return None
-    if any(date.agrees(wanted[0]) for date in case.answer.dates) or not _about_the_same(case):
-        return None
-    return Ruling("other_date", "mismatch", "the answer names another date")
-
-
-RULES_VERSION = 3
+RULES_VERSION = 4
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
-FOR_A_MATCH = frozenset(("same_text", "same_answer", "same_number", "same_date"))
+FOR_A_MATCH = frozenset(("same_text", "same_number", "same_date"))
 AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: tuple[Callable[[Case], Ruling | None], ...] = (
-    same_text, refusal, hedged, negated, opposite, same_answer, same_number, same_date,
-    other_list, other_number, other_date,
+    same_text, refusal, hedged, negated, opposite, same_number, other_date, same_date, other_list, other_number,
 )  # fmt: skip
 
 

@@ -21,15 +21,12 @@ from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import normalise
 
 
-def judge(samples: Sequence[Sample], cache_dir: str | None = None) -> list[Outcome]:
+def judge(samples: Sequence[Sample]) -> list[Outcome]:
     """The outcome of `ground_truth_similarity` for samples that have an answer and a reference; same length and order.
 
     Texts are split into facts (see `facts`); two facts match if each follows from the other, given the question. The
     matching is one-to-one. Facts of the sample replace the references. All open pairs of all samples go to the matcher
     together.
-
-    Raises:
-        EncoderError: the embedding model of the matcher is not available.
 
     >>> sample = Sample("1", "Amy likes apples.", ["Amy likes apples and pears."], "What does Amy like?")
     >>> judge([sample])[0].values["similarity"]
@@ -37,7 +34,7 @@ def judge(samples: Sequence[Sample], cache_dir: str | None = None) -> list[Outco
     """
     cases = [_Case.of(sample) for sample in samples]
     pairs = [pair for case in cases for links in case.links for pair in links.pairs()]
-    matches = iter(matcher.match(pairs, cache_dir=cache_dir) if pairs else ())
+    matches = iter(matcher.match(pairs))
     for links in (links for case in cases for links in case.links):
         links.settle(matches)
     return [case.outcome() for case in cases]

@@ -1,15 +1,15 @@
-"""What the model sees beside words found: rare ones, and characters."""
+"""What the model sees beside words found: how rare they are."""
 
 import pytest
 
-from answerkey.metrics_core.offline_judge.features import word_features
+from answerkey.metrics_core.offline_judge.features import features
 from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.offline_judge.rules import Case
 
 
 def seen(question, answer, reference, words=None):
     case = Case.of(read(question), read(answer), read(reference))
-    return word_features(case, case.head, words or {})
+    return features(case, case.head, words or {})
 
 
 def test_rare_words_count_for_more():
@@ -17,11 +17,6 @@ def test_rare_words_count_for_more():
     common, rare = (seen("What is it?", answer, "river Aire", words) for answer in ("a river", "the Aire"))
     assert common["recall_idf"] == pytest.approx(0.2 / 1.2)
     assert rare["recall_idf"] == pytest.approx(1 / 1.2)
-    assert (common["missing_idf_rarest"], rare["missing_idf_rarest"]) == (1.0, 0.2)
+    assert (common["missing_idf"], rare["missing_idf"]) == (1.0, 0.2)
     assert rare["precision_idf"] == 1.0
     assert seen("What is it?", "river Wharfe", "river Aire", words)["extra_idf"] == 1.0
-
-
-def test_trigrams_are_those_that_both_have():
-    assert seen("Which city?", "Leeds", "Leeds")["trigrams_both"] == 1.0
-    assert seen("Which city?", "York", "Leeds")["trigrams_both"] == 0.0

@@ -5,7 +5,6 @@ import pytest
 from answerkey.metrics_core.offline_judge.numbers_dates import (
     Date,
     Quantity,
-    clock,
     dates,
     numbers,
     quantities,
@@ -129,13 +128,6 @@ def test_one_quantity_and_no_more():
 )
 def test_letters_and_digits_come_apart_and_stay(text, tokens):
     assert read(text).tokens == tokens
-
-
-@pytest.mark.parametrize(
-    ("text", "minutes"), [("at 9:30", 570), ("21:30", 570), ("9:30 or 10:30", None), ("1:2:30", None)]
-)
-def test_times_of_day(text, minutes):
-    assert clock(read(text).normal) == minutes
 
 
 def test_months_of_other_languages():
