@@ -348,7 +348,7 @@ def is_usual(name: str) -> bool:
 
 
 def header_at(rows: Iterable[Sequence[str]]) -> int:
-    """The index of the row with the names of columns: the first with a usual name, if only shorter ones are above it.
+    """The index of the row with the names of columns: the first with two usual ones, if only shorter rows are above it.
 
     >>> header_at([["Results of March"], [], ["id", "answer"], ["1", "Paris"]])
     2
@@ -356,8 +356,8 @@ def header_at(rows: Iterable[Sequence[str]]) -> int:
     most = 0
     for index, cells in enumerate(rows):
         filled = [cell for cell in cells if cell.strip()]
-        if any(map(is_usual, filled)):
-            return index if len(filled) > max(most, 1) else 0
+        if sum(map(is_usual, filled)) > 1:
+            return index if len(filled) > most else 0
         most = max(most, len(filled))
     return 0
 

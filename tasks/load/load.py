@@ -198,7 +198,9 @@ def stager_of(
     notes += [
         f"{_name(source.answers)}: {note}" for note in notes_on(columns, records, "--map", reading.convert is not None)
     ]
-    by_file = {} if source.release else _releases_by_file(source, columns, reading.rows(again()), notes)
+    # A table that names releases is believed; logs of a tool name models, of which one may have answered twice.
+    told = source.release or ("release" in columns.paths and not reading.convert)
+    by_file = {} if told else _releases_by_file(source, columns, reading.rows(again()), notes)
     default_release = "" if source.release or by_file else _default_release(source, columns, notes)
     if source.release and "release" in columns.guessed:
         named = dict.fromkeys(str(one) for record in records if (one := value(record, columns.paths["release"])))
