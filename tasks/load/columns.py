@@ -193,9 +193,9 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
         more = f" and {len(others) - _MOST_UNUSED} more" if len(others) > _MOST_UNUSED else ""
         notes.append(f"not used: {', '.join(others[:_MOST_UNUSED])}{more}")
     if joined := _joined(records, columns):
-        separator, number, text = joined
+        separator, row, whole = joined
         notes.append(
-            f"references that may be several are read as one text (row {number}: {_short(text)!r}); {option} "
+            f"references that may be several are read as one text (row {row}: {_short(whole)!r}); {option} "
             f"{shlex.quote(f'references-as={separator}')} makes each part a reference"
         )
     if columns.references_as == "list" or not (alike := list(_listlike(records, columns))):
@@ -203,10 +203,10 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
     split = [(number, text) for number, text in alike if columns.references_as == "quoted" and _spelled(text) != text]
     if split:
         number, text = split[0]
-        made = " and ".join(map(repr, as_texts(text, "quoted"))) or "no reference"
+        parts = " and ".join(map(repr, as_texts(text, "quoted"))) or "no reference"
         notes.append(
             f"references that spell a list of texts are read as that list (row {number}: {_short(text)} as "
-            f"{_short(made)}); {option} references-as=text keeps them as they stand"
+            f"{_short(parts)}); {option} references-as=text keeps them as they stand"
         )
     if kept := [one for one in alike if one not in split]:
         number, text = kept[0]

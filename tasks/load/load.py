@@ -187,8 +187,8 @@ def stager_of(
         columns = _columns_of(source, found.records, known, reading)
     except UserError:
         later = (raw.record for raw in reading.rows(again()) if raw.record is not None)
-        records = with_other_columns(later, {*source.paths.values(), *source.slices})
-        columns = _columns_of(source, [*found.records, *records], known, reading)
+        others = with_other_columns(later, {*source.paths.values(), *source.slices})
+        columns = _columns_of(source, [*found.records, *others], known, reading)
     if source.wide:
         notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
     if found.unread:

@@ -709,7 +709,7 @@ def _state(state: Record, model: Any) -> Iterator[Row]:
         yield {
             **made,
             # What a model was asked to choose from has letters.
-            "answer": mapping(state.get("output_mapping")).get(text, text),
+            "answer": mapping(state.get("output_mapping")).get(text or "", text),
             "release": model or value(state, "request.model"),
             "repeat": state.get("train_trial_index"),
             "missing_because": value(state, "result.error"),
