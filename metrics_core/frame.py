@@ -61,7 +61,7 @@ USUAL_NAMES: Mapping[Key, tuple[str, ...]] = {
     "repeat": ("repeat",),
     "finish_reason": ("finish_reason",),
     "incorrect_references": (
-        "incorrect_references", "incorrect_answers", "wrong_references", "wrong_answers", "known_wrong_answers",
+        "incorrect_references", "incorrect_answers", "incorrect_answer", "wrong_references", "wrong_answers", "known_wrong_answers",
         "bad_answers", "negative_references", "Incorrect Answers",
     ),
 }  # fmt: skip

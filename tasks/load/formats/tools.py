@@ -9,6 +9,7 @@ from typing import Any
 
 from answerkey.tasks.load.columns import KEYS, usual_names, value
 from answerkey.tasks.load.formats.format import (
+    NOTED,
     Convert,
     Document,
     Format,
@@ -208,7 +209,7 @@ def _chosen_from(sample: Record, made: Row) -> Row:
 
 INSPECT = Format("inspect", "logs of Inspect", _inspect, "models")
 
-_EXPECTED = ("expectedOutput", "expected_output", *usual_names("references"), "expected")
+_EXPECTED = ("expectedOutput", "expected_output", *NOTED)
 _TIMES = ("timestamp", "startTime", "start_time")
 _LANGFUSE_ONLY = (
     "projectId", "sessionId", "userId", "traceId", "bookmarked", "environment", "htmlPath", "observations",
@@ -411,7 +412,7 @@ def _evaluated(record: Record) -> Iterator[Row]:
 
 MLFLOW = Format("mlflow", "an evaluation table of MLflow", _mlflow, "models")
 
-_RIGHT = (*usual_names("references"), "ideal", "correct_label", "expected", "label", "target")
+_RIGHT = (*usual_names("references"), "correct_label", "label")
 _MATCH = Shape(
     ("sample_id", "type", "data"),
     {"id": ["sample_id"], "answer": ["data.sampled"], "references": ["data.expected"]},
@@ -467,7 +468,7 @@ def _asked_in(place: str, id: str, answer: str, *release: str) -> Mapping[str, S
         "id": [id],
         "question": _in(place, "question"),
         "answer": [answer],
-        "references": [*_in(place, "references"), f"{place}.expected_model_output", f"{place}.expected"],
+        "references": [*(f"{place}.{name}" for name in NOTED), f"{place}.expected_model_output"],
         "context": _in(place, "context"),
         "release": release,
     }
