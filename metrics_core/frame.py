@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from answerkey.metrics_core.errors import UserError
@@ -13,11 +13,11 @@ _SHOWN = 5
 """The most releases in a message."""
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
-    "repeat", "finish_reason", "incorrect_references", "references-as",
+    "repeat", "finish_reason", "incorrect_references", "messages", "references-as",
 ]  # fmt: skip
 
-# The names that tools, data sets and spreadsheets give their columns, the most telling first. A label is never guessed: a
-# column called "label" may mean anything. Nor is a number of rows an id: a second release would have other numbers.
+# The names that tools, data sets and spreadsheets give their columns, the most telling first. A label is never guessed:
+# a column called "label" may mean anything. Nor is a number of rows an id: a second release would have other numbers.
 USUAL_NAMES: Mapping[Key, tuple[str, ...]] = {
     "id": (
         "id", "sample_id", "question_id", "qid", "example_id", "item_id", "dataset_item_id", "datasetItemId",
@@ -61,18 +61,19 @@ USUAL_NAMES: Mapping[Key, tuple[str, ...]] = {
     "repeat": ("repeat",),
     "finish_reason": ("finish_reason",),
     "incorrect_references": (
-        "incorrect_references", "incorrect_answers", "incorrect_answer", "wrong_references", "wrong_answers", "known_wrong_answers",
-        "bad_answers", "negative_references", "Incorrect Answers",
+        "incorrect_references", "incorrect_answers", "incorrect_answer", "wrong_references", "wrong_answers",
+        "known_wrong_answers", "bad_answers", "negative_references", "Incorrect Answers",
     ),
 }  # fmt: skip
 _LISTS: tuple[Key, ...] = ("references", "facts", "context", "incorrect_references")
 _FIELDS: tuple[Key, ...] = ("id", "answer", "question", "cluster", *_LISTS)
 
 
-def samples(frame: Any) -> list[Sample] | None:
+def samples(frame: Any, others: Sequence[str] = ()) -> list[Sample] | None:
     """The rows of a data frame as samples; None for any other object.
 
-    Columns are recognised by the names in `USUAL_NAMES`. A row without an id has its number, from 0.
+    Columns are recognised by the names in `USUAL_NAMES`; `others` names those that become `Sample.columns`. A row
+    without an id has its number, from 0.
 
     Raises:
         UserError: there is no column for the answer or the references, a cell is of another type, an id occurs twice,
@@ -86,6 +87,8 @@ def samples(frame: Any) -> list[Sample] | None:
     if rows is None:
         return None
     there = [str(name) for name in (frame.schema.names if hasattr(frame, "to_batches") else frame.columns)]
+    if absent := [name for name in others if name not in there]:
+        raise UserError(f"the data frame has no column {absent[0]!r}; it has {', '.join(there)}")
     columns = {field: next((name for name in USUAL_NAMES[field] if name in there), "") for field in _FIELDS}
     for field in ("answer", "references"):
         if not columns[field]:
@@ -94,7 +97,7 @@ def samples(frame: Any) -> list[Sample] | None:
     made, releases, first = [], dict[str, None](), dict[tuple[str, str], int]()
     release = next((name for name in USUAL_NAMES["release"] if name in there), "")
     for number, row in enumerate(rows):
-        made.append(sample := _sample(number, row, columns))
+        made.append(sample := _sample(number, row, columns, others))
         if (named := row.get(release)) is not None:
             releases[str(named)] = None
         before = first.setdefault((sample.sample_id, str(row.get("repeat"))), number)
@@ -112,8 +115,10 @@ def samples(frame: Any) -> list[Sample] | None:
     return made
 
 
-def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str]) -> Sample:
+def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str], others: Sequence[str]) -> Sample:
     texts: dict[str, Any] = {"sample_id": str(number), "answer": None}
+    if others:
+        texts["columns"] = {name: row.get(name) for name in others}
     for field, name in columns.items():
         value = row.get(name)
         if value is None:

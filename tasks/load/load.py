@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.errors import UserError, listed
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.progress import Advance, tell
-from answerkey.metrics_core.sample import content_hash, sample_key
+from answerkey.metrics_core.sample import column_text, content_hash, sample_key
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import (
     WIDE,
@@ -69,6 +70,8 @@ class Source:
     paths: Mapping[Key, str] = field(default_factory=dict)
     reference_paths: Mapping[Key, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    """Other columns of the answers to take along, for the rubrics that are about them; `messages` is a conversation."""
     encoding: str = ""
     """The encoding of text files; empty: it is detected."""
     format: str = ""
@@ -90,6 +93,12 @@ class Source:
             raise UserError(f"--release: {error}") from error
         if name and name != self.release:
             raise UserError(f"--release {self.release!r}: write {name!r}, composed and without blanks around it")
+
+    @property
+    def column_paths(self) -> Mapping[str, str]:
+        """Where the other columns are, by name."""
+        names = (*self.columns, *([COLUMN] if COLUMN in self.paths else []))
+        return {name: self.paths.get(COLUMN, name) if name == COLUMN else name for name in names}
 
     @property
     def chosen(self) -> str:
@@ -187,7 +196,8 @@ def stager_of(
         columns = _columns_of(source, found.records, known, reading)
     except UserError:
         later = (raw.record for raw in reading.rows(again()) if raw.record is not None)
-        others = with_other_columns(later, {*source.paths.values(), *source.slices})
+        asked = {*source.paths.values(), *source.slices, *source.column_paths.values()}
+        others = with_other_columns(later, asked)
         columns = _columns_of(source, [*found.records, *others], known, reading)
     if source.wide:
         notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
@@ -211,15 +221,20 @@ def stager_of(
             )
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
-    return Stager(columns, source.release, known, default_release, by_file, own_columns=not reading.convert)
+    return Stager(
+        columns, source.release, known, default_release, by_file, own_columns=not reading.convert,
+        others=source.column_paths,
+    )  # fmt: skip
 
 
 def _columns_of(
     source: Source, records: Sequence[Mapping[str, Any]], known: ReferenceTable | None, reading: Reading
 ) -> ColumnMap:
     elsewhere = known.sliced if known else ()
+    taken = (*source.slices, *source.column_paths.values())
     paths = {**source.paths, **(WIDE if source.wide else {})}
-    columns = reading.columns(paths, source.slices, records, called(source.answers), elsewhere)
+    columns = reading.columns(paths, taken, records, called(source.answers), elsewhere)
+    columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
     _require(columns, records, source, known is not None, reading.format)
     return columns
 
@@ -390,6 +405,8 @@ class Stager:
     """The release of rows that name none, by their file."""
     own_columns: bool = True
     """Whether a record may have other columns than those before it; the rows that a format makes have not."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the columns that rubrics are about, by name."""
     releases: set[str] = field(default_factory=set, compare=False)
     """The first `_MOST_RELEASES` releases that rows name."""
     _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
@@ -419,7 +436,8 @@ class Stager:
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
         wrong = reference.incorrect_references
-        key = sample_key(question, answer, reference.references, reference.facts, context, wrong)
+        others = self._others(record)
+        key = sample_key(question, answer, reference.references, reference.facts, context, wrong, others)
         return {
             "row": raw.row,
             "file": raw.file,
@@ -435,6 +453,7 @@ class Stager:
             "facts": reference.facts,
             "context": context,
             "incorrect_references": wrong,
+            "columns": [*others.items()] or None,
             "cluster": reference.cluster,
             "label": clean(text_at(record, paths, "label")) if "label" in paths else None,
             "correct": None,
@@ -462,6 +481,29 @@ class Stager:
         if self.known is None:
             return own
         return self.known.get(own.sample_id) or own._replace(references=(), facts=(), incorrect_references=())
+
+    def _others(self, record: Mapping[str, Any]) -> dict[str, str]:
+        """The columns that rubrics are about, as texts.
+
+        Raises:
+            ValueError: the conversation is none.
+        """
+        texts = {}
+        for name, path in self.others.items():
+            if (found := value(record, path)) is None:
+                continue
+            if name == COLUMN:
+                try:
+                    found = turns(found)
+                except ValueError as error:
+                    raise ValueError(f"{name}{'' if path == name else f' ({path})'} {error}") from error
+            try:
+                text = column_text(found) if isinstance(found, list | dict) else as_text(found)
+            except TypeError as error:
+                raise ValueError(f"{name} holds what JSON cannot: {error}") from error
+            if text is not None:
+                texts[name] = clean(text) or ""
+        return texts
 
     def _slices(self, record: Mapping[str, Any], reference: Reference) -> list[tuple[str, str]]:
         if not self.columns.slices:
