@@ -33,6 +33,7 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.format import Format, Record
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
+from answerkey.tasks.load.formats.tools import CHATS
 from answerkey.tasks.load.references import (
     Known,
     Reference,
@@ -205,9 +206,9 @@ def stager_of(
         notes.append(f"{_name(source.answers)}: not read: {listed(found.unread, 40)}")
     # Of a row with several releases, the first stands for all.
     records = found.records[:: len(source.wide) or 1]
-    notes += [
-        f"{_name(source.answers)}: {note}" for note in notes_on(columns, records, "--map", reading.convert is not None)
-    ]
+    used = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
+    said = notes_on(used, records, "--map", reading.convert is not None)
+    notes += [f"{_name(source.answers)}: {note}" for note in said]
     # A table that names releases is believed; logs of a tool name models, of which one may have answered twice.
     told = source.release or ("release" in columns.paths and not reading.convert)
     by_file = {} if told else _releases_by_file(source, columns, reading.rows(again()), notes)
@@ -253,7 +254,7 @@ _WITHOUT: Mapping[Key, str] = {
 
 
 def _require(columns: ColumnMap, records: Sequence[Record], source: Source, joined: bool, format: Format) -> None:
-    if format is not PLAIN and not (source.release or "release" in columns.paths):
+    if format not in (PLAIN, CHATS) and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: it is not said which release answered ({format.title}); name it with --release"
         )

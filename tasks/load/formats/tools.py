@@ -775,21 +775,24 @@ _QUESTIONS = Format("questions", "TriviaQA or Natural Questions", _questions, "m
 
 
 def _chats(records: Sequence[Record]) -> Convert | None:
-    return _chat if all(is_chat(decoded(one.get("messages"))) for one in records) else None
+    complete = all(any(name in one for one in records for name in usual_names(key)) for key in ("question", "answer"))
+    return _chat if not complete and all(is_chat(decoded(one.get("messages"))) for one in records) else None
 
 
 def _chat(record: Record) -> Iterator[Row]:
-    others = {name: cell for name, cell in record.items() if name != "messages"}
+    """The question and the answer at the end of a chat, unless another column has them; the chat stays beside them."""
     chat = items(decoded(record["messages"]))
-    found = {"question": question_in(chat)}
-    if not any(name in others for name in usual_names("answer")):
+    found: Row = {}
+    if not any(name in record for name in usual_names("question")):
+        found["question"] = question_in(chat)
+    if not any(name in record for name in usual_names("answer")):
         found["answer"] = answer_in(chat) if chat[-1].get("role") in ("assistant", "ai", "model") else None
-    yield {**found, **others}
+    yield {**found, **record}
 
 
-_CHATS = Format("chat", "chat messages", _chats, "models")
+CHATS = Format("chat", "chat messages", _chats, "models")
 
 TOOLS = (
     LM_EVAL, INSPECT, DEEPEVAL, OPIK, LANGFUSE, LANGSMITH, MLFLOW, BRAINTRUST, RAGAS, SQUAD, OPENAI_EVALS, HUGGING_FACE,
-    _AZURE, _BATCH, _PHOENIX, _WEAVE, _HELM, _QUESTIONS, _CHATS,
+    _AZURE, _BATCH, _PHOENIX, _WEAVE, _HELM, _QUESTIONS, CHATS,
 )  # fmt: skip

@@ -113,7 +113,7 @@ def test_a_given_column_is_not_guessed_for_another_key():
 
 
 def test_every_key_but_the_label_has_usual_names():
-    names = set(KEYS) - {"label", "references-as"}
+    names = set(KEYS) - {"label", "messages", "references-as"}
     assert set(complete({}, (), [dict.fromkeys(KEYS, "x")], "file").paths) == names
 
 
