@@ -48,6 +48,7 @@ expectations:
 """A suite of one's own, which the answers break."""
 
 SILENT = "answerkey - a run without a heartbeat has crashed"
+WANTED = "answerkey - a run waits for labels"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
 
@@ -168,7 +169,7 @@ def test_deploying_again_changes_nothing(deployed):
         kept = deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
     assert len(kept) == 8
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
-        {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
+        {*names, *made, WANTED, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
     # Switches stay as they were set by hand.
     assert [_schedule(deployed, name)["active"] for name in ("housekeeping", "evaluate-new")] == [False, False]
@@ -423,7 +424,11 @@ FINAL_STATES = {"CRASHED", "FAILED", "COMPLETED"}
 
 
 def test_a_run_waits_for_labels_and_goes_on_by_itself(deployed, save_secret, tmp_path):
+    from answerkey.flows.cli.deploying import make_automations
+
     save_secret("judge-key-of-the-wait", KEY)
+    with _pointed_at(deployed):
+        make_automations(f"custom-webhook/{_notification_block(deployed)}")
     rows = [row | {"release": name} for name in ("old", "new") for row in questions(12, name)]
     policy = {"primary": "meaning_match.match", "margin": 0.05}
     with JudgeServer(agreeable) as judge:
@@ -455,9 +460,15 @@ def test_a_run_waits_for_labels_and_goes_on_by_itself(deployed, save_secret, tmp
         ("waits/old/v1",), ("waits/new/v1",),
     ]  # fmt: skip
     assert "FAIL" in deployed.artifacts(run_id)["report-waits-new"]["data"]
-    told = {"event": {"name": ["answerkey.labels.decided"]}}
-    [event] = until(lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"], 300, "the event")
+    [event] = _events(deployed, "answerkey.labels.decided")
     assert (event["payload"]["report"], event["payload"]["outcome"]) == ("waits/new/v1", "FAIL")
+    sent = [event["resource"]["prefect.resource.name"] for event in _events(deployed, "prefect.automation.triggered")]
+    assert sent.count(WANTED) == 2
+
+
+def _events(deployed, name):
+    wanted = {"filter": {"event": {"name": [name]}}}
+    return until(lambda: deployed.ask("POST", "events/filter", wanted)["events"], 300, name)
 
 
 def _a_deadline_ends_a_wait(deployed, policy):

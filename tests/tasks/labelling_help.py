@@ -68,8 +68,8 @@ def labelling(home: Path, *options: str) -> AbstractContextManager[Labelling]:
     return labelling_page("old", "new", "--primary", PRIMARY, "--margin", "0.05", "--home", str(home), *options)
 
 
-def ask_page(address: str, token: str, action: str, place: int = 0, **more: Any) -> tuple[int, dict[str, Any]]:
-    """Ask a labelling page as its script does: the status, and what it shows."""
+def ask_page(address: str, token: str, action: str, place: int = 0, **more: Any) -> tuple[int, Any]:
+    """Ask a labelling page as its script does: the status, and what it shows, or why it refuses."""
     headers = {TOKEN: token, "Origin": address} | more.pop("headers", {})
     body = json.dumps({"action": action, "annotator": "AB", "place": place, **more}).encode()
     request = urllib.request.Request(f"{address}/", body, headers, method="POST")
@@ -77,4 +77,4 @@ def ask_page(address: str, token: str, action: str, place: int = 0, **more: Any)
         with urllib.request.urlopen(request, timeout=300) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+        return error.code, error.read().decode()
