@@ -112,12 +112,11 @@ def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
     print_verdict(verdict)
     announce_labels(home, queue, verdict)
     try:
-        resumed = resume_waiting(queue)
+        for name in resume_waiting(queue):
+            print(f"{name}: goes on", flush=True)
     except Exception as error:
-        # The labels are kept, and the time of the run's wait will end.
+        # The labels are kept, and the wait of the run will end.
         log.warning(f"runs that wait for these labels were not told: {error}")
-    else:
-        print("\n".join(f"{name}: goes on" for name in resumed), flush=True)
 
 
 def _serve(session: LabellingSession, port: int) -> None:
