@@ -30,6 +30,9 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     >>> estimate_cost(metric, [Sample("1", "Paris", ["Paris"], "Capital?")]).calls  # the answer is the reference
     0
     """
+    if metric.run_probes is None:
+        samples = list(samples)
+        metric = metric.of_run(samples, len(samples))
     n_samples = offline = 0
     draws: list[int] = []
     jurors = [(judge, repeat) for judge in metric.judge.models() for repeat in range(metric.judge.repeats)]
@@ -48,7 +51,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
                 draws.append(draw)
         of_rows = counter.calls
         if of_rows:
-            for call in _of_probes(metric, metric.probes_for(n_samples), draws, replies):
+            for call in _of_probes(metric, metric.run_probes or (), draws, replies):
                 counter.add(call)
     return counter.cost(metric.name, n_samples, offline, probes=counter.calls - of_rows)
 

@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
 from typing import ClassVar, Self
@@ -47,6 +47,7 @@ class JudgeMetric(Metric):
             API is called, nothing is paid, and equal samples always get equal scores.
         embedding_cache: a folder for the embeddings of earlier calls; it changes no number.
         access: the key, the ledger and the run; it changes no number.
+        run_probes: what its judges are tested with; None: `of_run` finds it out. It changes no number.
     """
 
     judge: JudgeOptions = option(
@@ -58,6 +59,7 @@ class JudgeMetric(Metric):
     _: KW_ONLY
     # Not an option: it is in no form, and changes no number.
     access: Access = field(default=NO_ACCESS, compare=False)
+    run_probes: tuple[Probe, ...] | None = field(default=None, compare=False, repr=False)
 
     kind = "judge"
     needs = frozenset(("answer", "references", "question"))
@@ -96,21 +98,38 @@ class JudgeMetric(Metric):
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """The probes that its judges are tested with; empty if there are none."""
+        """The probes that the metric brings along; empty if there are none."""
         return ()
 
-    def probes_for(self, answers: int) -> tuple[Probe, ...]:
-        """The probes that its judges are tested with in a run of this many answers."""
+    def generated_probes(self, samples: Iterable[Sample], answers: int) -> tuple[Probe, ...]:
+        """The probes that are made from the samples of a run with this many answers; empty if none can be."""
+        return ()
+
+    def of_run(self, samples: Iterable[Sample], answers: int) -> Self:
+        """Return the metric with the probes for a run that judges these samples, of which there are `answers`."""
+        if self.run_probes is not None:
+            return self
         wanted = self.judge.probes
         asked = wanted == "always" or (wanted == "auto" and answers >= FEWEST_ANSWERS)
-        return self.probes if asked and not self.judge.offline else ()
+        if not asked or self.judge.offline:
+            return replace(self, run_probes=())
+        return replace(self, run_probes=(*self.probes, *self.generated_probes(samples, answers)))
 
-    def of_run(self, answers: int) -> Self:
-        """Return the metric as a part of a run of this many answers uses it."""
-        if self.judge.probes != "auto":
-            return self
-        probing = "always" if self.probes_for(answers) else "never"
-        return replace(self, judge=self.judge.model_copy(update={"probes": probing}))
+    def tested(self) -> dict[str, list[tuple[Probe, bool]]]:
+        """By judge and fallback: the probes of the run that it answered, each with whether it was right.
+
+        By the replies in the ledger; nothing is asked.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        if not self.run_probes or self.access.ledger is None:
+            return {}
+        from answerkey.metrics_core.llm import loop as runtime
+
+        only_ledger = replace(self, access=replace(self.access, stopped=lambda: True))
+        work = _Work(only_ledger, 0, self.run_probes, self.signature)
+        return runtime.run(work.probed(self.run_probes), lambda: None)
 
     @property
     def workload(self) -> Kind:
@@ -177,7 +196,8 @@ class JudgeMetric(Metric):
         else:
             from answerkey.metrics_core.llm import loop as runtime
 
-            work = _Work(self, len(pending), self.probes_for(len(samples)), signature)
+            probes = self.of_run(samples, len(samples)).run_probes or ()
+            work = _Work(self, len(pending), probes, signature)
             # What a batch says of itself is enough.
             judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
             if self._checks:
@@ -468,6 +488,22 @@ class _Work:
         """Let a question through that the ledger has answered, and every other only if all judges pass their probes."""
         if not examination.passed and not await client.knows(request, read):
             await examination.begin(partial(self._probed, client))
+
+    async def probed(self, probes: Sequence[Probe]) -> dict[str, list[tuple[Probe, bool]]]:
+        """By judge, the probes that it answers, each with whether it is right."""
+        from answerkey.metrics_core.llm import loop as runtime
+
+        ready, main = partial(check, self._options, self._access.api_key), self._metric.main.name
+        verdicts: dict[str, list[tuple[Probe, bool]]] = {}
+        async with runtime.connect(self._access, self._options.limits, "judge", ready) as client:
+            for judge in (*self._models, *self._fallbacks):
+                outcomes = [(probe, await self._probed(client, probe, judge, 0)) for probe in probes]
+                verdicts[judge.label] = [
+                    (probe, probe.passed_by(outcome.values[main]))
+                    for probe, outcome in outcomes
+                    if isinstance(outcome, Scored)
+                ]
+        return verdicts
 
     async def _probed(self, client: Client, probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
         juror = _Juror(judge, repeat)
