@@ -220,7 +220,7 @@ class Examination:
         if (bar := failed_bar(self._bars, answered, len(self._judges))) is not None:
             least, most, script = bar
             of_bar = [one for one in verdicts if _is_under(one[0], bar)]
-            where = f" in {script.capitalize()} script" if script else ""
+            where = f" in the script {script}" if script else ""
             self._stop(
                 judge, of_bar, f"{len(of_bar)} probes{where} whose {self._main} is known to be {in_words(least, most)}"
             )

@@ -1,9 +1,9 @@
 """Probes generated from the questions and references of a run: in its languages, and known to no judge beforehand.
 
 An answer that matches is the reference in a sentence, or after its question. One that does not is the reference of
-another question in the same forms, the reference denied, or the reference with its number or half of its name changed.
-Where such an answer might be right after all (references that share a word or that both have numbers, abbreviations,
-questions that are alike), none is made. `benchmarks/studies/probes.py` measures how many are wrong nonetheless.
+another question in the same forms, the reference denied, or the reference with its number or the first half of its name
+changed. Where such an answer might be right after all (references that share a word or that both have numbers,
+abbreviations, questions that are alike), none is made. `benchmarks/studies/probes.py` looks for those that are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from heapq import nsmallest
 from itertools import chain, islice, zip_longest
 
 from answerkey.metrics_core.judges.probes import Probe, packaged
@@ -140,7 +139,7 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _pools(samples: Iterable[Sample]) -> dict[str, list[_Row]]:
-    """By script, the rows with the smallest hashes, in their order; each question once."""
+    """By script, the rows with the smallest hashes, in their order; each question and each first reference once."""
     by_script: dict[str, dict[str, _Row]] = {}
     for sample in samples:
         references = tuple(text for _, text in sample.usable_references)
@@ -151,12 +150,16 @@ def _pools(samples: Iterable[Sample]) -> dict[str, list[_Row]]:
         rows = by_script.setdefault(row.script, {})
         rows.setdefault(row.question, row)
         if len(rows) > 2 * _POOL:
-            by_script[row.script] = {kept.question: kept for kept in _first(rows)}
-    return {script: _first(rows) for script, rows in sorted(by_script.items()) if script and len(rows) >= _FEWEST_ROWS}
+            by_script[row.script] = {kept.question: kept for kept in _first(rows.values())}
+    pools = {script: _first(rows.values()) for script, rows in sorted(by_script.items())}
+    return {script: pool for script, pool in pools.items() if script and len(pool) >= _FEWEST_ROWS}
 
 
-def _first(rows: dict[str, _Row]) -> list[_Row]:
-    return nsmallest(_POOL, rows.values(), key=lambda row: row.order)
+def _first(rows: Iterable[_Row]) -> list[_Row]:
+    first: dict[str, _Row] = {}
+    for row in sorted(rows, key=lambda row: row.order):
+        first.setdefault(row.reference, row)
+    return list(first.values())[:_POOL]
 
 
 @cache
@@ -186,21 +189,20 @@ def _others(place: int, rows: Sequence[_Row]) -> Iterator[_Answer]:
     following = [*rows[place + 1 :], *rows[:place]]
     found = [
         *_changed(row, following, place),
-        *_denied(row, following),
-        *(
-            ("another question's reference", row, _stated(other.reference, row, place))
-            for other in islice((other for other in following if row.differs_from(other)), 1)
-            if len(other.reference) <= _LONGEST_ANSWER
-        ),
+        *_denied(row),
+        *islice(_swapped(row, following, place), 1),
     ]
     first = place % max(len(found), 1)
     yield from (*found[first:], *found[:first])
 
 
-def _denied(row: _Row, following: Sequence[_Row]) -> Iterator[_Answer]:
-    if row.reference in [other.reference for other in following]:
-        # Such as "I have no comment": what its denial says is not clear.
-        return
+def _swapped(row: _Row, following: Sequence[_Row], place: int) -> Iterator[_Answer]:
+    for other in following:
+        if row.differs_from(other) and len(other.reference) <= _LONGEST_ANSWER:
+            yield "another question's reference", row, _stated(other.reference, row, place)
+
+
+def _denied(row: _Row) -> Iterator[_Answer]:
     _, sentence = _sentences(row.script)
     short = len(words(row.reference)) <= _MOST_WORDS and len(row.reference) >= _FEWEST_LETTERS
     if sentence and short and row.reference[-1] not in ".!?":
@@ -208,19 +210,21 @@ def _denied(row: _Row, following: Sequence[_Row]) -> Iterator[_Answer]:
 
 
 def _changed(row: _Row, following: Sequence[_Row], place: int) -> Iterator[_Answer]:
-    """The reference with its only number, or the second part of its name, changed."""
+    """The reference with its only number, or the first half of its name, changed."""
     numbers = _NUMBER.findall(row.reference)
-    if len(numbers) == 1 and len(words(row.reference)) <= _MOST_WORDS and all(map(_NUMBER.search, row.references)):
-        [number] = numbers
-        changed = _other_number(number)
-        if changed not in " ".join(row.references):
-            yield "another number", row, _stated(row.reference.replace(number, changed), row, place)
+    if numbers:
+        # What is in brackets can be beside the point.
+        alone = len(numbers) == 1 and "(" not in row.reference and len(words(row.reference)) <= _MOST_WORDS
+        changed = _other_number(numbers[0])
+        if alone and all(map(_NUMBER.search, row.references)) and changed not in " ".join(row.references):
+            yield "another number", row, _stated(row.reference.replace(numbers[0], changed), row, place)
     elif name := _name(row.reference):
-        for other in following:
-            last = (_name(other.reference) or ("", ""))[1]
-            if last and not _stems(last) & row.stems and not row.abbreviated:
-                yield "another name", row, _stated(f"{name[0]} {last}", row, place)
-                return
+        _, last = name
+        firsts = [other[0] for other in map(_name, (one.reference for one in following)) if other]
+        new = [other for other in firsts if not _stems(other) & row.stems]
+        # Where the last name alone is a reference, the first one is beside the point.
+        if new and not any(_stems(text) <= _stems(last) for text in row.references):
+            yield "another name", row, _stated(f"{new[0]} {last}", row, place)
 
 
 def _other_number(number: str) -> str:
