@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
-from answerkey.flows.pages import HEADERS, LOOPBACK, is_loopback
+from answerkey.flows.pages import LOOPBACK, LocalPages
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.gate.labelling import LabellingSession
 from answerkey.tasks.publish.page.label import label_page
@@ -26,46 +25,33 @@ _LARGEST = 10_000
 """Bytes of a request: the keys and verdicts of a question."""
 
 
-class _Labelling(BaseHTTPRequestHandler):
+class _Labelling(LocalPages):
     """The page, and the address that it talks to."""
-
-    server_version = "answerkey"
-    sys_version = ""
 
     def __init__(self, session: LabellingSession, token: str, *given: Any) -> None:
         self._session, self._token = session, token
         super().__init__(*given)
 
-    def handle(self) -> None:
-        """Answer what is asked; a browser may break off."""
-        with suppress(ConnectionError):
-            super().handle()
-
     def do_GET(self) -> None:
         """Send the page."""
-        if not is_loopback(self.headers.get("Host", "")):
-            self._send(HTTPStatus.MISDIRECTED_REQUEST, {"error": "this server answers to localhost and 127.0.0.1 only"})
-        elif self.path == "/":
-            self._send(HTTPStatus.OK, label_page(), "text/html; charset=utf-8")
+        if self.path == "/":
+            self.send(HTTPStatus.OK, "text/html; charset=utf-8", label_page().encode())
         else:
-            self._send(HTTPStatus.NOT_FOUND, {"error": "there is no such page"})
+            self.send_text(HTTPStatus.NOT_FOUND, "there is no such page")
 
     def do_POST(self) -> None:
         """Do what the page asks for, and send what it shows next."""
-        host = self.headers.get("Host", "")
-        if not is_loopback(host):
-            self._send(HTTPStatus.MISDIRECTED_REQUEST, {"error": "this server answers to localhost and 127.0.0.1 only"})
-        elif self.headers.get("Origin") != f"http://{host}":
-            self._send(HTTPStatus.FORBIDDEN, {"error": "another page may not ask for this"})
+        if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+            self.send_text(HTTPStatus.FORBIDDEN, "another page may not ask for this")
         elif not secrets.compare_digest(self.headers.get(TOKEN, "").encode(), self._token.encode()):
-            self._send(
-                HTTPStatus.FORBIDDEN, {"error": "open the address that `answerkey label` printed: it has a token"}
-            )
+            self.send_text(HTTPStatus.FORBIDDEN, "open the address that `answerkey label` printed: it has a token")
         else:
             try:
-                self._send(HTTPStatus.OK, self._done(self._request()))
+                shown = json.dumps(self._done(self._request()))
             except (UserError, ValueError) as error:
-                self._send(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+                self.send_text(HTTPStatus.BAD_REQUEST, str(error))
+            else:
+                self.send(HTTPStatus.OK, "application/json", shown.encode())
 
     def _request(self) -> Mapping[str, Any]:
         size = int(self.headers.get("Content-Length", 0))
@@ -88,19 +74,6 @@ class _Labelling(BaseHTTPRequestHandler):
             case "go on":
                 self._session.go_on()
         return self._session.state(annotator)
-
-    def _send(self, status: HTTPStatus, content: str | Mapping[str, Any], kind: str = "application/json") -> None:
-        body = (content if isinstance(content, str) else json.dumps(content)).encode("utf-8", "replace")
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in HEADERS.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: who labels when is in the table, and nowhere else."""
 
 
 def labelling_server(session: LabellingSession, token: str, port: int) -> ThreadingHTTPServer:

@@ -46,48 +46,35 @@ def is_loopback(host: str) -> bool:
     return _OURS.fullmatch(host) is not None
 
 
-class _Pages(BaseHTTPRequestHandler):
-    """Each page under its name."""
+class LocalPages(BaseHTTPRequestHandler):
+    """Answers requests for this machine, with the headers of all pages; nothing is logged."""
 
     server_version = "answerkey"
     sys_version = ""
-
-    def __init__(self, site: Site, loopback: bool, *given: Any) -> None:
-        self._site, self._loopback = site, loopback
-        super().__init__(*given)
+    anywhere = False
+    """Whether the server also answers under other names."""
 
     def handle(self) -> None:
-        """Answer what is asked. Browsers break off when somebody goes on to another page."""
+        """Answer requests. Browsers break off when somebody goes on to another page."""
         with suppress(ConnectionError):
             super().handle()
 
-    def do_GET(self) -> None:
-        """Send a page."""
-        # A page of another server whose name turns into this address may not read anything: DNS rebinding.
-        if self._loopback and not is_loopback(self.headers.get("Host", "")):
-            self._say(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to localhost and 127.0.0.1 only")
-            return
-        name = unquote(re.split("[?#]", self.path, maxsplit=1)[0]).lstrip("/") or INDEX
-        try:
-            content = self._site.read(name)
-        except FileNotFoundError:
-            self._say(HTTPStatus.NOT_FOUND, "there is no such page")
-        except Unreachable as error:
-            self._say(HTTPStatus.BAD_GATEWAY, str(error))
-        except UserError as error:
-            self._say(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        except OSError as error:
-            self._say(HTTPStatus.SERVICE_UNAVAILABLE, f"the page cannot be read: {error.strerror or error}")
-        else:
-            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            self._send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)
+    def parse_request(self) -> bool:
+        """Whether the request can be answered: not for another host, whose name turns into this address to read pages
+        from a browser (DNS rebinding)."""
+        if not super().parse_request():
+            return False
+        if self.anywhere or is_loopback(self.headers.get("Host", "")):
+            return True
+        self.send_text(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to localhost and 127.0.0.1 only")
+        return False
 
-    do_HEAD = do_GET
+    def send_text(self, status: HTTPStatus, message: str) -> None:
+        """Send one line."""
+        self.send(status, "text/plain; charset=utf-8", f"{message}\n".encode())
 
-    def _say(self, status: HTTPStatus, message: str) -> None:
-        self._send(status, "text/plain; charset=utf-8", f"{message}\n".encode())
-
-    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+    def send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        """Send content of this type."""
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
@@ -98,7 +85,34 @@ class _Pages(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: who looks at what is nobody's business."""
+        """Nothing: who looks at what, or labels when, is nobody's business."""
+
+
+class _Pages(LocalPages):
+    """Each page under its name."""
+
+    def __init__(self, site: Site, anywhere: bool, *given: Any) -> None:
+        self._site, self.anywhere = site, anywhere
+        super().__init__(*given)
+
+    def do_GET(self) -> None:
+        """Send a page."""
+        name = unquote(re.split("[?#]", self.path, maxsplit=1)[0]).lstrip("/") or INDEX
+        try:
+            content = self._site.read(name)
+        except FileNotFoundError:
+            self.send_text(HTTPStatus.NOT_FOUND, "there is no such page")
+        except Unreachable as error:
+            self.send_text(HTTPStatus.BAD_GATEWAY, str(error))
+        except UserError as error:
+            self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except OSError as error:
+            self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, f"the page cannot be read: {error.strerror or error}")
+        else:
+            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            self.send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)
+
+    do_HEAD = do_GET
 
 
 def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPServer:
@@ -109,7 +123,7 @@ def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPSer
     """
     try:
         loopback = host == "localhost" or ip_address(host).is_loopback
-        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home), loopback))
+        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home), not loopback))
     except (OSError, OverflowError) as error:
         raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SQL = statements(__name__)
 Format = Literal["parquet", "csv"]
+FORMULA = r"(\s*[=+@＝＋－＠-]|[\t\r\n])"
+"""How a text begins that a spreadsheet runs, as a regular expression of DuckDB and of Python."""
 _NESTED = ("[", "MAP", "STRUCT")
 
 
@@ -80,5 +82,5 @@ def _harmless(column: str, kind: str) -> str:
     if any(mark in kind for mark in _NESTED):
         return f'to_json("{column}")::VARCHAR AS "{column}"'
     if kind in ("VARCHAR", "JSON"):
-        return _SQL["harmless"].replace("TEXT_COLUMN", f'"{column}"')
+        return _SQL["harmless"].replace("FORMULA", FORMULA).replace("TEXT_COLUMN", f'"{column}"')
     return f'"{column}"'

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.export import FORMULA
 from answerkey.tasks.labels import (
     VERDICTS,
     NewLabel,
@@ -24,8 +26,6 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import atomic_write
 
 COLUMNS = ("queue", "place", "question", "references", "answer", "verdict", "annotator", "sample_key")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a text begins that a spreadsheet takes for a formula."""
 
 
 def export_labels(
@@ -46,9 +46,7 @@ def export_labels(
     queue = newest_queue(home, before, after)
     if queue is None:
         raise UserError(f"{after} against {before}: there is no queue; draw one with `answerkey label --draw-only`")
-    drawn = drawn_labels(home, before, after)
-    done = len(drawn.draw.fractions) if drawn else 0
-    most = queue.analyses[-1 if every else min(done, len(queue.analyses) - 1)]
+    most = queue.analyses[-1] if every else queue.until(drawn_labels(home, before, after))
     rows = [row for answer in _mixed(queued_answers(home, queue, most), queue) for row in _rows(answer, queue)]
     try:
         with atomic_write(file) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as out:
@@ -81,7 +79,7 @@ def _rows(answer: QueuedAnswer, queue: Queue) -> Iterator[dict[str, str]]:
 
 
 def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if re.match(FORMULA, text) else text
 
 
 def import_labels(home: Home, file: Path, annotator: str = "") -> int:
@@ -130,7 +128,8 @@ def _read(file: Path, annotator: str) -> Iterator[tuple[int, str, NewLabel]]:
                 raise UserError(f"{file}: no column {', '.join(sorted(absent))}; `labels export` writes them")
             for number, row in enumerate(reader, 1):
                 verdict = (row["verdict"] or "").strip().lower()
-                who = (row.get("annotator") or "").strip() or annotator
+                # As the export wrote a name that a spreadsheet would take for a formula.
+                who = re.sub(f"^'(?={FORMULA})", "", (row.get("annotator") or "").strip()) or annotator
                 if not verdict:
                     continue
                 if verdict not in VERDICTS:

@@ -49,6 +49,11 @@ class Queue:
     annotators: int
     analyses: tuple[int, ...]
 
+    def until(self, analysed: DrawnLabels | None) -> int:
+        """How many drawn questions have labels at the next analysis, after the one of `analysed`; at most all."""
+        done = len(analysed.draw.fractions) if analysed else 0
+        return self.analyses[min(done, len(self.analyses) - 1)]
+
 
 @dataclass(frozen=True, slots=True)
 class DrawnQuestion:

@@ -136,12 +136,10 @@ class LabellingSession:
     def _load(self) -> None:
         """Read the questions up to the next analysis; analyse first if all before it are labelled."""
         drawn = drawn_labels(self.home, self.queue.old, self.queue.new)
-        done = len(drawn.draw.fractions) if drawn else 0
         if drawn and drawn.n_drawn > self.n_done:
             self._analyse(drawn.n_drawn)
-        until = self.queue.analyses[min(done, len(self.queue.analyses) - 1)]
         self._questions = {}
-        for answer in queued_answers(self.home, self.queue, until):
+        for answer in queued_answers(self.home, self.queue, self.queue.until(drawn)):
             self._questions.setdefault(answer.place, []).append(answer)
         self._skipped = {(name, at) for name, at in self._skipped if at in self._questions}
 

@@ -173,8 +173,12 @@ def test_csv_goes_out_blind_and_comes_back_whole_or_not_at_all(tmp_path: Path) -
     with pytest.raises(UserError, match="row 1, annotator: nobody is named"):
         import_labels(home, written({}))
     assert query(tmp_path, "SELECT count(*) FROM labels") == [(0,)]
-    assert import_labels(home, written({}), "AB") == 50
-    assert import_labels(home, file, "AB") == 0
+    assert import_labels(home, written({}), "=AB") == 50
+    assert import_labels(home, file, "=AB") == 0
+    # A spreadsheet would run the name; it comes back as it was.
+    export_labels(home, "old", "new", file)
+    assert file.read_text(encoding="utf-8").count(",'=AB,") == 50
+    assert import_labels(home, file) == 0
     assert gate(home, "old", "new", POLICY).verdict.basis == "people and judge"
 
 

@@ -23,11 +23,10 @@ const ask = async (action, more = {}, afterProblem = false) => {
       headers: { "Content-Type": "application/json", "X-Answerkey-Token": token },
       body: JSON.stringify({ action, annotator: sessionStorage.getItem("annotator"), place: shown?.place ?? 0, ...more }),
     });
-    const state = await reply.json();
     at("problem").hidden = reply.ok && !afterProblem;
     refused = !reply.ok && action !== "state";
-    if (reply.ok) show(state);
-    else at("problem").textContent = state.error;
+    if (reply.ok) show(await reply.json());
+    else at("problem").textContent = await reply.text();
   } catch {
     at("problem").hidden = false;
     at("problem").textContent = "The server does not answer. Your last label may not be kept: start `answerkey label` again, and open the address that it prints.";
