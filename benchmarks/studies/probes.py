@@ -28,8 +28,9 @@ from answerkey.metrics_core.judges.probes import ERROR, Probe, bars_of, failed_b
 from answerkey.metrics_core.judges.row_probes import generated
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.metrics_core.text import words
-from tests.judge_brains import garbage
+from tests.judge_brains import Brain, garbage
 from tests.judge_server import JudgeServer
 
 _SIZES = (15, 49, 300)
@@ -104,7 +105,7 @@ def _asked(n: int) -> tuple[list[Sample], tuple[Probe, ...], Callable[[str, str]
     return rows, asked, lambda question, answer: right[question, answer]
 
 
-def _brains(right: Callable[[str, str], bool], seed: int = 0) -> dict[str, Callable[[dict[str, object]], str]]:
+def _brains(right: Callable[[str, str], bool], seed: int = 0) -> dict[str, Brain]:
     return garbage(right, {probe.sample.answer for probe in known_answers("meaning_match")}, seed)
 
 
@@ -123,9 +124,11 @@ def judges() -> None:
                 for row, one in zip(rows, found, strict=True)
                 if one.status == "scored"
             ]
-            why = Counter(one.reason for one in found if one.status != "scored").most_common(1)
             outcome = f"{len(scored)} scored, {scored.count(False)} wrong" if scored else "stopped"
-            print(f"  {name:26} {calls:4} calls  {outcome:26} {why[0][0][:150] if why else ''}", flush=True)
+            print(
+                f"  {name:26} {calls:4} calls  {outcome:26} {_counts(asked, brain) if name != 'echo' else ''}",
+                flush=True,
+            )
 
 
 def rates() -> None:
@@ -135,7 +138,7 @@ def rates() -> None:
         stopped = Counter[str]()
         for seed in range(_RUNS):
             for name, brain in _brains(right, seed).items():
-                stopped[name] += name != "echo" and _is_stopped(asked, brain)
+                stopped[name] += name != "echo" and failed_bar(bars_of(asked), _answered(asked, brain)) is not None
         print(
             f"{size} rows, {len(asked)} probes: " + ", ".join(f"{name} {n / _RUNS:.3f}" for name, n in stopped.items())
         )
@@ -153,14 +156,26 @@ def _same(scripts: int, n: int) -> Iterator[Probe]:
                 yield Probe("any", Sample(f"{number}", "answer", ["reference"], "question"), match, match, script)
 
 
-def _is_stopped(asked: Sequence[Probe], brain: Callable[[dict[str, object]], str]) -> bool:
+def _answered(asked: Sequence[Probe], brain: Brain) -> list[tuple[Probe, bool]]:
+    """The probes, each with whether a judge is right about it."""
     answered = []
     for probe in asked:
         fields = {"question": probe.sample.question, "references": [{}], "answer": probe.sample.answer}
         fence = f"<data-{'0' * 32}>\n{json.dumps(fields)}\n</data-{'0' * 32}>"
-        reply = json.loads(brain({"messages": [{"role": "user", "content": fence}]}))
+        reply = json.loads(str(brain({"messages": [{"role": "user", "content": fence}]})))
         answered.append((probe, (reply["verdict"] == "match") == (probe.least == 1.0)))
-    return failed_bar(bars_of(asked), answered) is not None
+    return answered
+
+
+def _counts(asked: Sequence[Probe], brain: Brain) -> str:
+    """What the report says of a judge: how often it is right, by verdict, with intervals."""
+    parts = []
+    for verdict in (0.0, 1.0):
+        rights = [right for probe, right in _answered(asked, brain) if probe.least == verdict]
+        interval = clopper_pearson(sum(rights), len(rights))
+        of = f"{interval.low:.0%} to {interval.high:.0%}" if interval else "not tested"
+        parts.append(f"known to be {verdict:g}: {sum(rights)} of {len(rights)} ({of})")
+    return "; ".join(parts)
 
 
 def labels(folder: Path, *, show: bool) -> None:
