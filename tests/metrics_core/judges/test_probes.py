@@ -2,18 +2,21 @@
 
 import json
 import logging
+import random
 import re
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from answerkey.metrics_core import Skipped
+from answerkey.metrics_core import Sample, Skipped
 from answerkey.metrics_core.judges.estimate import estimate_cost
-from answerkey.metrics_core.judges.probes import draw_of, known_answers
+from answerkey.metrics_core.judges.probes import bars_of, draw_of, failed_bar, known_answers
+from answerkey.metrics_core.judges.row_probes import generated
 from answerkey.metrics_core.metric import identical_reference
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+from tests.judge_brains import garbage
 from tests.judge_server import agreeable, data_of
 from tests.metrics_core.judges.asking import always, ask, count, failure, match, mismatch, options, samples, setup
 
@@ -102,6 +105,58 @@ def test_a_judge_of_one_opinion_is_right_about_half_of_the_probes(metric):
     # None is decided without a judge, and each costs one call.
     assert [probe.name for probe in probes if identical_reference(probe.sample) is not None] == []
     assert metric is MeaningMatch or all(probe.sample.facts for probe in probes)
+
+
+def test_an_answer_that_may_be_right_is_no_probe():
+    """Two names of one thing, two numbers, a last name that is a reference, a number in brackets, a denied no."""
+    references = {
+        "Which country lost?": ["USA"], "Where did the flight land?": ["the States"],
+        "What is the sum?": ["3 apples"], "How much is left?": ["12 pears"],
+        "Who sings on it?": ["Annette Strean", "Strean"], "Whose is the boat?": ["Marta Lindqvist"],
+        "Who won most often?": ["Jack Nicklaus (6)"], "Is it open?": ["No"],
+    }  # fmt: skip
+    rows = [Sample(question, "x", texts, question) for question, texts in references.items()]
+    wrong = [probe.sample for probe in generated(rows, 300) if probe.most == 0.0]
+    never = {
+        "Who sings on it?": "Strean", "Who won most often?": "Nicklaus (", "Is it open?": "not No",
+        "Which country lost?": "States", "Where did the flight land?": "USA", "What is the sum?": "12",
+    }  # fmt: skip
+    assert len(wrong) > len(rows)
+    for sample in wrong:
+        denied = sample.answer == f"It is not {sample.references[0]}."
+        assert (denied and sample.question != "Is it open?") or never.get(sample.question, "\0") not in sample.answer
+
+
+THREE_SCRIPTS = [
+    Sample(f"{n}{question}", f"answer {n}", [reference.format(n)], question.format(n))
+    for n in range(5, 10)
+    for question, reference in {
+        "Which ladder, of {}?": "ladder {}",
+        "Какая лестница, из {}?": "лестница {}",
+        "{}个之中是哪个梯子？": "梯子{}",
+    }.items()
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "runs"), [(samples(10), 8_000), (ROWS, 8_000), (samples(300), 8_000), (THREE_SCRIPTS, 2_000)]
+)
+def test_a_judge_that_is_right_on_95_percent_is_hardly_ever_stopped(rows, runs):
+    probes, chance = first(rows), random.Random(5)
+    bars = bars_of(probes)
+    assert len(bars) == (8 if rows is THREE_SCRIPTS else 2)
+    verdicts = ([(probe, chance.random() >= 0.05) for probe in probes] for _ in range(runs))
+    assert sum(failed_bar(bars, answered) is not None for answered in verdicts) <= 0.02 * runs
+
+
+def test_judges_that_are_wrong_in_one_script_or_know_the_shipped_probes_are_stopped(judge_server):
+    known = {(probe.sample.question, probe.sample.answer): probe.most == 1.0 for probe in first(THREE_SCRIPTS)}
+    brains = garbage(lambda question, answer: known.get((question, answer), True), set(VERDICTS))
+    stopped = {
+        name: set(statuses(ask(THREE_SCRIPTS, probed(judge_server(brains[name]))))) == {"skipped"}
+        for name in ("yes to all but Latin", "flipped in Chinese", "knows the shipped probes", "right on 95 %")
+    }
+    assert stopped == {name: name != "right on 95 %" for name in stopped}
 
 
 # Before the first row
