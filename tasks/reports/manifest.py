@@ -127,7 +127,7 @@ def _tested(plan: Plan, access: Access) -> dict[str, Any]:
     for metric in plan.metrics:
         if not isinstance(metric, JudgeMetric) or metric.judge.offline or not todo[metric.name]:
             continue
-        by_judge = noted[metric.name] = {}
+        by_judge = noted[metric.name] = dict[str, Any]()
         for judge, answered in replace(metric, access=access).tested().items():
             bars = sorted({(probe.least, probe.most) for probe, _ in answered})
             rights = [[right for probe, right in answered if (probe.least, probe.most) == bar] for bar in bars]

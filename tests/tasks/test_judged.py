@@ -191,6 +191,7 @@ def test_the_manifest_says_who_judged_and_what_it_cost(home, tmp_path, server):
     label = f"{MODEL}@127.0.0.1:{server.port}/v1"
     [report] = read_reports(home, unknown.ids)
     assert report.manifest["judge"] == {
+        "probes": {"meaning_match": {}},
         "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
         "by_judge": [by_judge(home, unknown.run_id, label)], "max_calls": 50, "max_cost_usd": None,
         "answered": {"meaning_match": {label: {
