@@ -123,9 +123,11 @@ class JudgeMetric(Metric):
         Raises:
             LedgerError: the ledger cannot be read.
         """
-        if not self.run_probes or self.access.ledger is None:
-            return {}
         from answerkey.metrics_core.llm import loop as runtime
+        from answerkey.metrics_core.llm.ledger import ledger_exists
+
+        if not self.run_probes or not ledger_exists(self.access.ledger):
+            return {}
 
         only_ledger = replace(self, access=replace(self.access, stopped=lambda: True))
         work = _Work(only_ledger, 0, self.run_probes, self.signature)

@@ -38,7 +38,7 @@ FEWEST_ANSWERS = 10
 ERROR = 0.05
 """How often a judge may be wrong that is hardly ever to be stopped."""
 FALSE_STOPS = 0.018
-"""How often it may be stopped before the first row, at most; some ten thousand rows add .002."""
+"""How often it may be stopped before the first row, at most; ten thousand rows add .001."""
 EVERY = 50
 RECENT = 12
 
