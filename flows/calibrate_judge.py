@@ -91,7 +91,7 @@ def _learn(home: str, asked: Learning, judging: Judging, parameters: dict[str, A
     with started(home) as run:
         asked.check()
         options = judging.options()
-        preflight(options, judging.key_from)
+        preflight(options, judging.key_from, dry_run=judging.dry_run)
         if not run.home.warehouse.exists():
             raise nothing_here(home)
         parameters |= {"judging": judging.model_dump()}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.flows import steps
 from answerkey.flows.command_line import command_line
-from answerkey.flows.environment import FINDING
+from answerkey.flows.environment import DETAIL, FINDING
 from answerkey.flows.fan_out import LocalRunner, Runner, fan_out, load, runner_at, write_commit, write_scores
 from answerkey.flows.forms import ReleaseChoice
-from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, checked
+from answerkey.flows.parameters import LOCAL, NOTHING, Data, Judging, Limits, RunnerAddress, Scoring, checked
 from answerkey.flows.prefect_or_local import Future, completed, flow, outcome
 from answerkey.flows.runs import Run, form_of, log, offer_names, started, started_before
 from answerkey.metrics_core.comparison import Comparison
@@ -32,7 +32,7 @@ from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.tables import costs as cost_table
-from answerkey.tasks.publish.text import not_counted, price, what_it_costs
+from answerkey.tasks.publish.text import first_is_old, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
 from answerkey.tasks.reports.aggregate import ReportRef
@@ -85,7 +85,8 @@ def evaluate_release(  # noqa: PLR0913
         judging: Which judges to ask, where the key is, and what it may cost.
         limits: When the data are too bad to score, and the scores too few to trust.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
-        baseline: A release, or a report, that every other release is compared with. Empty: no comparison.
+        baseline: A release, or a report, that every other release is compared with. Empty: exactly two releases are
+            compared, and the first in the data is the old one. The word none: nothing is compared.
         policy: What must hold for a release to ship: a YAML file, or its text, as in {primary: meaning_match.match,
             margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
@@ -97,9 +98,11 @@ def evaluate_release(  # noqa: PLR0913
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
     with started(home) as run:
         source, provenance = _source(run, data)
+        named = "" if baseline == NOTHING else baseline
         evaluation = Evaluation(
-            source, scoring, judging, limits, parameters, baseline, policy, page, candidates, provenance, runner
-        )
+            source, scoring, judging, limits, parameters, named, policy, page, candidates, provenance, runner,
+            compares_two=not baseline,
+        )  # fmt: skip
         return evaluate(run, evaluation, "evaluate-release")
 
 
@@ -108,6 +111,7 @@ class Evaluation:
     """What is evaluated and how. `parameters` are those of the flow, which the reports keep.
 
     `provenance` joins the manifests: the report that is made again, and how the answers were generated.
+    `compares_two`: without a baseline, exactly two releases are compared.
     """
 
     source: Source
@@ -121,6 +125,7 @@ class Evaluation:
     candidates: int = 1
     provenance: Mapping[str, Any] = field(default_factory=dict)
     runner: str = LOCAL
+    compares_two: bool = False
 
     @property
     def contract(self) -> Contract:
@@ -131,7 +136,8 @@ class Evaluation:
 def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Cost]:
     """Load, validate, plan, score, commit, aggregate, compare, gate, publish; after a dry run, return the costs."""
     home, folder = run.home, run.folder
-    source = replace(asked.source, needs_references=asked.scoring.needs_references)
+    columns = tuple(dict.fromkeys((*asked.source.columns, *asked.scoring.columns)))
+    source = replace(asked.source, needs_references=asked.scoring.needs_references, columns=columns)
     reports: Sequence[ReportRef | Report] = _made_before(run, asked)
     if reports and is_complete(home, run.id):
         log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
@@ -153,7 +159,7 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         _log_validation(loaded, validated)
         docs = _documented(run, asked, loaded.dataset, validated)
         if validated.broken:
-            _data_docs(home, docs)
+            _data_docs(home, docs, broken=True)
             raise UserError(f"{called(source.answers)}: {validated.broken}")
         if asked.baseline:
             check_baseline(home, asked.baseline, loaded.dataset, validated.accepted)
@@ -188,7 +194,7 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         )
         steps.publish_scores(home, reports)
 
-        pairs = _pairs(home, asked.baseline, committed.dataset, reports, policy)
+        pairs = _pairs(home, asked, committed.dataset, reports, policy)
         candidates = max(asked.candidates, len(pairs))
         comparisons = compare(home, pairs, policy, candidates, wait_for=[reports])
         verdicts = [decide(home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
@@ -229,15 +235,22 @@ def _name_of(committed: Committed) -> str:
 
 
 def _pairs(
-    home: Home, baseline: str, dataset: str, reports: Sequence[ReportRef | Report], policy: Policy | None
+    home: Home, asked: Evaluation, dataset: str, reports: Sequence[ReportRef | Report], policy: Policy | None
 ) -> list[tuple[str, str]]:
-    """The report of the baseline with each of the other reports."""
-    if not baseline:
+    """The report of the baseline with each of the other reports; without a baseline, both of exactly two."""
+    report_ids = [report.report_id for report in reports]
+    if asked.baseline:
+        old = report_named(home, asked.baseline, dataset, policy.fields if policy else ())
+    elif asked.compares_two and len(report_ids) > 1:
+        old = report_ids[0]
+        if len(report_ids) > 2:
+            log.info(f"{len(report_ids)} releases: name one as the baseline to compare each of the others with it")
+            return []
+    else:
         return []
-    old = report_named(home, baseline, dataset, policy.fields if policy else ())
-    new = [report.report_id for report in reports if report.report_id != old]
+    new = [report_id for report_id in report_ids if report_id != old]
     if not new:
-        log.warning(f"{baseline}: there is no other release to compare it with")
+        log.warning(f"{asked.baseline}: there is no other release to compare it with")
     return [(old, report_id) for report_id in new]
 
 
@@ -293,10 +306,18 @@ def _publish(
     """Write the page, announce the reports, and offer new names in the forms. If any of it fails, nothing is lost."""
     report_ids = [report.report_id for report in reports]
     shown = [pairs[0][0], *(new for _, new in pairs)] if pairs else report_ids
+    why_old = first_is_old(reports[0].release) if pairs and not asked.baseline else ""
     page_of_docs = _data_docs(home, docs)
     log_page(
         lambda: steps.publish_run(
-            home, shown, comparisons, verdicts, drawn=asked.page, docs=page_of_docs, wait_for=[reports]
+            home,
+            shown,
+            comparisons,
+            verdicts,
+            drawn=asked.page,
+            docs=page_of_docs,
+            why_old=why_old,
+            wait_for=[reports],
         )
     )
     steps.announce(home, report_ids, verdicts, wait_for=[reports])
@@ -377,13 +398,16 @@ def _documented(
     return steps.build_data_docs.submit(run.home, run.id, dataset, asked.contract, checked)
 
 
-def _data_docs(home: Home, documented: Future[str] | PrefectFuture[str] | None) -> str:
-    """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost."""
+def _data_docs(home: Home, documented: Future[str] | PrefectFuture[str] | None, *, broken: bool = False) -> str:
+    """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost.
+
+    `broken`: whether the page says why the run stops.
+    """
     if documented is None:
         return ""
     page = outcome(documented)
     if isinstance(page, str):
-        log.info(f"data docs: {home.store.address(page)}")
+        log.info(f"data docs: {home.store.address(page)}", extra={} if broken else DETAIL)
         return page
     log.warning(f"the Data Docs could not be made: {page}; the checks are in the warehouse")
     return ""

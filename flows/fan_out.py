@@ -7,6 +7,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -35,6 +36,7 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
 _LINES = 100
+_LINE_EVERY_S = 10.0
 """Most progress lines that a run logs."""
 
 Outcomes = Generator[tuple[S, str | Exception]]
@@ -192,7 +194,8 @@ def _load(
             raise part
         parts.append(part)
         tell(Advance("load shards", done, len(shards)))
-        _tell("loaded", done, len(shards))
+        if done % -(-len(shards) // _LINES) == 0 or done == len(shards):
+            log.info(f"loaded {done}/{len(shards)} shards", extra=HOW_FAR)
     return parts
 
 
@@ -216,7 +219,8 @@ def fan_out(
     if not shards:
         return {}
     # Each time, Prefect makes a connection of its own: no more than one in a second.
-    progress, shown = notify_api("its progress", _begin_progress), time.monotonic()
+    progress, began = notify_api("its progress", _begin_progress), time.monotonic()
+    shown = logged = began
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -230,8 +234,12 @@ def fan_out(
             scored[shard.name] += shard.n_rows
             tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
             parts[shard.part] = part if isinstance(part, str) else _failed(shard, part, remedy)
-            due = _tell("scored", done, len(shards)) and (done == len(shards) or time.monotonic() >= shown + 1)
-            if due and progress:
+            now, ended = time.monotonic(), done == len(shards)
+            if ended or now >= logged + _LINE_EVERY_S:
+                speed = "" if ended else _speed(scored.total(), todo.total(), now - began)
+                log.info(f"scored {done}/{len(shards)} shards{speed}", extra=HOW_FAR)
+                logged = now
+            if progress and (ended or now >= shown + 1):
                 notify_api("its progress", partial(_show_progress, progress, 100 * done / len(shards)))
                 shown = time.monotonic()
     except Exception:
@@ -239,6 +247,15 @@ def fan_out(
         outcomes.close()
         raise
     return parts
+
+
+def _speed(done: int, of: int, seconds: float) -> str:
+    """Rows per second so far, and how long the others take at that rate.
+
+    >>> _speed(3_000, 12_000, 20.0)
+    ', 150 rows/s, about 0:01:00 left'
+    """
+    return f", {done / seconds:,.0f} rows/s, about {timedelta(seconds=round(seconds * (of - done) / done))} left"
 
 
 def _begin_progress() -> uuid.UUID:
@@ -284,14 +301,6 @@ def _written(runner: Runner, shards: Sequence[CommitShard] | Sequence[ScoresShar
             log.warning(f"no worker could write {what}, so the run does it: {part}")
             return False
     return True
-
-
-def _tell(did: str, done: int, of: int) -> bool:
-    """Log how far a run is, where it is time to."""
-    due = done % -(-of // _LINES) == 0 or done == of
-    if due:
-        log.info(f"{did} {done}/{of} shards", extra=HOW_FAR)
-    return due
 
 
 def _tags(shard: Shard) -> list[str]:

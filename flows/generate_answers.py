@@ -79,7 +79,7 @@ def generate_answers(
     """
     with started(home) as run:
         asking = _asking(run, generating)
-        _check(asking, afterwards, scoring, judging)
+        _check(asking, afterwards, scoring, judging, dry_run=generating.dry_run)
         found = _found(run, questions)
         check_release(run.home, found.dataset, generating.release, asking)
         forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
@@ -98,9 +98,9 @@ def generate_answers(
     return completed(replace(made, report_ids=tuple(report_ids)), *how)
 
 
-def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:
+def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging, *, dry_run: bool) -> None:
     """Check before anything is paid that the model, and the judges of the evaluation, can be asked."""
-    check([asking.with_key().model], asking.limits, "model")
+    check([asking.model if dry_run else asking.with_key().model], asking.limits, "model", needs_key=not dry_run)
     if not afterwards.evaluate:
         return
     policy_for(afterwards.policy, afterwards.baseline, checked(scoring, judging)[1])

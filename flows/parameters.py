@@ -81,6 +81,11 @@ class Data(Form):
         title="Columns of the references",
         description="KEY=PATH, as above, for the references file.",
     )
+    wide: list[str] = Field(
+        default_factory=list,
+        title="One column per release",
+        description="Columns that each have the answers of one release, for instance gpt-4o,claude.",
+    )
     slices: Annotated[list[str], Option("--slice")] = Field(
         default_factory=list,
         title="Slices",
@@ -127,6 +132,7 @@ class Data(Form):
             slices=tuple(self.slices),
             encoding=self.encoding,
             format=self.format,
+            wide=tuple(self.wide),
         )
 
 
@@ -263,6 +269,11 @@ class Scoring(_MetricOptions):
         return any("references" in metric.needs for metric in _as_declared(tuple(self.metrics)))
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The other columns of the answers that the metrics are about."""
+        return tuple(name for metric in _as_declared(tuple(self.metrics)) for name in metric.columns)
+
+    @property
     def options(self) -> dict[str, object]:
         """The options that are set to something other than their default."""
         given = {name: getattr(self, name) for name in METRIC_OPTIONS}
@@ -364,8 +375,10 @@ class Judging(Form, JudgeOptions):
         return options
 
 
-def preflight(options: JudgeOptions, key_from: str) -> None:
+def preflight(options: JudgeOptions, key_from: str, *, dry_run: bool = False) -> None:
     """Check before anything is paid, or even loaded, that the judges can be asked. No call is made.
+
+    A dry run estimates what they would cost, and needs no key.
 
     Raises:
         UserError: the provider of a judge is unknown, a key is missing, or the cost is to be limited and a price is
@@ -373,7 +386,7 @@ def preflight(options: JudgeOptions, key_from: str) -> None:
     """
     if options.offline:
         return
-    check(options, key(key_from))
+    check(options, None if dry_run else key(key_from), needs_key=not dry_run)
     votes = len(options.judges) * options.repeats
     if options.jury == "majority" and votes % 2 == 0:
         logging.getLogger("answerkey").warning(
@@ -393,7 +406,7 @@ def checked(
     judge = OFFLINE_JUDGE
     if scoring.asks_judges:
         judge = judging.options()
-        preflight(judge, judging.key_from)
+        preflight(judge, judging.key_from, dry_run=judging.dry_run)
     metrics = scoring.create(embedding_cache, judge, access)
     # A signature names the model, so one that is not there is found here.
     _ = [metric.signature for metric in metrics]
@@ -402,6 +415,9 @@ def checked(
 
 LOCAL = "local"
 """The runner that is this machine."""
+
+NOTHING = "none"
+"""As a baseline: nothing is compared."""
 
 RUNNER_PATTERN = rf"^({LOCAL}|dask(\+tls)?://[^\s/@:?#]+:\d+)$"
 RUNNER = Field(

@@ -163,10 +163,11 @@ def jobs(form: Tracing, home: Home, run_id: str) -> tuple[Job, ...]:
     Raises:
         UserError: a rule, a source, a data set or a judge cannot be used; each line has file, line and key.
     """
-    return tuple(_job(rule, home, run_id) for rule in load_rules(form.rules, form.only))
+    rules = load_rules(form.rules, form.only)
+    return tuple(_job(rule, home, run_id, dry_run=form.dry_run) for rule in rules)
 
 
-def _job(rule: Rule, home: Home, run_id: str) -> Job:
+def _job(rule: Rule, home: Home, run_id: str, *, dry_run: bool) -> Job:
     with _located_at(rule, "source"):
         check_source(rule.source)
     if rule.dataset:
@@ -178,7 +179,7 @@ def _job(rule: Rule, home: Home, run_id: str) -> Job:
         with _located_at(rule, "judge"):
             judge, key_from = judging.options(), judging.key_from
             if rule.enabled:
-                preflight(judge, key_from)
+                preflight(judge, key_from, dry_run=dry_run)
     # Each rule has a budget of its own.
     access = Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
     with _located_at(rule, "options"):

@@ -183,7 +183,7 @@ def family_note(comparison: Comparison) -> str | None:
         return None
     fields = "1 field" if n == 1 else f"{n} fields"
     others = f" of {comparison.n_candidates} candidates" if comparison.n_candidates > 1 else ""
-    return f"p adjusted: for {fields}{others} together (Holm)"
+    return f"findings and p are adjusted for {fields}{others} together (Holm)"
 
 
 def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comparison, ...]:

@@ -119,6 +119,15 @@ def compare(
     comparing: Annotated[Comparing, Flags("Comparison")],
     *,
     by_slice: Annotated[bool, Parameter("--by-slice", group=OUTPUT, help="Print every slice too.")] = False,
+    wide: Annotated[
+        bool,
+        Parameter(
+            "--wide",
+            group=OUTPUT,
+            help="Print also how many samples each field has, clusters, p, the difference that they can show, how many "
+            "would show this one, and how many answers were fixed and broken.",
+        ),
+    ] = False,
     samples: Annotated[
         int,
         Parameter(
@@ -155,7 +164,7 @@ def compare(
         content = {**pair_json(pair), **({"samples": [asdict(one) for one in changed]} if samples else {})}
         print_json(content)
     else:
-        print_pairs([pair], by_slice=by_slice, samples=changed)
+        print_pairs([pair], by_slice=by_slice, wide=wide, samples=changed)
     return 0
 
 
@@ -301,15 +310,24 @@ def write_page(page: Page, file: Path) -> None:
 
 
 def print_compared_reports(
-    home: Home, report_ids: Sequence[str], *, as_json: bool, gated: bool = False, all_fields: bool = False
+    home: Home,
+    report_ids: Sequence[str],
+    *,
+    as_json: bool,
+    gated: bool = False,
+    all_fields: bool = False,
+    old_is_first: bool = False,
 ) -> int:
     """Print reports with their baseline. Returns the exit code of the gate, 0 if the run was not `gated`.
+
+    `old_is_first`: nobody named the baseline, and the first of two reports is taken for it.
 
     With `all_fields` they are compared once more, since more fields need a larger correction. What was stored about the
     headline fields stays.
     """
     from answerkey.tasks.compare.compare import compare_all, stored_comparisons
     from answerkey.tasks.gate.verdicts import exit_code, stored_verdicts
+    from answerkey.tasks.publish.text import first_is_old
     from answerkey.tasks.reports.report import read_reports
 
     pairs, gates = stored_comparisons(home, report_ids), stored_verdicts(home, report_ids)
@@ -317,7 +335,9 @@ def print_compared_reports(
         both = [(pair.old, pair.new) for pair in pairs]
         candidates = max(pair.n_candidates for pair in pairs)
         pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary, candidates=candidates)
-    _print_against(home, read_reports(home, report_ids), pairs, gates, as_json=as_json, all_fields=all_fields)
+    reports = read_reports(home, report_ids)
+    why_old = first_is_old(reports[0].release) if old_is_first else ""
+    _print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, why_old=why_old)
     return exit_code(gates, asked=gated)
 
 
@@ -330,11 +350,15 @@ def _print_against(
     as_json: bool,
     by: str | None = None,
     all_fields: bool = False,
+    why_old: str = "",
 ) -> None:
     """The reports, then how they compare with a baseline, then what the gate says."""
     from dataclasses import asdict
 
+    from rich.markup import escape
+
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs, print_verdict
+    from answerkey.flows.cli.layout import show
     from answerkey.flows.cli.tables import print_reports
 
     if as_json:
@@ -346,7 +370,7 @@ def _print_against(
         print_json(content)
         return
     print_reports(reports, as_json=False, by=by, all_fields=all_fields, home=home)
-    print()
+    show("", *([escape(why_old)] if why_old else []))
     print_pairs(pairs, by_slice=False)
     for gated in gates:
         print()

@@ -55,10 +55,19 @@ _KINDS = {
 }
 
 
-def print_pairs(pairs: Sequence[Comparison], *, by_slice: bool, samples: Sequence[LargestChange] = ()) -> None:
-    """Each comparison: a table of the fields on all samples, then one of each field's slices, then the warnings."""
+_WIDE = ("clusters", "p adjusted", "detectable", "needed", "fixed/broken")
+"""Columns of a comparison that are printed when asked for."""
+
+
+def print_pairs(
+    pairs: Sequence[Comparison], *, by_slice: bool, wide: bool = False, samples: Sequence[LargestChange] = ()
+) -> None:
+    """Each comparison: a table of the fields on all samples, then one of each field's slices, then the warnings.
+
+    With `wide`, tables also say on how many samples a finding rests, its p-value, and what the samples can show.
+    """
     for place, pair in enumerate(pairs):
-        show(*([""] if place else []), *_pair(pair, by_slice=by_slice))
+        show(*([""] if place else []), *_pair(pair, by_slice=by_slice, wide=wide))
     if samples:
         show("", *_samples(samples))
 
@@ -69,19 +78,22 @@ def pair_json(pair: Comparison) -> dict[str, object]:
     return {**asdict(pair), "rows": rows}
 
 
-def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
-    yield title_line(f"{pair.old} → {pair.new}: {pair.n_common - pair.n_changed:,} samples in both")
+def _pair(pair: Comparison, *, by_slice: bool, wide: bool) -> Iterator[Table | str]:
+    n_common = pair.n_common - pair.n_changed
+    yield title_line(f"{pair.old} → {pair.new}: {n_common:,} samples in both")
+    # How many samples have a number is said where that is not all of them.
+    left_out = [] if wide else [*_WIDE, *(["samples"] if {row.n_common for row in pair.overall} <= {n_common} else [])]
     if pair.overall:
         yield escape(headline(pair, pair.primary))
-        yield tables.comparison("", pair.overall)
+        yield tables.comparison("", pair.overall).without(*left_out)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
             rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
             if rows:
-                yield tables.comparison(f"{name} by slice", rows)
-    if any(row.mde is not None for row in pair.overall):
+                yield tables.comparison(f"{name} by slice", rows).without(*([] if wide else _WIDE))
+    if wide and any(row.mde is not None for row in pair.overall):
         yield f"[dim]{DETECTABLE}[/dim]"
-    if any(map(needed, pair.overall)):
+    if wide and any(map(needed, pair.overall)):
         yield f"[dim]{NEEDED}[/dim]"
     yield from (f"[dim]{note}[/dim]" for note in (*undetectable(pair), family_note(pair), human_note(pair)) if note)
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]

@@ -18,13 +18,14 @@ from answerkey.flows.cli.options import (
     PageOption,
     PolicyOption,
     Quiet,
+    Verbose,
     command,
     from_anywhere,
     pasted,
     with_files,
 )
 from answerkey.flows.environment import running
-from answerkey.flows.parameters import LOCAL, NO_SUCH_OPTION, RUNNER, Data, Judging, Limits, Scoring
+from answerkey.flows.parameters import LOCAL, NO_SUCH_OPTION, NOTHING, RUNNER, Data, Judging, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def evaluate(  # noqa: PLR0913
     all_fields: AllFields = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     home: HomeOption = HOME,
     runner: RunnerOption = LOCAL,
 ) -> int:
@@ -65,15 +67,16 @@ def evaluate(  # noqa: PLR0913
 
     data, limits = with_files(data), with_suite(limits)
     check_asked(scoring, judging, policy, baseline)
-    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
+    with running(home, quiet=quiet, findings=True, verbose=verbose), bars(quiet=quiet):
         from answerkey.flows.evaluate_release import evaluate_release
 
         found = evaluate_release(
             data, scoring, judging, limits, str(home), baseline, from_anywhere(policy), page=page, runner=runner
         )
+    named = baseline not in ("", NOTHING)
     return print_result(
-        found, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy),
-        all_fields=all_fields,
+        found, home, dry_run=judging.dry_run, as_json=as_json, compared=named, gated=bool(policy),
+        all_fields=all_fields, two_compared=not baseline and len(found) == 2,
     )  # fmt: skip
 
 
@@ -107,8 +110,13 @@ def print_result(
     compared: bool = False,
     gated: bool = False,
     all_fields: bool = False,
+    two_compared: bool = False,
 ) -> int:
-    """Print the result of a run: its reports, how they compare, or what it would have asked. Returns the exit code."""
+    """Print the result of a run: its reports, how they compare, or what it would have asked. Returns the exit code.
+
+    `two_compared`: whether the run has compared its two releases without being asked. JSON leaves that comparison out:
+    its form does not depend on how many releases a file has.
+    """
     from answerkey.flows.cli.compare import print_compared_reports
     from answerkey.flows.cli.tables import print_estimates, print_reports
     from answerkey.tasks.gate.verdicts import EXIT_CODES
@@ -118,12 +126,20 @@ def print_result(
         print_estimates(cast("list[Cost]", result), as_json=as_json)
         return 0
     code = 0
-    if result and compared:
-        code = print_compared_reports(home, result, as_json=as_json, gated=gated, all_fields=all_fields)
+    if result and (compared or (two_compared and not as_json)):
+        code = print_compared_reports(
+            home,
+            result,
+            as_json=as_json,
+            gated=gated,
+            all_fields=all_fields,
+            old_is_first=two_compared,
+        )
     elif result or as_json:
-        print_reports(read_reports(home, result) if result else [], as_json=as_json, all_fields=all_fields, home=home)
+        reports = read_reports(home, result) if result else []
+        print_reports(reports, as_json=as_json, all_fields=all_fields, home=home)
     if result and not as_json:
-        _print_next(home, result, compared=compared, gated=gated)
+        _print_next(home, result, compared=compared, two_compared=two_compared, gated=gated)
     lacking = {
         report.report_id: list(
             dict.fromkeys(one.metric for one in report.overall if not one.n_scored and one.n_failed + one.n_skipped)
@@ -136,7 +152,7 @@ def print_result(
     return code or (EXIT_CODES["INCOMPLETE"] if any(lacking.values()) else 0)
 
 
-def _print_next(home: Home, report_ids: Sequence[str], *, compared: bool, gated: bool) -> None:
+def _print_next(home: Home, report_ids: Sequence[str], *, compared: bool, two_compared: bool, gated: bool) -> None:
     """The commands that go on from these reports, as they can be pasted."""
     from answerkey.flows.cli.layout import show
     from answerkey.metrics_core.llm.untrusted import one_line
@@ -154,8 +170,12 @@ def _print_next(home: Home, report_ids: Sequence[str], *, compared: bool, gated:
         rule = ("--primary", primary(reports[-1:]), "--margin", f"{_MARGIN:g}")
         names = labels(read_reports(home, pair))
         old, new = (names[one] for one in pair)
-        commands += [(f"is {new} better than {old}?", pasted(home, "compare", *pair, "--samples", "5"))]
-        ships = f"may {new} replace {old}, if a loss of {_MARGIN:g} does not matter?"
+        better = "which answers changed most?" if two_compared else f"is {new} better than {old}?"
+        commands += [(better, pasted(home, "compare", *pair, "--samples", "5"))]
+        if len(reports) > 2:
+            each = pasted(home, "report", *report_ids, "--baseline", others[0])
+            commands += [(f"is each of the {len(reports) - 1} others better than {old}?", each)]
+        ships = f"may {new} replace {old}, if you accept a loss of at most {_MARGIN:g}?"
         commands += [] if gated else [(ships, pasted(home, "gate", *pair, *rule))]
     commands.append(
         ("the samples behind the numbers, for a browser", pasted(home, "report", *report_ids, "--html", "report.html"))

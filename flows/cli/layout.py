@@ -97,12 +97,15 @@ def _written(table: Table) -> Iterator[RichTable | str]:
         name: max(width, _longest_word(" ".join((name, *(row[head.index(name)].plain for row in cells)))))
         for name, width in table.wrapped.items()
     }
-    shapes = [cells, [[_broken(row[0]), *row[1:]] for row in cells]] if head[0] in _FIELDS else [cells]
-    for shape in shapes:
-        widths = [max(map(_width, column)) for column in zip(map(Text, head), *shape, strict=True)]
+    # As it is, then with heads on two lines, then with fields on two lines.
+    narrow = [name.replace(" [", "\n[") for name in head]
+    shapes = [(head, cells), (narrow, cells)]
+    shapes += [(narrow, [[_broken(row[0]), *row[1:]] for row in cells])] if head[0] in _FIELDS else []
+    for names, shape in shapes:
+        widths = [max(map(_width, column)) for column in zip(map(Text, names), *shape, strict=True)]
         widths = [min(width, least.get(name, width)) for name, width in zip(head, widths, strict=True)]
         if fits(sum(widths) + _GAP * (len(widths) - 1) + 2):
-            yield _grid(table, head, shape, least)
+            yield _grid(table, names, shape, least)
             break
     else:
         yield from _lines(table, head, cells)

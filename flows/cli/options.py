@@ -78,6 +78,10 @@ AllFields = Annotated[
 ]
 AsJson = Annotated[bool, Parameter("--json", group=OUTPUT, help="Print JSON instead of tables.")]
 Quiet = Annotated[bool, Parameter("--quiet", group=OUTPUT, help="Print only warnings while it runs.")]
+Verbose = Annotated[
+    bool,
+    Parameter(["--verbose", "-v"], group=OUTPUT, help="Print also where Great Expectations' pages about the data are."),
+]
 Dataset = Annotated[
     str, Parameter("--dataset", metavar="NAME", help="The data set, where a release has reports on several.")
 ]
@@ -87,7 +91,8 @@ Baseline = Annotated[
         "--baseline",
         metavar="NAME",
         group=COMPARING,
-        help="Compare with the newest report of this release, or a report.",
+        help="Compare with the newest report of this release, or with a report. Without it, `evaluate` compares the "
+        "two releases of a file that has exactly two, with the first as the old one; `none` compares nothing.",
     ),
 ]
 PolicyOption = Annotated[

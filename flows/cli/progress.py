@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Column
@@ -22,7 +23,8 @@ from rich.text import Text
 from answerkey.flows.environment import printable
 
 _WIDE, _NARROW = 100, 80
-"""Columns of a terminal from which on there is room for long names, and below which there is none for bars."""
+"""Columns of a terminal from which on there is room for bars, and below which there is none for counts."""
+_NAME = 24
 
 _LOGGER = logging.getLogger("answerkey.progress")
 """That of `answerkey.metrics_core.progress`."""
@@ -61,8 +63,16 @@ def _shown() -> Iterator[None]:
         yield
         return
     wide, narrow = console.width >= _WIDE, console.width < _NARROW
-    drawn = () if narrow else (BarColumn(bar_width=30 if wide else 8),)
-    columns = (SpinnerColumn(), _Name(24 if wide else 18), *drawn, _Count(short=narrow), _Speed(), _Time(), _Cost())
+    drawn = (BarColumn(bar_width=30 if console.width >= _WIDE + 20 else 12),) if wide else ()
+    columns = (
+        SpinnerColumn(),
+        _Name(18 if narrow else _NAME),
+        *drawn,
+        _Count(short=narrow),
+        _Speed(),
+        _Time(),
+        _Cost(),
+    )
     shown = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     handler, level, stderr = Bars(shown), _LOGGER.level, sys.stderr
     _LOGGER.addHandler(handler)
@@ -179,7 +189,7 @@ def _clock(seconds: float) -> str:
 
 
 class _Above(io.TextIOBase):
-    """Standard error whose lines stand above the bars, each whole: a path in it is not broken."""
+    """Standard error whose lines stand above the bars, wrapped between words; a path in them is not broken."""
 
     def __init__(self, stream: TextIO, console: Console) -> None:
         self._stream, self._console, self._begun = stream, console, ""
@@ -191,7 +201,9 @@ class _Above(io.TextIOBase):
         with self._guard:
             *lines, self._begun = (self._begun + text).split("\n")
             for line in lines:
-                self._console.print(Text(line), soft_wrap=True)
+                # A word that is longer than a line is left to the terminal, so that it can be copied.
+                words = max(map(cell_len, line.split()), default=0)
+                self._console.print(Text(line), soft_wrap=words > self._console.width)
         return len(text)
 
     def flush(self) -> None:

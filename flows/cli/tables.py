@@ -101,7 +101,7 @@ def _with_passes(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
 
 def _about(report: Report, names: Sequence[str]) -> Iterator[str]:
     several = f" to {report.n_questions:,} questions" if report.n_questions != report.n_total else ""
-    notes = [f"{report.n_total:,} answers{several}", f"data {report.dataset_version}", report.status]
+    notes = [f"{report.n_total:,} answers{several}", *([] if report.status == "COMPLETE" else [report.status])]
     if quarantined := sum(count for _, count in report.quarantined):
         notes.append(f"{quarantined:,} quarantined")
     yield f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"

@@ -129,6 +129,7 @@ def publish_run(
     *,
     drawn: bool = True,
     docs: str = "",
+    why_old: str = "",
 ) -> str:
     """One page about the reports of a run, and about the baseline that it was compared with.
 
@@ -137,6 +138,7 @@ def publish_run(
             release, or by the data set alone where there are several beside the baseline.
         drawn: write the file; without it there is the markdown alone.
         docs: the name of the page of the Data Docs in the store; empty if there is none.
+        why_old: says why the old release of the comparison is the old one; empty if somebody named it.
 
     Returns:
         The absolute path of the file, empty if none was written.
@@ -145,7 +147,7 @@ def publish_run(
     file = report_file(last.dataset, last.release, last.version)
     old = {one.old for one in comparisons} | {one.old for one in gates}
     key = artifact_key("report", last.dataset, *([last.release] if len(set(report_ids) - old) == 1 else []))
-    return _publish(home, report_ids, comparisons, gates, file if drawn else None, key, docs)
+    return _publish(home, report_ids, comparisons, gates, file if drawn else None, key, docs, why_old)
 
 
 def publish_pair(
@@ -187,6 +189,7 @@ def _publish(
     file: str | None,
     key: str,
     docs: str = "",
+    why_old: str = "",
 ) -> str:
     if not (file or within_run()):
         return ""
@@ -195,7 +198,7 @@ def _publish(
     # The samples are on the page alone.
     most_samples = MOST_SAMPLES if file else 0
     page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
-    page = replace(page, data_docs=docs and quote(f"../{docs.removeprefix(f'{FOLDER}/')}"))
+    page = replace(page, why_old=why_old, data_docs=docs and quote(f"../{docs.removeprefix(f'{FOLDER}/')}"))
     path = _write(home, page, f"{FOLDER}/{file}") if file else ""
     link = _link(file) if file else ""
     show_markdown(as_markdown(page, path, link), key, path or ", ".join(report_ids))

@@ -148,7 +148,8 @@ def comparison(title: str, rows: Sequence[FieldComparison]) -> Table:
         for name, row in zip(names, rows, strict=True)
     ]  # fmt: skip
     made = Table(
-        title, head, cells, left=["finding"], wrapped={"finding": 19},
+        title, head, cells, left=["finding"],
+        wrapped={"finding": 10},
         groups=[row.name if several else row.slice.partition("=")[0] if sliced else row.metric for row in rows],
         under={"clusters": "samples", "needed": "detectable"},
     )  # fmt: skip

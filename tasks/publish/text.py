@@ -103,6 +103,15 @@ def finding(row: FieldComparison) -> str:
     return row.finding or f"not compared: {row.note}"
 
 
+def first_is_old(release: str) -> str:
+    """Why a release is the old one of two that were compared without being asked.
+
+    >>> first_is_old("gpt-4")
+    'gpt-4 comes first in the data, so it is taken as the old release.'
+    """
+    return f"{release} comes first in the data, so it is taken as the old release."
+
+
 def headline(comparison: Comparison, primary: str, verdict: Verdict | None = None) -> str:
     """For who decides: what is shown about the field `primary`, and whether the gate lets the new release ship."""
     row = next((row for row in comparison.overall if row.name == primary), None)

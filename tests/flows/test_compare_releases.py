@@ -40,7 +40,7 @@ def cells(line):
 
 
 def test_a_table_with_a_verdict(bare_cli, home):
-    result = bare_cli("compare", "old", "new", "--by-slice", "--fields", "label.correct")
+    result = bare_cli("compare", "old", "new", "--by-slice", "--wide", "--fields", "label.correct")
     lines = lines_of(result)
     low, high, _ = paired_proportions(fixed=12, broken=2, n=N) or (0.0, 0.0, "")
     size = f"+0.250 [{low:+.3f}, {high:+.3f}]"
@@ -65,7 +65,7 @@ def test_what_is_not_shown_says_what_would_have_been(bare_cli, home):
     assert (found["old"], found["new"], found["samples"]) == ("d/old/v1", "d/same/v1", [])
     row = found["rows"][0]
     assert (row["metric"], row["difference"], row["finding"]) == ("label", 0.0, "not shown to differ")
-    table = bare_cli("compare", "d/old/v1", "same").stdout
+    table = bare_cli("compare", "d/old/v1", "same", "--wide").stdout
     assert "No difference between d/same/v1 and d/old/v1 is shown: label.correct went from" in table
     assert f"not shown to differ        {row['mde']:.3f}" in table
 

@@ -32,7 +32,7 @@ def test_two_releases_in_one_file(cli, answers, tmp_path, ask, home):
     suite.write_text(SUITE)
     result = cli(
         "evaluate", answers, "--metrics", FAST, "--slice", "topic", "--json",
-        "--expectations", suite, page=True, code=0,
+        "--expectations", suite, "-v", page=True, code=0,
     )  # fmt: skip
     assert f"data docs: {home}/pages/_data-docs/validations/contract/" in result.stderr
     assert "columns recognised by name: id, answer=response, references=reference, release" in result.stderr
@@ -60,6 +60,20 @@ def test_two_releases_in_one_file(cli, answers, tmp_path, ask, home):
     cells = [line.split() for line in shown[start + 4 : start + 8]]
     assert cells == [["topic=colour", "0.000", "1.000", "1"], ["topic=geo", "1.000", "0.000", "1"],
                      ["topic=name", "0.000", "0.000", "1"], ["topic=number", "0.000", "1.000", "1"]]  # fmt: skip
+    _compared(cli, answers, home)
+
+
+def _compared(cli, answers, home):
+    """What stands in the terminal: both of exactly two releases compared, unless one says not to, or there are more."""
+    compared = "SELECT old_report, new_report FROM comparisons GROUP BY ALL ORDER BY ALL"
+    assert query(home, compared) == [("faq/old/v1", "faq/new/v1")]
+    again = ("evaluate", answers, "--metrics", "exact_match", "--no-page", "--quiet")
+    printed = cli(*again, code=0).stdout
+    assert printed.index("\nold comes first in the data, so it is taken as the old release.\nfaq/old/v2 → faq/new/v2: ")
+    cli(*again, "--baseline", "none", code=0)
+    # An estimate needs no key.
+    cli("evaluate", answers, "--metrics", "meaning_match", "--judge", "openai/gpt-4o-mini", "--dry-run", code=0)
+    assert query(home, compared) == [("faq/old/v1", "faq/new/v1"), ("faq/old/v2", "faq/new/v2")]
 
 
 def _shown_in_the_ui(ask, home):
@@ -71,12 +85,15 @@ def _shown_in_the_ui(ask, home):
     names = [run["name"] for run in ask("task_runs/filter", of_run)]
     assert "score bleu, 8 rows" in names
     artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
-    assert {"scores-faq-old", "scores-faq-new", "report-faq", "scoring"} <= set(artifacts)
+    assert {"scores-faq-old", "scores-faq-new", "report-faq-new", "scoring"} <= set(artifacts)
     table = json.loads(artifacts["scores-faq-new"]["data"])
     assert {"metric": "exact_match.match", "mean": "0.500", "scored/total": "4/4"}.items() <= {
         k: v for row in table if row["metric"] == "exact_match.match" for k, v in row.items()
     }.items()
-    page = artifacts["report-faq"]["data"]
+    page = artifacts["report-faq-new"]["data"]
+    # Two releases are compared without being asked, and the page says which was taken as the old one.
+    assert "No difference between new and old is shown: " in page
+    assert "old comes first in the data, so it is taken as the old release." in page
     assert page.startswith("# faq\n\n**old**, **new**. Made ")
     file = home / "pages/faq/new-v1.html"
     [linked] = re.findall(r'href="\.\./(_data-docs/validations/contract/[^"]*)"', file.read_text())

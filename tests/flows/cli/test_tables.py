@@ -81,6 +81,7 @@ PRINTED: dict[str, Callable[[], None]] = {
     "two releases": lambda: print_reports(reports(2), as_json=False),
     "five releases": lambda: print_reports(reports(5), as_json=False),
     "comparison": lambda: print_pairs([compared()], by_slice=False),
+    "wide comparison": lambda: print_pairs([compared()], by_slice=False, wide=True),
     "verdict": lambda: print_verdict(VERDICT),
 }
 
@@ -141,7 +142,7 @@ def test_nothing_from_data_steers_the_terminal(shown, capsys, monkeypatch, width
 def test_a_comparison_in_lines_on_a_narrow_terminal(shown):
     rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, fixed=3, broken=1, old=None))
     pair = Comparison("set/old/v1", "set/new/v1", rows, ("longer",), n_common=10)
-    assert shown(70, lambda: print_pairs([pair], by_slice=False)) == [
+    assert shown(70, lambda: print_pairs([pair], by_slice=False, wide=True)) == [
         "set/old/v1 → set/new/v1: 10 samples in both",
         "set/new/v1 is better than set/old/v1: rouge_l.recall went from 0.500",
         "to 0.600 (+0.100, 95 % interval +0.050 to +0.150, 10 samples).",
@@ -155,18 +156,38 @@ def test_a_comparison_in_lines_on_a_narrow_terminal(shown):
         "",
         "detectable: the smallest true difference that these samples show with",
         "a power of 80 %",
-        "p adjusted: for 2 fields together (Holm)",
+        "findings and p are adjusted for 2 fields together (Holm)",
         "! longer",
     ]
 
 
 def test_how_many_samples_it_takes_is_explained_where_it_is_said(shown):
     rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, needed=1234))
-    printed = shown(200, lambda: print_pairs([Comparison("a", "b", rows, (), n_common=10)], by_slice=False))
+    printed = shown(200, lambda: print_pairs([Comparison("a", "b", rows, (), n_common=10)], by_slice=False, wide=True))
     place = next(at for at, line in enumerate(printed) if line.startswith("detectable: "))
     assert printed[place + 1].startswith("needed: about how many samples would show a difference of the size ")
-    printed = shown(200, lambda: print_pairs([Comparison("a", "b", rows[:1], (), n_common=10)], by_slice=False))
+    printed = shown(
+        200, lambda: print_pairs([Comparison("a", "b", rows[:1], (), n_common=10)], by_slice=False, wide=True)
+    )
     assert not any(line.startswith("needed: ") for line in printed)
+
+
+@pytest.mark.parametrize(("width", "lines_a_field"), [(80, 2), (100, 2), (200, 1)])
+def test_a_comparison_is_a_table_where_a_terminal_is_no_narrower_than_80(shown, width, lines_a_field):
+    rows = [
+        field_comparison(name, low=-0.1, fixed=3, broken=1) for name in (LONG, "ground_truth_similarity.similarity")
+    ]
+    rows.append(field_comparison("rouge_l.recall", n_common=8))
+    pair = Comparison("set/old/v1", "set/new/v1", tuple(rows), (), n_common=10)
+    printed = shown(width, lambda: print_pairs([replace(pair, rows=tuple(rows[:2]))], by_slice=False))
+    assert max(map(len, printed)) <= width
+    rule = next(at for at, line in enumerate(printed) if set(line.strip()) == {"─"})
+    assert printed[rule - 1].split()[:3] == ["field", "old", "new"] and printed[rule - 1].endswith("finding")
+    first, end = printed[rule + 1], printed.index("", rule)
+    assert first.split()[1:5] == ["0.500", "0.600", "+0.100", "[-0.100,"] and end - rule - 1 == 2 * lines_a_field
+    assert "p adjusted" not in "".join(printed) and "fixed/broken" not in "".join(printed)
+    # How many samples there are is said where a field does not have all.
+    assert " samples " in "".join(shown(200, lambda: print_pairs([pair], by_slice=False))[2:5])
 
 
 def test_history_leaves_out_the_plot_and_no_number(shown):
