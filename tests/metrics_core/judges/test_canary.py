@@ -47,7 +47,8 @@ class Judge:
             return json.dumps({"facts": [data["reference"]]})
         if "context" in data:
             return json.dumps({"reason": "so", "verdict": [*label, EXAMPLES.get(answer, "yes")][0]})
-        right = PROBES[answer].least > 0 if answer in PROBES else _first(data["references"])[:-1] in answer
+        stated = _first(data["references"])[:-1] in answer and not answer.startswith("It is not ")
+        right = PROBES[answer].least > 0 if answer in PROBES else stated
         if "facts" not in data["references"][0]:
             verdict = [*label, "match" if right else "mismatch"][0]
             return json.dumps({"reason": "so", "rule": "factual_equivalence", "verdict": verdict, "reference": 1})

@@ -180,7 +180,7 @@ def test_probes_come_before_the_rows_and_a_second_run_pays_nothing(judge_server,
     # The answers of another release are judged after the same probes.
     answers = [replace(row, answer=f"answer {1_000 + n}") for n, row in enumerate(ROWS)]
     assert statuses(ask(answers, options)) == {"scored": 120}
-    assert server.n_requests == N_ALL + len(answers) + n_between(answers)
+    assert server.n_requests == N_ALL + len(answers) + n_between(answers) + n_canaries(answers)
 
 
 @pytest.mark.parametrize("metric", [MeaningMatch, GroundTruthSimilarity])
