@@ -339,8 +339,10 @@ def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(home, s
         "meaning_match: 60 of 60 not scored: 60 judge stopped: openai/some-model@127.0.0.1"
     )
     assert "was right on 0 of 9 probes whose match is known to be 0; wrong on: reversed roles" in report.message
-    [line] = probe_notes(report.manifest)
+    [kept] = read_reports(home, done.ids)
+    [line] = probe_notes(kept.manifest)
     assert line.endswith("was right on probes known to be 0: 0 of 9 (0 to 34 %); known to be 1: 9 of 9 (66 to 100 %)")
-    untested = run(home, rows[:9], ["meaning_match"], options=judged(server.url, probes="auto", temperature=0.1))
-    assert probe_notes(untested.reports[0].manifest) == ["meaning_match: the judge was not tested"]
     assert query(home, "SELECT count(*) FROM measurements WHERE status = 'scored'") == [(0,)]
+    untested = run(home, rows[:9], ["meaning_match"], options=judged(server.url, probes="auto", temperature=0.1))
+    [kept] = read_reports(home, untested.ids)
+    assert probe_notes(kept.manifest) == ["meaning_match: the judge was not tested"]
