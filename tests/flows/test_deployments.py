@@ -386,7 +386,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
     rows = jsonl(tmp_path / "killed.jsonl", questions(n))
     with JudgeServer(agreeable, holds=lambda server: server.answered >= answered) as judge:
         judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form"}
-        judging |= {"concurrency": at_once}
+        judging |= {"concurrency": at_once, "probes": "never"}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
         run_id = deployed.start("evaluate", {**forms, "page": False})
         until(lambda: judge.n_requests > answered, 300, "some requests")
