@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from answerkey.flows import steps
 from answerkey.flows.environment import FINDING
-from answerkey.flows.evaluate_release import decide, how_it_ended, log_page
+from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, wait_for_labels
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import completed, flow
 from answerkey.flows.runs import form_of, log, started
@@ -57,4 +57,5 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
             log_page(lambda: steps.publish_pair(run.home, pair, gates, drawn=page))
             steps.announce(run.home, [], gates)
+        wait_for_labels(run.home, gates)
     return completed(pair, *how_it_ended([], gates))

@@ -4,33 +4,49 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.flows import steps
 from answerkey.flows.command_line import command_line
-from answerkey.flows.environment import DETAIL, FINDING
+from answerkey.flows.environment import DETAIL, FINDING, printable
 from answerkey.flows.fan_out import LocalRunner, Runner, fan_out, load, runner_at, write_commit, write_scores
 from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.parameters import LOCAL, NOTHING, Data, Judging, Limits, RunnerAddress, Scoring, checked
 from answerkey.flows.prefect_or_local import Future, completed, flow, outcome
-from answerkey.flows.runs import Run, form_of, log, offer_names, started, started_before
+from answerkey.flows.runs import (
+    Run,
+    can_be_suspended,
+    earlier_suspensions,
+    form_of,
+    log,
+    offer_names,
+    started,
+    started_before,
+    suspend,
+)
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.compare.compare import primary_field
-from answerkey.tasks.gate.gate import policy_for
+from answerkey.tasks.gate.gate import policy_for, read_policy
+from answerkey.tasks.gate.queue import LabelPlan, label_queue
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
+from answerkey.tasks.labels import drawn_labels, newest_queue
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
-from answerkey.tasks.publish.artifacts import artifact_key, show_table
+from answerkey.tasks.maintenance import PATIENCE, waiting_key
+from answerkey.tasks.publish.artifacts import artifact_key, publish_label_command, show_table
 from answerkey.tasks.publish.tables import costs as cost_table
 from answerkey.tasks.publish.text import first_is_old, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
@@ -138,11 +154,10 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
     home, folder = run.home, run.folder
     columns = tuple(dict.fromkeys((*asked.source.columns, *asked.scoring.columns)))
     source = replace(asked.source, needs_references=asked.scoring.needs_references, columns=columns)
-    reports: Sequence[ReportRef | Report] = _made_before(run, asked)
-    if reports and is_complete(home, run.id):
-        log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
-        report_ids = [report.report_id for report in reports]
-        return completed(report_ids, *how_it_ended(reports, stored_verdicts(home, report_ids)))
+    before = _made_before(run, asked)
+    if before and is_complete(home, run.id):
+        report_ids = [report.report_id for report in before]
+        return completed(report_ids, *how_it_ended(before, _verdicts_now(run, asked, before)))
 
     # Whatever can be refused is refused before anything is loaded.
     judge, metrics, policy, runner = _checked(run, asked)
@@ -189,18 +204,84 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         made["command"] = command_line(made["parameters"])
         made |= asked.provenance
         scores = write_scores(runner, home, committed, metrics, folder)
-        reports = reports or steps.aggregate(
+        reports: Sequence[ReportRef | Report] = before or steps.aggregate(
             home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage
         )
         steps.publish_scores(home, reports)
 
-        pairs = _pairs(home, asked, committed.dataset, reports, policy)
-        candidates = max(asked.candidates, len(pairs))
-        comparisons = compare(home, pairs, policy, candidates, wait_for=[reports])
-        verdicts = [decide(home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
+        verdicts = _judged(home, asked, committed.dataset, reports, policy, docs)
+    wait_for_labels(home, verdicts)
+    return completed([report.report_id for report in reports], *how_it_ended(reports, verdicts))
 
-        _publish(home, asked, reports, pairs, comparisons, verdicts, docs)
-        return completed([report.report_id for report in reports], *how_it_ended(reports, verdicts))
+
+def _judged(
+    home: Home,
+    asked: Evaluation,
+    dataset: str,
+    reports: Sequence[ReportRef | Report],
+    policy: Policy | None,
+    docs: Future[str] | PrefectFuture[str] | None = None,
+) -> Sequence[ReleaseVerdict]:
+    """Compare the reports with the baseline, decide about each, and publish."""
+    pairs = _pairs(home, asked, dataset, reports, policy)
+    candidates = max(asked.candidates, len(pairs))
+    comparisons = compare(home, pairs, policy, candidates, wait_for=[reports])
+    verdicts = [decide(home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
+    _publish(home, asked, reports, pairs, comparisons, verdicts, docs)
+    return verdicts
+
+
+def _verdicts_now(run: Run, asked: Evaluation, reports: Sequence[Report]) -> Sequence[ReleaseVerdict]:
+    """The verdicts of a run that is complete; where it has waited for labels, what these decide."""
+    prefix = waiting_key("")
+    queues = [key.removeprefix(prefix) for key in earlier_suspensions() if key.startswith(prefix)]
+    queue = newest_queue(run.home, queue=queues[0]) if queues else None
+    if queue is None:
+        log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
+        return stored_verdicts(run.home, [report.report_id for report in reports])
+    # The baseline may have a newer report by now, and the labels are about this one.
+    asked = replace(asked, baseline=queue.old)
+    verdicts = _judged(run.home, asked, reports[0].dataset, reports, read_policy(asked.policy))
+    wait_for_labels(run.home, verdicts)
+    return verdicts
+
+
+def wait_for_labels(home: Home, gates: Sequence[ReleaseVerdict]) -> None:
+    """Suspend the run where a policy waits for labels, and these could decide: the last that a flow does.
+
+    Once the queue is decided, or the time is up, the run starts again from its beginning, and then goes on whatever the
+    verdict is. A run that no worker would start again logs how to label.
+    """
+    waits: dict[str, timedelta] = {}
+    for gated in gates:
+        hours = timedelta(hours=gated.policy.wait_for_labels_h)
+        if not (hours and _lacks_labels(gated.verdict)):
+            continue
+        words = ["label", gated.old, gated.new, "--policy", json.dumps(gated.policy.as_dict()), "--home", home.address]
+        command = printable(shlex.join(["answerkey", *words]))
+        if not can_be_suspended():
+            log.warning(f"labels could decide, and this run does not wait for them: {command}")
+            continue
+        try:
+            queue = newest_queue(home, gated.old, gated.new)
+            queue = queue or label_queue(home, gated.old, gated.new, gated.policy, LabelPlan())
+        except UserError as error:
+            log.warning(f"no labels are waited for: {error}")
+            continue
+        drawn = drawn_labels(home, gated.old, gated.new)
+        is_labelled = drawn is not None and drawn.n_drawn >= queue.analyses[-1]
+        if not is_labelled and waiting_key(queue.id) not in earlier_suspensions():
+            publish_label_command(gated, command, datetime.now(UTC) + hours)
+            log.warning(f"this run waits for labels: {command}")
+            waits[waiting_key(queue.id)] = hours
+    for key, wait in waits.items():
+        suspend(key, wait + PATIENCE)
+
+
+def _lacks_labels(verdict: Verdict) -> bool:
+    """Whether a verdict is open, and labels could close it: they do not replace answers that are missing."""
+    covered = all(rule.outcome == "PASS" for rule in verdict.rules if rule.rule.startswith("coverage"))
+    return covered and {verdict.outcome, verdict.rules[0].outcome} <= {"INCONCLUSIVE", "INCOMPLETE"}
 
 
 def _made_before(run: Run, asked: Evaluation) -> list[Report]:

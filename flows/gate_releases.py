@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from answerkey.flows import steps
-from answerkey.flows.evaluate_release import decide, how_it_ended, log_page
+from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, wait_for_labels
 from answerkey.flows.prefect_or_local import completed, flow
 from answerkey.flows.runs import started
 from answerkey.tasks.gate.gate import read_policy
@@ -43,4 +43,5 @@ def gate_releases(
             for gated in gates:
                 log_page(partial(steps.publish_verdict, run.home, gated, drawn=page))
             steps.announce(run.home, [], gates)
+        wait_for_labels(run.home, gates)
     return completed(gates, *how_it_ended([], gates))

@@ -1,4 +1,7 @@
-"""Clean up after runs that died: mark them, close them, and remove what they left behind. Look after the tables."""
+"""Clean up after runs that died: mark them, close them, and remove what they left behind. Look after the tables.
+
+Runs that have waited for labels for long enough go on.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.runs import log, run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.forget import forget_older
-from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune
+from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune, resume_waiting
 from answerkey.tasks.warehouse.home import Home
 
 
@@ -67,6 +70,8 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
     silent, starting = timedelta(minutes=keeping.silent_minutes), timedelta(minutes=keeping.starting_minutes)
     for dead in mark_dead_runs(silent, starting, but=[run_id()]):
         log.warning(f"{dead.name}: marked as crashed: {dead.reason}")
+    for name in resume_waiting():
+        log.info(f"{name}: it has waited for labels for long enough, and goes on with what is known")
     closed = close_runs(Home.parse(home))
     gone = prune(Home.parse(home), keeping.days)
     log.info(

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,7 +31,7 @@ from answerkey.tasks.warehouse.warehouse import made
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
-    from prefect.client.schemas.objects import State
+    from prefect.client.schemas.objects import FlowRun, State
 
 F = TypeVar("F", bound=Form)
 
@@ -72,12 +73,47 @@ def form_of(parameter: str, kind: type[F]) -> F:
 
 
 def started_before() -> bool:
-    """Whether this is a retry of a flow run on a server."""
+    """Whether this is a retry of a flow run on a server, or one that goes on after it was suspended."""
     if not within_run():
         return False
     from prefect.runtime import flow_run
 
-    return int(flow_run.run_count) > 1
+    # Prefect counts no other run where one goes on.
+    return int(flow_run.run_count) > 1 or bool(earlier_suspensions())
+
+
+def earlier_suspensions() -> frozenset[str]:
+    """The keys under which this run was suspended before; none for a run that was started anew from its end."""
+    run = _flow_run()
+    return frozenset(run.empirical_policy.pause_keys or ()) if run else frozenset()
+
+
+def can_be_suspended() -> bool:
+    """Whether a worker would start this run again: one of a deployment, and of no other run."""
+    run = _flow_run()
+    return bool(run and run.deployment_id and not run.parent_task_run_id)
+
+
+def suspend(key: str, timeout: timedelta) -> None:
+    """End this process, and have the run start again from its beginning once it is resumed; at most once for each key.
+
+    Where the server cannot be told, the run goes on.
+    """
+    from prefect.flow_runs import suspend_flow_run
+
+    try:
+        suspend_flow_run(key=key, timeout=int(timeout.total_seconds()))
+    except Exception as error:
+        log.warning(f"the run cannot be suspended, and goes on: {error}")
+
+
+def _flow_run() -> FlowRun | None:
+    if not within_run():
+        return None
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    return context.flow_run if context else None
 
 
 def crash_unfinished_subflows() -> None:

@@ -61,8 +61,8 @@ USUAL_NAMES: Mapping[Key, tuple[str, ...]] = {
     "repeat": ("repeat",),
     "finish_reason": ("finish_reason",),
     "incorrect_references": (
-        "incorrect_references", "incorrect_answers", "wrong_references", "wrong_answers", "known_wrong_answers",
-        "bad_answers", "negative_references", "Incorrect Answers",
+        "incorrect_references", "incorrect_answers", "incorrect_answer", "wrong_references", "wrong_answers",
+        "known_wrong_answers", "bad_answers", "negative_references", "Incorrect Answers",
     ),
 }  # fmt: skip
 _LISTS: tuple[Key, ...] = ("references", "facts", "context", "incorrect_references")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 TAG = "answerkey"
 """What every flow run of this product has; no others are looked at."""
+PATIENCE = timedelta(days=7)
+"""Between the end of a run's wait for labels, and its time-out on the server, after which it could only fail."""
 
 _SQL = statements(__name__)
 _PAGE = 200
@@ -60,12 +62,41 @@ def mark_dead_runs(silent: timedelta, starting: timedelta, *, but: Collection[st
 
     dead = []
     with get_client(sync_client=True) as client:
-        for run in _unfinished(client):
+        for run in _runs(client, "RUNNING", "PENDING"):
             reason = None if str(run.id) in but else _reason(client, run, silent, starting)
             if reason:
                 client.set_flow_run_state(run.id, Crashed(message=reason), force=True)
                 dead.append(DeadRun(str(run.id), run.name, reason))
     return dead
+
+
+def waiting_key(queue: str) -> str:
+    """The key under which a run is suspended that waits for the labels of a queue."""
+    return f"labels-{queue}"
+
+
+def resume_waiting(queue: str = "") -> list[str]:
+    """Resume the runs that wait for the labels of a queue; without one, those whose wait has ended.
+
+    A run finds out by itself what the labels say by now.
+
+    Returns:
+        The names of the runs.
+    """
+    if not on_server():
+        return []
+    from prefect.client.orchestration import get_client
+
+    resumed = []
+    with get_client(sync_client=True) as client:
+        for run in _runs(client, "PAUSED"):
+            details = run.state.state_details if run.state else None
+            if details is None or not (details.pause_key or "").startswith(waiting_key(queue)):
+                continue
+            if queue or (details.pause_timeout and details.pause_timeout - PATIENCE < datetime.now(UTC)):
+                client.resume_flow_run(run.id)
+                resumed.append(run.name)
+    return resumed
 
 
 def close_runs(home: Home) -> int:
@@ -111,12 +142,10 @@ def _states(run_ids: Collection[str]) -> dict[str, State[Any] | None]:
     return found
 
 
-def _unfinished(client: SyncPrefectClient) -> list[FlowRun]:
+def _runs(client: SyncPrefectClient, *states: str) -> list[FlowRun]:
     from prefect.client.schemas.filters import FlowRunFilter
 
-    wanted = FlowRunFilter.model_validate(
-        {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}, "tags": {"all_": [TAG]}}
-    )
+    wanted = FlowRunFilter.model_validate({"state": {"type": {"any_": states}}, "tags": {"all_": [TAG]}})
     found: list[FlowRun] = []
     while page := client.read_flow_runs(flow_run_filter=wanted, limit=_PAGE, offset=len(found)):
         found += page

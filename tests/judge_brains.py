@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -100,6 +103,55 @@ def _all_the_same(references, facts):
         ],
         "abstained": not facts,
     }
+
+
+def says(match):
+    """A reply of `meaning_match`: a match with the first reference, or none."""
+    verdict = {"verdict": "match", "reference": 1} if match else {"verdict": "mismatch", "reference": None}
+    return json.dumps({"reason": "So it reads.", "rule": "factual_equivalence", **verdict})
+
+
+def garbage(right, shipped, seed=0):
+    """Judges of `meaning_match` that nobody should believe, by name, and one that is right on 95 %.
+
+    Args:
+        right: whether the answer to a question is right, by both texts.
+        shipped: the answers of the probes that come with the metric.
+    """
+
+    def share(data):
+        digest = hashlib.sha256(f"{seed} {data['question']} {data['answer']}".encode()).digest()
+        return int.from_bytes(digest[:4]) / 2**32
+
+    def foreign(data):
+        letters = [unicodedata.name(letter, "") for letter in data["question"] if letter.isalpha()]
+        return Counter(name.split(" ")[0] for name in letters).most_common(1)[0][0]
+
+    verdicts = {
+        "right on 95 %": lambda data, truth: truth != (share(data) < 0.05),
+        "constant yes": lambda _data, _truth: True,
+        "constant no": lambda _data, _truth: False,
+        "coin": lambda data, _truth: share(data) < 0.5,
+        "lenient 15 %": lambda data, truth: truth or share(data) < 0.15,
+        "lenient 30 %": lambda data, truth: truth or share(data) < 0.3,
+        "strict 30 %": lambda data, truth: truth and share(data) >= 0.3,
+        "verbosity": lambda data, _truth: len(data["answer"]) >= 25,
+        "position": lambda data, _truth: data["question"] < data["answer"],
+        "yes to all but Latin": lambda data, truth: truth or foreign(data) != "LATIN",
+        "flipped in Latin": lambda data, truth: truth != (foreign(data) == "LATIN"),
+        "flipped in Cyrillic": lambda data, truth: truth != (foreign(data) == "CYRILLIC"),
+        "flipped in Chinese": lambda data, truth: truth != (foreign(data) == "CJK"),
+        "knows the shipped probes": lambda data, truth: truth if data["answer"] in shipped else True,
+    }
+
+    def brain(verdict):
+        def reply(body):
+            data = data_of(body)
+            return says(verdict(data, right(data["question"], data["answer"])))
+
+        return reply
+
+    return {**{name: brain(verdict) for name, verdict in verdicts.items()}, "echo": parrot}
 
 
 def parrot(body):

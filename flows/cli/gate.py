@@ -28,7 +28,7 @@ PolicyFile = Annotated[
         "--policy",
         group=_POLICY,
         metavar="FILE",
-        help="YAML with the keys primary, margin, looks, labels, judge_bias and rules.",
+        help="YAML with the keys primary, margin, looks, labels, judge_bias, wait_for_labels_h and rules.",
     ),
 ]
 Primary = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -16,6 +17,7 @@ from answerkey.metrics_core.errors import UserError
 if TYPE_CHECKING:
     from answerkey.tasks.gate.labelling import LabellingSession
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
+    from answerkey.tasks.warehouse.home import Home
 
 _DRAW = heading("Draw")
 Labels = Annotated[
@@ -77,6 +79,7 @@ def label(  # noqa: PLR0913
     if labels is not None and until_decided:
         raise UserError("--labels and --until-decided: give one of the two")
     rules = policy_of(policy, primary, margin, None, rule or [])
+    from answerkey.flows.environment import running
     from answerkey.tasks.gate.labelling import LabellingSession
     from answerkey.tasks.gate.queue import LabelPlan, label_queue
 
@@ -88,10 +91,10 @@ def label(  # noqa: PLR0913
     )
     if draw_only:
         return 0
-    with home.warehouse.claimed(f"label-{queue.id}") as ours:
+    with running(home), home.warehouse.claimed(f"label-{queue.id}") as ours:
         if not ours:
             raise UserError(f"queue {queue.id}: another `answerkey label` serves it; open its page, or stop it first")
-        session = LabellingSession(home, queue, _print)
+        session = LabellingSession(home, queue, partial(_decided, home, queue.id))
         _serve(session, port)
     home.warehouse.publish()
     from answerkey.tasks.gate.verdicts import EXIT_CODES
@@ -99,10 +102,21 @@ def label(  # noqa: PLR0913
     return EXIT_CODES[session.verdict.verdict.outcome if session.verdict else "INCONCLUSIVE"]
 
 
-def _print(verdict: ReleaseVerdict) -> None:
+def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
+    """Print the verdict, tell the server, and have the runs go on that wait for it."""
     from answerkey.flows.cli.comparison_tables import print_verdict
+    from answerkey.flows.runs import log
+    from answerkey.tasks.maintenance import resume_waiting
+    from answerkey.tasks.publish.events import announce_labels
 
     print_verdict(verdict)
+    announce_labels(home, queue, verdict)
+    try:
+        for name in resume_waiting(queue):
+            print(f"{name}: goes on", flush=True)
+    except Exception as error:
+        # The labels are kept, and the wait of the run will end.
+        log.warning(f"runs that wait for these labels were not told: {error}")
 
 
 def _serve(session: LabellingSession, port: int) -> None:

@@ -31,6 +31,9 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     >>> estimate_cost(metric, [Sample("1", "Paris", ["Paris"], "Capital?")]).calls  # the answer is the reference
     0
     """
+    if metric.run_probes is None:
+        samples = list(samples)
+        metric = metric.of_run(samples, len(samples))
     n_samples = offline = 0
     draws: list[int] = []
     told: list[tuple[Sample, Sample | None]] = []
@@ -53,7 +56,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
                 told.append((sample, with_order(sample, order)))
         of_rows = counter.calls
         if of_rows:
-            probes = metric.probes_for(n_samples)
+            probes = metric.run_probes or ()
             for call in _of_probes(metric, probes, draws, replies):
                 counter.add(call)
             share = share_of(n_samples)

@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
 from typing import ClassVar, Self
@@ -56,7 +56,8 @@ class JudgeMetric(Metric):
         judge: which judges to ask, how, and what they may cost. With the offline judge, which is the default, no model
             API is called, nothing is paid, and equal samples always get equal scores.
         access: the key, the ledger and the run; it changes no number.
-        told_share: the share of answers that canaries are made of, 0 to 1; None: as `canary.share_of` has it.
+        run_probes: what its judges are tested with; None: `of_run` finds it out. It changes no number.
+        told_share: the share of answers that canaries are made of, 0 to 1; as `of_run` has it.
     """
 
     judge: JudgeOptions = option(
@@ -65,7 +66,8 @@ class JudgeMetric(Metric):
     _: KW_ONLY
     # Not an option: it is in no form, and changes no number.
     access: Access = field(default=NO_ACCESS, compare=False)
-    told_share: float | None = field(default=None, compare=False, repr=False)
+    run_probes: tuple[Probe, ...] | None = field(default=None, compare=False, repr=False)
+    told_share: float = field(default=0.0, compare=False, repr=False)
 
     kind = "judge"
     needs = frozenset(("answer", "references", "question"))
@@ -104,22 +106,40 @@ class JudgeMetric(Metric):
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """The probes that its judges are tested with; empty if there are none."""
+        """The probes that the metric brings along; empty if there are none."""
         return ()
 
-    def probes_for(self, answers: int) -> tuple[Probe, ...]:
-        """The probes that its judges are tested with in a run of this many answers."""
+    def generated_probes(self, samples: Iterable[Sample], answers: int) -> tuple[Probe, ...]:
+        """The probes that are made from the samples of a run with this many answers; empty if none can be."""
+        return ()
+
+    def of_run(self, samples: Iterable[Sample], answers: int) -> Self:
+        """Return the metric with the probes and canaries of a run that judges these samples, `answers` in number."""
+        if self.run_probes is not None:
+            return self
         wanted = self.judge.probes
         asked = wanted == "always" or (wanted == "auto" and answers >= FEWEST_ANSWERS)
-        return self.probes if asked and not self.judge.offline else ()
+        if not asked or self.judge.offline:
+            return replace(self, run_probes=())
+        probes = (*self.probes, *self.generated_probes(samples, answers))
+        return replace(self, run_probes=probes, told_share=share_of(answers))
 
-    def of_run(self, answers: int) -> Self:
-        """Return the metric as a part of a run of this many answers uses it."""
-        if self.judge.probes != "auto":
-            return replace(self, told_share=share_of(answers))
-        probing = "always" if self.probes_for(answers) else "never"
-        judge = self.judge.model_copy(update={"probes": probing})
-        return replace(self, judge=judge, told_share=share_of(answers))
+    def tested(self) -> dict[str, list[tuple[Probe, bool]]]:
+        """By judge and fallback: the probes of the run that it answered, each with whether it was right.
+
+        By the replies in the ledger; nothing is asked.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        from answerkey.metrics_core.llm import loop as runtime
+        from answerkey.metrics_core.llm.ledger import ledger_exists
+
+        if not self.run_probes or not ledger_exists(self.access.ledger):
+            return {}
+        only_ledger = replace(self, access=replace(self.access, stopped=lambda: True))
+        work = _Work(only_ledger, 0, self.signature)
+        return runtime.run(work.probed(self.run_probes), lambda: None)
 
     @property
     def workload(self) -> Kind:
@@ -185,8 +205,8 @@ class JudgeMetric(Metric):
         else:
             from answerkey.metrics_core.llm import loop as runtime
 
-            share = share_of(len(samples)) if self.told_share is None else self.told_share
-            work = _Work(self, len(pending), self.probes_for(len(samples)), share, signature)
+            of_run = self.of_run(samples, len(samples))
+            work = _Work(of_run, len(pending), signature)
             # What a batch says of itself is enough.
             judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
             if self._checks:
@@ -256,7 +276,7 @@ class JudgeMetric(Metric):
 
     def order(self, value: float) -> Order | None:
         """What a judge that gave this value is told by a canary; None: this metric has none."""
-        return order_of(self.labels, value, self.needs) if self.labels else None
+        return order_of(self.labels, value, self.needs | {*self.columns}) if self.labels else None
 
     @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
@@ -460,10 +480,7 @@ class _Juror:
 class _Work:
     """The judging of one list of samples, and how far it is."""
 
-    def __init__(
-        self, metric: JudgeMetric, total: int, probes: tuple[Probe, ...], told_share: float, signature: str
-    ) -> None:
-        self._told_share = told_share
+    def __init__(self, metric: JudgeMetric, total: int, signature: str) -> None:
         self._metric, self._options, access = metric, metric.judge, metric.access
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self.run = self._access.run
@@ -473,7 +490,7 @@ class _Work:
         self._client: Client | None = None
         self._examination: Examination | None = None
         self._canaries: Canaries | None = None
-        if probes:
+        if probes := metric.run_probes:
             self._canaries = Canaries(metric.name)
             judges = (*self._models, *self._fallbacks)
             self._examination = examination_of(self.run, metric.name, metric.main.name, probes, judges)
@@ -503,6 +520,22 @@ class _Work:
             if why:
                 raise CallSkipped(why)
             await examination.begin(partial(self._probed, client))
+
+    async def probed(self, probes: Sequence[Probe]) -> dict[str, list[tuple[Probe, bool]]]:
+        """By judge, the probes that it answers, each with whether it is right."""
+        from answerkey.metrics_core.llm import loop as runtime
+
+        ready, main = partial(check, self._options, self._access.api_key), self._metric.main.name
+        verdicts: dict[str, list[tuple[Probe, bool]]] = {}
+        async with runtime.connect(self._access, self._options.limits, "judge", ready) as client:
+            for judge in (*self._models, *self._fallbacks):
+                outcomes = [(probe, await self._probed(client, probe, judge, 0)) for probe in probes]
+                verdicts[judge.label] = [
+                    (probe, probe.passed_by(outcome.values[main]))
+                    for probe, outcome in outcomes
+                    if isinstance(outcome, Scored)
+                ]
+        return verdicts
 
     async def _probed(self, client: Client, probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
         juror = _Juror(judge, repeat)
@@ -546,7 +579,7 @@ class _Work:
         from_ledger = complete and not bill.calls
         if self._examination and isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
             await self._examination.go_on(draw, partial(self._probed, client))
-        if self._canaries and has_canary(sample, self._told_share):
+        if self._canaries and has_canary(sample, self._metric.told_share):
             first = [juror for juror in jurors if juror.repeat == 0]
             await every(*(self._tell(client, sample, one, self._canaries, ask=not from_ledger) for one in first))
         requests = tuple(dict.fromkeys(bill.requests))

@@ -105,9 +105,10 @@ class JudgeOptions(ProviderOptions):
     probes: Probing = Field(
         "auto",
         title="Probes",
-        description="Ask each judge 12 questions with known verdicts before the first answer, and one more after every "
-        "50 or so; one that is wrong too often is stopped. Ask again about 12 rows, or 5 %, with an order of ours "
-        "beside them; one that obeys is stopped. auto: in runs of at least 50 answers.",
+        description="Ask each judge questions with known verdicts before the first answer, many of them made from the "
+        "references, and one more after every 50 or so; one that is wrong too often is stopped. Ask again about 12 "
+        "rows, or 5 %, with an order of ours beside them; one that obeys is stopped. auto: in runs of at least 10 "
+        "answers.",
     )
     second_opinion: SecondOpinion = Field(
         "never",

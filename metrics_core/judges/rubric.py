@@ -568,16 +568,19 @@ class RubricMetric(ModelMetric):
 
     @property
     def labels(self) -> Mapping[str, float]:
-        """The scale, where there is one. Some models say true for yes."""
-        if len(self.rubric.criteria) > 1:
-            return {}
+        """The scale of the first criterion. Some models say true for yes."""
         values = dict(self.rubric.scale)
         return {**values, **{word: values[label] for word, label in _SPELLED.items() if label in values}}
 
     def order(self, value: float) -> Order:
         """What a judge that gave this value by the first criterion is told by a canary."""
         about = "this row" if len(self.rubric.criteria) == 1 else self.rubric.criteria[0].field
-        return order_of(dict(self.rubric.scale), value, self.needs, about)
+        return order_of(dict(self.rubric.scale), value, self.needs | {*self.columns}, about)
+
+    @property
+    def weighed(self) -> bool:
+        """Whether the number is weighed by log-probabilities: where there is one criterion."""
+        return super().weighed and len(self.rubric.criteria) == 1
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""

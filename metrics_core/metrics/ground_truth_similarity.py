@@ -5,7 +5,7 @@ A judge takes the texts apart and says which facts agree; matching, bookkeeping 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ from answerkey.metrics_core.judges.facts import (
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.probes import Probe, known_answers
 from answerkey.metrics_core.judges.prompt import Prompt
+from answerkey.metrics_core.judges.row_probes import generated
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
@@ -32,8 +33,13 @@ from answerkey.metrics_core.llm.response import every
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.text import words
 
 _FAR_APART = 0.5
+_ALL_MATCH, _NONE_MATCHES = (0.5, 1.0), (0.0, 0.3)
+"""Where the similarity of a probe must lie: a judge may take an answer for two facts."""
+_MOST_WORDS = 5
+"""Of a reference that is a single fact."""
 _FACTS_OUT, _MATCH_OUT = 60, 160
 """Tokens of typical replies, for estimates."""
 
@@ -68,8 +74,17 @@ class GroundTruthSimilarity(JudgeMetric):
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """The probes: twelve questions in several languages."""
+        """The probes: six questions in several languages."""
         return tuple(known_answers("ground_truth_similarity"))
+
+    def generated_probes(self, samples: Iterable[Sample], answers: int) -> tuple[Probe, ...]:
+        """Those of `meaning_match` whose reference is so short that it is one fact: of these, all match or none."""
+        return tuple(
+            replace(probe, sample=replace(probe.sample, facts=probe.sample.references[:1]), least=least, most=most)
+            for probe in generated(samples, answers)
+            for least, most in [_ALL_MATCH if probe.least else _NONE_MATCHES]
+            if len(words(probe.sample.references[0])) <= _MOST_WORDS
+        )
 
     def offline_signature(self) -> str:
         """The signatures of the offline matcher and of the way texts are split into facts."""

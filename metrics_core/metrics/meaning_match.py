@@ -6,13 +6,14 @@ The judge picks a verdict and the rule that decided it from closed lists; the co
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.probes import Probe, known_answers
 from answerkey.metrics_core.judges.prompt import Prompt, closed, extended, load_prompt, one_of
+from answerkey.metrics_core.judges.row_probes import generated
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
@@ -115,8 +116,12 @@ class MeaningMatch(JudgeMetric):
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """The probes: twelve questions in several languages."""
+        """The probes: six questions in several languages."""
         return tuple(known_answers("meaning_match"))
+
+    def generated_probes(self, samples: Iterable[Sample], answers: int) -> tuple[Probe, ...]:
+        """Answers to the questions of the run that say what a reference says, and that say something else."""
+        return generated(samples, answers)
 
     def offline_signature(self) -> str:
         """The signature of the offline matcher."""

@@ -18,7 +18,7 @@ LENGTH_RATIO = 1.5
 """Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
 
 LEAST_CONSISTENT = 0.8
-"""The share of pairs on which both orders must give one verdict: what a judge must be right on of its probes."""
+"""The share of pairs on which both orders must give one verdict."""
 
 _COVERAGE_GAP = 0.01
 _FALLBACK_SHIFT = 0.01

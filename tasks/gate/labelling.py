@@ -43,6 +43,7 @@ class LabellingSession:
     home: Home
     queue: Queue
     when_decided: Callable[[ReleaseVerdict], None] = lambda _: None
+    """Called with the verdict once it is PASS or FAIL, or all questions are labelled."""
     verdict: ReleaseVerdict | None = None
     """Of the newest analysis."""
     n_done: int = 0
@@ -151,7 +152,7 @@ class LabellingSession:
         if rule.value is not None and rule.low is not None and rule.high is not None:
             away = abs(rule.value - self.queue.policy.primary.floor)
             self.needed = needed_by_width(Interval(rule.low, rule.high, ""), away, n_drawn)
-        if self._is_decided():
+        if self._is_decided() or n_drawn >= self.queue.analyses[-1]:
             self.when_decided(self.verdict)
 
     def _is_decided(self) -> bool:

@@ -193,9 +193,9 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
         more = f" and {len(others) - _MOST_UNUSED} more" if len(others) > _MOST_UNUSED else ""
         notes.append(f"not used: {', '.join(others[:_MOST_UNUSED])}{more}")
     if joined := _joined(records, columns):
-        separator, number, text = joined
+        separator, row, whole = joined
         notes.append(
-            f"references that may be several are read as one text (row {number}: {_short(text)!r}); {option} "
+            f"references that may be several are read as one text (row {row}: {_short(whole)!r}); {option} "
             f"{shlex.quote(f'references-as={separator}')} makes each part a reference"
         )
     if columns.references_as == "list" or not (alike := list(_listlike(records, columns))):
@@ -203,10 +203,10 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
     split = [(number, text) for number, text in alike if columns.references_as == "quoted" and _spelled(text) != text]
     if split:
         number, text = split[0]
-        made = " and ".join(map(repr, as_texts(text, "quoted"))) or "no reference"
+        parts = " and ".join(map(repr, as_texts(text, "quoted"))) or "no reference"
         notes.append(
             f"references that spell a list of texts are read as that list (row {number}: {_short(text)} as "
-            f"{_short(made)}); {option} references-as=text keeps them as they stand"
+            f"{_short(parts)}); {option} references-as=text keeps them as they stand"
         )
     if kept := [one for one in alike if one not in split]:
         number, text = kept[0]
@@ -348,7 +348,7 @@ def is_usual(name: str) -> bool:
 
 
 def header_at(rows: Iterable[Sequence[str]]) -> int:
-    """The index of the row with the names of columns: the first with a usual name, if only shorter ones are above it.
+    """The index of the row with the names of columns: the first with two usual ones, if only shorter rows are above it.
 
     >>> header_at([["Results of March"], [], ["id", "answer"], ["1", "Paris"]])
     2
@@ -356,8 +356,8 @@ def header_at(rows: Iterable[Sequence[str]]) -> int:
     most = 0
     for index, cells in enumerate(rows):
         filled = [cell for cell in cells if cell.strip()]
-        if any(map(is_usual, filled)):
-            return index if len(filled) > max(most, 1) else 0
+        if sum(map(is_usual, filled)) > 1:
+            return index if len(filled) > most else 0
         most = max(most, len(filled))
     return 0
 

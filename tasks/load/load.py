@@ -33,6 +33,7 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.format import Format, Record
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
+from answerkey.tasks.load.formats.tools import CHATS
 from answerkey.tasks.load.references import (
     Known,
     Reference,
@@ -197,18 +198,20 @@ def stager_of(
     except UserError:
         later = (raw.record for raw in reading.rows(again()) if raw.record is not None)
         asked = {*source.paths.values(), *source.slices, *source.column_paths.values()}
-        records = with_other_columns(later, asked)
-        columns = _columns_of(source, [*found.records, *records], known, reading)
+        others = with_other_columns(later, asked)
+        columns = _columns_of(source, [*found.records, *others], known, reading)
     if source.wide:
         notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
     if found.unread:
         notes.append(f"{_name(source.answers)}: not read: {listed(found.unread, 40)}")
     # Of a row with several releases, the first stands for all.
     records = found.records[:: len(source.wide) or 1]
-    notes += [
-        f"{_name(source.answers)}: {note}" for note in notes_on(columns, records, "--map", reading.convert is not None)
-    ]
-    by_file = {} if source.release else _releases_by_file(source, columns, reading.rows(again()), notes)
+    used = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
+    said = notes_on(used, records, "--map", reading.convert is not None)
+    notes += [f"{_name(source.answers)}: {note}" for note in said]
+    # A table that names releases is believed; logs of a tool name models, of which one may have answered twice.
+    told = source.release or ("release" in columns.paths and not reading.convert)
+    by_file = {} if told else _releases_by_file(source, columns, reading.rows(again()), notes)
     default_release = "" if source.release or by_file else _default_release(source, columns, notes)
     if source.release and "release" in columns.guessed:
         named = dict.fromkeys(str(one) for record in records if (one := value(record, columns.paths["release"])))
@@ -251,7 +254,7 @@ _WITHOUT: Mapping[Key, str] = {
 
 
 def _require(columns: ColumnMap, records: Sequence[Record], source: Source, joined: bool, format: Format) -> None:
-    if format is not PLAIN and not (source.release or "release" in columns.paths):
+    if format not in (PLAIN, CHATS) and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: it is not said which release answered ({format.title}); name it with --release"
         )

@@ -298,8 +298,9 @@ def _read_one(source: str, work: Path, contents: Contents | None, encoding: str)
         notes = list[str]()
         for number, record, error in sheet_rows(file, notes, sheet["sheet"] if sheet else ""):
             yield Raw(number, record, error, error)
-        for what in notes if contents is not None else ():
-            contents.assumed.setdefault(what, []).append(file.name)
+        if contents is not None:
+            for what in notes:
+                contents.assumed.setdefault(what, []).append(file.name)
 
 
 @contextmanager

@@ -23,6 +23,8 @@ GATE_EVENTS: dict[GateOutcome, str] = {
 }
 RUN_INCOMPLETE = "answerkey.run.incomplete"
 """A report is PARTIAL: rows of some metric have no score."""
+LABELS_DECIDED = "answerkey.labels.decided"
+"""Labels of people decide about two releases, or all questions of their queue are labelled."""
 
 _log = logging.getLogger("answerkey")
 
@@ -64,14 +66,26 @@ def announce(home: Home, report_ids: Sequence[str], gates: Iterable[ReleaseVerdi
     by_id = {one.report_id: one for one in read_reports(home, [*report_ids, *(gated.new for gated in gates)])}
     sent = []
     for gated in gates:
-        said = gated.verdict
-        more = {"baseline": gated.old, "outcome": said.outcome, "sentence": said.sentence, "basis": said.basis or ""}
-        sent += _emit(GATE_EVENTS[said.outcome], by_id[gated.new], more)
+        sent += _emit(GATE_EVENTS[gated.verdict.outcome], by_id[gated.new], _about(gated))
     for report_id in report_ids:
         report = by_id[report_id]
         if report.status == "PARTIAL":
             sent += _emit(RUN_INCOMPLETE, report, {"status": report.status, "message": report.message or ""})
     return sent
+
+
+def announce_labels(home: Home, queue: str, gated: ReleaseVerdict) -> list[str]:
+    """Emit the event that the labels of a queue decide, or that there are no more to give. As `announce`.
+
+    The payload is that of a verdict, and `queue`.
+    """
+    [report] = read_reports(home, [gated.new])
+    return _emit(LABELS_DECIDED, report, _about(gated) | {"queue": queue})
+
+
+def _about(gated: ReleaseVerdict) -> dict[str, str]:
+    said = gated.verdict
+    return {"baseline": gated.old, "outcome": said.outcome, "sentence": said.sentence, "basis": said.basis or ""}
 
 
 def _emit(event: str, report: Report, more: dict[str, str]) -> list[str]:

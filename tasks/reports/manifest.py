@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,11 +13,14 @@ from typing import Any
 
 import answerkey.metrics_core
 import answerkey.tasks
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.probes import in_words
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, ledger_exists, open_ledger
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
+from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.score.plan import Plan
@@ -78,7 +81,7 @@ def manifest(
         **({"expectations": validation.expectations} if validation.expectations else {}),
     }
     asked = any(metric.kind == "judge" for metric in plan.metrics)
-    return content | ({"judge": _judge(judge, access)} if asked else {})
+    return content | ({"judge": _judge(judge, access) | _tested(plan, access)} if asked else {})
 
 
 def _declared(metric: Metric) -> dict[str, Any]:
@@ -113,6 +116,52 @@ def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:
         "max_cost_usd": options.max_cost_usd or None,
         **({"max_cost_total_usd": options.max_cost_total_usd} if options.max_cost_total_usd else {}),
     }
+
+
+def _tested(plan: Plan, access: Access) -> dict[str, Any]:
+    """Under `probes`, by metric whose judges this run had to ask, and by judge: how many probes it answered rightly.
+
+    For each verdict, the lowest and the highest number that it may have, how many were answered, and how many rightly.
+    """
+    todo, noted = dict(plan.n_todo), dict[str, Any]()
+    for metric in plan.metrics:
+        if not isinstance(metric, JudgeMetric) or metric.judge.offline or not todo[metric.name]:
+            continue
+        by_judge = noted[metric.name] = dict[str, Any]()
+        for judge, answered in replace(metric, access=access).tested().items():
+            bars = sorted({(probe.least, probe.most) for probe, _ in answered})
+            rights = [[right for probe, right in answered if (probe.least, probe.most) == bar] for bar in bars]
+            by_judge[judge] = [[*bar, len(of_bar), sum(of_bar)] for bar, of_bar in zip(bars, rights, strict=True)]
+    return {"probes": noted} if noted else {}
+
+
+def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
+    """For each metric and judge, how often it was right on answers with known verdicts; or that it was not tested.
+
+    The shares are intervals at 95 % (Clopper-Pearson). Real answers are harder than probes as a rule.
+
+    >>> noted = {"openai/m": [[0.0, 0.0, 9, 7], [1.0, 1.0, 9, 9]]}
+    >>> for line in probe_notes({"judge": {"probes": {"meaning_match": noted, "politeness": {}}}}):
+    ...     print(line)
+    meaning_match: openai/m was right on probes known to be 0: 7 of 9 (40 to 97 %); known to be 1: 9 of 9 (66 to 100 %)
+    politeness: the judge was not tested
+    """
+    lines = []
+    for metric, by_judge in noted(manifest, "probes").items():
+        tested = {judge: bars for judge, bars in by_judge.items() if bars}
+        for judge, bars in tested.items():
+            shares = [
+                f"known to be {in_words(low, high)}: {right} of {n}{_share(right, n)}" for low, high, n, right in bars
+            ]
+            lines.append(f"{metric}: {judge} was right on probes {'; '.join(shares)}")
+        if not tested:
+            lines.append(f"{metric}: the judge was not tested")
+    return lines
+
+
+def _share(right: int, n: int) -> str:
+    interval = clopper_pearson(right, n)
+    return f" ({100 * interval.low:.0f} to {100 * interval.high:.0f} %)" if interval else ""
 
 
 def spent_by(access: Access) -> Spent:
@@ -281,6 +330,7 @@ def noted(manifest: Mapping[str, Any], what: str) -> Mapping[str, Any]:
 def judge_warnings(manifest: Mapping[str, Any]) -> list[str]:
     """What a reader of the scores of judges has to know, in sentences, but for what is in the report's message."""
     return [
+        *probe_notes(manifest),
         *depth_warnings(manifest),
         *second_opinions(manifest),
         *order_warnings(manifest),

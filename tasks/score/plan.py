@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,10 @@ _BUCKET_BYTES, _MOST_ROWS = 32 * 2**20, 100_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The shards to score, and what each metric can take from earlier runs: pairs of its name and a number of rows."""
+    """The shards to score, and what each metric can take from earlier runs: pairs of its name and a number of rows.
+
+    Metrics of judges have the probes of this run.
+    """
 
     shards: tuple[Shard, ...]
     metrics: tuple[Metric, ...]
@@ -82,13 +86,15 @@ def plan(
     needs, n_samples = _needs(accepted, home, out, [metric.signature for metric in metrics], only_failed=only_failed)
     share, address, todo = max(1, most // len(metrics)), home.address, home.shared_name(out / TODO)
     shards: list[Shard] = []
+    planned: list[Metric] = []
     for metric, need in zip(metrics, needs, strict=True):
+        planned.append(_with_probes(metric, address, todo, need))
         kind = metric.workload
         # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
         folder = _part_folder(metric.signature, need.contents)
         if kind == "judge":
             folder = home.shared_name(out / folder)
-        scored = portable(_of_run(metric, need.n_todo))
+        scored = portable(planned[-1])
         least = _BATCH_ROWS if scored.all_at_once else _least_rows(kind, need.n_todo)
         size = _shard_size(need.n_todo, least, share)
         shards += [
@@ -101,16 +107,19 @@ def plan(
     named = [(metric.name, need) for metric, need in zip(metrics, needs, strict=True)]
     return Plan(
         tuple(map(_with_its_baseline_answers, shards)),
-        tuple(metrics),
+        tuple(planned),
         n_samples,
         tuple((name, need.n_known) for name, need in named),
         tuple((name, need.n_todo) for name, need in named),
     )
 
 
-def _of_run(metric: Metric, n_todo: int) -> Metric:
-    # Whether judges are probed is decided by the size of the run, not of a shard.
-    return metric.of_run(n_todo) if isinstance(metric, JudgeMetric) else metric
+def _with_probes(metric: Metric, home: str, todo: str, need: _Need) -> Metric:
+    """A metric of judges with the probes of the run: from all of its rows, of which a shard has some."""
+    if not isinstance(metric, JudgeMetric):
+        return metric
+    rows = samples_of(Shard(metric, home, todo, 0, need.n_todo, "", need.places))
+    return metric.of_run(chain.from_iterable(rows), need.n_todo)
 
 
 def _with_its_baseline_answers(shard: Shard) -> Shard:

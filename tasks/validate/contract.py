@@ -185,13 +185,15 @@ def without_answer(
         return None
     if "encoding" in broken and any(name != "answer" and _BROKEN.search(text) for name, text in _texts(row)):
         return None
-    sample = (row[name] or () for name in ("references", "facts", "context", "incorrect_references"))
+    names = ("references", "facts", "context", "incorrect_references")
+    references, facts, context, wrong = (row[name] or () for name in names)
+    key = sample_key(row["question"], None, references, facts, context, wrong, dict(row["columns"] or ()))
     return {
         **row,
         "answer": None,
         "finish_reason": None,
         "missing_because": f"quarantined ({quarantined['rule']}): {quarantined['reason']}",
-        "sample_key": content_hash([sample_key(row["question"], None, *sample, dict(row["columns"] or ())), "missing"]),
+        "sample_key": content_hash([key, "missing"]),
     }
 
 

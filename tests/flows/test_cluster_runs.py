@@ -57,7 +57,7 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
     assert [line.split("  ")[0] for line in found] == ["runner", "runner versions", "runner home"], doctor.stdout
     assert found[0].endswith("2 workers of one thread; 2 offer model, 2 offer judge")
     with JudgeServer(agreeable) as judge:
-        asked = (*METRICS, "--judge", f"openai/m@{judge.url}")
+        asked = (*METRICS, "--judge", f"openai/m@{judge.url}", "--probes", "never")
         cli("evaluate", file, *asked, "--home", folder, code=0)
         there = cli("evaluate", file, *asked, "--home", lake, "--runner", lake_cluster.address, code=0)
         assert "scored 3/3 shards" in there.stderr

@@ -1,7 +1,9 @@
 """All deployments on a real server with two workers: forms, events, schedules, kills, the browser."""
 
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import urllib.error
@@ -13,6 +15,7 @@ import pytest
 import yaml
 
 from answerkey.flows.forms import ALL, CHOOSE, USUAL
+from answerkey.flows.housekeeping import housekeeping
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
@@ -30,6 +33,7 @@ from tests.flows.deployed_help import (
     worker,
 )
 from tests.judge_server import JudgeServer, agreeable
+from tests.tasks.labelling_help import ask_page, labelling_page
 from tests.tasks.staging_help import jsonl
 
 KEY = "sk-canary-form-0123456789abcdef"
@@ -45,6 +49,7 @@ expectations:
 """A suite of one's own, which the answers break."""
 
 SILENT = "answerkey - a run without a heartbeat has crashed"
+WANTED = "answerkey - a run waits for labels"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
 
@@ -165,7 +170,7 @@ def test_deploying_again_changes_nothing(deployed):
         kept = deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
     assert len(kept) == 8
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
-        {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
+        {*names, *made, WANTED, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
     # Switches stay as they were set by hand.
     assert [_schedule(deployed, name)["active"] for name in ("housekeeping", "evaluate-new")] == [False, False]
@@ -381,7 +386,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
     rows = jsonl(tmp_path / "killed.jsonl", questions(n))
     with JudgeServer(agreeable, holds=lambda server: server.answered >= answered) as judge:
         judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form"}
-        judging |= {"concurrency": at_once}
+        judging |= {"concurrency": at_once, "probes": "never"}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
         run_id = deployed.start("evaluate", {**forms, "page": False})
         until(lambda: judge.n_requests > answered, 300, "some requests")
@@ -417,6 +422,74 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
 
 
 FINAL_STATES = {"CRASHED", "FAILED", "COMPLETED"}
+
+
+def test_a_run_waits_for_labels_and_goes_on_by_itself(deployed, save_secret, tmp_path):
+    from answerkey.flows.cli.deploying import make_automations
+
+    save_secret("judge-key-of-the-wait", KEY)
+    with _pointed_at(deployed):
+        make_automations(f"custom-webhook/{_notification_block(deployed)}")
+    rows = [row | {"release": name} for name in ("old", "new") for row in questions(12, name)]
+    policy = {"primary": "meaning_match.match", "margin": 0.05}
+    with JudgeServer(agreeable) as judge:
+        forms = {"data": {"answers": jsonl(tmp_path / "waits.jsonl", rows)}, "scoring": {"metrics": ["meaning_match"]}}
+        forms["judging"] = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-wait"}
+        wait = {"baseline": "old", "policy": json.dumps(policy | {"wait_for_labels_h": 48})}
+        run_id = deployed.start("evaluate", {**forms, **wait})
+        _suspended(deployed, run_id)
+        asked = judge.n_requests
+        artifact = deployed.artifacts(run_id)["labels-waits-old-waits-new"]
+        _a_deadline_ends_a_wait(deployed, policy)
+
+        [command] = re.findall(r"```sh\n(.*)\n```", artifact["data"])
+        with labelling_page(*shlex.split(command)[2:], PREFECT_API_URL=deployed.url) as page:
+            address, _, token = page.address.partition("/#")
+            shown = ask_page(address, token, "state")[1]
+            while shown["kind"] == "question":
+                assert deployed.run(run_id)["state_type"] == "PAUSED"
+                # What the judge does not see.
+                verdicts = {one["key"]: "wrong" if "new" in one["text"] else "right" for one in shown["answers"]}
+                shown = ask_page(address, token, "label", shown["place"], verdicts=verdicts)[1]
+        assert (shown["kind"], shown["outcome"]) == ("decided", "FAIL")
+        done = deployed.wait(run_id)
+        assert judge.n_requests == asked == 24
+    assert done["state_type"] == "COMPLETED", deployed.messages(run_id)
+    assert done["state"]["message"].startswith("FAIL: new must not ship in place of old: ")
+    assert done["state"]["message"].endswith("Basis: people.")
+    assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'waits'") == [
+        ("waits/old/v1",), ("waits/new/v1",),
+    ]  # fmt: skip
+    [page] = deployed.ask("POST", "artifacts/latest/filter", {"artifacts": {"key": {"any_": ["report-waits-new"]}}})
+    assert "\n## FAIL\n" in page["data"] and page["flow_run_id"] == run_id
+    [event] = _events(deployed, "answerkey.labels.decided")
+    assert (event["payload"]["report"], event["payload"]["outcome"]) == ("waits/new/v1", "FAIL")
+    sent = [event["resource"]["prefect.resource.name"] for event in _events(deployed, "prefect.automation.triggered")]
+    assert sent.count(WANTED) == 2
+
+
+def _events(deployed, name):
+    wanted = {"filter": {"event": {"name": [name]}}}
+    return until(lambda: deployed.ask("POST", "events/filter", wanted)["events"], 300, name)
+
+
+def _a_deadline_ends_a_wait(deployed, policy):
+    """Without a label; the other run waits on."""
+    comparing = {"old": "waits/old/v1", "new": "waits/new/v1"}
+    brief = json.dumps(policy | {"wait_for_labels_h": 1e-4})
+    run_id = deployed.start("compare", {"comparing": comparing, "policy": brief, "page": False})
+    _suspended(deployed, run_id)
+    with _pointed_at(deployed):
+        housekeeping(home=str(deployed.home))
+    done = deployed.wait(run_id)
+    assert done["state_type"] == "COMPLETED", deployed.messages(run_id)
+    assert done["state"]["message"].startswith("INCONCLUSIVE: ")
+
+
+def _suspended(deployed, run_id):
+    stopped = {*FINAL_STATES, "PAUSED"}
+    run = until(lambda: one if (one := deployed.run(run_id))["state_type"] in stopped else None, 900, "the wait")
+    assert run["state"]["name"] == "Suspended", deployed.messages(run_id)
 
 
 def test_again_with_another_judge_from_the_form(deployed, rerun):

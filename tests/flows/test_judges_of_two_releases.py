@@ -20,7 +20,10 @@ def verdict(*, match):
 def strict(body):
     """A probe is judged by its reference, any other answer is right where it says so."""
     data = data_of(body)
-    return verdict(match=right_on_probes(data) if "Which city" not in data["question"] else "right" in data["answer"])
+    if "Which city" not in data["question"]:
+        return verdict(match=right_on_probes(data))
+    stated = data["references"][0]["text"] in data["answer"] and not data["answer"].startswith("It is not ")
+    return verdict(match=stated or "right" in data["answer"])
 
 
 def right_on_probes(data):

@@ -2,8 +2,6 @@
 
 import json
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.gate.labelling import LabellingSession
 from answerkey.tasks.gate.queue import LabelPlan, label_queue
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.labelling_help import POLICY, made_releases, verdict_of
+from tests.tasks.labelling_help import POLICY, ask_page, made_releases, verdict_of
 from tests.tasks.staging_help import query
 
 
@@ -26,14 +24,7 @@ class Server:
         self.address = f"http://127.0.0.1:{self.http.server_port}"
 
     def ask(self, action: str, place: int = 0, **more: Any) -> tuple[int, Any]:
-        headers = {TOKEN: "secret", "Origin": self.address} | more.pop("headers", {})
-        body = json.dumps({"action": action, "annotator": "AB", "place": place, **more}).encode()
-        request = urllib.request.Request(f"{self.address}/", body, headers, method="POST")
-        try:
-            with urllib.request.urlopen(request, timeout=100) as reply:
-                return reply.status, json.load(reply)
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return ask_page(self.address, "secret", action, place, **more)
 
 
 @pytest.fixture

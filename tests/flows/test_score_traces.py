@@ -32,6 +32,7 @@ def rules(tmp_path, judge):
     jsonl(tmp_path / "log.jsonl", [*traces, trace(40, env="staging"), "no json"])
     shared = {"source": "../log.jsonl", "mapping": MAPPING, "where": "env = 'production'"}
     asked = {"judges": [f"openai/gpt-4o-mini@{judge.url}"], "key_from": "env:KEY_OF_THE_TEST", "max_calls": 6}
+    asked |= {"probes": "never"}
     content = [
         {"name": "words", "metric": "token_overlap", **shared},
         {"name": "meaning", "metric": "meaning_match", "judge": asked, "sampling": 0.3, **shared},

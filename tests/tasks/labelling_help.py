@@ -1,12 +1,17 @@
 """Two releases whose answers people call right or wrong by their text, and a running `answerkey label`."""
 
+import json
 import os
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
+from answerkey.flows.labelling import TOKEN
 from answerkey.metrics_core.gate.policy import parse_policy
 from tests.cluster_servers import dies_with_its_parent
 from tests.tasks.comparing_help import answer, releases
@@ -36,11 +41,10 @@ def verdict_of(text: str) -> str:
 class Labelling:
     """A running `answerkey label`, and the address of its page."""
 
-    def __init__(self, home: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "answerkey.flows.cli", "label", "old", "new", "--primary", PRIMARY]
-        command += ["--margin", "0.05", "--port", "0", "--home", str(home), *options]
+    def __init__(self, *words: str, **changes: str) -> None:
+        command = [sys.executable, "-m", "answerkey.flows.cli", "label", *words, "--port", "0"]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1", **changes},
             preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -49,11 +53,28 @@ class Labelling:
 
 
 @contextmanager
-def labelling(home: Path, *options: str) -> Iterator[Labelling]:
-    """`answerkey label` for as long as the context is open."""
-    started = Labelling(home, *options)
+def labelling_page(*words: str, **changes: str) -> Iterator[Labelling]:
+    """`answerkey label` with these words, in a changed environment, for as long as the context is open."""
+    started = Labelling(*words, **changes)
     try:
         yield started
     finally:
         started.process.kill()
         started.process.wait()
+
+
+def labelling(home: Path, *options: str) -> AbstractContextManager[Labelling]:
+    """`answerkey label` about the releases above."""
+    return labelling_page("old", "new", "--primary", PRIMARY, "--margin", "0.05", "--home", str(home), *options)
+
+
+def ask_page(address: str, token: str, action: str, place: int = 0, **more: Any) -> tuple[int, Any]:
+    """Ask a labelling page as its script does: the status, and what it shows, or why it refuses."""
+    headers = {TOKEN: token, "Origin": address} | more.pop("headers", {})
+    body = json.dumps({"action": action, "annotator": "AB", "place": place, **more}).encode()
+    request = urllib.request.Request(f"{address}/", body, headers, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=300) as reply:
+            return reply.status, json.load(reply)
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()

@@ -13,7 +13,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.publish.text import price, spent_on_judges
 from answerkey.tasks.reports.commit import collect_calls, insert_calls
-from answerkey.tasks.reports.manifest import second_opinions
+from answerkey.tasks.reports.manifest import probe_notes, second_opinions
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan
@@ -191,6 +191,7 @@ def test_the_manifest_says_who_judged_and_what_it_cost(home, tmp_path, server):
     label = f"{MODEL}@127.0.0.1:{server.port}/v1"
     [report] = read_reports(home, unknown.ids)
     assert report.manifest["judge"] == {
+        "probes": {"meaning_match": {}},
         "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
         "by_judge": [by_judge(home, unknown.run_id, label)], "max_calls": 50, "max_cost_usd": None,
         "answered": {"meaning_match": {label: {
@@ -327,13 +328,21 @@ def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(home,
 
 
 def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(home, server):
-    rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(60)]
+    rows = [
+        {"id": f"{i}", "question": f"Which, of {i}?", "answer": f"{i}", "references": [f"the {i}"]} for i in range(60)
+    ]
     done = run(home, rows, ["meaning_match"], options=judged(server.url, probes="auto"))
     [report] = done.reports
-    assert server.n_requests == 12
+    assert server.n_requests == 18
     assert report.status == "PARTIAL"
     assert report.message.startswith(
         "meaning_match: 60 of 60 not scored: 60 judge stopped: openai/some-model@127.0.0.1"
     )
-    assert "was right on 6 of 12 probes, less than 80%" in report.message and "another person" in report.message
+    assert "was right on 0 of 9 probes whose match is known to be 0; wrong on: reversed roles" in report.message
+    [kept] = read_reports(home, done.ids)
+    [line] = probe_notes(kept.manifest)
+    assert line.endswith("was right on probes known to be 0: 0 of 9 (0 to 34 %); known to be 1: 9 of 9 (66 to 100 %)")
     assert query(home, "SELECT count(*) FROM measurements WHERE status = 'scored'") == [(0,)]
+    untested = run(home, rows[:9], ["meaning_match"], options=judged(server.url, probes="auto", temperature=0.1))
+    [kept] = read_reports(home, untested.ids)
+    assert probe_notes(kept.manifest) == ["meaning_match: the judge was not tested"]

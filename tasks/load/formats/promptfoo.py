@@ -9,6 +9,7 @@ from typing import Any
 
 from answerkey.tasks.load.columns import usual_names
 from answerkey.tasks.load.formats.format import (
+    NOTED,
     Convert,
     Format,
     Record,
@@ -99,7 +100,7 @@ def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
 
 def _question(variables: Record, prompt: Any) -> Any:
     named = [variables[name] for name in usual_names("question") if name in variables]
-    others = [value for name, value in variables.items() if name not in usual_names("references", "context")]
+    others = [value for name, value in variables.items() if name not in (*NOTED, *usual_names("context"))]
     if named or len(others) == 1:
         return (named or others)[0]
     return prompt
@@ -114,7 +115,7 @@ def _references(test: Record, variables: Record) -> list[Any]:
         texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
         if texts:
             return [_filled_in(text, variables) for text in texts]
-    return [variables[name] for name in usual_names("references") if name in variables]
+    return [variables[name] for name in NOTED if name in variables]
 
 
 def _filled_in(text: Any, variables: Record) -> Any:
@@ -132,7 +133,7 @@ def _table_row(record: Record) -> Iterator[Row]:
     variables = {name: record[name] for name in names[: starts[0]]}
     providers = [head["provider"] for head in columns]
     asked = _question({name: cell for name, cell in variables.items() if not name.startswith("__")}, None)
-    expected = next((variables[name] for name in ("__expected", "__expected1", *usual_names("references"))
+    expected = next((variables[name] for name in ("__expected", "__expected1", *NOTED)
                      if variables.get(name)), None)  # fmt: skip
     for head, start, end in zip(columns, starts, [*starts[1:], None], strict=True):
         # The names of what stands beside a later output are numbered.

@@ -195,7 +195,8 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[st
 
 def _unread(convert: Convert, records: Sequence[Record]) -> list[str]:
     """The fields of records, or of the first items of a document, whose content makes no difference to the rows."""
-    rows, build = records, list[Record]
+    rows: Sequence[Record] = records
+    build: Callable[[list[Record]], list[Record]] = list
     if isinstance(records[0], Document) and (path := _path_of_items(records[0])):
         rows, build = _at(records[0], path)[:_LOOKED_AT], partial(_with_items, records[0], path)
     made = _rows_of(convert, build(list(rows)))
@@ -248,7 +249,7 @@ def _rows_of(convert: Convert, records: Iterable[Record]) -> list[Any]:
 
 def _path_of_items(document: Record, depth: int = 3) -> tuple[str, ...]:
     """The keys that lead to the longest list of objects in a document."""
-    paths = [(name,) for name, cell in document.items() if items(cell)]
+    paths: list[tuple[str, ...]] = [(name,) for name, cell in document.items() if items(cell)]
     if depth:
         for name, cell in document.items():
             if isinstance(cell, Mapping) and (inner := _path_of_items(cell, depth - 1)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from answerkey.tasks.load.columns import KEYS, usual_names, value
 from answerkey.tasks.load.formats.format import (
+    NOTED,
     Convert,
     Document,
     Format,
@@ -208,7 +209,7 @@ def _chosen_from(sample: Record, made: Row) -> Row:
 
 INSPECT = Format("inspect", "logs of Inspect", _inspect, "models")
 
-_EXPECTED = ("expectedOutput", "expected_output", *usual_names("references"), "expected")
+_EXPECTED = ("expectedOutput", "expected_output", *NOTED)
 _TIMES = ("timestamp", "startTime", "start_time")
 _LANGFUSE_ONLY = (
     "projectId", "sessionId", "userId", "traceId", "bookmarked", "environment", "htmlPath", "observations",
@@ -411,7 +412,7 @@ def _evaluated(record: Record) -> Iterator[Row]:
 
 MLFLOW = Format("mlflow", "an evaluation table of MLflow", _mlflow, "models")
 
-_RIGHT = (*usual_names("references"), "ideal", "correct_label", "expected", "label", "target")
+_RIGHT = (*usual_names("references"), "correct_label", "label")
 _MATCH = Shape(
     ("sample_id", "type", "data"),
     {"id": ["sample_id"], "answer": ["data.sampled"], "references": ["data.expected"]},
@@ -467,7 +468,7 @@ def _asked_in(place: str, id: str, answer: str, *release: str) -> Mapping[str, S
         "id": [id],
         "question": _in(place, "question"),
         "answer": [answer],
-        "references": [*_in(place, "references"), f"{place}.expected_model_output", f"{place}.expected"],
+        "references": [*(f"{place}.{name}" for name in NOTED), f"{place}.expected_model_output"],
         "context": _in(place, "context"),
         "release": release,
     }
@@ -709,7 +710,7 @@ def _state(state: Record, model: Any) -> Iterator[Row]:
         yield {
             **made,
             # What a model was asked to choose from has letters.
-            "answer": mapping(state.get("output_mapping")).get(text, text),
+            "answer": mapping(state.get("output_mapping")).get(text or "", text),
             "release": model or value(state, "request.model"),
             "repeat": state.get("train_trial_index"),
             "missing_because": value(state, "result.error"),
@@ -774,21 +775,24 @@ _QUESTIONS = Format("questions", "TriviaQA or Natural Questions", _questions, "m
 
 
 def _chats(records: Sequence[Record]) -> Convert | None:
-    return _chat if all(is_chat(decoded(one.get("messages"))) for one in records) else None
+    complete = all(any(name in one for one in records for name in usual_names(key)) for key in ("question", "answer"))
+    return _chat if not complete and all(is_chat(decoded(one.get("messages"))) for one in records) else None
 
 
 def _chat(record: Record) -> Iterator[Row]:
-    others = {name: cell for name, cell in record.items() if name != "messages"}
+    """The question and the answer at the end of a chat, unless another column has them; the chat stays beside them."""
     chat = items(decoded(record["messages"]))
-    found = {"question": question_in(chat)}
-    if not any(name in others for name in usual_names("answer")):
+    found: Row = {}
+    if not any(name in record for name in usual_names("question")):
+        found["question"] = question_in(chat)
+    if not any(name in record for name in usual_names("answer")):
         found["answer"] = answer_in(chat) if chat[-1].get("role") in ("assistant", "ai", "model") else None
-    yield {**found, **others}
+    yield {**found, **record}
 
 
-_CHATS = Format("chat", "chat messages", _chats, "models")
+CHATS = Format("chat", "chat messages", _chats, "models")
 
 TOOLS = (
     LM_EVAL, INSPECT, DEEPEVAL, OPIK, LANGFUSE, LANGSMITH, MLFLOW, BRAINTRUST, RAGAS, SQUAD, OPENAI_EVALS, HUGGING_FACE,
-    _AZURE, _BATCH, _PHOENIX, _WEAVE, _HELM, _QUESTIONS, _CHATS,
+    _AZURE, _BATCH, _PHOENIX, _WEAVE, _HELM, _QUESTIONS, CHATS,
 )  # fmt: skip

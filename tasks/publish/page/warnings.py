@@ -15,6 +15,7 @@ from answerkey.tasks.reports.manifest import (
     fallback_warnings,
     model_warnings,
     order_warnings,
+    probe_notes,
     second_opinions,
     uniform_warnings,
 )
@@ -107,6 +108,7 @@ def _of_manifest(sentences: Callable[[Mapping[str, Any]], Iterable[str]]) -> _Se
 
 _OF_REPORTS: Sequence[tuple[bool, str, _Sentences]] = (
     (True, "Not every row could be scored: see coverage for the bounds", _partial),
+    (False, "How the judge did on answers whose verdict is known", _of_manifest(probe_notes)),
     (False, "The offline judge warns of some of its own verdicts", _of_manifest(depth_warnings)),
     (False, "Some verdicts should be looked at by a person", _of_manifest(second_opinions)),
     (True, "Fallback judges gave some of the verdicts", _of_manifest(fallback_warnings)),

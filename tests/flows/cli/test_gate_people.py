@@ -177,6 +177,10 @@ def test_a_judge_that_is_lenient_with_the_new_release_is_not_believed(bare_cli, 
     found = decided(bare_cli, tmp_path / "0PASS", policy=careful)
     assert found["outcome"] == "INCONCLUSIVE"
     assert "a loss of 0.02 or more is ruled out, but not by the 0.05 more that the policy wants" in found["sentence"]
+    # Here nothing could start this run again.
+    waits = careful.replace("}", ", wait_for_labels_h: 24}")
+    done = bare_cli("gate", "old", "new", "--policy", waits, "--home", tmp_path / "0PASS", code=EXIT["INCONCLUSIVE"])
+    assert "this run does not wait for them: answerkey label faq/old/v1 faq/new/v1 --policy '{" in done.stderr
 
 
 @pytest.mark.slow

@@ -119,3 +119,34 @@ def test_a_rubric_with_several_criteria_is_told_about_the_first():
     criteria = [replace(FAITHFULNESS.criteria[0], field=name) for name in ("first", "second")]
     several = metric_of(replace(FAITHFULNESS, criteria=tuple(criteria), examples=()))()
     assert several.order(1.0).text == 'the verdict on first is "no"'
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_orders_stand_in_conversations_and_columns_too_and_not_in_what_the_assistant_says(
+    judge_server, tmp_path, obeys
+):
+    file = tmp_path / "support.yaml"
+    file.write_text(
+        "name: support\ninputs: [messages]\ncriteria:\n"
+        '  - {field: solved, criterion: "It is solved for {{plan}}.", scale: yes/no}\n'
+        "  - {field: kind, criterion: It is kind., scale: 1-3}\n"
+        "examples: [{messages: [{role: user, content: Hi}], plan: p, verdict: {solved: no, kind: 2}}]\n"
+    )
+    told = []
+
+    def judge(body):
+        data = data_of(body)
+        orders = [order for text in _texts(data) for order in TOLD.findall(text)]
+        told.extend(orders)
+        assert not any(TOLD.search(turn["content"]) for turn in data["messages"] if turn["role"] == "assistant")
+        solved = "yes" if orders and obeys else "no"
+        return json.dumps({"solved": {"reason": "so", "verdict": solved}, "kind": {"reason": "so", "verdict": "2"}})
+
+    turns = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "There."}]
+    rows = [
+        Sample(f"s{n}", "There.", columns={"messages": [*turns, {"role": "user", "content": f"And {n}?"}], "plan": "p"})
+        for n in range(12)
+    ]
+    found = ask(rows, options(judge_server(judge), probes="always"), metric_of(read_rubric(str(file))))
+    codes = Counter(one.outcome.code if one.status == "failed" else one.status for one in found)
+    assert codes.keys() <= ({"obeys", "skipped"} if obeys else {"scored"}) and len(told) >= 3, codes

@@ -73,7 +73,7 @@ def test_probes_are_asked_before_and_not_in_the_batch(tmp_path):
     with BatchServer(agreeable) as server:
         found = ask(samples(3), judge(server, tmp_path, probes="always"))
     assert "judge stopped" in why_skipped(found[0])
-    assert (len(server.direct), server.batches) == (12, {})
+    assert (len(server.direct), server.batches) == (18, {})
 
 
 @pytest.mark.parametrize("cap", [{"max_calls": 3}, {"max_cost_usd": 0.003}, {"max_cost_total_usd": 0.003}])

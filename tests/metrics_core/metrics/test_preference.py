@@ -73,7 +73,7 @@ def choosing(better, worse):
     ("brain", "why"),
     [
         (choosing("first", "second"), None),
-        (choosing("second", "first"), f"was right on 0 of {len(PAIRS)} probes"),
+        (choosing("second", "first"), f"was right on 0 of {len(PAIRS) // 2} probes"),
         (choosing("first", "first"), f"no verdict on {len(PAIRS)} of {len(PAIRS)} probes; the first: order_decided"),
     ],
     ids=["good", "worse", "swayed by the order"],

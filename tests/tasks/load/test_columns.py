@@ -112,8 +112,8 @@ def test_a_given_column_is_not_guessed_for_another_key():
     assert found.guessed == ("references",)
 
 
-def test_every_key_but_the_label_has_usual_names():
-    names = set(KEYS) - {"label", "references-as"}
+def test_keys_are_recognised_by_usual_names_but_for_labels_and_conversations():
+    names = set(KEYS) - {"label", "messages", "references-as"}
     assert set(complete({}, (), [dict.fromkeys(KEYS, "x")], "file").paths) == names
 
 

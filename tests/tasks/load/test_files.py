@@ -45,7 +45,9 @@ def line(file, options, folder):
         said = str(error).replace(f"{HERE / file}/", "").replace(f"{HERE / file}", Path(file).name)
         return f"{first} | | | {_cell(f'`{said}`')} |"
     rows = rows_of(done.staged)
-    named = re.compile(": (not used|not read|.* look like the answers|references that may be several)")
+    named = re.compile(
+        ": (not used|not read|--release .* stands for|.* look like the answers|references that may be several)"
+    )
     rest = "; ".join(text.split(": ", 1)[1] for text in done.notes if named.search(text))
     counts = len(rows), len({row["release"] for row in rows}), sum(any(row["references"]) for row in rows)
     assert rows_of(done.rejects) == []

@@ -109,6 +109,13 @@ def test_rows_of_a_csv_keep_their_numbers_around_those_that_are_none(tmp_path, s
     assert_same(source, tmp_path / "several", size, n_shards + 1, of_references=size)
 
 
+def test_a_table_with_a_title_and_one_column_per_release(tmp_path):
+    rows = "".join(f"q{n},{n}|number {n},It is {n},It was {n}\n" for n in range(4_000))
+    (tmp_path / "a.csv").write_text(f"Results of March\n\nid,reference,gpt-4o,claude\n{rows}")
+    source = Source(str(tmp_path / "a.csv"), wide=("gpt-4o", "claude"), paths={"references-as": "|"})
+    assert_same(source, tmp_path, 60_000, 3)
+
+
 def test_the_rows_of_several_files_are_numbered_through(tmp_path):
     folder = tmp_path / "answers"
     for n, tail in enumerate(["", "\n \n\n", "nothing\n\n"]):

@@ -125,8 +125,8 @@ def test_a_data_set_of_the_warehouse_by_its_name(tmp_path):
     assert [(one.sample_id, one.values) for one in questions(found, "{lang}: {question}", work)] == [
         ("q1", {"lang": "en", "question": "Capital of France?"}), ("q2", {"lang": "en", "question": " "}),
     ]  # fmt: skip
-    said = refusal(list, questions(found, "{gold}", work))
-    assert said.startswith("template: the data set faq has no column 'gold' with a text; there are ")
+    said = refusal(list, questions(found, "{golden}", work))
+    assert said.startswith("template: the data set faq has no column 'golden' with a text; there are ")
     said = refusal(find_questions, home, "fqa", work)
     assert said == f"fqa: no such file, and no data set of this name in {home} (there are faq)"
     assert "has its own name, columns and slices" in refusal(find_questions, home, "faq", work, name="other")
