@@ -57,8 +57,8 @@ def test_looks_are_once_unless_they_are_repeated_or_planned():
         ({"primary": None}, "primary: missing; write the METRIC.FIELD that decides, for instance meaning_match.match"),
         ({"primary": "label"}, "primary: 'label' cannot be used; write the METRIC.FIELD that decides, for instance "
          "meaning_match.match"),
-        ({"margin": None}, "margin: missing; write the loss of label.correct that does not matter, for instance 0.02. "
-         "At 0 the new release must be better to pass"),
+        ({"margin": None}, "margin: missing; write the largest loss of label.correct that you accept, for instance "
+         "0.02. At 0 the new release must be better to pass"),
         ({"margn": 1}, "'margn': no such key; did you mean margin?"),
         ({"looks": 1}, "looks: '1' cannot be used; write once, repeated where data arrive and the gate is asked "
          "again, or how often it will be asked, for instance 10"),
@@ -93,7 +93,7 @@ def test_what_cannot_be_used_gets_a_line(changes, line):
     ("margin", "rule", "line"),
     [
         (5, "", "margin 5: a release that is far worse would pass, since label.correct is 0 to 1: write the loss that "
-         "does not matter, less than 0.5, for instance 0.02"),
+         "you accept, less than 0.5, for instance 0.02"),
         (0.99, "", "margin 0.99: a release that is far worse would pass, since label.correct is 0 to 1"),
         (0, "label.correct[lang=ru] >= -7", "rule 'label.correct[lang=ru] >= -7': a release that is far worse would p"),
         (0, "label.correct[lang=ru] >= 1", "rule 'label.correct[lang=ru] >= 1': no release could pass, since label.corr"
