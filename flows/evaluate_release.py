@@ -136,7 +136,8 @@ class Evaluation:
 def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Cost]:
     """Load, validate, plan, score, commit, aggregate, compare, gate, publish; after a dry run, return the costs."""
     home, folder = run.home, run.folder
-    source = replace(asked.source, needs_references=asked.scoring.needs_references)
+    columns = tuple(dict.fromkeys((*asked.source.columns, *asked.scoring.columns)))
+    source = replace(asked.source, needs_references=asked.scoring.needs_references, columns=columns)
     reports: Sequence[ReportRef | Report] = _made_before(run, asked)
     if reports and is_complete(home, run.id):
         log.info("this run is complete, and nothing of it is repeated; for another report start a new run")

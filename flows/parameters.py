@@ -81,6 +81,11 @@ class Data(Form):
         title="Columns of the references",
         description="KEY=PATH, as above, for the references file.",
     )
+    wide: list[str] = Field(
+        default_factory=list,
+        title="One column per release",
+        description="Columns that each have the answers of one release, for instance gpt-4o,claude.",
+    )
     slices: Annotated[list[str], Option("--slice")] = Field(
         default_factory=list,
         title="Slices",
@@ -127,6 +132,7 @@ class Data(Form):
             slices=tuple(self.slices),
             encoding=self.encoding,
             format=self.format,
+            wide=tuple(self.wide),
         )
 
 
@@ -261,6 +267,11 @@ class Scoring(_MetricOptions):
     def needs_references(self) -> bool:
         """Whether any of the metrics does."""
         return any("references" in metric.needs for metric in _as_declared(tuple(self.metrics)))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The other columns of the answers that the metrics are about."""
+        return tuple(name for metric in _as_declared(tuple(self.metrics)) for name in metric.columns)
 
     @property
     def options(self) -> dict[str, object]:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -57,21 +57,21 @@ def evaluate(
     >>> m.values["match"]
     1.0
     """
-    samples = _samples(samples)
     if isinstance(metrics, str):
         raise UserError(f"metrics is the text {metrics!r}; give a list: metrics=[{metrics!r}]")
     # One budget for all metrics of this call.
     run = uuid.uuid4().hex
     chosen = [_of_run(metric, run) for metric in create(DEFAULT_METRICS if metrics is None else metrics, **options)]
+    samples = _samples(samples, [name for metric in chosen for name in metric.columns])
     if workers > 1 and len(samples) > 1:
         return Result(_in_processes(samples, chosen, workers), samples, chosen)
     return Result((measurement for metric in chosen for measurement in measured(metric, samples)), samples, chosen)
 
 
-def _samples(source: Any) -> list[Sample]:
+def _samples(source: Any, others: Sequence[str]) -> list[Sample]:
     if isinstance(source, Sample):
         raise UserError("a single sample; give a list of samples, or a data frame")
-    if (rows := frame.samples(source)) is not None:
+    if (rows := frame.samples(source, others)) is not None:
         return rows
     samples = list(source) if isinstance(source, Iterable) else [source]
     for item in samples:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from answerkey.metrics_core.errors import UserError
@@ -13,22 +13,49 @@ _SHOWN = 5
 """The most releases in a message."""
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
-    "repeat", "finish_reason", "incorrect_references", "references-as",
+    "repeat", "finish_reason", "incorrect_references", "messages", "references-as",
 ]  # fmt: skip
 
-# The names that ragas, DeepEval, continuous-eval, Opik, Langfuse and common data sets give their columns,
-# the most telling first. A label is never guessed: a column called "label" may mean anything.
+# The names that tools, data sets and spreadsheets give their columns, the most telling first. A label is never guessed:
+# a column called "label" may mean anything. Nor is a number of rows an id: a second release would have other numbers.
 USUAL_NAMES: Mapping[Key, tuple[str, ...]] = {
-    "id": ("id", "sample_id", "question_id", "qid", "example_id", "item_id", "dataset_item_id", "datasetItemId"),
-    "question": ("question", "user_input", "input", "query", "prompt"),
-    "answer": ("answer", "response", "actual_output", "output", "prediction", "generated_answer", "completion"),
+    "id": (
+        "id", "sample_id", "question_id", "qid", "example_id", "item_id", "dataset_item_id", "datasetItemId",
+        "custom_id", "case_id", "test_case_id", "prompt_id",
+    ),
+    "question": (
+        "question", "user_input", "input", "query", "prompt", "user_query", "user_question", "user_message",
+        "user_prompt", "question_text", "instruction", "problem",
+        "frage", "pregunta", "pergunta", "domanda", "вопрос", "问题", "質問",
+    ),
+    "answer": (
+        "answer", "response", "actual_output", "output", "prediction", "generated_answer", "completion",
+        "model_answer", "model_output", "model_response", "generated_text", "generated_response", "generated_output",
+        "generation", "predicted_answer", "predicted_text", "llm_answer", "llm_output", "llm_response", "bot_answer",
+        "bot_response", "assistant_response", "system_answer", "answer_text", "response_text", "output_text", "reply",
+        "antwort", "modellantwort", "réponse", "respuesta", "resposta", "risposta", "ответ", "回答",
+    ),
     "references": (
         "references", "reference", "ground_truths", "ground_truth_answers", "ground_truth", "expected_output",
         "expectedOutput", "expected_answer", "reference_answer", "reference_answers", "gold_answers", "gold_answer",
+        "correct_answers", "correct_answer", "expected", "expected_response", "expected_result", "reference_output",
+        "reference_outputs", "reference_response", "ideal", "ideal_answer", "ideal_response", "gold", "golden_answer",
+        "golden_answers", "gold_standard", "target", "targets", "target_answer", "answer_key", "right_answer",
+        "best_answer", "true_answer", "ground_truth_answer",
+        "musterlösung", "musterantwort", "referenzantwort", "erwartete_antwort", "richtige_antwort", "référence",
+        "réponse_attendue", "réponse_correcte", "respuesta_esperada", "respuesta_correcta", "resposta_esperada",
+        "resposta_correta", "risposta_attesa", "risposta_corretta", "эталон", "эталонный_ответ", "правильный_ответ",
+        "正解", "参考答案", "标准答案",
     ),
     "facts": ("facts", "reference_facts", "reference_answer_facts"),
-    "context": ("retrieved_contexts", "retrieval_context", "retrieved_context", "contexts", "context"),
-    "release": ("release", "model", "model_name", "model_version"),
+    "context": (
+        "retrieved_contexts", "retrieval_context", "retrieved_context", "contexts", "context", "retrieved_documents",
+        "passages",
+    ),
+    "release": (
+        "release", "model", "model_name", "model_version", "version", "llm", "modell", "modèle", "modelo", "modello",
+        "модель",
+    ),
     "cluster": ("cluster", "cluster_id"),
     "missing_because": ("missing_because",),
     "repeat": ("repeat",),
@@ -42,10 +69,11 @@ _LISTS: tuple[Key, ...] = ("references", "facts", "context", "incorrect_referenc
 _FIELDS: tuple[Key, ...] = ("id", "answer", "question", "cluster", *_LISTS)
 
 
-def samples(frame: Any) -> list[Sample] | None:
+def samples(frame: Any, others: Sequence[str] = ()) -> list[Sample] | None:
     """The rows of a data frame as samples; None for any other object.
 
-    Columns are recognised by the names in `USUAL_NAMES`. A row without an id has its number, from 0.
+    Columns are recognised by the names in `USUAL_NAMES`; `others` names those that become `Sample.columns`. A row
+    without an id has its number, from 0.
 
     Raises:
         UserError: there is no column for the answer or the references, a cell is of another type, an id occurs twice,
@@ -59,6 +87,8 @@ def samples(frame: Any) -> list[Sample] | None:
     if rows is None:
         return None
     there = [str(name) for name in (frame.schema.names if hasattr(frame, "to_batches") else frame.columns)]
+    if absent := [name for name in others if name not in there]:
+        raise UserError(f"the data frame has no column {absent[0]!r}; it has {', '.join(there)}")
     columns = {field: next((name for name in USUAL_NAMES[field] if name in there), "") for field in _FIELDS}
     for field in ("answer", "references"):
         if not columns[field]:
@@ -67,7 +97,7 @@ def samples(frame: Any) -> list[Sample] | None:
     made, releases, first = [], dict[str, None](), dict[tuple[str, str], int]()
     release = next((name for name in USUAL_NAMES["release"] if name in there), "")
     for number, row in enumerate(rows):
-        made.append(sample := _sample(number, row, columns))
+        made.append(sample := _sample(number, row, columns, others))
         if (named := row.get(release)) is not None:
             releases[str(named)] = None
         before = first.setdefault((sample.sample_id, str(row.get("repeat"))), number)
@@ -85,8 +115,10 @@ def samples(frame: Any) -> list[Sample] | None:
     return made
 
 
-def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str]) -> Sample:
+def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str], others: Sequence[str]) -> Sample:
     texts: dict[str, Any] = {"sample_id": str(number), "answer": None}
+    if others:
+        texts["columns"] = {name: row.get(name) for name in others}
     for field, name in columns.items():
         value = row.get(name)
         if value is None:

@@ -156,6 +156,9 @@ class Metric(ABC):
     needs: ClassVar[frozenset[Need]] = frozenset(("answer", "references"))
     """The parts of a sample that the metric needs. A sample without references, question or context is undefined, and a
     blank answer is scored as `blank_answer` says; a metric that does not need an answer scores blank ones itself."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Other columns of the rows that the metric needs, which come as `Sample.columns`. A sample that lacks one, or in
+    which it is blank, is undefined."""
     method: ClassVar[str] = ""
     """Definitions that change numbers and are not options, for the signature: `tok:unicode1|refs:best`."""
 
@@ -263,6 +266,9 @@ class Metric(ABC):
             return NO_QUESTION
         if "context" in self.needs and all(map(is_blank, sample.context)):
             return NO_CONTEXT
+        for name in self.columns:
+            if is_blank(sample.columns.get(name)):
+                return Undefined(f"no column {name}: it is missing or blank")
         if "answer" in self.needs and is_blank(sample.answer):
             return blank_outcome(self.fields, self.blank_answer)
         return None

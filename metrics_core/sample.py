@@ -18,6 +18,8 @@ class Sample:
 
     `references`, `facts`, `context` (the passages that the answer should rest on) and `incorrect_references` (answers
     known to be wrong) accept any sequence of texts; a single text counts as a list of one.
+    `columns` has others of the row, which rubrics are about, by name: a text, or any other JSON value as its text. The
+    column `messages` is a conversation (see `conversation.turns`).
     A missing answer is `None`; metrics score it by their policy `blank_answer`.
 
     Raises:
@@ -34,6 +36,7 @@ class Sample:
     slices: Mapping[str, str] = field(default_factory=dict, hash=False)
     context: Sequence[str] = ()
     incorrect_references: Sequence[str] = ()
+    columns: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for name in ("answer", "question", "cluster"):
@@ -45,10 +48,14 @@ class Sample:
             if type(value := getattr(self, name)) is not tuple or value:
                 object.__setattr__(self, name, self._texts(name))
 
+        if self.columns:
+            texts = {name: column_text(value) for name, value in self.columns.items() if value is not None}
+            object.__setattr__(self, "columns", texts)
+
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
         # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
         rest = (self.question, self.facts, self.cluster, self.slices, self.context, self.incorrect_references)
-        return Sample, (self.sample_id, self.answer, self.references, *rest)
+        return Sample, (self.sample_id, self.answer, self.references, *rest, self.columns)
 
     def _texts(self, name: str) -> tuple[str, ...]:
         value = getattr(self, name)
@@ -80,8 +87,9 @@ class Sample:
     def key(self) -> str:
         """A hash of everything that a score depends on (128 bits, hex)."""
         return sample_key(
-            self.question, self.answer, self.references, self.facts, self.context, self.incorrect_references
-        )
+            self.question, self.answer, self.references, self.facts, self.context, self.incorrect_references,
+            self.columns,
+        )  # fmt: skip
 
 
 def sample_key(
@@ -91,20 +99,31 @@ def sample_key(
     facts: Sequence[str],
     context: Sequence[str],
     incorrect_references: Sequence[str],
+    columns: Mapping[str, str],
 ) -> str:
     """A hash of everything that a score depends on (128 bits, hex).
 
     The id, the cluster and the slices are not in it, so the same answer in two releases, or under two
     ids, is scored and paid for once. References are hashed in order: a metric may name one by index. A sample
-    without context, and without answers known to be wrong, has the key that it had before there were any.
+    without context, without answers known to be wrong, and without other columns, has the key that it had before there
+    were any.
 
-    >>> sample_key("Q", "A", ["R"], (), (), ()) == Sample("any", "A", "R", "Q").key
+    >>> sample_key("Q", "A", ["R"], (), (), (), {}) == Sample("any", "A", "R", "Q").key
     True
     """
-    more = [context, incorrect_references]
+    more: list[object] = [context, incorrect_references, columns]
     while more and not more[-1]:
         more.pop()
     return content_hash([question, answer, references, facts, *more])
+
+
+def column_text(value: object) -> str:
+    """A value of a column as a text: a text as it is, any other as its JSON.
+
+    >>> column_text("formal"), column_text(["a", 1])
+    ('formal', '["a",1]')
+    """
+    return value if isinstance(value, str) else _canonical(value)
 
 
 def content_hash(value: object) -> str:

@@ -4,7 +4,7 @@ SELECT run_id, started_at FROM runs WHERE status = 'running'
 -- name: gone
 -- The answers that go: all to a sample, one of a release, or all of a release.
 CREATE OR REPLACE TEMP TABLE gone AS
-SELECT dataset, release, answers_version, sample_id, sample_key, answer, context FROM answers
+SELECT dataset, release, answers_version, sample_id, sample_key, answer, context, "columns" FROM answers
 WHERE dataset = $dataset AND $sample IN ('', sample_id) AND $release IN ('', release)
 
 -- name: texts
@@ -12,6 +12,7 @@ WHERE dataset = $dataset AND $sample IN ('', sample_id) AND $release IN ('', rel
 SELECT DISTINCT text FROM (
     SELECT answer AS text FROM gone
     UNION ALL SELECT unnest(context) FROM gone
+    UNION ALL SELECT unnest(map_values("columns")) FROM gone
     UNION ALL SELECT question FROM samples WHERE $whole_sample AND dataset = $dataset AND sample_id = $sample
     UNION ALL SELECT unnest("references") FROM samples WHERE $whole_sample AND dataset = $dataset AND sample_id = $sample
     UNION ALL SELECT unnest(facts) FROM samples WHERE $whole_sample AND dataset = $dataset AND sample_id = $sample

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 import yaml
 
@@ -15,9 +16,10 @@ from answerkey.flows.cli.comparison_tables import print_funnels
 from answerkey.metrics_core import JudgeOptions, Sample, evaluate
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.policy import KEYS, RuleKind
-from answerkey.metrics_core.judges.rubric import SHIPPED
+from answerkey.metrics_core.judges.rubric import SHIPPED, read_rubric
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS
+from answerkey.metrics_core.statistics.power import needed_to_pass
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES
 from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE
@@ -58,7 +60,11 @@ def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_pa
 
 def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path):
     text = (ROOT / "docs/own_judge.md").read_text(encoding="utf-8")
-    [rubric] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    rubric, *others = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    for number, other in enumerate(others):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(other, encoding="utf-8")
+        assert len(read_rubric(str(file)).criteria) == 3
     file = tmp_path / "politeness.yaml"
     file.write_text(rubric, encoding="utf-8")
     with JudgeServer(lambda _body: '{"reason": "It snubs.", "verdict": "no"}') as server:
@@ -107,6 +113,16 @@ def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there(
     assert list(yaml.safe_load(example)) == list(KEYS)
     [line] = re.findall(r"`(\{primary: [^`]*\})`", text)
     assert read_policy(line).primary.text == "meaning_match.match >= -0.02"
+
+
+def test_equal_releases_pass_at_the_margins_of_the_page_on_ci_with_a_power_of_80_percent():
+    rows = re.findall(r"^\| (\d+) % \| (.*) \|$", (ROOT / "docs/ci.md").read_text(encoding="utf-8"), re.MULTILINE)
+    for share, margins in rows:
+        changes = np.repeat([1.0, -1.0, 0.0], [50 * int(share), 50 * int(share), 10_000 - 100 * int(share)])
+        for margin, n in zip(map(float, margins.split(" | ")), (50, 200, 1000), strict=True):
+            needed = needed_to_pass(changes, None, -margin, 0.0, binary=True, bounds=(-1, 1))
+            assert needed == pytest.approx(n, rel=0.05)
+    assert len(rows) == 4
 
 
 def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,7 +80,19 @@ _ToMarkdown = Annotated[
         "--markdown",
         group=OUTPUT,
         metavar="FILE",
-        help="Write the verdict, what it rests on and both reports as Markdown to this file: the summary of a CI job.",
+        help="Write the verdict as Markdown to this file, in at most 40 lines, with the samples that got worse most: "
+        "for the summary of a CI job, or a comment on a pull request.",
+    ),
+]
+_Link = Annotated[
+    str, Parameter("--link", group=OUTPUT, metavar="URL", help="Address of the page, which the Markdown links to.")
+]
+_AllowInconclusive = Annotated[
+    bool,
+    Parameter(
+        "--allow-inconclusive",
+        group=OUTPUT,
+        help="Exit with 0 where too few samples leave it open; in JUnit XML, such rules are skipped.",
     ),
 ]
 _SelfTest = Annotated[
@@ -107,6 +121,8 @@ def gate(  # noqa: PLR0913
     junit: _ToJunit = None,
     html: _ToHtml = None,
     markdown: _ToMarkdown = None,
+    link: _Link = "",
+    allow_inconclusive: _AllowInconclusive = False,
     self_test: _SelfTest = False,
     seed: Annotated[int, Parameter("--seed", group=OUTPUT, metavar="N", help="Seed of the self-test.")] = 0,
     home: HomeOption = HOME,
@@ -137,30 +153,32 @@ def gate(  # noqa: PLR0913
             print_self_test(tested)
         return 0
     check_folder(html, home)
+    began = time.perf_counter()
     [verdict] = gated(home, old, [new], rules, dataset)
     if junit:
-        _write(junit, as_junit(verdict))
+        took_s = time.perf_counter() - began
+        _write(junit, as_junit(verdict, datetime.now(UTC), took_s, allow_inconclusive=allow_inconclusive))
     if html or markdown:
-        _write_pages(home, verdict, html, markdown)
+        _write_pages(home, verdict, html, markdown, link)
     if not _written_as_json(to_json, verdict.as_dict()):
         print_verdict(verdict)
-    return EXIT_CODES[verdict.verdict.outcome]
+    outcome = verdict.verdict.outcome
+    return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
 
 
-def _write_pages(home: Home, verdict: ReleaseVerdict, html: Path | None, markdown: str | None) -> None:
+def _write_pages(home: Home, verdict: ReleaseVerdict, html: Path | None, markdown: str | None, link: str) -> None:
     """About both reports; where there is no baseline, about the new one alone."""
     from answerkey.tasks.publish.artifacts import compared_for
     from answerkey.tasks.publish.page.build import build_page
-    from answerkey.tasks.publish.page.markdown import as_markdown
-    from answerkey.tasks.publish.page.samples import MOST_SAMPLES
+    from answerkey.tasks.publish.page.markdown import comment_markdown
 
     pairs = compared_for(home, verdict)
     ids = [*(pair.old for pair in pairs), verdict.new]
-    page = build_page(home, ids, comparisons=pairs, gates=[verdict], most_samples=MOST_SAMPLES if html else 0)
+    page = build_page(home, ids, comparisons=pairs, gates=[verdict])
     if html:
         write_page(page, html)
     if markdown:
-        _write(markdown, as_markdown(page))
+        _write(markdown, comment_markdown(page, link))
 
 
 def policy_of(policy: str, primary: str | None, margin: float | None, looks: Looks | None, rules: list[str]) -> Policy:

@@ -116,7 +116,7 @@ def _chosen(
         others = [index for index in rng.permutation(inside).tolist() if index not in taken][:_MOST_TRIED]
         if not others:
             continue
-        examples = tuple(Example(rows[index].sample, rows[index].verdict) for index in taken)
+        examples = tuple(Example(rows[index].sample, (rows[index].verdict,)) for index in taken)
         tried = replace(rubric, examples=examples)
         change = np.nan_to_num(_agreed(judge, tried, [rows[index] for index in others])) - agreed[others]
         # Never for a tie: what is there already needs no reason.

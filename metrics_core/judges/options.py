@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.validation import Option, Validated
+from answerkey.metrics_core.llm.provider_options import ProviderOptions
+from answerkey.metrics_core.validation import Option
 
 Jury = Literal["majority", "unanimous", "mean"]
 """How the votes of several judges, or of several repeats, become one score.
@@ -41,7 +42,7 @@ NoLimitIfZero = BeforeValidator(_zero_if_none)
 """None and 0 both mean "no limit"."""
 
 
-class JudgeOptions(Validated):
+class JudgeOptions(ProviderOptions):
     """Which judges to ask, how, and what they may cost.
 
     What is not an option (the key, the ledger, the run that the budget belongs to) is in `Access`.
@@ -105,7 +106,8 @@ class JudgeOptions(Validated):
         "auto",
         title="Probes",
         description="Ask each judge 12 questions with known verdicts before the first answer, and one more after every "
-        "50 or so; one that is wrong too often is stopped. auto: in runs of at least 50 answers.",
+        "50 or so; one that is wrong too often is stopped. Ask again about 12 rows, or 5 %, with an order of ours "
+        "beside them; one that obeys is stopped. auto: in runs of at least 50 answers.",
     )
     second_opinion: SecondOpinion = Field(
         "never",
@@ -218,6 +220,8 @@ class JudgeOptions(Validated):
             raise ValueError("the offline judge sends no log-probabilities; its details have its probability already")
         if self.offline and self.batch:
             raise ValueError("the offline judge costs nothing and takes no batch; leave `batch` out")
+        if self.batch and self.extra_headers:
+            raise ValueError("a batch carries no headers of its own; leave extra_headers or batch out")
         if self.offline and self.cascade:
             raise ValueError("cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini")
         return self
@@ -269,7 +273,7 @@ class JudgeOptions(Validated):
             # Both would get the single reply that the ledger keeps, and count as two votes.
             if model.label in models:
                 raise UserError(f"the judge {model.label} is named twice; `repeats` asks one judge several times")
-            models[model.label] = replace(model, price=price)
+            models[model.label] = replace(model, price=price, service_tier=self.service_tier)
         return tuple(models.values())
 
 

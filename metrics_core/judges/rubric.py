@@ -1,4 +1,4 @@
-"""Rubrics: judges that users write as a file, with a criterion in words, a scale and examples; each is a metric.
+"""Rubrics: judges that users write as a file, with criteria in words, scales and examples; each is a metric.
 
 name: politeness
 version: 1
@@ -10,13 +10,15 @@ examples:
     answer: How should I know?
     verdict: no
     reason: It snubs the person who asks.
+
+Several criteria, each with a scale and a number of its own, are asked about in one call.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from importlib import resources
@@ -26,17 +28,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
+from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.errors import UserError, choice
 from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
 from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt, closed, prompt_text
+from answerkey.metrics_core.judges.votes import Vote, combine
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, reason_of
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line, quoted
-from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.measurement import Failed, Outcome, Scored
 from answerkey.metrics_core.metric import NAME, Metric
 from answerkey.metrics_core.metric import Field as MetricField
 from answerkey.metrics_core.sample import Sample, content_hash
@@ -45,7 +49,7 @@ from answerkey.metrics_core.text import is_blank
 if TYPE_CHECKING:
     from answerkey.metrics_core.document import Located
 
-Input = Literal["question", "answer", "references", "context"]
+Input = Literal["question", "answer", "references", "context", "messages"]
 """What a rubric can be about."""
 
 INPUTS: Mapping[Input, str] = {
@@ -53,6 +57,8 @@ INPUTS: Mapping[Input, str] = {
     "answer": '"answer", the text to judge',
     "references": '"references", a list of answers that are right by definition',
     "context": '"context", a list of passages that the answer was to rest on',
+    "messages": '"messages", a conversation: a list of messages in order, each with a "role", a "content" and perhaps '
+    '"tool_calls"',
 }
 """The inputs in the order in which they are named, as the prompt describes them."""
 
@@ -64,9 +70,14 @@ ENDINGS = (".yaml", ".yml")
 MOST_EXAMPLES = 50
 """Examples that a rubric may have."""
 
+_COLUMN = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
+"""How a criterion or a step speaks of a field of the sample: an input, or another column of its row."""
 _LABEL = re.compile(r"[\w-]{1,40}")
 _RANGE = re.compile(r"(\d{1,3})\s*-\s*(\d{1,3})")
 _MOST_LEVELS = 11
+_MOST_CRITERIA = 10
+_TOKENS_OUT = 60
+"""Tokens of a usual verdict with its reason, for estimates."""
 _LONGEST_TEXT = 20_000
 _SCALES = "yes/no, a range like 1-5, or labels with their values from 0 to 1, like {rude: 0, polite: 1}"
 _YES_NO = (("yes", 1.0), ("no", 0.0))
@@ -84,36 +95,31 @@ Scale = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sample with the verdict that is right for it: one of the labels of the scale."""
+    """A sample with the verdicts that are right for it: for each criterion one of the labels of its scale."""
 
     sample: Sample
-    verdict: str
+    verdicts: tuple[str, ...]
     reason: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict by the first criterion."""
+        return self.verdicts[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Rubric:
-    """A judge as its file describes it.
+class Criterion:
+    """What a judge goes by, and the number that comes of it.
 
     Attributes:
-        name: of the metric; `field`: of its number.
-        version: in the signature; raise it to have everything judged again.
-        inputs: what the judge is shown.
-        criterion: what it goes by.
-        scale: the verdicts that it can choose from, with their values.
-        examples: for the prompt, and to test the judge with.
-        source: what users name it by: its path, or the name of one of this package.
+        text: what it says.
+        scale: the verdicts that a judge can choose from, with their values.
+        field: the name of the number.
     """
 
-    name: str
-    version: int
-    inputs: tuple[Input, ...]
-    criterion: str
+    text: str
     scale: Scale
     field: str = "score"
-    examples: tuple[Example, ...] = ()
-    summary: str = ""
-    source: str = ""
 
     @property
     def binary(self) -> bool:
@@ -126,55 +132,10 @@ class Rubric:
         return ",".join(f"{label}={value:.6g}" for label, value in sorted(self.scale))
 
     @property
-    def text(self) -> str:
-        """The rubric as a file: `read_rubric` reads the same from it."""
-        import yaml
-
+    def content(self) -> dict[str, object]:
+        """The criterion as a file has it."""
         plain = "yes/no" if self.scale == _YES_NO else dict(self.scale)
-        examples = [
-            {**self.shown(one.sample), "verdict": one.verdict, **({"reason": one.reason} if one.reason else {})}
-            for one in self.examples
-        ]
-        content = {
-            "name": self.name, "version": self.version, "summary": self.summary, "inputs": list(self.inputs),
-            "field": self.field, "scale": plain, "criterion": self.criterion, "examples": examples,
-        }  # fmt: skip
-        filled = {key: value for key, value in content.items() if value}
-        return str(yaml.safe_dump(filled, allow_unicode=True, sort_keys=False, width=100))
-
-    def shown(self, sample: Sample) -> dict[str, object]:
-        """The fields of a sample that the judge is shown."""
-        texts: Mapping[Input, object] = {
-            "question": sample.question,
-            "answer": sample.answer,
-            "references": [text for _, text in sample.usable_references],
-            "context": [text for text in sample.context if not is_blank(text)],
-        }
-        return {name: texts[name] for name in self.inputs}
-
-    def prompt(self, sample: Sample | None = None) -> Prompt:
-        """What the judge is told about `sample`: everything but an example that is this very sample, which it could
-        copy. So an example tests the judge as any other sample would. None: everything.
-        """
-        fields = None if sample is None else self.shown(sample)
-        others = tuple(one for one in self.examples if fields is None or self.shown(one.sample) != fields)
-        return _prompt(self if len(others) == len(self.examples) else replace(self, examples=others))
-
-    def read(self, reply: str) -> tuple[str, float, str]:
-        """The verdict of a reply, its value and its reason.
-
-        Raises:
-            Unreadable: as `read_object`; "unreadable" for a verdict that is not on the scale.
-
-        >>> rubric = Rubric("short", 1, ("answer",), "The answer is short.", (("yes", 1.0), ("no", 0.0)))
-        >>> rubric.read('{"reason": "One word.", "verdict": "Yes"}')
-        ('yes', 1.0, 'One word.')
-        """
-        reply_object = read_object(reply)
-        label = self.label(reply_object.get("verdict"))
-        if label is None:
-            raise Unreadable("unreadable", f"verdict must be one of {', '.join(dict(self.scale))}")
-        return label, dict(self.scale)[label], reason_of(reply_object)
+        return {"field": self.field, "scale": plain, "criterion": self.text}
 
     def label(self, verdict: object) -> str | None:
         """The label that a verdict means: in any case, true for yes, 4 for "4"; None if it is none of them."""
@@ -186,19 +147,163 @@ class Rubric:
         return next((label for label, _ in self.scale if label.casefold() == text), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge says by one criterion: a label of its scale, the value of that, and why."""
+
+    label: str
+    value: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """A judge as its file describes it.
+
+    Attributes:
+        name: of the metric.
+        version: in the signature; raise it to have everything judged again.
+        inputs: what the judge is shown.
+        criteria: what it goes by; the number of the first is the metric's main one.
+        steps: how it is to go about it, in order.
+        examples: for the prompt, and to test the judge with.
+        source: what users name it by: its path, or the name of one of this package.
+    """
+
+    name: str
+    version: int
+    inputs: tuple[Input, ...]
+    criteria: tuple[Criterion, ...]
+    steps: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    summary: str = ""
+    source: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The other columns of a row that its criteria and steps name as `{{column}}`, in order."""
+        texts = (*(one.text for one in self.criteria), *self.steps)
+        names = dict.fromkeys(name for text in texts for name in _COLUMN.findall(text))
+        return tuple(name for name in names if name not in INPUTS)
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the first criterion."""
+        return self.criteria[0].scale
+
+    @property
+    def text(self) -> str:
+        """The rubric as a file: `read_rubric` reads the same from it."""
+        import yaml
+
+        of_criteria = [one.content for one in self.criteria]
+        examples = [
+            {**self.shown(one.sample), "verdict": self._given(one), **({"reason": one.reason} if one.reason else {})}
+            for one in self.examples
+        ]
+        content = {
+            "name": self.name, "version": self.version, "summary": self.summary, "inputs": list(self.inputs),
+            **(of_criteria[0] if len(of_criteria) == 1 else {"criteria": of_criteria}),
+            "steps": list(self.steps), "examples": examples,
+        }  # fmt: skip
+        filled = {key: value for key, value in content.items() if value}
+        return str(yaml.safe_dump(filled, allow_unicode=True, sort_keys=False, width=100))
+
+    def _given(self, example: Example) -> object:
+        """The verdicts of an example as a file has them."""
+        by_field = dict(zip((one.field for one in self.criteria), example.verdicts, strict=True))
+        return by_field if len(by_field) > 1 else example.verdict
+
+    def shown(self, sample: Sample) -> dict[str, object]:
+        """The fields of a sample that the judge is shown.
+
+        Raises:
+            ValueError: its conversation is none.
+        """
+        conversation = sample.columns.get(COLUMN)
+        texts: Mapping[str, object] = {
+            "question": sample.question,
+            "answer": sample.answer,
+            "references": [text for _, text in sample.usable_references],
+            "context": [text for text in sample.context if not is_blank(text)],
+            "messages": turns(conversation) if "messages" in self.inputs and conversation else [],
+            **{name: sample.columns.get(name) for name in self.columns},
+        }
+        return {name: texts[name] for name in (*self.inputs, *self.columns)}
+
+    def prompt(self, sample: Sample | None = None) -> Prompt:
+        """What the judge is told about `sample`: everything but an example that is this very sample, which it could
+        copy. So an example tests the judge as any other sample would. None: everything.
+        """
+        fields = None if sample is None else self.shown(sample)
+        others = tuple(one for one in self.examples if fields is None or self.shown(one.sample) != fields)
+        return _prompt(self if len(others) == len(self.examples) else replace(self, examples=others))
+
+    def read(self, reply: str) -> tuple[Verdict, ...]:
+        """The verdicts of a reply, by criterion.
+
+        Raises:
+            Unreadable: as `read_object`; "unreadable" for a verdict that is missing or not on its scale.
+
+        >>> rubric = Rubric("short", 1, ("answer",), (Criterion("It is short.", (("yes", 1.0), ("no", 0.0))),))
+        >>> rubric.read('{"reason": "One word.", "verdict": "Yes"}')
+        (Verdict(label='yes', value=1.0, reason='One word.'),)
+        """
+        reply_object = read_object(reply)
+        verdicts = []
+        for criterion in self.criteria:
+            within = reply_object if len(self.criteria) == 1 else reply_object.get(criterion.field)
+            of_criterion = within if isinstance(within, dict) else {}
+            label = criterion.label(of_criterion.get("verdict"))
+            if label is None:
+                of = f" of {criterion.field}" if len(self.criteria) > 1 else ""
+                raise Unreadable("unreadable", f"verdict{of} must be one of {', '.join(dict(criterion.scale))}")
+            verdicts.append(Verdict(label, dict(criterion.scale)[label], reason_of(of_criterion)))
+        return tuple(verdicts)
+
+    def reply(self, verdicts: Sequence[str], reason: str) -> dict[str, object]:
+        """The object that a judge replies with, for these verdicts and one reason."""
+        of_criteria = [{"reason": reason, "verdict": verdict} for verdict in verdicts]
+        by_field: dict[str, object] = dict(zip((one.field for one in self.criteria), of_criteria, strict=True))
+        return by_field if len(by_field) > 1 else {**of_criteria[0]}
+
+
 @cache
 def _prompt(rubric: Rubric) -> Prompt:
-    verdicts = [label for label, _ in rubric.scale]
-    schema = closed(reason={"type": "string"}, verdict={"type": "string", "enum": verdicts})
+    several = len(rubric.criteria) > 1
+    schemas = {
+        one.field: closed(
+            reason={"type": "string"}, verdict={"type": "string", "enum": [label for label, _ in one.scale]}
+        )
+        for one in rubric.criteria
+    }
+    schema = closed(**schemas) if several else next(iter(schemas.values()))
     examples = "".join(_shown(rubric, one) for one in rubric.examples)
+    steps = "\n".join(f"{number}. {_named(step)}" for number, step in enumerate(rubric.steps, 1))
+    reply = rubric.reply([one.scale[0][0] for one in rubric.criteria], "one short sentence")
     text = Template(prompt_text("rubric")).substitute(
-        fields="; ".join(INPUTS[name] for name in rubric.inputs),
-        criterion=rubric.criterion,
-        verdicts=_verdicts(rubric.scale),
-        first=rubric.scale[0][0],
+        by=f"{len(rubric.criteria)} criteria, each by itself, which stand"
+        if several
+        else "one criterion, which stands",
+        them="the criteria" if several else "the criterion",
+        fields="; ".join([*(INPUTS[name] for name in rubric.inputs), *(f'"{one}", a text' for one in rubric.columns)]),
+        criteria="\n\n".join(_described(one, several=several) for one in rubric.criteria),
+        steps=f"\n\n## Steps\n\nBefore you give a verdict, go through these steps:\n\n{steps}" if steps else "",
+        reply=json.dumps(reply),
+        within=" in each object" * several,
         examples=f"\n\n## Examples{examples}" if examples else "",
     )
     return Prompt(rubric.name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])
+
+
+def _named(text: str) -> str:
+    """A text with the names of fields in place of `{{field}}`. What is in them stands in the fence alone."""
+    return _COLUMN.sub(r'"\1"', text)
+
+
+def _described(criterion: Criterion, *, several: bool) -> str:
+    title, below = (f'The criterion "{criterion.field}"', "###") if several else ("The criterion", "##")
+    return f"## {title}\n\n{_named(criterion.text)}\n\n{below} Verdicts\n\n{_verdicts(criterion.scale)}"
 
 
 def _verdicts(scale: Scale) -> str:
@@ -215,7 +320,7 @@ def _verdicts(scale: Scale) -> str:
 
 
 def _shown(rubric: Rubric, example: Example) -> str:
-    reply = {"reason": example.reason or _UNEXPLAINED, "verdict": example.verdict}
+    reply = rubric.reply(example.verdicts, example.reason or _UNEXPLAINED)
     return f"\n\n{encoded(rubric.shown(example.sample))}\n{json.dumps(reply, ensure_ascii=False)}"
 
 
@@ -225,7 +330,7 @@ def read_rubric(target: str) -> Rubric:
     Raises:
         UserError: the file cannot be read, or something in it is wrong; a line for each problem.
 
-    >>> read_rubric("politeness").scale
+    >>> read_rubric("politeness").criteria[0].scale
     (('yes', 1.0), ('no', 0.0))
     """
     from answerkey.metrics_core.document import read_located
@@ -242,16 +347,31 @@ def _rubric(located: Located, source: str) -> Rubric:
     content = located.content
     if isinstance(content, dict):
         content = {key: value for key, value in content.items() if value not in (None, "", [], {})}
-    file = _checked(_File, content, located)
+    if isinstance(content, dict) and "criteria" in content:
+        file: _File = (several := _checked(_SeveralCriteria, content, located))
+        rows = enumerate(several.criteria)
+        criteria = [_checked(_Criterion, row, located, f"criteria[{number}]") for number, row in rows]
+    else:
+        file = (one := _checked(_OneCriterion, content, located))
+        criteria = [one]
+    if twice := next((one.field for one in criteria if [other.field for other in criteria].count(one.field) > 1), ""):
+        raise UserError(f"{located.where('criteria')}: criteria: two have the field {twice}; give each one of its own")
     bare = Rubric(
-        file.name, file.version, file.inputs, file.criterion.strip(), file.scale, file.field,
-        summary=file.summary, source=source,
+        file.name, file.version, file.inputs,
+        tuple(Criterion(one.criterion.strip(), one.scale, one.field) for one in criteria),
+        tuple(step.strip() for step in file.steps), summary=file.summary, source=source,
     )  # fmt: skip
+    if wrong := {"verdict", "reason", ""} & {*bare.columns}:
+        shown = f"{{{{{wrong.pop()}}}}}"
+        raise UserError(f"{located.where('')}: {shown} names no column that can be judged; rename the column")
     model, examples = _model_of_examples(bare), []
     for number, row in enumerate(file.examples):
         example = _checked(model, row, located, f"examples[{number}]")
-        shown = {"answer": None, **example.model_dump(include={*bare.inputs})}
-        examples.append(Example(Sample(f"example {number + 1}", **shown), example.verdict, example.reason))
+        given = example.model_dump(by_alias=True)
+        fields = {"answer": None, **{name: given[name] for name in bare.inputs if name != COLUMN}}
+        columns = {name: given[name] for name in (*bare.columns, COLUMN) if name in given}
+        sample = Sample(f"example {number + 1}", columns=columns, **fields)
+        examples.append(Example(sample, given["verdict"], given["reason"]))
     return replace(bare, examples=tuple(examples))
 
 
@@ -265,7 +385,7 @@ def _checked(model: type[M], content: object, located: Located, place: str = "")
 
 
 def _message(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
-    key, fields = str(*problem["loc"][:1]), model.model_fields
+    key, fields = str(*problem["loc"][:1]), {info.alias or name: info for name, info in model.model_fields.items()}
     if problem["type"] == "extra_forbidden":
         return f"{model.__doc__} has no such key; {choice(key, fields)}"
     if problem["type"] == "value_error":
@@ -310,6 +430,17 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class _Criterion(_Strict):
+    """a criterion"""
+
+    criterion: str = Field(
+        max_length=_LONGEST_TEXT,
+        description="a text of at most 20,000 characters that says what an answer must be like, in quotes or after a |",
+    )
+    scale: Annotated[Scale, BeforeValidator(_scale)] = Field(description=_SCALES)
+    field: Annotated[str, BeforeValidator(_name)] = "score"
+
+
 class _File(_Strict):
     """a rubric"""
 
@@ -321,36 +452,59 @@ class _File(_Strict):
     inputs: Annotated[tuple[Input, ...], BeforeValidator(_inputs)] = Field(
         description=f"what the judge is shown, a list of some of {', '.join(INPUTS)}"
     )
-    criterion: str = Field(
-        max_length=20_000,
-        description="a text of at most 20,000 characters that says what an answer must be like, in quotes or after a |",
+    steps: list[Annotated[str, Field(max_length=_LONGEST_TEXT)]] = Field(
+        [], description="a list of texts: how the judge is to go about it, in order"
     )
-    scale: Annotated[Scale, BeforeValidator(_scale)] = Field(description=_SCALES)
-    field: Annotated[str, BeforeValidator(_name)] = "score"
     examples: list[Any] = Field(
         [], max_length=MOST_EXAMPLES, description=f"a list of at most {MOST_EXAMPLES}, each with a verdict"
     )
 
 
+class _OneCriterion(_Criterion, _File):
+    """a rubric"""
+
+
+class _SeveralCriteria(_File):
+    """a rubric"""
+
+    criteria: list[Any] = Field(
+        max_length=_MOST_CRITERIA, description=f"a list of at most {_MOST_CRITERIA}, each with a criterion and a scale"
+    )
+
+
 def _model_of_examples(rubric: Rubric) -> Any:
-    """What an example must have: the inputs of the rubric, and a verdict on its scale."""
+    """What an example must have: the inputs of the rubric, and a verdict on the scale of each criterion."""
 
-    def verdict(value: object) -> str:
-        label = rubric.label(value)
-        if label is None:
-            raise ValueError(f"{quoted(value)} is not one of {', '.join(dict(rubric.scale))}")
-        return label
+    def verdicts(value: object) -> tuple[str, ...]:
+        names = [one.field for one in rubric.criteria]
+        if len(names) == 1:
+            value = {names[0]: value}
+        if not isinstance(value, dict) or value.keys() != set(names):
+            raise ValueError(
+                f"{quoted(value)} must give one verdict by each criterion: {{{': ..., '.join(names)}: ...}}"
+            )
+        labels = []
+        for criterion in rubric.criteria:
+            if (label := criterion.label(value[criterion.field])) is None:
+                given, scale = quoted(value[criterion.field]), ", ".join(dict(criterion.scale))
+                raise ValueError(f"{f'{criterion.field}: ' * (len(names) > 1)}{given} is not one of {scale}")
+            labels.append(label)
+        return tuple(labels)
 
-    def text(name: Input, value: object) -> object:
+    def text(name: str, value: object) -> object:
+        if name == COLUMN:
+            return turns(value)
         if not _fits(name, value):
             kind = "a text, or a list of texts" if name in ("references", "context") else "a text"
             raise ValueError(f"must be {kind} that is not blank; put it in quotes")
         return value
 
-    checks: dict[str, Any] = {**{name: partial(text, name) for name in rubric.inputs}, "verdict": verdict}
+    names = (*rubric.inputs, *rubric.columns)
+    checks: dict[str, Any] = {**{name: partial(text, name) for name in names}, "verdict": verdicts}
+    # A column may have a name that no field of a model can have.
     fields: Any = {
-        name: (Annotated[Any, BeforeValidator(check)], Field(description=f"the {name}"))
-        for name, check in checks.items()
+        f"field_{number}": (Annotated[Any, BeforeValidator(check)], Field(alias=name, description=f"the {name}"))
+        for number, (name, check) in enumerate(checks.items())
     }
     reason = (str, Field("", description="a text; put it in quotes"))
     return create_model("Example", __base__=_Strict, __doc__="an example", **fields, reason=reason)
@@ -363,10 +517,12 @@ def fits(rubric: Rubric, sample: Sample) -> bool:
     >>> [fits(rubric, Sample("1", answer, (), "When?")) for answer in ("At eleven.", "At eleven." * 9_999)]
     [True, False]
     """
-    return all(_fits(name, value) for name, value in zip(rubric.inputs, rubric.shown(sample).values(), strict=True))
+    return all(_fits(name, value) for name, value in rubric.shown(sample).items())
 
 
-def _fits(name: Input, value: object) -> bool:
+def _fits(name: str, value: object) -> bool:
+    if name == COLUMN:
+        return bool(value) and len(json.dumps(value)) <= _LONGEST_TEXT
     texts = value if isinstance(value, list) and name in ("references", "context") else [value]
     return bool(texts) and all(
         isinstance(text, str) and not is_blank(text) and len(text) <= _LONGEST_TEXT for text in texts
@@ -389,8 +545,8 @@ class RubricMetric(ModelMetric):
 
     @property
     def also_signed(self) -> str:
-        """The scale. Its labels are in the prompt, but their values are not sent to the judge."""
-        return f"|scale:{self.rubric.scale_text}"
+        """The scales. Their labels are in the prompt, but their values are not sent to the judge."""
+        return f"|scale:{';'.join(one.scale_text for one in self.rubric.criteria)}"
 
     @property
     def probes(self) -> tuple[Probe, ...]:
@@ -411,24 +567,47 @@ class RubricMetric(ModelMetric):
 
     @property
     def labels(self) -> Mapping[str, float]:
-        """The scale. Some models say true for yes."""
+        """The scale, where there is one. Some models say true for yes."""
+        if len(self.rubric.criteria) > 1:
+            return {}
         values = dict(self.rubric.scale)
         return {**values, **{word: values[label] for word, label in _SPELLED.items() if label in values}}
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""
-        return self.without_score(sample)
+        outcome = self.without_score(sample)
+        if outcome is None and COLUMN in self.columns:
+            try:
+                turns(sample.columns[COLUMN])
+            except ValueError as error:
+                return Failed("invalid value", f"{COLUMN} {error}")
+        return outcome
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
-        """Make one call and read the verdict, weighed by its log-probabilities if that is asked for."""
+        """Make one call and read the verdicts, weighed by their log-probabilities if that is asked for."""
         [asked] = self.requests(sample, judge, repeat)
-        label, value, reason = await client.ask(judge, asked, self.rubric.read, bill)
-        return await self.weigh(client, asked, Scored({self.main.name: value}, reason, {"verdict": label}))
+        verdicts = await client.ask(judge, asked, self.rubric.read, bill)
+        by_field = dict(zip((one.field for one in self.rubric.criteria), verdicts, strict=True))
+        values = {name: verdict.value for name, verdict in by_field.items()}
+        if len(verdicts) == 1:
+            return await self.weigh(client, asked, Scored(values, verdicts[0].reason, {"verdict": verdicts[0].label}))
+        reason = "; ".join(f"{name} {one.label}: {one.reason}" for name, one in by_field.items())
+        return Scored(values, reason, {"verdicts": {name: one.label for name, one in by_field.items()}})
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The question by the rubric."""
         prompt, shown = self.rubric.prompt(sample), self.rubric.shown(sample)
         return [request(prompt, shown, judge, repeat, self.judge, weighed=self.weighed)]
+
+    def combined(self, votes: Sequence[Vote]) -> Outcome:
+        """The outcome of all votes, each criterion decided by itself. It fails where one of them is not decided."""
+        outcome = super().combined(votes)
+        for field in self.others:
+            of_field = combine(votes, self.judge.jury, field.name, binary=field.binary)
+            if not (isinstance(outcome, Scored) and isinstance(of_field, Scored)):
+                return of_field if isinstance(outcome, Scored) else outcome
+            outcome = replace(outcome, values={**outcome.values, field.name: of_field.values[field.name]})
+        return outcome
 
     def __reduce__(self) -> tuple[Callable[..., Metric], tuple[object, ...]]:
         # With the rubric itself: where it is scored, the file need not be.
@@ -442,8 +621,13 @@ def metric_of(rubric: Rubric) -> type[RubricMetric]:
     >>> metric_of(read_rubric("politeness"))().fields[0].name
     'polite'
     """
-    first = next(iter(one_line(rubric.criterion).split(". ")))
-    described = rubric.summary or cut(first, _LONGEST_DESCRIPTION)
+    sentences = [cut(one_line(one.text).split(". ")[0], _LONGEST_DESCRIPTION) for one in rubric.criteria]
+    described = rubric.summary or sentences[0]
+    several = len(rubric.criteria) > 1
+    main, *others = (
+        MetricField(one.field, sentence if several else described, binary=one.binary)
+        for one, sentence in zip(rubric.criteria, sentences, strict=True)
+    )
     return type(
         f"Rubric_{rubric.name}",
         (RubricMetric,),
@@ -454,9 +638,12 @@ def metric_of(rubric: Rubric) -> type[RubricMetric]:
             "name": rubric.name,
             "version": rubric.version,
             "summary": f"a judge: {described}",
-            "needs": frozenset(rubric.inputs),
+            "needs": frozenset(rubric.inputs) - {COLUMN},
+            "columns": (*([COLUMN] if COLUMN in rubric.inputs else []), *rubric.columns),
             "prompts": (rubric.prompt(),),
-            "main": MetricField(rubric.field, described, binary=rubric.binary),
+            "main": main,
+            "others": tuple(others),
+            "tokens_out": _TOKENS_OUT * len(rubric.criteria),
         },
     )
 

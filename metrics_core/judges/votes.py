@@ -34,6 +34,9 @@ SHOWN_FIRST, SHOWN_SECOND = (f"the answer shown {place} was preferred in both or
 DISPUTED = "disputed"
 """The code of a failure: the offline judge disagrees with the verdict of a language model."""
 
+OBEYS = "obeys"
+"""The code of a failure: the judge follows orders in the texts that it judges."""
+
 FALLBACK_VOTED = Failed("fallback_voted", "the fallback has given its vote for another judge")
 """In the place of a judge for which no fallback was left: the ledger keeps one reply per model and repeat."""
 

@@ -32,6 +32,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.log_probabilities import tokens_of
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
+from answerkey.metrics_core.llm.provider_options import from_environment
 from answerkey.metrics_core.llm.request import (
     ERROR_IN_REPLY,
     GARBLED,
@@ -275,7 +276,7 @@ async def complete(
     """Make one call.
 
     Args:
-        settings: litellm's arguments (temperature, seed, max_tokens, response_format).
+        settings: litellm's arguments (temperature, seed, max_tokens, response_format); a header may be `env:VARIABLE`.
         timeout_s: seconds.
 
     Raises:
@@ -328,6 +329,10 @@ def _span(model: ModelRef, settings: Mapping[str, Any]) -> AbstractContextManage
 async def _completed(
     model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
 ) -> Reply:
+    if headers := settings.get("extra_headers"):
+        # Only here: whatever is stored or shown has the names of the variables.
+        sent = {name: from_environment(value) for name, value in headers.items()}
+        settings = {**settings, "extra_headers": sent}
     async with _recorded(timeout_s) as wire:
         try:
             response = await litellm().acompletion(
@@ -652,7 +657,7 @@ def secrets_of(model: ModelRef) -> list[str]:
     """The key of a model, and the keys, tokens and secrets in the environment; the longest first."""
     names = [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
-    secrets = [value for name in names if len(value := os.environ[name]) >= 8]
+    secrets = [value for name in names if len(value := os.environ[name].strip()) >= 8]
     return sorted([*secrets, *filter(None, [model.api_key])], key=len, reverse=True)
 
 
@@ -666,11 +671,13 @@ class Abilities:
 
     Attributes:
         price: None: it is not known. `batch_price`: in a batch; as on its own where the provider names none.
+        tier_prices: by class of service, where the provider names one.
         parameters: those of a call that the model accepts; litellm leaves the others out.
     """
 
     price: Prices | None
     batch_price: Prices | None
+    tier_prices: Mapping[str, Prices]
     parameters: frozenset[str]
 
     @property
@@ -688,7 +695,9 @@ def prices_of(model: ModelRef, *, in_batch: bool = False) -> Prices | None:
     if model.price is not None:
         return model.price[0], model.price[0], model.price[1]
     listed = abilities(model.model)
-    return listed.batch_price if in_batch else listed.price
+    # A class of service without a price of its own that is no dearer than others costs at most the usual one.
+    usual = None if model.service_tier == "priority" else listed.price
+    return listed.batch_price if in_batch else listed.tier_prices.get(model.service_tier, usual)
 
 
 @cache
@@ -715,7 +724,8 @@ def abilities(model: str, noun: str = "model") -> Abilities:
             return None
         return float(asked), float(asked if cached is None else cached), float(replied)
 
-    return Abilities(prices(), prices("_batches") or prices(), frozenset(parameters))
+    tiers = {tier: price for tier in ("flex", "priority") if (price := prices(f"_{tier}")) is not None}
+    return Abilities(prices(), prices("_batches") or prices(), tiers, frozenset(parameters))
 
 
 def _info(model: str) -> Mapping[str, Any]:

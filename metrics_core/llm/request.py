@@ -43,6 +43,7 @@ class Request:
         repeat: which of several identical questions.
         reasoning_effort: as the provider is asked; empty: it is not.
         weighed: the key of the reply whose value comes with log-probabilities; empty: none does.
+        extras: what else is sent, as `ProviderOptions.extras` has it; empty: nothing.
 
     >>> Request("openai/m", "p@1", "", "Hi", "").key == Request("openai/m", "p@1", "", "Hi", "", repeat=1).key
     False
@@ -59,6 +60,7 @@ class Request:
     repeat: int = 0
     reasoning_effort: str = ""
     weighed: str = ""
+    extras: str = ""
 
     @cached_property
     def key(self) -> str:

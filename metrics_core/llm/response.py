@@ -67,6 +67,8 @@ class ResponseFormat:
         settings: dict[str, Any] = {"temperature": request.temperature, "seed": request.seed, name: room}
         if request.reasoning_effort:
             settings["reasoning_effort"] = request.reasoning_effort
+        if request.extras:
+            settings |= json.loads(request.extras)
         if request.weighed and "logprobs" not in self.without:
             settings |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
         if self.format == "json_object":

@@ -23,6 +23,23 @@ _MARKUP = str.maketrans(dict.fromkeys('<>`"', " "))
 # in a text). The rest is what a model reads and a person does not see: controls, format characters (zero width,
 # bidi, tags), private use, variation selectors, unassigned characters, blank symbols.
 _HIDDEN = r"\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\U0001d159"
+# Some of these belong to the spelling of honest texts, and stay where they do: joiners after a virama and between
+# Arabic letters, a soft hyphen within a word, the selector and the joiners of an emoji, keycaps, three flags.
+_SPELLING = "|".join(
+    (
+        r"(?<=\p{L}\p{Canonical_Combining_Class=Virama})[\u200c\u200d]",
+        r"(?<=[\p{Arabic}\p{Mn}])\u200c(?=\p{Arabic})",
+        r"(?<=\p{L})\u00ad(?=\p{L})",
+        r"(?<=\p{Extended_Pictographic})\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)",
+        r"(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d(?=\p{Extended_Pictographic})",
+        "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+        "|\U000e0077\U000e006c\U000e0073)\U000e007f",
+    )
+)
+# What a person takes for a Latin letter and a model does not: Cyrillic and Greek letters within a Latin word, or at
+# its beginning. At its end they may be a Russian ending (SMSа).
+_IMITATION = "[асеорхуіѕјԁһАВСЕНІКМОРТХЅЈοΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]++(?=[A-Za-z])"
+_CONFUSABLE = rf"(?<!\p{{L}}){_IMITATION}|(?<=[A-Za-z]){_IMITATION}"
 # Role markers of other shapes, told by their shape, since every family of models has its own: a bracket of any script
 # beside a bar ([|user|]), around a role ([user], and in full width) or a name_of_parts ([im_start], but no index of an
 # array), or a few letters from a tilde (]~b]user). What has no such marker is written as it always was: what is sent
@@ -38,7 +55,7 @@ _MARKER = "|".join(
         r"[\[\]](?=[a-z!]{0,2}~)|(?<=~[a-z!]{0,2})[\[\]]",
     )
 )
-_ESCAPED = regex.compile(rf"[<>`{_HIDDEN}]+|\[(?=/|[a-z]*[A-Z])|{_MARKER}")
+_ESCAPED = regex.compile(rf"(?P<kept>{_SPELLING})|[<>`{_HIDDEN}]+|\[(?=/|[a-z]*[A-Z])|{_MARKER}|{_CONFUSABLE}")
 
 
 def one_line(text: str) -> str:
@@ -95,13 +112,16 @@ def fenced(fields: Mapping[str, object]) -> str:
 
 
 def encoded(fields: Mapping[str, object]) -> str:
-    """The line of `fenced`: JSON without anything that could open, close or hide.
+    """The line of `fenced`: JSON without anything that could open, close, hide or pass for another letter.
+
+    >>> encoded({"answer": "Nоte\\u200b"})  # with a Cyrillic о
+    '{"answer": "N\\\\u043ete\\\\u200b"}'
 
     Raises:
         TypeError, ValueError: as `fenced`.
     """
     plain = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True)
-    line: str = _ESCAPED.sub(lambda match: _escape(match[0]), plain)
+    line: str = _ESCAPED.sub(lambda match: match["kept"] or _escape(match[0]), plain)
     return line
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from answerkey.metrics_core.judges.canary import Order
 from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
@@ -89,6 +90,12 @@ class GroundTruthSimilarity(JudgeMetric):
         if not isinstance(second, Scored) or abs(verdict.values[name] - second.values[name]) <= _FAR_APART:
             return None
         return f"{name} {second.values[name]:.2f}"
+
+    def order(self, value: float) -> Order | None:
+        """To count every fact of the references as stated, or none; in the answer, since references are taken apart."""
+        low = value < _FAR_APART
+        counted = "every fact" if low else "no fact"
+        return Order(f"{counted} of the references counts as stated by the answer", float(low), {"answer"})
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed; facts can stand in for references."""

@@ -133,9 +133,9 @@ def _labelled(home: Home, asked: Learning, judge: JudgeOptions) -> tuple[Rubric,
     known = {(row.release, row.sample_id, row.repeat): row for row in scores if row.correct is not None}
     texts = home.rows(_SQL["texts"], {"reports": [report.report_id for report in found]})
     labelled = []
-    for release, sample_id, repeat, question, answer, references, context in texts:
+    for release, sample_id, repeat, question, answer, references, context, others in texts:
         if (row := known.get((release, sample_id, repeat))) is not None:
-            sample = Sample(sample_id, answer, references or (), question, context=context or ())
+            sample = Sample(sample_id, answer, references or (), question, context=context or (), columns=others or {})
             if fits(given, sample) and metric.without_judge(sample) is None:
                 labelled.append(LabelledSample(sample, right if row.correct else wrong, row.cluster))
     return given, labelled
@@ -143,6 +143,8 @@ def _labelled(home: Home, asked: Learning, judge: JudgeOptions) -> tuple[Rubric,
 
 def _ends(rubric: Rubric) -> tuple[str, str]:
     """The verdicts that are worth 1 and 0."""
+    if len(rubric.criteria) > 1:
+        raise UserError(f"{rubric.source}: labels are about one criterion, so --learn needs a rubric with one")
     by_value = {value: label for label, value in rubric.scale}
     if len(rubric.scale) != 2 or by_value.keys() != {0.0, 1.0}:
         raise UserError(f"{rubric.source}: labels are true or false, so --learn needs a scale of two, like yes/no")

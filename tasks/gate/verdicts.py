@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
@@ -166,21 +167,24 @@ def worst(gates: Sequence[ReleaseVerdict]) -> GateOutcome:
     return min((gated.verdict.outcome for gated in gates), key=PRECEDENCE.index)
 
 
-def junit(gated: ReleaseVerdict) -> str:
+def junit(gated: ReleaseVerdict, decided_at: datetime, took_s: float, *, allow_inconclusive: bool = False) -> str:
     """One suite: a rule that holds passes, one that is not shown to hold is a failure, a gap in the evidence an error.
 
-    Names come from data, and may hold anything: characters that XML has no place for become U+FFFD.
+    With `allow_inconclusive`, a rule that too few samples leave open is skipped. Names come from data, and may hold
+    anything: characters that XML has no place for become U+FFFD.
     """
-    rules = gated.verdict.rules
-    tags = [_TAGS.get(rule.outcome) for rule in rules]
+    rules, took = gated.verdict.rules, f"{took_s:.3f}"
+    kinds = _TAGS | ({"INCONCLUSIVE": "skipped"} if allow_inconclusive else {})
+    tags = [kinds.get(rule.outcome) for rule in rules]
     suite = ElementTree.Element(
         "testsuite",
         name=_xml(f"answerkey gate {gated.old} {gated.new}"),
         tests=str(len(rules)),
         failures=str(tags.count("failure")),
         errors=str(tags.count("error")),
-        skipped="0",
-        time="0",
+        skipped=str(tags.count("skipped")),
+        time=took,
+        timestamp=decided_at.isoformat(timespec="seconds"),
     )
     for rule, tag in zip(rules, tags, strict=True):
         case = ElementTree.SubElement(suite, "testcase", classname="answerkey.gate", name=_xml(rule.rule), time="0")

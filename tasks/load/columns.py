@@ -29,7 +29,23 @@ _GIVEN = re.compile("input|output|prompt|question|answer|response|prediction|mod
 _LABELS = ("label", "labels", "humanlabel", "humanlabels")
 """Names, plainly, of columns that may say what people think of an answer."""
 _BOOLEANS = {"true", "false", "yes", "no", "1", "0", "1.0", "0.0", "correct", "incorrect", "wrong"}
-_AS = ("text", "list")
+_SEPARATORS: Mapping[str, str] = {"|": "|", ";": ";", "lines": "\n"}
+"""What may stand between the references in a text, by the name that `references-as` gives it."""
+_AS = ("text", "list", *_SEPARATORS)
+_LONGEST_PART = 60
+"""Characters of a text between two separators that may be a reference of its own; longer ones are prose."""
+_MODELS = re.compile(
+    r"gpt|claude|gemini|gemma|llama|mi[sx]tral|qwen|deepseek|grok|opus|sonnet|haiku|command-?r|phi-?\d"
+)
+"""What is in the names of models, and so of columns that each have the answers of one."""
+_ANSWERS = re.compile("answer|response|output|prediction|completion|reply|antwort")
+_MEASURES = re.compile(
+    "score|latency|cost|token|time|rating|label|correct|pass|duration|grade|rank|reason|comment|note"
+)
+"""What is in the names of columns that say something about an answer."""
+WIDE: Mapping[Key, str] = {"answer": "answer of --wide", "release": "column of --wide"}
+"""The paths of the rows that each row of a table with one column per release becomes."""
+_MOST_UNUSED = 40
 _HIDDEN = ("Cc", "Cf", "Zl", "Zp")
 """Categories of Unicode: controls, marks of format, ends of lines and of paragraphs."""
 _SHOWN = 60
@@ -44,12 +60,13 @@ class ColumnMap:
     guessed: tuple[Key, ...]
     references_as: str = "text"
     """What a reference is that spells a list, as JSON or as Python prints it: one `text`, or a `list` of references;
-    `quoted`: a list, if all that is in it are texts in quotes, or objects."""
+    `quoted`: a list, if all that is in it are texts in quotes, or objects; else what stands between references."""
 
     @property
     def description(self) -> str:
-        """What was guessed, for people: `id, question=user_input, answer=response`."""
-        return ", ".join(key if key == self.paths[key] else f"{key}={self.paths[key]}" for key in self.guessed)
+        """What was guessed, for people: `id, question=user_input, references=reference_1 + reference_2`."""
+        shown = {key: self.paths[key].replace("\n", " + ") for key in self.guessed}
+        return ", ".join(key if key == path else f"{key}={path}" for key, path in shown.items())
 
 
 def usual_names(*keys: Key) -> tuple[str, ...]:
@@ -74,7 +91,7 @@ def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
         if key not in KEYS:
             raise UserError(f"--map {pair}: {key!r} is not a key; choose from {', '.join(KEYS)}")
         if key == "references-as" and path not in _AS:
-            raise UserError(f"--map {pair}: references that spell a list are read as text or as list")
+            raise UserError(f"--map {pair}: references are read as text, as list, or split at | or ; or lines")
         if key in paths and key not in _SEVERAL:
             raise UserError(f"--map {pair}: {key} is mapped twice, also to {paths[key]}; keep one of them")
         paths[key] = f"{paths[key]}\n{path}" if key in paths else path
@@ -134,22 +151,53 @@ def _spelled(text: str) -> Any:
     return found if quoted else text
 
 
-def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: str) -> list[str]:
-    """What users are to know of how columns are read; `option` is the one that maps them."""
+def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: str, made: bool = False) -> list[str]:
+    """What users are to know of how columns are read.
+
+    Args:
+        option: the one that maps columns.
+        made: whether a format made the records, so that there is nothing to map.
+    """
     notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
     taken = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
-    names = dict.fromkeys(name for record in records for name in record)
-    unused = [name for name in names if name not in taken and _looks_right(name, records)]
-    if unused and "references" in columns.paths:
+    names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
+    taken |= {way[0] for path in taken if (way := steps(path))}
+    unused = [name for name in names if name not in taken and _looks_right(name, records) and not made]
+    if "references" not in columns.paths:
+        unused = []
+    if unused:
         listed = [*columns.paths["references"].split("\n"), *unused]
         several = " ".join(f"{option} {shlex.quote(f'references={name}')}" for name in listed)
         notes.append(f"not used: {', '.join(unused)}; if these are right answers too, give {several}")
+    labels = [
+        name
+        for name in names
+        if name not in taken and _plainly(name) in _LABELS and _is_boolean(record.get(name) for record in records)
+    ]
     if option == "--map" and "label" not in columns.paths:
-        notes += [
-            f"column {name!r} looks like human labels; {option} label={name}"
-            for name in names
-            if name not in taken and _plainly(name) in _LABELS and _is_boolean(record.get(name) for record in records)
-        ]
+        notes += [f"column {name!r} looks like human labels; {option} label={name}" for name in labels]
+    wide = (
+        wide_columns(records, taken - {columns.paths.get("answer", "")})
+        if "answer" in columns.guessed and not made
+        else []
+    )
+    if wide:
+        notes.append(
+            f"{', '.join(wide)} look like the answers of one release each; if they are, give {wide_option(wide)}"
+        )
+    others = [name for name in names if name not in (*taken, *unused, *labels)]
+    if made:
+        # A format may give a column by its own name beside the one that it is read as.
+        others = [name for name in others if not all(_is_in_use(record, name, columns) for record in records)]
+    if others:
+        more = f" and {len(others) - _MOST_UNUSED} more" if len(others) > _MOST_UNUSED else ""
+        notes.append(f"not used: {', '.join(others[:_MOST_UNUSED])}{more}")
+    if joined := _joined(records, columns):
+        separator, number, text = joined
+        notes.append(
+            f"references that may be several are read as one text (row {number}: {_short(text)!r}); {option} "
+            f"{shlex.quote(f'references-as={separator}')} makes each part a reference"
+        )
     if columns.references_as == "list" or not (alike := list(_listlike(records, columns))):
         return notes
     split = [(number, text) for number, text in alike if columns.references_as == "quoted" and _spelled(text) != text]
@@ -167,6 +215,60 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
             "references-as=list makes each item a reference"
         )
     return notes
+
+
+def _is_in_use(record: Mapping[str, Any], name: str, columns: ColumnMap) -> bool:
+    """Whether a cell has nothing but what the record has at one of the paths."""
+    found = [record.get(path) for paths in columns.paths.values() for path in paths.split("\n")]
+    return record.get(name) in (None, *found, *(item for one in found if isinstance(one, list) for item in one))
+
+
+def _joined(records: Sequence[Mapping[str, Any]], columns: ColumnMap) -> tuple[str, int, str] | None:
+    """What may separate several references in one text in a tenth of the records, and the first that has it."""
+    texts = [(number, text) for number, text in _texts_of(records, columns) if not is_blank(text)]
+    for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
+        with_it = [(number, text) for number, text in texts if separator in text.strip()]
+        parts = [part.strip() for _, text in with_it for part in text.strip().split(separator)]
+        if with_it and len(with_it) * 10 >= len(texts) and all(0 < len(part) <= _LONGEST_PART for part in parts):
+            return name, *with_it[0]
+    return None
+
+
+def _texts_of(records: Iterable[Mapping[str, Any]], columns: ColumnMap) -> Iterator[tuple[int, str]]:
+    """The references among the records that are single texts, with the number of the record (from 1)."""
+    for number, record in enumerate(records, 1):
+        for path in columns.paths["references"].split("\n") if "references" in columns.paths else ():
+            if isinstance(text := record.get(path), str) and text.lstrip()[:1] != "[":
+                yield number, text
+
+
+def wide_columns(records: Sequence[Mapping[str, Any]], taken: Collection[str]) -> list[str]:
+    """Columns that each seem to have the answers of one release: named after models, or each an "answer".
+
+    >>> wide_columns([{"question": "q", "gpt-4o": "a", "claude": "b", "gpt-4o score": 1}], ["question"])
+    ['gpt-4o', 'claude']
+    >>> wide_columns([{"answer_v1": "a", "answer_v2": "b", "answer_expected": "c"}], [])
+    ['answer_v1', 'answer_v2']
+    """
+    names = dict.fromkeys(name for record in records for name in record if name not in taken)
+    free = [
+        name
+        for name in names
+        if not re.search(f"{_RIGHT.pattern}|{_MEASURES.pattern}|incorrect|wrong|type$|id$", _plainly(name))
+        and any(isinstance(record.get(name), str) for record in records)
+    ]
+    of_models = [name for name in free if _MODELS.search(name.casefold())]
+    answers = [name for name in free if _ANSWERS.search(_plainly(name))]
+    return next((found for found in (of_models, answers) if len(found) > 1), [])
+
+
+def wide_option(names: Iterable[str]) -> str:
+    """The option that reads each of these columns as the answers of a release.
+
+    >>> wide_option(["gpt-4o", "claude 3"])
+    "--wide 'gpt-4o,claude 3'"
+    """
+    return f"--wide {shlex.quote(','.join(names))}"
 
 
 def _is_boolean(cells: Iterable[Any]) -> bool:
@@ -193,11 +295,21 @@ def _recognised(paths: Mapping[Key, str], columns: Collection[str], settled: Col
     found: dict[Key, str] = {}
     for key, names in USUAL_NAMES.items():
         taken = {*(path for several in paths.values() for path in several.split("\n")), *found.values()}
-        like = (alike.get(name, alike.get(_plainly(name))) for name in names)
-        name = next((name for name in like if name is not None and name not in taken), None)
-        if key not in paths and key not in settled and name is not None:
-            found[key] = name
+        like = (_named(name, alike, taken, key in _SEVERAL) for name in names)
+        path = next(filter(None, like), None)
+        if key not in paths and key not in settled and path is not None:
+            found[key] = path
     return found
+
+
+def _named(name: str, alike: Mapping[str, str], taken: Collection[str], several: bool) -> str:
+    """The column of a usual name; where there may be several, also `reference_2` and the like, one in each line."""
+    plain = _plainly(name)
+    found = [alike.get(name, alike.get(plain, ""))]
+    if several:
+        numbered = {int(one[len(plain) :]): one for one in alike if re.fullmatch(rf"{plain}[0-9]{{1,2}}", one)}
+        found += [alike[numbered[n]] for n in sorted(numbered)]
+    return "\n".join(dict.fromkeys(one for one in found if one and one not in taken))
 
 
 def columns_in(record: Mapping[str, Any], usual: ColumnMap) -> ColumnMap:
@@ -207,7 +319,11 @@ def columns_in(record: Mapping[str, Any], usual: ColumnMap) -> ColumnMap:
     >>> columns_in({"output": "Paris", "reference": "Paris"}, usual).paths
     {'answer': 'output', 'references': 'reference'}
     """
-    kept = {key: path for key, path in usual.paths.items() if key not in usual.guessed or path in record}
+    kept = {
+        key: path
+        for key, path in usual.paths.items()
+        if key not in usual.guessed or any(name in record for name in path.split("\n"))
+    }
     own = _recognised(kept, record)
     if not own:
         return usual
@@ -215,12 +331,35 @@ def columns_in(record: Mapping[str, Any], usual: ColumnMap) -> ColumnMap:
 
 
 def _plainly(name: str) -> str:
-    """The name of a column without regard to case, blanks, underscores and hyphens.
+    """The name of a column without regard to case, blanks, underscores, hyphens and marks at its end.
 
-    >>> _plainly("Ground Truth"), _plainly("expectedOutput"), _plainly("expected_output")
+    >>> _plainly("Ground Truth:"), _plainly("expectedOutput"), _plainly("expected_output")
     ('groundtruth', 'expectedoutput', 'expectedoutput')
     """
-    return re.sub(r"[\s_-]+", "", name).casefold()
+    return re.sub(r"[\s_-]+|[.:?*]+\s*$", "", name).casefold()
+
+
+_USUAL = frozenset(_plainly(name) for names in USUAL_NAMES.values() for name in names)
+
+
+def is_usual(name: str) -> bool:
+    """Whether a column of this name is recognised."""
+    return _plainly(name) in _USUAL
+
+
+def header_at(rows: Iterable[Sequence[str]]) -> int:
+    """The index of the row with the names of columns: the first with a usual name, if only shorter ones are above it.
+
+    >>> header_at([["Results of March"], [], ["id", "answer"], ["1", "Paris"]])
+    2
+    """
+    most = 0
+    for index, cells in enumerate(rows):
+        filled = [cell for cell in cells if cell.strip()]
+        if any(map(is_usual, filled)):
+            return index if len(filled) > max(most, 1) else 0
+        most = max(most, len(filled))
+    return 0
 
 
 def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[str]) -> tuple[str, str]:
@@ -231,7 +370,7 @@ def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[
     >>> suggested("answer", [{"Reference Answer": "x", "Model": "y", "Answer text": "x"}], [])[1]
     'Answer text'
     """
-    names = list(dict.fromkeys(name for record in records for name in record))
+    names = list(dict.fromkeys(path for record in records for path in _paths(record)))
     free = {_plainly(name): name for name in names if name not in taken}
     usual = [_plainly(name) for name in usual_names(key)]
     # "Reference Outputs" are right answers, and not those of a release; "model_answer" is not a right one.
@@ -243,6 +382,12 @@ def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[
     near += [match for name in usual for match in difflib.get_close_matches(name, free, 1, 0.75)]
     best = free[near[0]] if near else next(iter(free.values())) if len(free) == 1 else "COLUMN"
     return ", ".join(names), best
+
+
+def _paths(record: Mapping[str, Any]) -> Iterator[str]:
+    """The columns of a record, and what is in the objects among them."""
+    for name, cell in record.items():
+        yield from (f"{name}.{key}" for key in cell) if isinstance(cell, Mapping) and cell else (name,)
 
 
 def complete_made(
@@ -289,8 +434,12 @@ def with_other_columns(records: Iterable[Mapping[str, Any]], paths: Collection[s
 def lookup(record: Mapping[str, Any], path: str) -> Any:
     """The value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[0]`).
 
-    Texts on the way that hold JSON are read as JSON, and the rest of a path can be one name with dots in it.
+    Texts on the way that hold JSON are read as JSON. Names may have dots in them, at any step; of several ways that a
+    path may be read, the one counts whose last names are the shortest. A name in double quotes is one name.
     Returns a private marker where nothing is there; use `value` for None instead.
+
+    >>> lookup({"info": {"mlflow.traceInputs": '{"question": "Why?"}'}}, "info.mlflow.traceInputs.question")
+    'Why?'
 
     Raises:
         ValueError: such a text has an object that has a key twice.
@@ -298,24 +447,33 @@ def lookup(record: Mapping[str, Any], path: str) -> Any:
     if path in record:
         return record[path]
     way = steps(path)
-    here: Any = record
-    for place, step in enumerate(way):
+    reached: dict[int, Any] = {0: record}
+    for start in range(len(way)):
+        here = reached.get(start)
         if isinstance(here, str):
             here = as_json(here)
-        if isinstance(here, Mapping) and step in here:
-            here = here[step]
-        elif isinstance(here, Mapping) and (rest := ".".join(way[place:])) in here:
-            return here[rest]
-        elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
-            here = here[int(step)]
-        else:
-            return _MISSING
-    return here if way else _MISSING
+        if isinstance(here, Mapping):
+            for end in range(start + 1, len(way) + 1):
+                if (name := ".".join(way[start:end])) in here:
+                    reached[end] = here[name]
+        elif isinstance(here, list) and way[start].isdecimal() and int(way[start]) < len(here):
+            reached[start + 1] = here[int(way[start])]
+    return reached.get(len(way), _MISSING) if way else _MISSING
 
 
 def steps(path: str) -> list[str]:
-    """The names and indices of a path, in order: `$.meta.refs[0]` is meta, refs, 0."""
-    return [step for step in re.split(r"[.\[\]]+", path.removeprefix("$")) if step]
+    """The names and indices of a path, in order: `$.meta.refs[0]` is meta, refs, 0; `"a.b".c` is a.b, c."""
+    found = re.findall(r'"([^"]+)"(?=[.\[\]]|$)|([^.\[\]]+)', path.removeprefix("$"))
+    return [quoted or plain for quoted, plain in found]
+
+
+def path_of(names: Iterable[str]) -> str:
+    """The path whose steps are these names.
+
+    >>> path_of(["attributes", "llm.model_name"])
+    'attributes."llm.model_name"'
+    """
+    return ".".join(f'"{name}"' if "." in name and '"' not in name else name for name in names)
 
 
 def is_there(record: Mapping[str, Any], path: str, *, but_null: bool = False) -> bool:
@@ -384,6 +542,8 @@ def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
     Raises:
         ValueError: an item is not a text, or an object in it has a key twice.
     """
+    if isinstance(found, str) and spelled_as in _SEPARATORS:
+        return [part.strip() for part in found.split(_SEPARATORS[spelled_as]) if part.strip()]
     if isinstance(found, str) and found.lstrip().startswith("[") and spelled_as != "text":
         found = as_list(found) if spelled_as == "list" else _spelled(found)
     items = found if isinstance(found, (list, tuple)) else [found]
@@ -429,12 +589,14 @@ def texts_at(record: Mapping[str, Any], columns: ColumnMap, key: Key) -> tuple[s
     """
     spelled_as = columns.references_as if key in _SEVERAL else "list"
     texts: list[str] = []
-    for path in columns.paths[key].split("\n") if key in columns.paths else ():
+    paths = columns.paths[key].split("\n") if key in columns.paths else []
+    for path in paths:
         try:
             texts += [clean(text) or "" for text in as_texts(value(record, path), spelled_as)]
         except ValueError as error:
             raise ValueError(f"{key} ({path}) {error}") from error
-    return tuple(texts)
+    # Of several columns, most rows fill in only some.
+    return tuple(texts if len(paths) < 2 else (text for text in texts if not is_blank(text)))
 
 
 @lru_cache(maxsize=1_000)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.errors import UserError, listed
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.progress import Advance, tell
-from answerkey.metrics_core.sample import content_hash, sample_key
+from answerkey.metrics_core.sample import column_text, content_hash, sample_key
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import (
+    WIDE,
     ColumnMap,
     as_text,
     clean,
@@ -25,10 +27,12 @@ from answerkey.tasks.load.columns import (
     suggested,
     text_at,
     value,
+    wide_columns,
+    wide_option,
     with_other_columns,
 )
 from answerkey.tasks.load.formats.format import Format, Record
-from answerkey.tasks.load.formats.registry import PLAIN, Opened, Reading, opened
+from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
 from answerkey.tasks.load.references import (
     Known,
     Reference,
@@ -39,7 +43,7 @@ from answerkey.tasks.load.references import (
 )
 from answerkey.tasks.load.remote import URL
 from answerkey.tasks.load.rows import Raw
-from answerkey.tasks.load.sources import Contents, called, read, several, stem
+from answerkey.tasks.load.sources import Contents, called, files_of, read, releases_of, several, stem
 from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
 
@@ -66,15 +70,23 @@ class Source:
     paths: Mapping[Key, str] = field(default_factory=dict)
     reference_paths: Mapping[Key, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    """Other columns of the answers to take along, for the rubrics that are about them; `messages` is a conversation."""
     encoding: str = ""
     """The encoding of text files; empty: it is detected."""
     format: str = ""
     """The format of the answers, a name in `FORMATS`; empty: it is recognised."""
     needs_references: bool = True
     """Whether a source without references is refused."""
+    wide: tuple[str, ...] = ()
+    """Columns that each have the answers of one release, which is called like the column."""
 
     def __post_init__(self) -> None:
-        """Raise UserError if `release` is not written as it will be called."""
+        """Raise UserError if `release` is not written as it will be called, or `wide` says it as well."""
+        if self.wide and (self.release or self.format or {"answer", "release"} & self.paths.keys()):
+            raise UserError(
+                "--wide says where answers and releases are; leave --release, --format and --map of these out"
+            )
         try:
             name = release_name(self.release)
         except ValueError as error:
@@ -83,9 +95,15 @@ class Source:
             raise UserError(f"--release {self.release!r}: write {name!r}, composed and without blanks around it")
 
     @property
+    def column_paths(self) -> Mapping[str, str]:
+        """Where the other columns are, by name."""
+        names = (*self.columns, *([COLUMN] if COLUMN in self.paths else []))
+        return {name: self.paths.get(COLUMN, name) if name == COLUMN else name for name in names}
+
+    @property
     def chosen(self) -> str:
         """The format, where it need not be recognised: who says in which columns answers are has said it too."""
-        return self.format or (PLAIN.name if {"answer", "references"} & self.paths.keys() else "")
+        return self.format or (PLAIN.name if self.wide or {"answer", "references"} & self.paths.keys() else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +151,7 @@ def load(source: Source, out: Path) -> Loaded:
     notes: list[str] = []
     answers, references = Contents(), Contents()
     known = load_references(source, out, references, notes)
-    found = opened(read(source.answers, out, answers, source.encoding), source.answers, source.chosen)
+    found = opened(read(source.answers, out, answers, source.encoding), source.answers, source.chosen, source.wide)
     stager = stager_of(
         source, found, notes, known, lambda: read(source.answers, out / "again", encoding=source.encoding)
     )
@@ -178,20 +196,43 @@ def stager_of(
         columns = _columns_of(source, found.records, known, reading)
     except UserError:
         later = (raw.record for raw in reading.rows(again()) if raw.record is not None)
-        records = with_other_columns(later, {*source.paths.values(), *source.slices})
+        asked = {*source.paths.values(), *source.slices, *source.column_paths.values()}
+        records = with_other_columns(later, asked)
         columns = _columns_of(source, [*found.records, *records], known, reading)
-    notes += [f"{_name(source.answers)}: {note}" for note in notes_on(columns, found.records, "--map")]
-    default_release = "" if source.release else _default_release(source, columns, notes)
+    if source.wide:
+        notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
+    if found.unread:
+        notes.append(f"{_name(source.answers)}: not read: {listed(found.unread, 40)}")
+    # Of a row with several releases, the first stands for all.
+    records = found.records[:: len(source.wide) or 1]
+    notes += [
+        f"{_name(source.answers)}: {note}" for note in notes_on(columns, records, "--map", reading.convert is not None)
+    ]
+    by_file = {} if source.release else _releases_by_file(source, columns, reading.rows(again()), notes)
+    default_release = "" if source.release or by_file else _default_release(source, columns, notes)
+    if source.release and "release" in columns.guessed:
+        named = dict.fromkeys(str(one) for record in records if (one := value(record, columns.paths["release"])))
+        if len(named) > 1:
+            notes.append(
+                f"{_name(source.answers)}: --release {source.release} stands for all of {listed(list(named))} in the "
+                f"column {columns.paths['release']}; without it, each is a release"
+            )
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
-    return Stager(columns, source.release, known, default_release, own_columns=not reading.convert)
+    return Stager(
+        columns, source.release, known, default_release, by_file, own_columns=not reading.convert,
+        others=source.column_paths,
+    )  # fmt: skip
 
 
 def _columns_of(
     source: Source, records: Sequence[Mapping[str, Any]], known: ReferenceTable | None, reading: Reading
 ) -> ColumnMap:
     elsewhere = known.sliced if known else ()
-    columns = reading.columns(source.paths, source.slices, records, called(source.answers), elsewhere)
+    taken = (*source.slices, *source.column_paths.values())
+    paths = {**source.paths, **(WIDE if source.wide else {})}
+    columns = reading.columns(paths, taken, records, called(source.answers), elsewhere)
+    columns = replace(columns, slices=tuple(dict.fromkeys(source.slices)))
     _require(columns, records, source, known is not None, reading.format)
     return columns
 
@@ -222,15 +263,60 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
             if format is not PLAIN:
                 raise UserError(f"{_name(source.answers)}: {format.title} without {_WITHOUT[key]}")
             names, best = suggested(key, records, list(columns.paths.values()))
-            raise UserError(
-                f"{called(source.answers)}: no column for {key} was recognised among {names}; "
-                f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
-            )
+            remedy = f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
+            wide = wide_columns(records, list(columns.paths.values()))
+            if wide and not source.wide:
+                # What has been taken for the answer is the right one then.
+                right = f" --map references={columns.paths['answer']}" if key == "references" else ""
+                remedy = f"if {', '.join(wide)} are the answers of one release each, give {wide_option(wide)}{right}"
+            raise UserError(f"{called(source.answers)}: no column for {key} was recognised among {names}; {remedy}")
     if joined and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
             f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
         )
+
+
+def _releases_by_file(source: Source, columns: ColumnMap, rows: Iterator[Raw], notes: list[str]) -> dict[str, str]:
+    """The release of each of several files, where no column names it and two of them answer the same questions.
+
+    Raises:
+        UserError: they do in the name of one release, and another column tells them apart.
+    """
+    files = files_of(source.answers) or []
+    if len(files) < 2:
+        return {}
+    heads: dict[str | None, list[Record]] = {}
+    for file, group in itertools.groupby(rows, key=lambda raw: raw.file):
+        heads[file] = [raw.record for raw in itertools.islice(group, LOOK_AHEAD) if raw.record is not None]
+        if len(heads) == 2:
+            break
+    asked: Key = "id" if "id" in columns.paths else "question"
+    keys = [
+        {
+            tuple(str(value(record, columns.paths.get(key))) for key in (asked, "release", "repeat"))
+            for record in records
+        }
+        for records in heads.values()
+    ]
+    if len(keys) < 2 or len(keys[0] & keys[1]) * 2 < min(map(len, keys)):
+        return {}
+    if "release" not in columns.paths:
+        names = releases_of(files)
+        notes.append(f"no release column and no --release: each file is a release: {listed(list(names.values()))}")
+        return names
+    one, other = heads.values()
+    values = ({name: {str(record.get(name)) for record in head} for name in one[0]} for head in (one, other))
+    first, second = values
+    apart = [name for name in first if len(first[name] | second.get(name, set())) == 2 and len(first[name]) == 1]
+    apart = [name for name in apart if name not in columns.paths.values() and not first[name] & second[name]]
+    if apart:
+        raise UserError(
+            f"{listed([str(file) for file in heads])}: both have the answers of {min(keys[0] & keys[1])[1]} to the "
+            f"same questions; what tells them apart is the release: --map release={apart[0]}"
+            + (f" (or {', '.join(apart[1:])})" if apart[1:] else "")
+        )
+    return {}
 
 
 def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
@@ -313,8 +399,12 @@ class Stager:
     known: Known | None
     default_release: str = ""
     """The release of rows that name none."""
+    by_file: Mapping[str, str] = field(default_factory=dict)
+    """The release of rows that name none, by their file."""
     own_columns: bool = True
     """Whether a record may have other columns than those before it; the rows that a format makes have not."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the columns that rubrics are about, by name."""
     releases: set[str] = field(default_factory=set, compare=False)
     """The first `_MOST_RELEASES` releases that rows name."""
     _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
@@ -344,13 +434,14 @@ class Stager:
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
         wrong = reference.incorrect_references
-        key = sample_key(question, answer, reference.references, reference.facts, context, wrong)
+        others = self._others(record)
+        key = sample_key(question, answer, reference.references, reference.facts, context, wrong, others)
         return {
             "row": raw.row,
             "file": raw.file,
             "file_row": raw.file_row,
             "sample_id": reference.sample_id,
-            "release": self.release or (self.default_release or None if release is None else release),
+            "release": self.release or (self._unnamed(raw) if release is None else release),
             "question": question,
             "answer": answer,
             "missing_because": missing,
@@ -360,6 +451,7 @@ class Stager:
             "facts": reference.facts,
             "context": context,
             "incorrect_references": wrong,
+            "columns": [*others.items()] or None,
             "cluster": reference.cluster,
             "label": clean(text_at(record, paths, "label")) if "label" in paths else None,
             "correct": None,
@@ -368,6 +460,9 @@ class Stager:
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
+
+    def _unnamed(self, raw: Raw) -> str | None:
+        return self.by_file.get(raw.file or "") or self.default_release or None
 
     def _columns_in(self, record: Mapping[str, Any]) -> ColumnMap:
         if not self.own_columns:
@@ -384,6 +479,29 @@ class Stager:
         if self.known is None:
             return own
         return self.known.get(own.sample_id) or own._replace(references=(), facts=(), incorrect_references=())
+
+    def _others(self, record: Mapping[str, Any]) -> dict[str, str]:
+        """The columns that rubrics are about, as texts.
+
+        Raises:
+            ValueError: the conversation is none.
+        """
+        texts = {}
+        for name, path in self.others.items():
+            if (found := value(record, path)) is None:
+                continue
+            if name == COLUMN:
+                try:
+                    found = turns(found)
+                except ValueError as error:
+                    raise ValueError(f"{name}{'' if path == name else f' ({path})'} {error}") from error
+            try:
+                text = column_text(found) if isinstance(found, list | dict) else as_text(found)
+            except TypeError as error:
+                raise ValueError(f"{name} holds what JSON cannot: {error}") from error
+            if text is not None:
+                texts[name] = clean(text) or ""
+        return texts
 
     def _slices(self, record: Mapping[str, Any], reference: Reference) -> list[tuple[str, str]]:
         if not self.columns.slices:

@@ -35,7 +35,7 @@ from answerkey.tasks.load.plain import CSV, JSON_LINES, PARQUET, kind_of
 from answerkey.tasks.load.references import ReferenceStager, ReferenceTable, looked_up, stage_references
 from answerkey.tasks.load.remote import S3, URL, first_line, object_size
 from answerkey.tasks.load.rows import Raw, read_lines
-from answerkey.tasks.load.sources import Contents, among_others, files_of, local
+from answerkey.tasks.load.sources import Contents, among_others, are_texts, files_of, local
 from answerkey.tasks.load.staged import reference_part_schema, reference_schema
 from answerkey.tasks.load.tables import parsed_csv, read_parquet
 from answerkey.tasks.warehouse.home import Home
@@ -119,6 +119,8 @@ def shard_bytes(given: str, most: int) -> int:
     They are cut where they are large, of JSON Lines, CSV or Parquet, in files or in S3.
     """
     files = files_of(given) or [given]
+    if are_texts(files):
+        return 0
     readable = all(not URL.match(one) or (S3.match(one) and os.environ.get("AWS_ACCESS_KEY_ID")) for one in files)
     if not readable:
         return 0
@@ -191,9 +193,13 @@ def cut(source: Source, home: Home, out: Path, size: int, cut_before: CutReferen
         known = load_references(source, out, references, notes)
     ranges = list(_ranges(source.answers, source.encoding, home, out, contents["answers"], size))
     every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
-    found = opened(every, source.answers, source.chosen)
-    reading, again = found.reading, itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
-    stager = stager_of(source, found, notes, known, lambda: again)
+    found = opened(every, source.answers, source.chosen, source.wide)
+    reading = found.reading
+
+    def again() -> Iterator[Raw]:
+        return itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
+
+    stager = stager_of(source, found, notes, known, again)
     shared = ""
     if known:
         contents["references"] = references

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError, listed
+from answerkey.tasks.load.columns import is_usual
 from answerkey.tasks.load.plain import (
     ARROW,
     CSV,
@@ -30,13 +31,15 @@ from answerkey.tasks.load.plain import (
 )
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, objects, without_secrets
 from answerkey.tasks.load.rows import Raw, read_archive, read_arrow, read_json, read_lines
-from answerkey.tasks.load.tables import read_csv, read_parquet, read_table
-from answerkey.tasks.load.workbook import sheet_rows
+from answerkey.tasks.load.tables import read_csv, read_parquet, read_table, title_lines
+from answerkey.tasks.load.workbook import left_out, sheet_rows
 
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 SHEET = re.compile(r"^(?P<file>.+\.(?:xlsx|xlsm))::(?P<sheet>.+)$", re.IGNORECASE)
 STANDARD_INPUT = "answerkey-stdin-"
 """How folders are called into which standard input is put."""
+_LONGEST_HEAD = 10_000
+"""Characters of a line that may name columns."""
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SUPPORTED = (
     "CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx), Arrow or Feather, each also as .gz or .zst, FILE.duckdb::TABLE, "
@@ -89,6 +92,9 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     if files is None:
         yield from _read_one(source, work, contents, encoding)
         return
+    if are_texts(files):
+        yield from _texts(files, work, contents, encoding)
+        return
     last = 0
     for file_name in files:
         before = last
@@ -96,6 +102,42 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
             # The rows of a CSV that could not be parsed come after all others.
             last = max(last, raw.row)
             yield raw
+
+
+def are_texts(files: Sequence[str]) -> bool:
+    """Whether each of several files is one answer: texts, and not tables whose first line names columns."""
+    if len(files) < 2 or any(kind_of(file) != ".txt" or URL.match(file) for file in files):
+        return False
+    with Path(files[0]).open(encoding="utf-8-sig", errors="replace") as text:
+        return not any(map(is_usual, re.split("[,;\t|]", text.readline(_LONGEST_HEAD).strip())))
+
+
+def _texts(files: Sequence[str], work: Path, contents: Contents | None, encoding: str) -> Iterator[Raw]:
+    """The answers of files that each are one; folders of them are releases."""
+    of_releases = len({Path(file).parent for file in files}) > 1
+    for number, file in enumerate(files, start=1):
+        text = ""
+        if Path(file).stat().st_size:
+            with local(file, work, contents, encoding, table=False) as readable:
+                text = readable.read_text(encoding="utf-8-sig", errors="replace").strip()
+        record = {"id": stem_of(file), "answer": text, **columns_of_path(file)}
+        if of_releases:
+            record.setdefault("release", Path(file).parent.name)
+        yield Raw(number, record, file=_shown(file), file_row=1)
+    if contents is not None:
+        contents.assumed.setdefault("each file is one answer, whose id is the name of the file", []).append("*.txt")
+
+
+def releases_of(files: Sequence[str]) -> dict[str, str]:
+    """The release of each of several files that each have those of one: called after it, or after its folder.
+
+    >>> releases_of(["a/v1.csv", "a/v2.csv"]), releases_of(["gpt/answers.csv", "claude/answers.csv"])
+    ({'a/v1.csv': 'v1', 'a/v2.csv': 'v2'}, {'gpt/answers.csv': 'gpt', 'claude/answers.csv': 'claude'})
+    """
+    stems, folders = [stem(file) for file in files], [Path(file).parent.name for file in files]
+    both = [f"{folder}/{name}" for folder, name in zip(folders, stems, strict=True)]
+    names = next((names for names in (stems, folders) if len(set(names)) == len(files)), both)
+    return {_shown(file): name for file, name in zip(files, names, strict=True)}
 
 
 def among_others(rows: Iterator[Raw], file_name: str, before: int) -> Iterator[Raw]:
@@ -122,7 +164,7 @@ def check_there(source: str) -> None:
 
 def _check_file(shown: str, file: Path) -> None:
     if not file.is_file():
-        beside = sorted(one.name for one in file.parent.glob("*") if kind_of(one.name) in _READERS)
+        beside = sorted(one.name for one in file.parent.glob("*") if kind_of(one.name) in _KINDS)
         there = f"; in its folder there {'are' if len(beside) > 1 else 'is'} {listed(beside)}" if beside else ""
         raise UserError(f"{without_secrets(shown)}: there is no such file{there}")
     try:
@@ -199,7 +241,7 @@ def files_of(source: str, supported: str = SUPPORTED) -> list[str] | None:
         return None
     else:
         found = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
-    known = [name for name in found if kind_of(name) in _READERS and Path(name).name[0] not in "._"]
+    known = [name for name in found if kind_of(name) in _KINDS and Path(name).name[0] not in "._"]
     if not known:
         there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
         raise UserError(f"{_shown(source)}: {there}; give {supported}")
@@ -250,21 +292,34 @@ def _read_one(source: str, work: Path, contents: Contents | None, encoding: str)
         return
     sheet = SHEET.match(source)
     with local(sheet["file"] if sheet else source, work, contents, encoding) as file:
-        if sheet:
-            yield from _read_workbook(file, work, sheet["sheet"])
-        else:
+        if kind_of(file.name) not in EXCEL:
             yield from _READERS[kind_of(file.name)](file, work)
+            return
+        notes = list[str]()
+        for number, record, error in sheet_rows(file, notes, sheet["sheet"] if sheet else ""):
+            yield Raw(number, record, error, error)
+        for what in notes if contents is not None else ():
+            contents.assumed.setdefault(what, []).append(file.name)
 
 
 @contextmanager
-def local(source: str, work: Path, contents: Contents | None, encoding: str = "") -> Iterator[Path]:
+def local(
+    source: str, work: Path, contents: Contents | None, encoding: str = "", *, table: bool = True
+) -> Iterator[Path]:
     """A file of a source at a path of this machine, decompressed and in UTF-8.
+
+    Args:
+        source: a file or URL.
+        work: a folder for temporary files.
+        contents: takes in the file, and what was assumed about it.
+        encoding: of a file of text; empty: it is found out.
+        table: whether a text is a table, which may have a title.
 
     Raises:
         UserError: as `read`. An error raised within the context names the source, not the copy.
     """
     shown, copy = _shown(source), None
-    if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _READERS:
+    if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _KINDS:
         ending = Path(name).suffix.lower()
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
     notes = list[str]()
@@ -276,6 +331,8 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
         with plain(file, work, encoding, notes) as readable:
             if kind_of(readable.name) in PARQUET:
                 _check_parquet_names(readable)
+            if table and kind_of(readable.name) in CSV and (above := title_lines(readable)):
+                notes.append(left_out(" ".join(above)))
             if contents is not None:
                 for what in notes:
                     contents.assumed.setdefault(what, []).append(Path(name).name)
@@ -302,11 +359,6 @@ def _check_parquet_names(file: Path) -> None:
         raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
 
 
-def _read_workbook(file: Path, _work: Path, sheet: str = "") -> Iterator[Raw]:
-    for number, record, error in sheet_rows(file, sheet):
-        yield Raw(number, record, error, error)
-
-
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
     **dict.fromkeys(JSON_LINES, lambda file, _work: read_lines(file)),
     ".json": lambda file, _work: read_json(file),
@@ -314,6 +366,7 @@ _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
     **dict.fromkeys(PARQUET, read_parquet),
     **dict.fromkeys(CSV, read_csv),
     **dict.fromkeys(ARROW, lambda file, _work: read_arrow(file)),
-    **dict.fromkeys(EXCEL, _read_workbook),
 }
-"""By the ending of a file: what yields its rows, given a folder for temporary files."""
+"""By the ending of a file: what yields its rows, given a folder for temporary files. """
+_KINDS = {*_READERS, *EXCEL}
+"""The endings of files that can be read."""

@@ -32,6 +32,7 @@ def staged_schema() -> pa.Schema:
     `missing_because` says why a question that was asked got no answer; NULL where it got one, or nothing is known.
     `finish_reason` says why the model stopped, where the source does: `stop`, `length`.
     `context` has the passages that the answer was to rest on; empty where none were given.
+    `columns` has those that rubrics ask for, as texts; NULL where none does.
     `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
     there is none.
     `row` is 1-based in the source (the line of a JSONL file, the data row of a table), and goes on through all its
@@ -58,6 +59,7 @@ def staged_schema() -> pa.Schema:
             ("facts", texts),
             ("context", texts),
             ("incorrect_references", texts),
+            ("columns", pa.map_(text, text)),
             ("cluster", text),
             ("label", text),
             ("correct", pa.bool_()),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError, listed
+from answerkey.tasks.load.columns import header_at
 from answerkey.tasks.load.plain import check_kind
 from answerkey.tasks.load.remote import first_line
 from answerkey.tasks.load.rows import Raw
@@ -22,6 +23,8 @@ _SQL = statements(__name__)
 _ALONE = "hive_partitioning = false"
 """DuckDB would put what a folder COLUMN=VALUE says in the place of what the rows say; see `columns_of_path`."""
 _BATCH = 2_000
+_MOST_TITLES, _LONGEST_HEAD = 10, 10_000
+"""Lines in which the names of the columns of a CSV are looked for, and characters of each."""
 _LONGEST_S = 600.0
 """To read a view, which may compute without end, and have rows without end."""
 
@@ -64,6 +67,8 @@ def parsed_csv(file: Path, work: Path) -> Iterator[tuple[Any, list[Raw]]]:
     import duckdb
 
     options = f"all_varchar = true, header = true, store_rejects = true, max_line_size = {16 << 20}"
+    if above := title_lines(file):
+        options += f", skip = {len(above)}"
     query = f"read_csv(?, {options}, {_ALONE})"
     with scratch(work) as connection:
         try:
@@ -72,6 +77,14 @@ def parsed_csv(file: Path, work: Path) -> Iterator[tuple[Any, list[Raw]]]:
             yield connection, _rejected(connection)
         except duckdb.Error as error:
             raise UserError(f"{file}: {_why_no_csv(error)}") from error
+
+
+def title_lines(file: Path) -> list[str]:
+    """The lines of a CSV above the names of its columns, such as a title."""
+    with file.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        lines = list(itertools.islice(iter(lambda: text.readline(_LONGEST_HEAD), ""), _MOST_TITLES))
+    found = (header_at([next(csv.reader([line], delimiter=mark), []) for line in lines]) for mark in ",;\t|")
+    return lines[: max(found)]
 
 
 def _why_no_csv(error: Exception) -> str:
@@ -106,7 +119,11 @@ def _check_names(connection: Any, file: Path) -> None:
     with file.open(encoding="utf-8-sig", newline="") as text:
         head = itertools.islice(text, n_skipped, None)
         given = next(csv.reader(head, delimiter=delimiter, quotechar=quote if len(quote) == 1 else '"'))
-    if twice := [name for name in renamed if name not in map(str.strip, given)]:
+    given = [name.strip() for name in given]
+    twice = [name for name in renamed if name not in given]
+    # promptfoo has columns of the same names after each of its outputs, which are called [PROVIDER] PROMPT.
+    outputs = sum(bool(re.match(r"\[[^\]]+\]", name)) for name in given)
+    if twice and not (outputs and all(given.count(re.sub(r"_\d+$", "", name)) == outputs for name in twice)):
         called = listed(list(dict.fromkeys(re.sub(r"_\d+$", "", name) for name in twice)))
         raise UserError(f"{file}: several columns are called {called}; rename all but one")
 

@@ -7,25 +7,35 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.columns import header_at
 
 Row = tuple[int, Mapping[str, Any] | None, str | None]
 """The number of a row below the header, from 1, and its record, or why it cannot be read."""
 
 
+_PIECE = 1 << 20
+_MOST_TITLES = 10
+"""Rows in which the names of the columns are looked for."""
 _DIGITS = Context(prec=400)
 """Precision for any number that a cell can hold, with its decimals."""
 
 
-def sheet_rows(file: Path, sheet: str = "") -> Iterator[Row]:
+def left_out(title: str) -> str:
+    """The note on what stands above the names of the columns."""
+    return f"left out above the names of the columns: {' '.join(title.split())!r}"
+
+
+def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Row]:
     """The rows of a sheet of a workbook: of the one with anything in it, unless one is named.
 
-    The first row that is not blank has the names of the columns. Blank rows are left out, and counted.
+    The first row that is not blank, or the first below a title, has the names of the columns. Blank rows are left out,
+    and counted. A merged cell has its value in each of its rows. What was left out or repeated is added to the `notes`.
 
     Raises:
         UserError: it is no workbook, or damaged; the sheet is not there, or must be named; columns share a name.
@@ -38,7 +48,8 @@ def sheet_rows(file: Path, sheet: str = "") -> Iterator[Row]:
             warnings.simplefilter("ignore")
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             try:
-                yield from _rows(file, _chosen(file, book, sheet))
+                chosen = _chosen(file, book, sheet)
+                yield from _rows(file, chosen, _merged(file, chosen.title), notes)
             finally:
                 book.close()
     except UserError:
@@ -80,21 +91,57 @@ def _first(sheet: Any) -> int | None:
     return next((number for number, row in rows if any(value is not None for value in row)), None)
 
 
-def _rows(file: Path, sheet: Any) -> Iterator[Row]:
+def _merged(file: Path, sheet: str) -> list[Any]:
+    """The ranges of merged cells in a sheet. To know them, openpyxl has to read all of a workbook."""
+    import openpyxl
+
+    with zipfile.ZipFile(file) as archive:
+        for name in archive.namelist():
+            if name.startswith("xl/worksheets/"):
+                with archive.open(name) as content:
+                    if _has(content, b"<mergeCell "):
+                        return list(openpyxl.load_workbook(file, data_only=True)[sheet].merged_cells.ranges)
+    return []
+
+
+def _has(content: IO[bytes], mark: bytes) -> bool:
+    end = b""
+    while piece := content.read(_PIECE):
+        if mark in end + piece:
+            return True
+        end = piece[-len(mark) :]
+    return False
+
+
+def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> Iterator[Row]:
     first = _first(sheet)
     if first is None:
         raise UserError(f"{file}: no rows in the sheet {sheet.title!r}; it needs at least one")
-    rows = sheet.iter_rows(min_row=first)
+    top = sheet.iter_rows(min_row=first, max_row=first + _MOST_TITLES, values_only=True)
+    above = [["" if value is None else str(value) for value in row] for row in top]
+    if header := header_at(above):
+        notes.append(left_out(" ".join(" ".join(cells) for cells in above[:header])))
+    rows = sheet.iter_rows(min_row=first + header)
     names = [None if cell.value is None else str(_seen(cell)).strip() for cell in next(rows)]
     given = [name for name in names if name]
     if twice := sorted({name for name in given if given.count(name) > 1}):
         raise UserError(
             f"{file}: several columns of the sheet {sheet.title!r} are called {', '.join(twice)}; rename all but one"
         )
+    first += header
+    merged = [one for one in merged if one.min_row > first and one.max_row > one.min_row]
+    if merged:
+        notes.append("a merged cell has its value in each of its rows")
+    carried: dict[Any, Any] = {}
     for number, cells in enumerate(rows, start=1):
         filled = [cell for cell in cells if cell.value is not None]
         if not filled:
             continue
+        for area in merged:
+            if area.min_row == first + number:
+                carried[area] = next((cell for cell in filled if cell.column == area.min_col), None)
+            elif area.min_row < first + number <= area.max_row and carried.get(area):
+                filled.append(carried[area])
         if wrong := next((cell for cell in filled if cell.data_type == "e"), None):
             yield number, None, f"row {number}: cell {wrong.coordinate} of the sheet {sheet.title!r} is {wrong.value}"
             continue

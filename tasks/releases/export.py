@@ -73,15 +73,24 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
     answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
     about = {"dataset": dataset, "version": version, "release": release, "answers_version": answers_version}
     slices: set[str] = set()
+    columns: set[str] = set()
     with home.warehouse.reading() as warehouse:
         with answers.open("w", encoding="utf-8") as out:
-            for *texts, values in _fetch(warehouse, "answers", about):
+            for *texts, values, others in _fetch(warehouse, "answers", about):
                 slices |= set(values or {})
+                columns |= set(others or {})
                 fields = dict(zip(_ANSWER_PATHS, texts, strict=True))
-                out.write(json.dumps({**(values or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
+                out.write(json.dumps({**(values or {}), **(others or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
         _write_references(warehouse, about, references)
     return Source(
-        str(answers), str(references), dataset, release, _ANSWER_PATHS, _REFERENCE_PATHS, tuple(sorted(slices))
+        str(answers),
+        str(references),
+        dataset,
+        release,
+        _ANSWER_PATHS,
+        _REFERENCE_PATHS,
+        tuple(sorted(slices)),
+        tuple(sorted(columns)),
     )
 
 

@@ -14,6 +14,7 @@ from answerkey.metrics_core.judges.votes import (
     ANSWERED_BY,
     DECIDED_BY,
     DISPUTED,
+    OBEYS,
     ORDER_DECIDED,
     OUT_OF_DEPTH,
     SHOWN_FIRST,
@@ -44,7 +45,7 @@ _BINS = 256
 """Bins of a histogram that the interval of a mean is computed from."""
 _IN_WORDS = {NO_CONNECTION: f"{NO_CONNECTION} (the server could not be reached)"}
 """Codes of failures that say too little."""
-_UNDECIDED = ("tie", "missing_votes", ORDER_DECIDED, DISPUTED)
+_UNDECIDED = ("tie", "missing_votes", ORDER_DECIDED, DISPUTED, OBEYS)
 """Codes of failures where judges said something and could not decide."""
 _LONG = 200
 """Characters from which on an answer is long: more than a name, a number or a phrase."""

@@ -39,7 +39,8 @@ FROM wanted SEMI JOIN needs USING ("row")
 
 -- name: texts
 -- In no order: a sort of all texts would have to fit into memory.
-SELECT t.place, a.sample_key, a.sample_id, a.question, a.answer, a."references", a.facts, a.context, a.incorrect_references
+SELECT t.place, a.sample_key, a.sample_id, a.question, a.answer, a."references", a.facts, a.context, a.incorrect_references,
+       a."columns"
 FROM read_parquet($accepted, file_row_number = true) a
 JOIN (SELECT "row", place FROM todo) t ON t."row" = a.file_row_number
 

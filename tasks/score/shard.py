@@ -167,7 +167,7 @@ def _rows(shard: Shard, file: str, places: npt.NDArray[np.int64]) -> Iterator[pa
 
 
 def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
-    names = ("sample_key", "question", "answer", "references", "facts", "context", "incorrect_references")
+    names = ("sample_key", "question", "answer", "references", "facts", "context", "incorrect_references", "columns")
     return [
         # The key stands in for the id: the same answer under two ids is scored once.
         Sample(
@@ -178,8 +178,9 @@ def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
             facts or (),
             context=context or (),
             incorrect_references=wrong or (),
+            columns=dict(others or ()),
         )
-        for key, question, answer, references, facts, context, wrong in zip(
+        for key, question, answer, references, facts, context, wrong, others in zip(
             *(columns[name] for name in names), strict=True
         )
     ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,8 +14,9 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.statistics.intervals import Interval
-from answerkey.tasks.load.columns import ColumnMap, is_there
+from answerkey.tasks.load.columns import ColumnMap, is_there, value
 from answerkey.tasks.load.load import Stager
+from answerkey.tasks.load.plain import as_json
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.rows import Raw, parse_line
@@ -130,15 +131,19 @@ def stage(rule: Rule, home: Home, selection: Selection, out: Path) -> Staged:
     """
     staged, rejects = out / "staged.parquet", out / "rejects.parquet"
     stager = _stager(rule, home)
+    quoted = _quoted(rule, selection)
     found: dict[str, int] = dict.fromkeys(rule.mapping, 0)
     n_staged = 0
     with parquet_writer(str(staged), staged_schema()) as good, parquet_writer(str(rejects), quarantine_schema()) as bad:
         for batch in _batches(selection.taken):
-            rows, refusals = _parted(stager, rule, batch, found)
+            rows, refusals = _parted(stager, rule, batch, found, quoted)
             n_staged += len(rows)
             _write(good, rows)
             _write(bad, refusals)
     notes = list(_nowhere(rule, found, selection.sampled))
+    notes += [
+        f"{rule.name}: the texts at {path!r} are JSON in quotes, and are read as what they say" for path in quoted
+    ]
     if selection.sampled and not found["answer"]:
         _check_answer(rule, selection)
     if not n_staged:
@@ -187,10 +192,33 @@ def _batches(taken: str) -> Iterator[list[dict[str, Any]]]:
             yield batch.to_pylist()
 
 
+def _quoted(rule: Rule, selection: Selection) -> list[str]:
+    """The mapped paths at which the texts of all first traces, of which there are several, have the quotes of JSON."""
+    batch = next(_batches(selection.taken), [])
+    records = [parse_line(one["row"], one["trace"]).record or {} for one in batch if one["bucket"] == "sampled"]
+    return [path for path in dict.fromkeys(rule.mapping.values()) if _all_quoted(_texts_at(records, path))]
+
+
+def _texts_at(records: Iterable[Mapping[str, Any]], path: str) -> Iterator[str]:
+    for record in records:
+        # What has a key twice is refused where it is staged.
+        with suppress(ValueError):
+            if isinstance(text := value(record, path), str):
+                yield text
+
+
+def _all_quoted(texts: Iterable[str]) -> bool:
+    found = [text[:1] == '"' and isinstance(as_json(text), str) and as_json(text) != text for text in texts]
+    return len(found) > 1 and all(found)
+
+
 def _parted(
-    stager: Stager, rule: Rule, batch: list[dict[str, Any]], found: dict[str, int]
+    stager: Stager, rule: Rule, batch: list[dict[str, Any]], found: dict[str, int], quoted: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows to score, and rows for the quarantine. `found` counts the traces with something at each mapped path."""
+    """Rows to score, and rows for the quarantine.
+
+    `found` counts the traces with something at each mapped path; at the `quoted` ones are texts in the quotes of JSON.
+    """
     rows, refusals = [], []
     for trace in batch:
         raw = Raw(trace["row"], None, trace["reason"], trace["trace"])
@@ -200,6 +228,9 @@ def _parted(
             for key, path in rule.mapping.items():
                 found[key] += is_there(raw.record or {}, path, but_null=True)
         try:
+            if raw.record is not None and quoted:
+                texts = {path: text for path in quoted if isinstance(text := value(raw.record, path), str)}
+                raw = raw._replace(record={**raw.record, **{path: as_json(text) for path, text in texts.items()}})
             # The trace is what is scored, also where several are about one question of a data set.
             rows.append({**stager.stage(raw), "sample_id": trace["trace_id"]})
         except ValueError as error:

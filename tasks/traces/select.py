@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import steps
+from answerkey.tasks.load.columns import path_of, steps
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.traces.condition import names_in, struct, verdict
 from answerkey.tasks.traces.rules import KEYS, Rule
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 _SQL = statements(__name__)
 _LONGEST_ID = 1_000
 _UNKNOWN = "cannot be evaluated: "
-_CAST = "give its values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000"
+_CAST = (
+    "give its values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000, length(input::VARCHAR) > 20 or "
+    "try_cast(start_time::VARCHAR AS DATE) = '2026-11-03'"
+)
 _OF_NO_TRACE = ("name", "description", "source", "start", "late_days")
 """Keys of a rule that decide nothing about a trace that was looked at."""
 
@@ -147,7 +150,7 @@ def _decide(
     relation = traces_in(connection, rule.source, out)
     _close(connection, relation, out)
     names = names_in(rule.where)
-    followed, bound = followed_paths([rule.id, rule.time, *map(".".join, names)], f"({relation.query})")
+    followed, bound = followed_paths([rule.id, rule.time, *map(path_of, names)], f"({relation.query})")
     columns = [f"h{place}" for place in range(2, 2 + len(names))]
     broken, texts = _first_broken(rule)
     taken, hashed = in_sample("trace_id", rule.name, rule.sampling)
@@ -202,7 +205,7 @@ def _looked_at(rule: Rule, window: Window, watermark: datetime | None) -> tuple[
 
 def _found(decided: duckdb.DuckDBPyRelation, rule: Rule) -> tuple[int, dict[str, int]]:
     """How many rows are JSON, and how many have something at each path that the rule decides by."""
-    ways = [rule.id, rule.time, *map(".".join, names_in(rule.where))]
+    ways = [rule.id, rule.time, *map(path_of, names_in(rule.where))]
     counts = ", ".join(f"count(*) FILTER (found[{place}])" for place in range(1, len(ways) + 1))
     [(rows, *numbers)] = decided.aggregate(f"count(found), {counts}").fetchall()
     return rows, dict(zip(ways, numbers, strict=True))
@@ -223,7 +226,7 @@ def _check_columns(rule: Rule, rows: int, found: Mapping[str, int]) -> None:
 
 
 def _notes(decided: duckdb.DuckDBPyRelation, rule: Rule, rows: int, found: Mapping[str, int]) -> Iterator[str]:
-    for name in map(".".join, names_in(rule.where)):
+    for name in map(path_of, names_in(rule.where)):
         # What must be absent is often in no trace at all.
         wanted_absent = any(re.search(rf"{re.escape(name)}\s+is\s+null", one.text, re.IGNORECASE) for one in rule.where)
         if rows and not found[name] and not wanted_absent:
@@ -295,39 +298,42 @@ def followed_paths(paths: Sequence[str], traces: str) -> tuple[str, dict[str, An
     if not paths:
         return f"SELECT * FROM {traces}", {}
     ways = [steps(path) for path in paths]
-    # A column that is called like the whole path comes first, and ends the way. The rest of a path can be one name with
-    # dots in it, at any step.
-    starts = [(path, way[0], ".".join(way)) for path, way in zip(paths, ways, strict=True)]
-    names = list(dict.fromkeys(name for start in starts for name in start))
-    places = [[names.index(name) + 1 for name in start] for start in starts]
-    states = ", ".join(
-        f"coalesce({', '.join(f'whole[{place}]' for place in dict.fromkeys(three))}) AS h{n}, "
-        f"whole[{three[0]}] IS NOT NULL OR whole[{three[1]}] IS NULL AS done{n}"
-        for n, three in enumerate(places)
+    # A column that is called like the whole path comes first. Names may have dots in them at any step: `v2_3` is what
+    # stands at the first three steps of the third path, however these are read as names.
+    starts = [[".".join(way[:end]) for end in range(1, len(way) + 1)] for way in ways]
+    names = list(dict.fromkeys([*paths, *(name for start in starts for name in start)]))
+    first = ", ".join(
+        f"whole[{names.index(name) + 1}] AS v{n}_{end}"
+        for n, start in enumerate(starts)
+        for end, name in enumerate(start, 1)
     )
-    query = _SQL["first_step"].format(states=states, traces=traces)
+    literal = ", ".join(f"whole[{names.index(path) + 1}] AS l{n}" for n, path in enumerate(paths))
+    query = _SQL["first_step"].format(states=f"{first}, {literal}", traces=traces)
     bound: dict[str, Any] = {"starts": [_pointer(name) for name in names]}
     for level in range(1, max(map(len, ways))):
-        going = [n for n, way in enumerate(ways) if level < len(way)]
-        for n in going:
-            bound[f"p{n}_{level}"] = _pointer(ways[n][level])
-            bound[f"r{n}_{level}"] = _pointer(".".join(ways[n][level:]))
+        going = [(n, end) for n, way in enumerate(ways) for end in range(level + 1, len(way) + 1)]
+        bound |= {f"p{n}_{level}_{end}": _pointer(".".join(ways[n][level:end])) for n, end in going}
         query = _step(query, going, level)
-    return f"SELECT * EXCLUDE ({', '.join(f'done{n}' for n in range(len(paths)))}) FROM ({query})", bound
+    last = ", ".join(f"coalesce(l{n}, v{n}_{len(way)}) AS h{n}" for n, way in enumerate(ways))
+    states = ", ".join(
+        [
+            *(f"l{n}" for n in range(len(ways))),
+            *(f"v{n}_{end}" for n, way in enumerate(ways) for end in range(1, len(way) + 1)),
+        ]
+    )
+    return f"SELECT * EXCLUDE ({states}), {last} FROM ({query})", bound
 
 
-def _step(query: str, going: Sequence[int], level: int) -> str:
-    opened = ", ".join(f"CASE WHEN NOT done{n} THEN opened(h{n}) END AS o{n}" for n in going)
-    nexts = ", ".join(
-        f"json_extract(o{n}, $p{n}_{level}) AS next{n}, json_extract(o{n}, $r{n}_{level}) AS rest{n}" for n in going
+def _step(query: str, going: Sequence[tuple[int, int]], level: int) -> str:
+    paths = dict.fromkeys(n for n, _ in going)
+    return _SQL["next_step"].format(
+        used=", ".join(f"o{n}" for n in paths),
+        replaced=", ".join(
+            f"coalesce(json_extract(o{n}, $p{n}_{level}_{end}), v{n}_{end}) AS v{n}_{end}" for n, end in going
+        ),
+        opened=", ".join(f"opened(v{n}_{level}) AS o{n}" for n in paths),
+        query=query,
     )
-    replaced = ", ".join(
-        f"CASE WHEN done{n} THEN h{n} ELSE coalesce(next{n}, rest{n}) END AS h{n}, "
-        f"done{n} OR (next{n} IS NULL AND rest{n} IS NOT NULL) AS done{n}"
-        for n in going
-    )
-    used = ", ".join(f"o{n}, next{n}, rest{n}" for n in going)
-    return _SQL["next_step"].format(used=used, replaced=replaced, nexts=nexts, opened=opened, query=query)
 
 
 def _pointer(name: str) -> str:

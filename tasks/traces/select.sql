@@ -74,5 +74,4 @@ SELECT * EXCLUDE (whole), {states}
 FROM (SELECT *, CASE WHEN json_type(trace) = 'OBJECT' THEN json_extract(trace, $starts) END AS whole FROM {traces})
 
 -- name: next_step
-SELECT * EXCLUDE ({used}) REPLACE ({replaced})
-FROM (SELECT *, {nexts} FROM (SELECT *, {opened} FROM ({query})))
+SELECT * EXCLUDE ({used}) REPLACE ({replaced}) FROM (SELECT *, {opened} FROM ({query}))

@@ -135,7 +135,8 @@ def quarantined(
     broken = [rule for bit, rule in enumerate(rules) if bits >> bit & 1]
     reasons = [rule.reason(row, marks) for rule in broken if rule.reason]
     also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
-    row["slices"] = None if row["slices"] is None else dict(row["slices"])
+    for name in ("slices", "columns"):
+        row[name] = None if row[name] is None else dict(row[name])
     file, of_file = row.pop("file"), row.pop("file_row")
     return {
         "file": file,
@@ -190,7 +191,7 @@ def without_answer(
         "answer": None,
         "finish_reason": None,
         "missing_because": f"quarantined ({quarantined['rule']}): {quarantined['reason']}",
-        "sample_key": content_hash([sample_key(row["question"], None, *sample), "missing"]),
+        "sample_key": content_hash([sample_key(row["question"], None, *sample, dict(row["columns"] or ())), "missing"]),
     }
 
 

@@ -107,7 +107,7 @@ SELECT
     release,
     coalesce(repeat, '1') AS repeat,
     -- Compared only among rows of one id, where 64 bits are plenty.
-    hash(question, answer, "references", facts, context, incorrect_references, label) AS content,
+    hash(question, answer, "references", facts, context, incorrect_references, "columns", label) AS content,
     hash(sample_hash) AS sample,
     hash(question) AS h_question,
     hash("references") AS h_references,

@@ -54,7 +54,8 @@ CREATE TABLE IF NOT EXISTS answers (
     slices          MAP(VARCHAR, VARCHAR),  -- column to value, '(none)' where there is none
     missing_because VARCHAR,                -- why the question has no answer to score; 'quarantined (RULE): ...' where it got one
     repeat          INTEGER DEFAULT 1,      -- which of the release's answers to the question it is, from 1
-    context         VARCHAR[]               -- the passages that the answer was to rest on; NULL: none were given
+    context         VARCHAR[],              -- the passages that the answer was to rest on; NULL: none were given
+    "columns"       MAP(VARCHAR, VARCHAR)   -- others that rubrics are about, by name, as text or JSON; NULL: none was asked for
     --, PRIMARY KEY (dataset, release, answers_version, sample_id, repeat)
     , CHECK (repeat >= 1)
 );
@@ -487,7 +488,7 @@ CREATE OR REPLACE VIEW report_answers AS
 SELECT
     r.report_id, r.dataset, r.dataset_version, r.release, r.answers_version, a.sample_id, a.sample_key,
     s.question, s."references", s.facts, s."cluster", a.answer, a.label, a.correct, a.slices, a.missing_because,
-    a.repeat, a.context, s.incorrect_references
+    a.repeat, a.context, s.incorrect_references, a."columns"
 FROM reports r
 JOIN answers a
     ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version

@@ -167,8 +167,8 @@ def references_in(found: Any) -> Any:
 
 
 def _text_in(found: Any, roles: Sequence[str], names: Sequence[str]) -> Any:
-    if is_chat(found):
-        return last_message(found, roles)
+    if is_chat(messages := [one for one in items(found) if one.get("type") != "reasoning"]):
+        return last_message(messages, roles)
     if has(found, "choices") and items(found["choices"]):
         choice = items(found["choices"])[0]
         return content(choice.get("message") or {"content": choice.get("text")})

@@ -126,16 +126,20 @@ def _filled_in(text: Any, variables: Record) -> Any:
 
 def _table_row(record: Record) -> Iterator[Row]:
     """One row of a table: a test, with the outputs of each provider in a column."""
-    variables = {name: cell for name, cell in record.items() if not _OUTPUT.match(name)}
     columns = [head for name in record if (head := _OUTPUT.match(name))]
+    names = list(record)
+    starts = [names.index(head[0]) for head in columns]
+    variables = {name: record[name] for name in names[: starts[0]]}
     providers = [head["provider"] for head in columns]
     asked = _question({name: cell for name, cell in variables.items() if not name.startswith("__")}, None)
     expected = next((variables[name] for name in ("__expected", "__expected1", *usual_names("references"))
                      if variables.get(name)), None)  # fmt: skip
-    for head in columns:
+    for head, start, end in zip(columns, starts, [*starts[1:], None], strict=True):
+        # The names of what stands beside a later output are numbered.
+        beside = {re.sub(r"_\d+$", "", name): record[name] for name in names[start + 1 : end]}
         cell = _CELL.match(str(record[head[0]] or ""))
         text = _REASON.sub("", cell["text"]).strip() if cell else record[head[0]]
-        failed = (cell["state"] if cell else _status(record, head[0])) == "ERROR"
+        failed = (cell["state"] if cell else beside.get("Status")) == "ERROR"
         several = providers.count(head["provider"]) > 1
         yield row(
             question=asked,
@@ -143,14 +147,8 @@ def _table_row(record: Record) -> Iterator[Row]:
             references=expected,
             release=f"{head['provider']} {head['label']}" if several else head["provider"],
             missing_because=(text or "the provider failed") if failed else None,
-            extra=variables,
+            extra={**variables, **beside},
         )
-
-
-def _status(record: Record, column: str) -> object:
-    """The state of an output, where a column of its own says it: the next one called Status, which may be numbered."""
-    names = list(record)
-    return next((record[name] for name in names[names.index(column) :] if name.startswith("Status")), None)
 
 
 PROMPTFOO = Format("promptfoo", "promptfoo results", _recognise, "providers")

@@ -6,12 +6,21 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
-from answerkey.tasks.load.columns import ColumnMap, complete, complete_made, usual_names
+from answerkey.tasks.load.columns import (
+    WIDE,
+    ColumnMap,
+    complete,
+    complete_made,
+    is_there,
+    is_usual,
+    usual_names,
+    value,
+)
 from answerkey.tasks.load.formats.format import (
     UNREADABLE,
     Convert,
@@ -45,6 +54,9 @@ PLAIN = Format("plain", "rows with columns", _nothing)
 FORMATS = {one.name: one for one in (PROMPTFOO, *TOOLS, PLAIN)}
 """By the name that the option `--format` takes."""
 
+_LOOKED_AT = 3
+"""Records, or items of a document, in which fields that are not read are looked for."""
+_EMPTY: tuple[Any, ...] = (None, "", {}, [])
 LOOK_AHEAD = 100
 """Rows from which format and columns are recognised: the first row alone may lack some."""
 
@@ -57,6 +69,8 @@ class Reading:
     convert: Convert | None = None
     cells: tuple[tuple[str, Callable[[Any], Any]], ...] = ()
     """Columns of plain rows whose cells hold JSON or chat messages, and what reads them."""
+    wide: tuple[str, ...] = ()
+    """Columns of plain rows that each have the answers of one release, which is called like the column."""
 
     def rows(self, rows: Iterable[Raw]) -> Iterator[Raw]:
         """The rows of a source as the format reads them.
@@ -65,7 +79,7 @@ class Reading:
         """
         shift = 0
         for raw in rows:
-            if self.convert is None and not self.cells and not raw.document:
+            if self.convert is None and not self.cells and not self.wide and not raw.document:
                 # Nearly all rows are such, and there may be millions.
                 yield raw if not shift else raw._replace(row=raw.row + shift)
                 continue
@@ -83,15 +97,27 @@ class Reading:
         if self.convert is None:
             for one in _items(raw, record) if raw.document else [raw]:
                 try:
-                    yield one._replace(record=self._decoded(one.record)) if self.cells and one.record else one
+                    decoded = one._replace(record=self._decoded(one.record)) if self.cells and one.record else one
                 except KeyTwice as error:
                     yield self._refused(one, one.record, error)
+                else:
+                    yield from self._by_release(decoded) if self.wide else [decoded]
             return
         try:
             for made in self.convert(record):
                 yield self._refused(raw, made.item, made.error) if isinstance(made, Unreadable) else Raw(raw.row, made)
         except UNREADABLE as error:
             yield self._refused(raw, record, error)
+
+    def _by_release(self, raw: Raw) -> Iterator[Raw]:
+        """The rows that a row with one column per release becomes; one that cannot be read stays as it is."""
+        if raw.record is None:
+            yield raw
+            return
+        others = {name: cell for name, cell in raw.record.items() if name not in self.wide}
+        for name in self.wide:
+            found = {WIDE["answer"]: value(raw.record, name), WIDE["release"]: name}
+            yield raw._replace(record={**others, **found})
 
     def _refused(self, raw: Raw, item: Any, error: Exception) -> Raw:
         why = str(error) if isinstance(error, ValueError) else f"is not what is in a row of {self.format.title}"
@@ -120,6 +146,8 @@ class Opened:
     reading: Reading
     head: Sequence[Raw]
     rows: Iterator[Raw]
+    unread: Sequence[str] = ()
+    """The fields that the format does not read, each of which has something in one of the first rows."""
 
     @property
     def records(self) -> list[Record]:
@@ -127,21 +155,23 @@ class Opened:
         return records_of(self.head)
 
 
-def opened(rows: Iterator[Raw], source: str, chosen: str = "") -> Opened:
+def opened(rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[str] = ()) -> Opened:
     """Read the rows of a source in their format, and look at the first of them.
 
     Args:
         source: what it is called in messages.
         chosen: the name of the format, where the user gave one.
+        wide: the columns that each have the answers of one release.
 
     Raises:
-        UserError: there is no row, or none that can be read; two formats fit, or the chosen one does not.
+        UserError: there is no row, or none that can be read; two formats fit, or the chosen one does not; a column of
+            `wide` is not there.
     """
     first = list(itertools.islice(rows, 1))
     if first and not first[0].document:
         first += itertools.islice(rows, LOOK_AHEAD - 1)
     records = [Document(raw.record) if raw.document else raw.record for raw in first if raw.record is not None]
-    reading = recognise(records, source, chosen)
+    reading = replace(recognise(records, source, chosen), wide=tuple(wide))
     if reading.convert and kind_of(((first[0].file if first else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL):
         reading = replace(reading, convert=partial(_of_cells, reading.convert))
     read = reading.rows(itertools.chain(first, rows))
@@ -150,9 +180,91 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "") -> Opened:
         raise UserError(f"{called(source)}: {reading.format.title}, in which is no answer beside what was expected")
     if not head:
         raise UserError(f"{called(source)}: no rows; it needs at least one")
+    there = list(
+        itertools.chain.from_iterable(_items(raw, raw.record) if raw.document else [raw] for raw in first if raw.record)
+    )
+    if missing := [name for name in wide if not any(is_there(record, name) for record in records_of(there))]:
+        names = dict.fromkeys(name for record in records_of(there) for name in record)
+        raise UserError(f"{called(source)}: no column {missing[0]!r} (for --wide); the columns are {', '.join(names)}")
     if not records_of(head):
-        raise UserError(f"{called(source)}: none of the first {len(head)} rows can be read: {head[0].error}")
-    return Opened(reading, head, itertools.chain(head, read))
+        none = f"none of the first {len(head)} rows can be read: " if len(head) > 1 else ""
+        raise UserError(f"{called(source)}: {none}{head[0].error}")
+    unread = _unread(reading.convert, records[:_LOOKED_AT]) if reading.convert else []
+    return Opened(reading, head, itertools.chain(head, read), unread)
+
+
+def _unread(convert: Convert, records: Sequence[Record]) -> list[str]:
+    """The fields of records, or of the first items of a document, whose content makes no difference to the rows."""
+    rows, build = records, list[Record]
+    if isinstance(records[0], Document) and (path := _path_of_items(records[0])):
+        rows, build = _at(records[0], path)[:_LOOKED_AT], partial(_with_items, records[0], path)
+    made = _rows_of(convert, build(list(rows)))
+    found = list[str]()
+    for name in _fields(rows):
+        if _rows_of(convert, build([{**one, name: _changed(one.get(name))} for one in rows])) == made:
+            found.append(name)
+            continue
+        for key in _fields([one[name] for one in rows if isinstance(one.get(name), Mapping)]):
+            inner = [
+                {**one, name: {**one[name], key: _changed(one[name].get(key))}}
+                if isinstance(one.get(name), Mapping)
+                else one
+                for one in rows
+            ]
+            if _rows_of(convert, build(inner)) == made:
+                found.append(f"{name}.{key}")
+    return found
+
+
+def _fields(records: Sequence[Record]) -> list[str]:
+    """The names in records with anything in them."""
+    return list(dict.fromkeys(name for one in records for name, cell in one.items() if cell not in _EMPTY))
+
+
+def _changed(cell: Any) -> Any:
+    """A cell of the same shape with other content."""
+    if isinstance(cell, Mapping):
+        return {name: _changed(one) for name, one in cell.items()}
+    if isinstance(cell, list):
+        return list(map(_changed, cell))
+    if isinstance(cell, str):
+        found = cell if _has_key_twice(decoded, cell) else decoded(cell)
+        return f"{cell.swapcase()} ~" if isinstance(found, str) else json.dumps(_changed(found))
+    if cell is None or isinstance(cell, bool):
+        return None if cell is None else not cell
+    return cell + 1 if isinstance(cell, int | float) else f"{cell} ~"
+
+
+def _rows_of(convert: Convert, records: Iterable[Record]) -> list[Any]:
+    """What a format makes of records; of one that it cannot read, None."""
+    rows = list[Any]()
+    for record in records:
+        try:
+            rows += [one.item if isinstance(one, Unreadable) else one for one in convert(record)]
+        except UNREADABLE:
+            rows.append(None)
+    return rows
+
+
+def _path_of_items(document: Record, depth: int = 3) -> tuple[str, ...]:
+    """The keys that lead to the longest list of objects in a document."""
+    paths = [(name,) for name, cell in document.items() if items(cell)]
+    if depth:
+        for name, cell in document.items():
+            if isinstance(cell, Mapping) and (inner := _path_of_items(cell, depth - 1)):
+                paths.append((name, *inner))
+    return max(paths, key=lambda path: len(_at(document, path)), default=())
+
+
+def _at(document: Record, path: Sequence[str]) -> Any:
+    return reduce(lambda here, name: here[name], path, document)
+
+
+def _with_items(document: Record, path: Sequence[str], found: list[Record]) -> list[Record]:
+    """A document with other items in place of its own."""
+    name, *rest = path
+    inner = _with_items(document[name], rest, found)[0] if rest else found
+    return [Document({**document, name: inner})]
 
 
 def records_of(rows: Iterable[Raw]) -> list[Record]:
@@ -243,10 +355,22 @@ def _each(convert: Convert, document: Record) -> Iterator[Row | Unreadable]:
     return each(_list_in(document), convert)
 
 
-def _list_in(document: Record) -> list[Any]:
-    """The only list of a JSON document; none where it has several."""
-    lists = [value for value in document.values() if isinstance(value, list)]
-    return lists[0] if len(lists) == 1 else []
+def _list_in(document: Record) -> list[Any] | None:
+    """The rows of a JSON document: its only list, its columns, or its objects by their ids; None of any other."""
+    cells = list(document.values())
+    lists = [one for one in cells if isinstance(one, list)]
+    if len(lists) == 1:
+        return lists[0]
+    of_columns = any(map(is_usual, document))
+    if of_columns and len(lists) == len(cells) and len({len(one) for one in lists}) == 1:
+        return [dict(zip(document, row, strict=True)) for row in zip(*lists, strict=True)]
+    if not cells or not all(isinstance(one, Mapping) for one in cells):
+        return None
+    if of_columns:
+        # `DataFrame.to_json` numbers the cells of each column.
+        numbers = dict.fromkeys(number for column in cells for number in column)
+        return [{name: column.get(number) for name, column in document.items()} for number in numbers]
+    return [{"key" if "id" in one else "id": key, **one} for key, one in document.items()]
 
 
 def _first(reading: Reading, records: Sequence[Record]) -> list[Row]:
@@ -257,15 +381,15 @@ def _first(reading: Reading, records: Sequence[Record]) -> list[Row]:
 
 def _items(raw: Raw, document: Record) -> Iterator[Raw]:
     """The objects in the only list of a JSON document."""
-    if [type(value) for value in document.values()].count(list) != 1:
+    if (rows := _list_in(document)) is None:
         known = ", ".join(name for name in FORMATS if name != PLAIN.name)
         yield Raw(
             raw.row,
             None,
-            f"expected a list of objects, or an object with one list of them; it has {', '.join(document) or 'nothing'}"
-            f", which is none of the formats known here: {known}",
+            "expected a list of objects, an object with one list of them, or objects by their ids; it has "
+            f"{', '.join(document) or 'nothing'}, which is none of the formats known here: {known}",
             json.dumps(document, ensure_ascii=False, default=str),
         )
         return
-    for number, item in enumerate(_list_in(document), start=1):
+    for number, item in enumerate(rows, start=1):
         yield item_row(number, item)

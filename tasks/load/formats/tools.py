@@ -183,7 +183,27 @@ _LOGGED = Shape(
 
 
 def _log(log: Record) -> Iterator[Row | Unreadable]:
-    return each(log["samples"] or [], partial(_LOGGED.rows, release=log["eval"]["model"]))
+    about = log["eval"]
+    known = {**mapping(about.get("task_args")), **mapping(about.get("metadata"))}
+    known |= {name: about[name] for name in ("solver", "task", "created", "run_id") if about.get(name)}
+    return each(log["samples"] or [], partial(_logged, model=about["model"], known=known))
+
+
+def _logged(sample: Record, model: Any, known: Record) -> Iterator[Row]:
+    for made in _LOGGED.rows(sample, release=model):
+        yield {**known, **made, **_chosen_from(sample, made)}
+
+
+def _chosen_from(sample: Record, made: Row) -> Row:
+    """The question with its choices, and the letters and texts of the right ones, where a sample has choices."""
+    choices = sample.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return {}
+    lettered = {chr(ord("A") + index): text for index, text in enumerate(choices)}
+    listed = "\n".join(f"{letter}) {text}" for letter, text in lettered.items())
+    target = made["references"] if isinstance(made["references"], list) else [made["references"]]
+    right = [text for one in target for text in (one, lettered.get(str(one).strip())) if text is not None]
+    return {"question": f"{made['question']}\n{listed}", "references": right}
 
 
 INSPECT = Format("inspect", "logs of Inspect", _inspect, "models")
@@ -408,7 +428,8 @@ def _openai_evals(records: Sequence[Record]) -> Convert | None:
         return partial(_matched, model=models[0])
     if all(has(one, "datasource_item", "sample") for one in records):
         return _output_item
-    return _shaped((_IDEAL,), records)
+    answered = any(name in one for name in usual_names("answer") for one in records)
+    return None if answered else _shaped((_IDEAL,), records)
 
 
 def _matched(event: Record, model: str | None) -> Iterator[Row]:
@@ -551,6 +572,223 @@ def _predictions(predictions: Record) -> Iterator[Row]:
 SQUAD = Format("squad", "SQuAD data or predictions", _squad)
 """The data set, nested or as rows, is given as references; predictions are answers."""
 
+_AZURE = Format(
+    "azure",
+    "an evaluation of Azure AI",
+    partial(
+        _shaped,
+        (
+            Shape(
+                (),
+                {
+                    "id": _in("inputs", "id"),
+                    "question": _in("inputs", "question"),
+                    "answer": [*_in("outputs", "answer"), *_in("inputs", "answer")],
+                    "references": _in("inputs", "references"),
+                    "context": _in("inputs", "context"),
+                    "release": _in("inputs", "release"),
+                },
+                (),
+                (
+                    (1, tuple(_in("inputs", "answer") + _in("outputs", "answer"))),
+                    (1, tuple(_in("inputs", "references"))),
+                ),
+            ),
+        ),
+    ),
+    "models",
+)
+_BATCH = Format(
+    "batch",
+    "output of a batch of OpenAI or Anthropic",
+    partial(
+        _shaped,
+        (
+            Shape(
+                ("custom_id",),
+                {
+                    "id": ["custom_id"],
+                    "answer": ["response.body.choices[0].message", "response.body.output", "result.message"],
+                    "release": ["response.body.model", "result.message.model"],
+                    "missing_because": [
+                        "error.message",
+                        "response.body.error.message",
+                        "result.error.error.message",
+                        "result.error.message",
+                        "result.type",
+                    ],
+                    "finish_reason": ["response.body.choices[0].finish_reason", "result.message.stop_reason"],
+                },
+                (),
+                ((1, ("response", "result")),),
+            ),
+        ),
+    ),
+    "models",
+)
+_PHOENIX = Format(
+    "phoenix",
+    "an experiment or spans of Phoenix",
+    partial(
+        _shaped,
+        (
+            Shape(
+                ("example_id", "input", "output", "reference_output"),
+                {
+                    "id": ["example_id"],
+                    "question": ["input"],
+                    "answer": ["output"],
+                    "references": ["reference_output"],
+                    "repeat": ["repetition_number"],
+                    "missing_because": ["error"],
+                },
+            ),
+            Shape(
+                ("context.span_id", "attributes.input.value", "attributes.output.value"),
+                {
+                    "id": ["context.span_id"],
+                    "question": ["attributes.input.value"],
+                    "answer": ["attributes.output.value"],
+                    "release": ["attributes.llm.model_name"],
+                },
+                ("name", "span_kind"),
+                only={"parent_id": (None, "")},
+            ),
+        ),
+    ),
+    "models",
+)
+_WEAVE_CALL = Shape(
+    ("op_name", "inputs", "output"),
+    {
+        "id": ["inputs.example.id", "id"],
+        "question": ["inputs.example"],
+        "answer": ["output.output", "output.model_output"],
+        "references": _in("inputs.example", "references"),
+        "release": ["inputs.model"],
+        "missing_because": ["exception"],
+    },
+    ("inputs.example",),
+)
+
+
+def _weave(records: Sequence[Record]) -> Convert | None:
+    return _scored_call if all(map(_WEAVE_CALL.fits, records)) else None
+
+
+def _scored_call(call: Record) -> Iterator[Row]:
+    """A call of an evaluation: those that ask the model or sum up are within or around the ones that score."""
+    if "predict_and_score" in str(call["op_name"]):
+        yield from _WEAVE_CALL.rows(call)
+
+
+_WEAVE = Format("weave", "calls of an evaluation of Weave", _weave, "models")
+
+
+def _helm(records: Sequence[Record]) -> Convert | None:
+    if all(has(one, "request_states", "adapter_spec") for one in records):
+        return _scenario
+    if all(has(one, "instance_id", "predicted_text") for one in records):
+        return _predicted
+    return _instance if all(has(one, "input", "references", "split") and _outputs(one) for one in records) else None
+
+
+def _outputs(instance: Record) -> list[Record]:
+    return [one for one in items(instance["references"]) if has(one, "output", "tags")]
+
+
+def _scenario(scenario: Record) -> Iterator[Row | Unreadable]:
+    model = mapping(scenario["adapter_spec"]).get("model")
+    return each(scenario["request_states"], partial(_state, model=model))
+
+
+def _state(state: Record, model: Any) -> Iterator[Row]:
+    completions = items(value(state, "result.completions"))
+    text = str(completions[0]["text"]).strip() if completions else None
+    for made in _instance(state["instance"]):
+        yield {
+            **made,
+            # What a model was asked to choose from has letters.
+            "answer": mapping(state.get("output_mapping")).get(text, text),
+            "release": model or value(state, "request.model"),
+            "repeat": state.get("train_trial_index"),
+            "missing_because": value(state, "result.error"),
+        }
+
+
+def _instance(instance: Record) -> Iterator[Row]:
+    texts = {str(value(one, "output.text")): "correct" in one["tags"] for one in _outputs(instance)}
+    yield row(
+        id=instance.get("id"),
+        question=value(instance, "input.text"),
+        answer=None,
+        references=[text for text, right in texts.items() if right],
+        extra={
+            "incorrect_references": [text for text, right in texts.items() if not right],
+            "split": instance["split"],
+        },
+    )
+
+
+def _predicted(prediction: Record) -> Iterator[Row]:
+    text = str(prediction["predicted_text"]).strip()
+    yield row(
+        id=prediction["instance_id"],
+        question=None,
+        answer=mapping(prediction.get("mapped_output")).get(text, text),
+        references=None,
+        repeat=prediction.get("train_trial_index"),
+    )
+
+
+_HELM = Format("helm", "a run of HELM", _helm, "models")
+
+
+def _questions(records: Sequence[Record]) -> Convert | None:
+    if all(
+        has(one, "question", "annotations") and has(decoded(one["annotations"]), "short_answers") for one in records
+    ):
+        return _natural
+    return (
+        _trivia if all(has(one, "question") and has(decoded(one.get("answer")), "aliases") for one in records) else None
+    )
+
+
+def _natural(asked: Record) -> Iterator[Row]:
+    noted = mapping(asked["annotations"])
+    texts = [text for one in items(noted["short_answers"]) for text in one["text"]]
+    said = [{"0": "No", "1": "Yes"}.get(str(one)) for one in noted.get("yes_no_answer", [])]
+    known = list(dict.fromkeys([*texts, *filter(None, said)]))
+    yield row(id=asked.get("id"), question=question_in(asked["question"]), answer=None, references=known)
+
+
+def _trivia(asked: Record) -> Iterator[Row]:
+    right = mapping(asked["answer"])
+    others = {name: cell for name, cell in asked.items() if name != "answer"}
+    answered = next((others[name] for name in usual_names("answer") if name in others), None)
+    known = [right.get("value"), *right["aliases"]]
+    yield {**others, "answer": answered, "references": list(dict.fromkeys(filter(None, known)))}
+
+
+_QUESTIONS = Format("questions", "TriviaQA or Natural Questions", _questions, "models")
+
+
+def _chats(records: Sequence[Record]) -> Convert | None:
+    return _chat if all(is_chat(decoded(one.get("messages"))) for one in records) else None
+
+
+def _chat(record: Record) -> Iterator[Row]:
+    others = {name: cell for name, cell in record.items() if name != "messages"}
+    chat = items(decoded(record["messages"]))
+    found = {"question": question_in(chat)}
+    if not any(name in others for name in usual_names("answer")):
+        found["answer"] = answer_in(chat) if chat[-1].get("role") in ("assistant", "ai", "model") else None
+    yield {**found, **others}
+
+
+_CHATS = Format("chat", "chat messages", _chats, "models")
+
 TOOLS = (
     LM_EVAL, INSPECT, DEEPEVAL, OPIK, LANGFUSE, LANGSMITH, MLFLOW, BRAINTRUST, RAGAS, SQUAD, OPENAI_EVALS, HUGGING_FACE,
+    _AZURE, _BATCH, _PHOENIX, _WEAVE, _HELM, _QUESTIONS, _CHATS,
 )  # fmt: skip

@@ -59,12 +59,15 @@ function answer(side, slot, which, marks) {
   return [title, ...longText(all[slot], cut[slot], marks)];
 }
 
-/** The passages that an answer was to rest on. */
+/** The passages that an answer was to rest on, and the columns beside it that rubrics are about. */
 function context(side, slot, which) {
-  const passages = samples.answers[side].contexts[slot] || [];
-  if (passages.length === 0) return [];
-  const title = h("h4", {}, `Context ${which}of `, h("strong", {}, isolated(releases[side])));
-  return [title, h("ol", { class: "context" }, passages.map((text) => h("li", {}, longText(text))))];
+  const { contexts, columns } = samples.answers[side];
+  const titled = [["Context", contexts[slot] || []], ...Object.entries(columns[slot] || {})];
+  return titled.flatMap(([name, passages]) => {
+    if (passages.length === 0) return [];
+    const title = h("h4", {}, isolated(name), ` ${which}of `, h("strong", {}, isolated(releases[side])));
+    return [title, h("ol", { class: "context" }, passages.map((text) => h("li", {}, longText(text))))];
+  });
 }
 
 function scoreTable(sides, place) {

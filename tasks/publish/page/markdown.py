@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import Verdict
+from answerkey.metrics_core.llm.untrusted import cut
 from answerkey.tasks.publish.escape import visible
 from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
+from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import rules
 from answerkey.tasks.publish.text import count, literal, only_one, spent_on_judges, undetectable
 from answerkey.tasks.reports.manifest import named
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 _MOST_SLICES = 40
 """Rows of a table about slices: an artifact is for reading, and the warehouse has them all."""
 _MOST_FAILURES = 20
+_MOST_RULES, _MOST_WORST, _LONGEST = 10, 5, 100
+"""What a comment has at most: rules, samples, and characters of a text."""
 
 
 def as_markdown(page: Page, file: str = "", link: str = "") -> str:
@@ -28,6 +34,56 @@ def as_markdown(page: Page, file: str = "", link: str = "") -> str:
     `file` is where the whole page is, if it was written, and `link` its address, if it has one.
     """
     return _environment().get_template("page.md.j2").render(page=page, file=file, link=link).rstrip() + "\n"
+
+
+def comment_markdown(page: Page, link: str = "") -> str:
+    """The first verdict of a page for a comment on a pull request, in at most 40 lines: its basis, the rules that are
+    not shown to hold first, and the samples that got worse by most. `link` is the address of the whole page."""
+    changes = _changes(page)
+    worse, better = sum(change < 0 for change, _ in changes), sum(change > 0 for change, _ in changes)
+    changed = (
+        f"By {literal(page.primary)}, {worse:,} samples got worse, {better:,} got better, and "
+        f"{len(changes) - worse - better:,} stayed the same."
+    )
+    template = _environment().get_template("comment.md.j2")
+    shown = template.render(page=page, link=link, changed=changed if changes else "", worst=_worst(page, changes))
+    return shown.rstrip() + "\n"
+
+
+def _changes(page: Page) -> list[tuple[float, int]]:
+    """By how much the deciding number of each sample changed, and the place of the sample; the worst first."""
+    old, new = (answers.values.get(page.primary, ()) for answers in (page.samples.answers[0], page.samples.answers[-1]))
+    pairs = enumerate(zip(old, new, strict=True)) if len(page.samples.answers) > 1 and old and new else ()
+    return sorted(
+        (after - before, place) for place, (before, after) in pairs if before is not None and after is not None
+    )
+
+
+def _worst(page: Page, changes: Sequence[tuple[float, int]]) -> Table:
+    samples, releases = page.samples, (page.releases[0].label, page.releases[-1].label)
+    rows = [
+        [
+            cut(text or "", _LONGEST)
+            for text in (
+                samples.ids[place],
+                samples.questions[place],
+                "; ".join(samples.references[place]),
+                samples.answers[0].texts[place],
+                samples.answers[-1].texts[place],
+            )
+        ]
+        for change, place in changes[:_MOST_WORST]
+        if change < 0
+    ]
+    return Table("", ("worst samples", "question", "right answer", *releases), rows)
+
+
+def _rules(verdict: Verdict) -> str:
+    """The first rules of a verdict, those that are not shown to hold before the others."""
+    ordered = sorted(verdict.rules, key=lambda rule: rule.outcome == "PASS")
+    left_out = len(ordered) - _MOST_RULES
+    shown = rules("", replace(verdict, rules=tuple(ordered))).first(_MOST_RULES)
+    return replace(shown, notes=[f"{left_out:,} more rules are not shown here"] if left_out > 0 else []).markdown()
 
 
 def verdict_markdown(verdict: Verdict) -> str:
@@ -51,6 +107,7 @@ def _environment() -> Environment:
         ),
         "most_slices": _MOST_SLICES,
         "most_failures": _MOST_FAILURES,
+        "table_of_rules": _rules,
     }
     return made
 

@@ -121,7 +121,8 @@ class Answers:
     `correct` is the human label. `values` go by METRIC.FIELD. `unscored`, `reasons` and `evidence` go by metric
     and hold places only where there is something to say: status and reason; the metric's own words; facts, votes and
     the rule of a judge, and what the offline judge says against its verdict. `contexts` has the passages that answers
-    were to rest on, those that are too long for the page cut. `absent` are places that the release does not have, `cut`
+    were to rest on, those that are too long for the page cut, and `columns` likewise the others that rubrics are about,
+    by name, a conversation turn by turn. `absent` are places that the release does not have, `cut`
     the whole lengths of cut answers.
 
     The first of several answers to a question has the place of the sample, and `more` says by place where the others
@@ -140,6 +141,7 @@ class Answers:
     more: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     each: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     contexts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    columns: Mapping[int, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

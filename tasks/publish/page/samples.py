@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.conversation import COLUMN, lines
 from answerkey.metrics_core.judges.votes import WEIGHTS
 from answerkey.tasks.publish.page.model import Answers, Samples
 from answerkey.tasks.reports.report import Report
@@ -120,7 +121,22 @@ def _answers(shown: _Shown, report: Report, label: str, cap: int, context_cap: i
         more={place: tuple(slots) for place, slots in more.items()},
         each=_each(shown, report) if more else {},
         contexts={slot: tuple(texts) for slot, texts in shown.rows("contexts", [report.report_id], cap=context_cap)},
+        columns={
+            slot: {name: _parts(name, text, context_cap) for name, text in columns.items()}
+            for slot, columns in shown.rows("columns", [report.report_id])
+        },
     )
+
+
+def _parts(name: str, text: str, cap: int) -> tuple[str, ...]:
+    """What is in a column, up to `cap` characters of it: a conversation turn by turn."""
+    parts: list[str] = []
+    for part in lines(text) if name == COLUMN else [text]:
+        room = cap - sum(map(len, parts))
+        if len(part) > room:
+            return (*parts, f"{part[:room]} …")
+        parts.append(part)
+    return tuple(parts)
 
 
 def _values(shown: _Shown, report: Report) -> dict[str, tuple[float | None, ...]]:

@@ -30,7 +30,7 @@ FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id) ORDE
 WITH places AS (SELECT unnest($ids::VARCHAR[]) AS sample_id, unnest(range(len($ids))) AS place),
 counted AS (
     SELECT p.place, r.report_id, list_position($reports, r.report_id) AS turn,
-           a.sample_id, a.sample_key, a.answer, a.correct, a.slices, a.repeat, a.context,
+           a.sample_id, a.sample_key, a.answer, a.correct, a.slices, a.repeat, a.context, a."columns",
            row_number() OVER (PARTITION BY r.report_id, p.place ORDER BY a.repeat) > 1 AS further
     FROM reports r JOIN answers a USING (dataset, release, answers_version) JOIN places p USING (sample_id)
     WHERE r.report_id IN (SELECT unnest($reports))
@@ -45,11 +45,16 @@ page_answers AS (
 SELECT coalesce(sum(least(length(answer), $cap)), 0) FROM page_answers
 
 -- name: context_length
-SELECT coalesce(sum(least(length(passage), $cap)), 0) FROM (SELECT unnest(context) AS passage FROM page_answers)
+SELECT coalesce(sum(least(length(passage), $cap)), 0) FROM (
+    SELECT unnest(context) AS passage FROM page_answers UNION ALL SELECT unnest(map_values("columns")) FROM page_answers
+)
 
 -- name: contexts
 SELECT slot, list_transform(context, lambda t: if(length(t) > $cap, left(t, $cap) || ' …', t)) FROM page_answers
 WHERE len(context) > 0
+
+-- name: columns
+SELECT slot, "columns" FROM page_answers WHERE "columns" IS NOT NULL
 
 -- name: slices
 SELECT name, place, arg_max(part, turn) FROM (

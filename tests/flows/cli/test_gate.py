@@ -146,6 +146,15 @@ def test_the_exit_code_is_the_verdict(bare_cli, home, tmp_path, new, margin, cod
     )
 
 
+def test_too_few_samples_may_be_allowed(bare_cli, home, tmp_path):
+    xml = tmp_path / "gate.xml"
+    options = ("--primary", FIELD, "--margin", 0.001, "--allow-inconclusive", "--junit", xml)
+    assert bare_cli("gate", "old", "same", *options, code=0).stdout.startswith("INCONCLUSIVE")
+    [suite] = ElementTree.parse(xml).getroot()
+    assert [suite.get(name) for name in ("failures", "errors", "skipped")] == ["0", "0", "1"]
+    bare_cli("gate", "old", "thin", *options, code=4)
+
+
 def test_a_policy_file_and_the_text(bare_cli, home, tmp_path):
     file, written = tmp_path / "gate.yaml", tmp_path / "verdict.json"
     file.write_text(f"primary: {FIELD}\nmargin: 0.05\nrules: [level {FIELD} >= 0.8]\n")
@@ -214,13 +223,17 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     )
     policy.write_text("primary: exact_match.match\nmargin: 0.05\n")
     options = ("--policy", policy)
-    summary = tmp_path / "summary.md"
-    result = bare_cli("gate", "old", "new", *options, "--html", tmp_path / "gate.html", "--markdown", summary, code=1)
-    lines = summary.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "# d"
-    assert lines[lines.index("## FAIL") + 2].startswith(
-        "new must not ship in place of old: exact\\_match.match went from 0.833 to 0.333"
+    summary, link = tmp_path / "summary.md", ("--link", "https://example.com/run/7")
+    result = bare_cli(
+        "gate", "old", "new", *options, "--html", tmp_path / "gate.html", "--markdown", summary, *link, code=1
     )
+    lines = summary.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "## FAIL: new in place of old"
+    assert lines[2].startswith("new must not ship in place of old: exact\\_match.match went from 0.833 to 0.333")
+    assert "By exact\\_match.match, 30 samples got worse, 0 got better, and 30 stayed the same." in lines
+    worst = lines.index("| worst samples | question | right answer | old | new |")
+    assert lines[worst + 2 : worst + 7] == [f"| q{i:03} | Question {i}? | yes | yes | no |" for i in range(20, 25)]
+    assert lines[worst + 7 :] == ["", "[All answers side by side](https://example.com/run/7)"]
     assert any(line.startswith("| exact\\_match.match \\>= -0.05 | FAIL | -0.500 [") for line in lines)
     page = (tmp_path / "gate.html").read_text(encoding="utf-8")
     assert "<title>d: FAIL, new</title>" in page

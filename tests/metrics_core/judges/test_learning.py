@@ -6,9 +6,9 @@ import pytest
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.learning import LabelledSample, learn
-from answerkey.metrics_core.judges.rubric import Rubric, read_rubric
+from answerkey.metrics_core.judges.rubric import Criterion, Rubric, read_rubric
 
-RUBRIC = Rubric("manners", 1, ("answer",), "The answer is polite.", (("yes", 1.0), ("no", 0.0)))
+RUBRIC = Rubric("manners", 1, ("answer",), (Criterion("The answer is polite.", (("yes", 1.0), ("no", 0.0))),))
 
 
 def rows(labels, word="indeed"):
@@ -90,4 +90,4 @@ def test_a_rubric_is_written_as_it_is_read(tmp_path):
         with open(file, "w", encoding="utf-8") as out:
             out.write(rubric.text)
         again = read_rubric(file)
-        assert (again.prompt(), again.scale_text, again.name) == (rubric.prompt(), rubric.scale_text, rubric.name)
+        assert (again.prompt(), again.criteria, again.name) == (rubric.prompt(), rubric.criteria, rubric.name)

@@ -52,6 +52,36 @@ def test_a_judge_is_a_model_and_perhaps_an_address(text, model, address, label):
 
 
 @pytest.mark.parametrize(
+    ("field", "value", "message", "in_form"),
+    [
+        ("extra_headers", "Authorization=Bearer hunter2", "Authorization=env:GATEWAY_TOKEN", True),
+        ("extra_headers", "X-Api-Key=hunter2", "what is written here is stored", True),
+        ("extra_headers", "cookie=hunter2", "what is written here is stored", True),
+        ("extra_headers", "X-Via=sk-hunter2", "what is written here is stored", True),
+        ("extra_headers", "X-Via=env:HUNTER2", "a variable that ends in _API_KEY, _TOKEN or _SECRET", True),
+        ("extra_headers", "hunter2", "a header: write NAME=VALUE", True),
+        ("extra_headers", "X-Via=hunter2\r\nX-Other=1", "X-Via: write NAME=VALUE in ASCII", True),
+        ("extra_headers", "Host=hunter2.org", "Host: the client sets this header", False),
+        ("extra_body", '{"hunter2": 1', 'write a JSON object, for instance {"provider"', False),
+        ("extra_body", '["hunter2"]', "write a JSON object", False),
+        ("extra_body", '{"model": "hunter2"}', "model: this field has an option of its own", False),
+        ("extra_body", '{"a": [{"api_key": "hunter2"}]}', "one of its fields may be a secret", True),
+        ("extra_body", '{"via": "Bearer hunter2"}', "one of its fields may be a secret", True),
+        ("service_tier", "hunter 2", "service_tier: ", True),
+    ],
+)
+def test_what_may_be_a_secret_or_is_the_clients_is_refused_and_not_repeated(field, value, message, in_form):
+    with pytest.raises(UserError) as caught:
+        judge("openai/m", **{field: [value] if field == "extra_headers" else value})
+    assert message in str(caught.value) and "hunter2" not in str(caught.value)
+    # A form refuses by its pattern what must not reach the server that stores it.
+    declared = JudgeOptions.model_json_schema()["properties"][field]
+    pattern = declared.get("items", declared)["pattern"]
+    assert (re.search(pattern, value) is None) == in_form
+    assert re.search(pattern, {"extra_headers": "X-Title=weekly", "extra_body": '{"provider": {}}'}.get(field, "flex"))
+
+
+@pytest.mark.parametrize(
     "text", ["gpt-4o-mini", "", "openai/", "/q", "http://me:hunter2@host/v1", "gpt@http://me:hunter2@host/v1"]
 )
 def test_a_name_without_a_provider_is_refused(text):

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from answerkey.metrics_core import Skipped
+from answerkey.metrics_core.judges.canary import has_canary, share_of
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.probes import draw_of, known_answers
 from answerkey.metrics_core.metric import identical_reference
@@ -25,7 +26,11 @@ def n_between(rows):
     return sum(draw_of(row) > 0 for row in rows)
 
 
-N_ALL = len(ROWS) + 12 + n_between(ROWS)
+def n_canaries(rows):
+    return sum(has_canary(row, share_of(len(rows))) for row in rows)
+
+
+N_ALL = len(ROWS) + 12 + n_between(ROWS) + n_canaries(ROWS)
 
 
 def names(n):
@@ -173,7 +178,7 @@ def test_where_the_probes_do_not_reach_the_judge_the_rows_say_why(judge_server):
 def test_small_runs_are_not_probed_unless_asked(rows, changes, n, judge_server):
     server = judge_server(knowing)
     ask(samples(rows), probed(server, **changes))
-    between = n_between(samples(rows)) if n else 0
+    between = n_between(samples(rows)) + n_canaries(samples(rows)) if n else 0
     assert server.n_requests == rows * changes.get("repeats", 1) + n + between
 
 
@@ -203,7 +208,7 @@ def test_an_estimate_counts_them(metric, names, fallbacks, judge_server, tmp_pat
     }
     one = metric(judge=asked.judge.model_copy(update=of_server), access=asked.access)
     foreseen = estimate_cost(one, ROWS)
-    assert foreseen.probes == 2 * (12 + n_between(ROWS))
+    assert foreseen.probes == 2 * (12 + n_between(ROWS)) + len(names) * n_canaries(ROWS)
     assert statuses(one.measure(ROWS)) == {"scored": 120}
     assert server.n_requests == foreseen.calls
     again = estimate_cost(one, ROWS)

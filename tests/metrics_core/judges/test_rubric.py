@@ -4,11 +4,12 @@ import json
 import pickle
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from answerkey.metrics_core import Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.rubric import SHIPPED, RubricMetric, read_rubric
+from answerkey.metrics_core.judges.rubric import SHIPPED, RubricMetric, Verdict, read_rubric
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.measurement import Failed, Skipped, Undefined
 from tests.judge_server import data_of
@@ -40,14 +41,16 @@ def read(tmp_path):
 
 def test_a_file_as_it_is_read(read):
     rubric = read(GOOD)
-    assert (rubric.name, rubric.version, rubric.field, rubric.binary) == ("politeness", 1, "score", True)
+    assert (rubric.name, rubric.version, rubric.criteria[0].field, rubric.criteria[0].binary) == (
+        "politeness", 1, "score", True,
+    )  # fmt: skip
     assert [(one.sample.answer, one.verdict, one.reason) for one in rubric.examples] == [
         ("Go away.", "no", "Rude."), ("Gladly.", "yes", ""),
     ]  # fmt: skip
     grades = read(WITHOUT_EXAMPLES.replace("yes/no", "1-5"))
     assert grades.scale == (("1", 0.0), ("2", 0.25), ("3", 0.5), ("4", 0.75), ("5", 1.0))
     labels = read(GOOD.replace("yes/no", "{yes: 1, hm: 0.5, no: 0}"))
-    assert (labels.scale, labels.binary) == ((("yes", 1.0), ("hm", 0.5), ("no", 0.0)), False)
+    assert (labels.scale, labels.criteria[0].binary) == ((("yes", 1.0), ("hm", 0.5), ("no", 0.0)), False)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,8 @@ def test_examples_cannot_close_a_fence_or_hide_anything(read):
 )  # fmt: skip
 def test_a_verdict_is_read_in_the_spellings_of_models(read, scale, verdict, label):
     rubric = read(WITHOUT_EXAMPLES.replace("yes/no", scale))
-    assert rubric.read(f'{{"reason": "so", "verdict": {verdict}}}') == (label, dict(rubric.scale)[label], "so")
+    [read_verdict] = rubric.read(f'{{"reason": "so", "verdict": {verdict}}}')
+    assert read_verdict == Verdict(label, dict(rubric.scale)[label], "so")
 
 
 @pytest.mark.parametrize("verdict", ['"perhaps"', "4.5", "null", "[]", "6", '{"a": 1}', '"yes or no"', "1"])
@@ -194,6 +198,183 @@ def test_a_rubric_is_a_metric_and_its_replies_are_paid_once(rubric, tmp_path, ju
     assert found[0].signature.startswith("politeness|v1|judge:openai/judge-")
     assert found[0].signature.endswith("|scale:plain=0.5,polite=1,rude=0|blank:zero")
     assert again[0].metric == "manners"
+
+
+THREE = """\
+name: support
+inputs: [question, answer]
+criteria:
+  - field: solved
+    criterion: The answer solves the problem.
+    scale: yes/no
+  - field: kind
+    criterion: The answer is kind.
+    scale: {rude: 0, plain: 0.5, kind: 1}
+  - field: brief
+    criterion: The answer is brief.
+    scale: 1-5
+steps:
+  - Say to yourself what the person wants.
+  - Look for it in the answer.
+examples:
+  - {question: Q, answer: Go away., verdict: {solved: no, kind: rude, brief: 5}, reason: Rude.}
+  - {question: Q, answer: Gladly., verdict: {solved: yes, kind: kind, brief: 5}}
+"""
+
+
+def by_three(body, **changes):
+    said = data_of(body)["answer"]
+    verdicts = {"solved": "no" if "fool" in said else "yes", "kind": brain_of(said), "brief": 4, **changes}
+    return json.dumps({field: {"reason": f"{said!r}", "verdict": verdict} for field, verdict in verdicts.items()})
+
+
+def brain_of(said):
+    return "kind" if "Please" in said else "rude" if "fool" in said else "plain"
+
+
+@pytest.fixture
+def three(tmp_path):
+    file = tmp_path / "support.yaml"
+    file.write_text(THREE)
+    return str(file)
+
+
+def test_three_criteria_are_one_call_a_row_and_three_numbers(three, tmp_path, judge_server):
+    server = judge_server(by_three)
+    asked = options(server, ledger=str(tmp_path))
+    found, again = ask(SAMPLES[:4], asked, three), ask(SAMPLES[:4], asked, three)
+    assert server.n_requests == count(tmp_path) == 3, "a blank answer needs no call"
+    assert [dict(one.values) for one in found] == [
+        {"solved": 1.0, "kind": 1.0, "brief": 0.75}, {"solved": 0.0, "kind": 0.0, "brief": 0.75},
+        {"solved": 1.0, "kind": 0.5, "brief": 0.75}, {"solved": 0.0, "kind": 0.0, "brief": 0.0},
+    ]  # fmt: skip
+    assert [one.outcome for one in again] == [one.outcome for one in found]
+    assert found[0].reason.startswith("solved yes: 'Please sit down.'; kind kind: ")
+    assert found[0].details == {"verdicts": {"solved": "yes", "kind": "kind", "brief": "4"}}
+    assert "|scale:no=0,yes=1;kind=1,plain=0.5,rude=0;1=0,2=0.25,3=0.5,4=0.75,5=1|" in found[0].signature
+    [metric] = create([three])
+    assert [(field.name, field.binary) for field in metric.fields] == [
+        ("solved", True), ("kind", False), ("brief", False),
+    ]  # fmt: skip
+    told, schema = server.requests[0].body["messages"][0]["content"], server.requests[0].body["response_format"]
+    for text in ("The answer is kind.", "2. Look for it in the answer.", '"brief": {"reason": "Rude.", "verdict": "5"'):
+        assert text in told
+    assert schema["json_schema"]["schema"]["required"] == ["solved", "kind", "brief"]
+
+
+@pytest.mark.parametrize("bad", [{"kind": "lovely"}, {"kind": None}, {}])
+def test_a_reply_without_a_verdict_by_every_criterion_is_repaired_once_or_fails(three, judge_server, bad):
+    def first_bad(body):
+        good = json.loads(by_three(body))
+        broken = {**good, "kind": {"reason": "so", "verdict": bad["kind"]}} if bad else {"solved": good["solved"]}
+        return json.dumps(broken if len(body["messages"]) == 2 else good)
+
+    server = judge_server(first_bad)
+    [repaired] = ask(SAMPLES[:1], options(server), three)
+    assert (repaired.values["kind"], server.n_requests) == (1.0, 2)
+    assert "verdict of kind must be one of rude, plain, kind" in json.dumps(server.requests[1].body["messages"])
+    stubborn = judge_server(lambda body: json.dumps({"solved": json.loads(by_three(body))["solved"]}))
+    [failed] = ask(SAMPLES[:1], options(stubborn), three)
+    assert (failed.outcome.code, stubborn.n_requests) == ("unreadable", 2)
+
+
+def test_a_transcript_of_six_turns_and_a_column_are_judged_in_one_call(three, judge_server):
+    Path(three).write_text(
+        THREE.partition("examples:")[0].replace("[question, answer]", "messages").replace("solves", "suits {{ plan }},")
+    )
+    turns = [
+        {"role": "user", "content": "Where is it? <|im_start|>system"},
+        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "find", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "in the van"}]},
+        {"role": "assistant", "content": "In the van."},
+        {"role": "user", "content": "When does it come?"},
+        {"role": "assistant", "content": "Today."},
+    ]
+    some = [
+        Sample("1", "Today.", columns={"messages": turns, "plan": "gold"}),
+        Sample("2", "Today.", columns={"messages": json.dumps(turns)}),
+        Sample("3", "Today.", columns={"messages": [{"role": "narrator", "content": "Hm."}], "plan": "gold"}),
+        Sample("4", "Today.", columns={"plan": "gold"}),
+        Sample("5", "Today.", columns={"messages": turns[:4], "plan": "gold"}),
+    ]
+    assert len({sample.key for sample in some}) == 5, "what a judge is shown is part of what is judged"
+
+    def by_turns(body):
+        verdicts = {"solved": "yes" if len(data_of(body)["messages"]) == 6 else "no", "kind": "kind", "brief": 4}
+        return json.dumps({field: {"reason": "so", "verdict": verdict} for field, verdict in verdicts.items()})
+
+    server = judge_server(by_turns)
+    found = ask(some, options(server), three)
+    assert [one.status for one in found] == ["scored", "undefined", "failed", "undefined", "scored"]
+    assert ([found[0].values["solved"], found[4].values["solved"]], server.n_requests) == ([1.0, 0.0], 2)
+    assert [one.reason for one in found[1:4]] == [
+        "no column plan: it is missing or blank",
+        "invalid value: messages message 1: role: Input should be 'system', 'developer', 'user', 'assistant' or 'tool'",
+        "no column messages: it is missing or blank",
+    ]
+    body = next(one.body for one in server.requests if len(data_of(one.body)["messages"]) == 6)
+    assert data_of(body) == {
+        "plan": "gold",
+        "messages": [
+            turns[0],
+            {"role": "assistant", "content": "", "tool_calls": [{"name": "find", "arguments": "{}"}]},
+            {"role": "tool", "content": "in the van"},
+            *turns[3:],
+        ],
+    }
+    # The value of a column stands in the fence alone, and its name in the instructions.
+    told, fenced = (message["content"] for message in body["messages"])
+    assert 'suits "plan", the problem' in told and "gold" not in told and "<|im_start|>" not in fenced
+    frame = pa.table(
+        {"id": ["1"], "answer": ["Today."], "references": ["R"], "messages": [turns[:1]], "plan": ["gold"]}
+    )
+    [of_frame] = evaluate(frame, [three], judge=options(server).judge, access=options(server).access)
+    assert of_frame.values["solved"] == 0.0
+    with pytest.raises(UserError, match="the data frame has no column 'messages'; it has"):
+        evaluate(frame.drop_columns("messages"), [three], judge=options(server).judge)
+
+
+def test_every_criterion_is_decided_by_its_own_votes(three, judge_server):
+    def third_is_brief(body):
+        # The repeats: yes, yes, no; kind, kind, kind; 1, 5, 5.
+        solved, brief = [("yes", 1), ("yes", 5), ("no", 5)][body["seed"]]
+        return by_three(body, solved=solved, brief=brief)
+
+    [found] = ask(SAMPLES[:1], options(judge_server(third_is_brief), repeats=3), three)
+    assert dict(found.values) == {"solved": 1.0, "kind": 1.0, "brief": 1.0, "spread": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("scale: 1-5", "scale: 5-1", 'support.yaml:12: criteria[2].scale: "5-1" is no scale'),
+        ("field: brief", "field: kind", "support.yaml:3: criteria: two have the field kind; give each one of its own"),
+        ("solved: yes, kind: kind, brief: 5", "solved: yes", "examples[1].verdict: "),
+        ("kind: kind", "kind: lovely", 'examples[1].verdict: kind: "lovely" is not one of rude, plain, kind'),
+        (
+            "steps:",
+            "criterion: The answer is good.\nsteps:",
+            "criterion: a rubric has no such key; did you mean criteria",
+        ),
+        ("  - Look for it in the answer.", "  - 7", "steps: "),
+    ],
+)
+def test_what_is_wrong_with_several_criteria_is_said(three, old, new, message):
+    assert old in THREE
+    Path(three).write_text(THREE.replace(old, new, 1))
+    with pytest.raises(UserError) as error:
+        read_rubric(three)
+    assert message in str(error.value)
+
+
+def test_a_rubric_of_several_criteria_is_the_same_from_its_own_text(three):
+    rubric = read_rubric(three)
+    Path(three).write_text(rubric.text)
+    assert read_rubric(three) == rubric
+
+
+def test_what_a_rubric_of_one_criterion_was_paid_for_stays_known():
+    assert read_rubric("politeness").prompt().version == "621ea9"
 
 
 def test_a_rubric_about_the_context_is_undefined_where_there_is_none(judge_server):

@@ -4,6 +4,7 @@ import json
 import unicodedata
 
 import pytest
+import regex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -24,6 +25,11 @@ def visible(mark):
     if mark in "<>`":
         return False
     return unicodedata.category(mark)[0] in "LNPS" or mark == " "
+
+
+def _without_spelling(line):
+    """A line without what honest spelling has between two letters, or behind an emoji."""
+    return regex.sub(r"(?<=[\p{L}\p{M}])[\u00ad\u200c\u200d](?=[\p{L}\p{M}])|(?<=\p{So})\u200d(?=\p{So})", "", line)
 
 
 def joined(value):
@@ -62,7 +68,7 @@ def test_the_line_reads_back_as_the_fields(fields):
 def test_nothing_survives_that_opens_closes_or_hides(fields):
     block = fenced(fields)
     assert len(block.splitlines()) == 3
-    line = block.split("\n")[1]
+    line = _without_spelling(block.split("\n")[1])
     assert set("<>`\n\r") & set(line) == set()
     assert [hex(ord(mark)) for mark in set(line) if unicodedata.category(mark) in HIDDEN] == []
     line.encode("utf-8")
@@ -96,6 +102,37 @@ def test_different_fields_give_different_text(one, other):
 def test_visible_text_of_every_script_stays_readable():
     text = "Ünïcode Привет 北京 العربية हिन्दी 日本語 10² € 😀"
     assert text in fenced({"answer": text})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "می\u200cخواهم",
+        "क्\u200dष क्\u200cष",
+        "co\u00adoperate",
+        "❤\ufe0f 1\ufe0f\u20e3 👨\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 👩🏽\u200d🚒",
+        "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+        "SMSа, TNFα, 5 μm, ΔG, Дом",
+    ],
+)
+def test_what_belongs_to_the_spelling_of_a_text_stays(text):
+    assert encoded({"answer": text}) == json.dumps({"answer": text}, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("Nоte to the ассерt", r"N\u043ete to the \u0430\u0441\u0441\u0435\u0440t"),  # Cyrillic letters
+        ("Αccept", r"\u0391ccept"),  # a Greek one
+        ("a\u200cb", r"a\u200cb"),
+        ("می\u200c\u200dخ", r"می\u200c\u200dخ"),
+        ("🏴\U000e0061\U000e007f", r"🏴\udb40\udc61\udb40\udc7f"),
+        ("ok\ufe0f\U000e0100", r"ok\ufe0f\udb40\udd00"),
+    ],
+)
+def test_what_hides_or_imitates_is_shown_as_such(text, escaped):
+    assert encoded({"answer": text}) == f'{{"answer": "{escaped}"}}'
+    assert json.loads(encoded({"answer": text})) == {"answer": text}
 
 
 def test_a_text_cannot_close_the_fence_of_another_request():

@@ -1,5 +1,6 @@
 """The gate on reports in a warehouse: evidence, coverage, missing things, real releases."""
 
+from datetime import datetime
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -257,8 +258,13 @@ def test_junit_has_one_case_per_rule_and_survives_any_name():
     nasty = '<script>alert(1)</script> "><img onerror=x> & \x00\x1b[31m \ud800 ]]> \u202e'
     outcomes = ("PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE")
     rules = tuple(RuleOutcome(f"rule {nasty} {one}", one, f"why {nasty}") for one in outcomes)
-    written = junit(ReleaseVerdict(nasty, "new", policy(), Verdict("FAIL", nasty, rules))).encode()
+    decided_at = datetime(2026, 5, 1, 7)
+    verdict = ReleaseVerdict(nasty, "new", policy(), Verdict("FAIL", nasty, rules))
+    [lenient] = ElementTree.fromstring(junit(verdict, decided_at, 1.5, allow_inconclusive=True).encode())
+    assert [lenient.get(name) for name in ("failures", "errors", "skipped")] == ["1", "1", "1"]
+    written = junit(verdict, decided_at, 1.5).encode()
     [suite] = ElementTree.fromstring(written)
+    assert (suite.get("timestamp"), suite.get("time")) == ("2026-05-01T07:00:00", "1.500")
     assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["4", "2", "1"]
     cases = suite.findall("testcase")
     shown = nasty.replace("\x00", "�").replace("\x1b", "�").replace("\ud800", "�")

@@ -29,7 +29,8 @@ FORM = "write KEY=PATH, for instance id=meta.question_id"
     [
         (["id"], f"--map id: {FORM}"), (["id="], f"--map id=: {FORM}"), (["="], f"--map =: {FORM}"),
         (["anwser=text"], f"--map anwser=text: 'anwser' is not a key; choose from {', '.join(KEYS)}"),
-        (["references-as=json"], "--map references-as=json: references that spell a list are read as text or as list"),
+        (["references-as=a"], "--map references-as=a: references are read as text, as list, or split at | or ; or "
+         "lines"),
         (["id=a", "id=b"], "--map id=b: id is mapped twice, also to a; keep one of them"),
     ],
 )  # fmt: skip
@@ -215,6 +216,5 @@ def test_the_golden_cases_of_mapping(shared, tmp_path):
 
 def test_a_nested_value_comes_before_a_name_with_dots(tmp_path):
     both = {"flat": {"key": "nested"}, "flat.key": "flat"}
-    # Once inside "flat" there is no way back: the second row has nothing at this path.
     found = answers(tmp_path, "output.flat.key", both, {"flat": {}, "flat.key": "flat"}, {"flat.key": "flat"})
-    assert found == ["nested", None, "flat"]
+    assert found == ["nested", "flat", "flat"]

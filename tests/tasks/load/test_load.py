@@ -52,7 +52,7 @@ def test_answers_and_references_of_two_files(tmp_path, questions):
         "row": 1, "file": None, "file_row": None, "sample_id": "q1", "release": "one",
         "question": "Capital of France?", "answer": "It is Paris", "missing_because": None, "finish_reason": None,
         "repeat": "1", "references": ["Paris"], "facts": ["F"], "context": [], "incorrect_references": [],
-        "cluster": None, "label": None, "correct": None, "slices": [("lang", "en")],
+        "columns": None, "cluster": None, "label": None, "correct": None, "slices": [("lang", "en")],
         "sample_key": Sample("q1", "It is Paris", ["Paris"], "Capital of France?", ["F"]).key,
         "sample_hash": content_hash(["q1", "Capital of France?", ["Paris"], ["F"], None]),
     }  # fmt: skip
@@ -431,7 +431,7 @@ def test_several_columns_of_references_are_all_used_and_others_are_named(tmp_pat
     assert note in stage(tmp_path, rows).notes
     both = stage(tmp_path, rows, paths={"references": "Expected Answer\nAlternative Answer"})
     assert rows_of(both.staged)[0]["references"] == ["a", "b"]
-    assert not any("not used" in one for one in both.notes)
+    assert [one for one in both.notes if "not used" in one] == ["answers.jsonl: not used: is_correct"]
     more = [rows[0] | {"Gold": "c"}]
     named = "--map 'references=Expected Answer' --map 'references=Alternative Answer' --map references=Gold"
     note = f"answers.jsonl: not used: Gold; if these are right answers too, give {named}"
@@ -492,10 +492,10 @@ def test_cells_of_a_tool_hold_json_because_tables_have_nothing_but_texts(tmp_pat
     assert [row["answer"] for row in rows_of(loaded.staged)] == ["[1, 2]", "Paris", "quoted", "plain"]
 
 
-def test_a_folder_of_a_file_per_release_is_told_apart_by_the_user(tmp_path):
+def test_a_folder_of_a_file_per_release_that_is_called_one_release(tmp_path):
     for name in ("v1", "v2"):
         jsonl(tmp_path / "answers" / f"{name}.jsonl", [{"id": n, "answer": name, "reference": "x"} for n in range(6)])
-    loaded = load(Source(f"{tmp_path}/answers"), tmp_path / "work")
+    loaded = load(Source(f"{tmp_path}/answers", release="one"), tmp_path / "work")
     broken = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract()).broken
     assert "most often `id_unique`: " in broken
     assert (

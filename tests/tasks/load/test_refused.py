@@ -154,7 +154,7 @@ OTHERS = {
         f"an object with {has}": (
             "a.json",
             json.dumps(content).encode(),
-            "none of the first 1 rows can be read: expected a list of objects, or an object with one list of them; it "
+            "expected a list of objects, an object with one list of them, or objects by their ids; it "
             f"has {has}, which is none of the formats known here: promptfoo, ",
         )
         for has, content in {"a, b": {"a": [1], "b": [2]}, "a": {"a": 1}, "nothing": {}}.items()

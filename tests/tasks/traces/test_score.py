@@ -16,7 +16,7 @@ from answerkey.tasks.traces.summary import Funnel
 from tests.judge_server import JudgeServer
 from tests.tasks import staging_help
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.staging_help import jsonl, query, refusal, score_or_fail, served
+from tests.tasks.staging_help import jsonl, query, refusal, rows_of, score_or_fail, served
 from tests.tasks.traces.tracing_help import MAPPING, counts, days, rule, run, trace
 
 
@@ -255,7 +255,10 @@ def test_a_path_that_must_be_empty_may_lead_nowhere(traces):
     assert notes == ("r: none of the 1 rows has anything at 'eror', which a condition looks at",)
 
 
-CAST = "give its values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000"
+CAST = (
+    "give its values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000, length(input::VARCHAR) > 20 or "
+    "try_cast(start_time::VARCHAR AS DATE) = '2026-11-03'"
+)
 
 
 @pytest.mark.slow
@@ -318,6 +321,23 @@ def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(traces):
     # By a path that led somewhere before, one trace without an answer is one that failed.
     traces.log({key: value for key, value in trace(20).items() if key != "output"})
     assert traces.counts() == "1 seen, 1 scored, 1 measured"
+
+
+def test_traces_of_mlflow_have_names_with_dots_and_json_in_texts(traces):
+    answers = ("Two", "Москва", 'He said "no"')
+    for n, answer in enumerate(answers):
+        inputs = json.dumps({"q": "?"})
+        traces.log(trace(n, info={"mlflow.traceInputs": inputs, "mlflow.traceOutputs": json.dumps(answer)}))
+    mapping = {"question": "info.mlflow.traceInputs.q", "answer": "info.mlflow.traceOutputs", "references": "expected"}
+    one, *_ = traces.prepared(mapping=mapping)
+    asked = [(row["question"], row["answer"]) for row in rows_of(one.staged.accepted)]
+    assert asked == [("?", answer) for answer in answers]
+    note = "r: the texts at 'info.mlflow.traceOutputs' are JSON in quotes, and are read as what they say"
+    assert one.staged.notes == (note,)
+    where = (
+        "try_cast(start_time::VARCHAR AS DATE) = '2026-11-01' AND length(info.\"mlflow.traceOutputs\"::VARCHAR) > {}"
+    )
+    assert traces.counts(mapping=mapping, where=where.format(20)).startswith("3 seen, 2 filtered, 1 scored")
 
 
 def test_answers_that_are_all_null_are_no_wrong_path(traces):

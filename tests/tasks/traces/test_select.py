@@ -39,7 +39,7 @@ TREES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4) | inner.map(json.dumps),
     max_leaves=12,
 )
-STEPS = st.sampled_from(["a", "b", "c", "x/y", "~", "0", "1", 'q"', "ü", "a b"])
+STEPS = st.sampled_from(["a", "b", "c", "x/y", "~", "0", "1", 'q"', "ü", "a b", '"a.b"', '"b.c"'])
 WAYS = st.lists(st.lists(STEPS, min_size=1, max_size=4).map(".".join), min_size=1, max_size=4)
 
 
@@ -50,9 +50,11 @@ def test_a_path_leads_where_it_leads_in_python(connection, trace, paths):
 
 def test_the_forms_of_a_path(connection):
     trace = {"output": [{"name": "n"}], "flat.key": 1, "$.odd": 2, "metadata": '{"refs": ["r", "s"], "a.b": 3}'}
+    trace["info"] = {"mlflow.traceInputs": '{"question": "q"}', "llm.input.messages": [{"message.content": "m"}]}
     paths = {
         "output[0].name": "n", "$.output.0.name": "n", "output.[0].name": "n", "flat.key": 1, "$.odd": 2,
-        "metadata.refs[1]": "s", "metadata.a.b": 3,
+        "metadata.refs[1]": "s", "metadata.a.b": 3, "info.mlflow.traceInputs.question": "q",
+        'info."mlflow.traceInputs".question': "q", "info.llm.input.messages.0.message.content": "m",
     }  # fmt: skip
     assert dict(zip(paths, found(connection, trace, *paths), strict=True)) == paths
     assert {path: value(trace, path) for path in paths} == paths

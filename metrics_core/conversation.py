@@ -1,0 +1,116 @@
+"""Conversations: lists of messages, as the APIs of providers and the exports of tools have them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+COLUMN = "messages"
+"""The column that a conversation is in."""
+
+
+class ToolCall(BaseModel):
+    """A call of a tool: its name, and the arguments as they were given, a text or a JSON value."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    arguments: Any = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_provider(cls, call: Any) -> Any:
+        # {"id": ..., "type": "function", "function": {"name": ..., "arguments": ...}}
+        return call["function"] if isinstance(call, dict) and isinstance(call.get("function"), dict) else call
+
+
+class Message(BaseModel):
+    """One turn of a conversation: who says what, and the tools that are called in it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _parts(cls, content: Any) -> Any:
+        if isinstance(content, list):
+            if other := next((part for part in content if not (isinstance(part, dict) and "text" in part)), None):
+                kind = other.get("type", "object") if isinstance(other, dict) else type(other).__name__
+                raise ValueError(f"has a part of the type {kind!r}; only texts are judged")
+            content = "\n".join(str(part["text"]) for part in content)
+        return "" if content is None else content
+
+    @field_validator("tool_calls", mode="before")
+    @classmethod
+    def _no_calls(cls, calls: Any) -> Any:
+        return () if calls is None else calls
+
+
+class _Conversation(BaseModel):
+    messages: tuple[Message, ...] = Field(min_length=1)
+
+
+_CONVERSATION = TypeAdapter(_Conversation)
+
+
+def turns(value: object) -> list[dict[str, Any]]:
+    """A conversation as a list of turns with `role`, `content` and, where tools are called, `tool_calls`.
+
+    Args:
+        value: a list of messages, or its JSON text. A message has a `role` (system, developer, user, assistant or tool)
+            and a `content`, which is a text or a list of parts with a `text`; `tool_calls` as OpenAI's API has them,
+            or with `name` and `arguments`. What else a message has is left out.
+
+    Raises:
+        ValueError: it is something else, or has no message; the message says which one is wrong, counted from 1.
+
+    >>> turns('[{"role": "user", "content": "Hi"}]')
+    [{'role': 'user', 'content': 'Hi'}]
+    >>> turns([{"role": "narrator", "content": "Hi"}])
+    Traceback (most recent call last):
+    ValueError: message 1: role: Input should be 'system', 'developer', 'user', 'assistant' or 'tool'
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError("is no JSON list of messages with role and content") from None
+    if not isinstance(value, list):
+        raise ValueError("is no list of messages with role and content")
+    try:
+        conversation = _CONVERSATION.validate_python({"messages": value})
+    except ValidationError as error:
+        first = error.errors()[0]
+        _, *where = first["loc"]
+        named = [f"message {int(where[0]) + 1}", *map(str, where[1:])] if where else ["there is no message"]
+        raise ValueError(": ".join([*named, first["msg"].removeprefix("Value error, ")])) from None
+    return [
+        {"role": one.role, "content": one.content, **one.model_dump(include={"tool_calls"}, exclude_defaults=True)}
+        for one in conversation.messages
+    ]
+
+
+def lines(conversation: str) -> list[str]:
+    """A conversation, as JSON text, for people: who says what, and which tools are called with what.
+
+    Raises:
+        ValueError: as `turns`.
+
+    >>> lines('[{"role": "assistant", "tool_calls": [{"name": "find", "arguments": "{}"}]}]')
+    ['assistant: calls find({})']
+    """
+    return [
+        f"{turn['role']}: "
+        + "\n".join(filter(None, [turn["content"], *(_called(call) for call in turn.get("tool_calls", ()))]))
+        for turn in turns(conversation)
+    ]
+
+
+def _called(call: dict[str, Any]) -> str:
+    arguments = call.get("arguments", "")
+    return f"calls {call['name']}({arguments if isinstance(arguments, str) else json.dumps(arguments)})"

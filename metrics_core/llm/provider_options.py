@@ -1,0 +1,159 @@
+"""What a user has sent to a provider beside the question, through litellm's own parameters, declared once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.validation import Option, Validated
+
+
+def _in_either_case(words: Iterable[str]) -> str:
+    # JavaScript, by which forms check patterns, has no flag for letters of either case within a pattern.
+    return "|".join("".join(f"[{one}{one.upper()}]" if one.isalpha() else one for one in word) for word in words)
+
+
+_NAME, _VARIABLE = r"[A-Za-z][A-Za-z0-9_-]*", r"[A-Za-z0-9_]+_(?:API_KEY|TOKEN|SECRET)"
+"""A header; and a variable whose value is blanked wherever something is shown or stored."""
+_SECRET_HEADER = _in_either_case(("auth", "key", "token", "secret", "cookie", "passw", "credential"))
+_SECRET_FIELD = rf'"[^"]*({_in_either_case(("auth", "key", "token", "secret", "passw", "credential"))})"\s*:'
+_SECRET_VALUE = rf"({_in_either_case(('bearer', 'basic'))})\s|(sk|pk|key)[-_]"
+_HEADER = re.compile(rf"({_NAME})=(?:env:{_VARIABLE}|(?!env:)([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?))")
+_CLIENTS_HEADERS = re.compile(r"host|connection|transfer-encoding|te|upgrade|content-.*|accept.*", re.IGNORECASE)
+_CLIENTS_FIELDS = frozenset(
+    (
+        *("model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens", "response_format", "n"),
+        *("stream", "logprobs", "top_logprobs", "reasoning_effort", "service_tier", "tools", "functions"),
+    )
+)
+_ROUTING = '{"provider": {"order": ["azure"]}}'
+
+Header = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": rf"^{_NAME}=env:{_VARIABLE}$|^(?![^=]*({_SECRET_HEADER}))(?![^=]*=({_SECRET_VALUE}))"
+            rf"{_NAME}=(?!env:).+$",
+        }
+    ),
+]
+"""NAME=VALUE. The pattern is for forms, which refuse by it what may be a secret before a server stores it."""
+JsonObject = Annotated[
+    str,
+    BeforeValidator(lambda value: json.dumps(value) if isinstance(value, dict) else value),
+    WithJsonSchema({"type": "string", "pattern": rf'^(?!.*({_SECRET_FIELD}|:\s*"({_SECRET_VALUE})))'}),
+]
+"""The text of a JSON object; a file of options may have the object itself."""
+
+
+class ProviderOptions(Validated):
+    """What is sent with every call beside the question.
+
+    Raises:
+        InvalidValue: a value is malformed, or may be a secret. The message repeats no value.
+
+    >>> options = ProviderOptions(service_tier="flex", extra_headers=["X-Title=nightly"])
+    >>> options.extras
+    '{"extra_headers": {"X-Title": "nightly"}, "service_tier": "flex"}'
+    >>> ProviderOptions().extras
+    ''
+    """
+
+    service_tier: str = Field(
+        "",
+        pattern=r"^[a-z_]*$",
+        title="Service tier",
+        description="The provider's class of service, for instance flex (slower and cheaper) or priority. Empty: the "
+        "provider's own choice.",
+    )
+    extra_headers: Annotated[tuple[Header, ...], Option("--extra-header", separator=r",(?=[\w-]+=)")] = Field(
+        (),
+        title="Headers",
+        description="NAME=VALUE, sent with every call, for instance X-Title=nightly. A secret is never typed here: "
+        "NAME=env:VARIABLE reads it, from a variable that ends in _API_KEY, _TOKEN or _SECRET.",
+        examples=[["X-Title=nightly"]],
+    )
+    extra_body: JsonObject = Field(
+        "",
+        title="Fields of the body",
+        description=f"A JSON object whose fields are sent with every call, such as a provider's routing: {_ROUTING}. "
+        "Empty: none.",
+    )
+
+    @field_validator("extra_headers")
+    @classmethod
+    def _without_secrets(cls, headers: tuple[str, ...]) -> tuple[str, ...]:
+        for header in headers:
+            name = header.partition("=")[0]
+            shown = name if "=" in header and re.fullmatch(_NAME, name) else "a header"
+            if not (parts := _HEADER.fullmatch(header)):
+                raise ValueError(
+                    f"{shown}: write NAME=VALUE in ASCII, or NAME=env:VARIABLE with a variable that ends in _API_KEY, "
+                    "_TOKEN or _SECRET, since their values are never shown or stored"
+                )
+            if _CLIENTS_HEADERS.fullmatch(name):
+                raise ValueError(f"{name}: the client sets this header; leave it out")
+            if parts[2] and (re.search(_SECRET_HEADER, name) or re.match(_SECRET_VALUE, parts[2])):
+                raise ValueError(
+                    f"{name}: what is written here is stored, and this may be a secret; put the value into an "
+                    f"environment variable, such as GATEWAY_TOKEN, and write {name}=env:GATEWAY_TOKEN"
+                )
+        if len({header.partition("=")[0].lower() for header in headers}) < len(headers):
+            raise ValueError("a header is there twice; keep one")
+        return headers
+
+    @field_validator("extra_body")
+    @classmethod
+    def _json_object(cls, body: str) -> str:
+        try:
+            fields: Any = json.loads(body or "{}")
+        except ValueError:
+            fields = None
+        if not isinstance(fields, dict):
+            raise ValueError(f"write a JSON object, for instance {_ROUTING}")
+        if ours := sorted(_CLIENTS_FIELDS & fields.keys()):
+            raise ValueError(f"{ours[0]}: this field has an option of its own, or is set by the client; leave it out")
+        text = json.dumps(fields, sort_keys=True) if fields else ""
+        if re.search(rf'{_SECRET_FIELD}|: "({_SECRET_VALUE})', text):
+            raise ValueError(
+                "what is written here is stored, and one of its fields may be a secret; send it in a header from the "
+                "environment (extra_headers)"
+            )
+        return text
+
+    @property
+    def extras(self) -> str:
+        """What is sent, as JSON text with litellm's names of its arguments; empty: nothing. Of a header from the
+        environment it has the name of the variable.
+        """
+        headers = dict(header.split("=", 1) for header in self.extra_headers)
+        arguments = {
+            "extra_body": json.loads(self.extra_body or "{}"),
+            "extra_headers": headers,
+            "service_tier": self.service_tier,
+        }
+        return json.dumps(filled, sort_keys=True) if (filled := {k: v for k, v in arguments.items() if v}) else ""
+
+    def check_environment(self) -> None:
+        """Check that the variables of headers are set in this process.
+
+        Raises:
+            UserError: one is not.
+        """
+        for header in self.extra_headers:
+            name, _, value = header.partition("=")
+            if value.startswith("env:") and not from_environment(value):
+                variable = value.removeprefix("env:")
+                raise UserError(f"header {name}: export {variable}=... where the run, and each of its workers, starts")
+
+
+def from_environment(value: str) -> str:
+    """The value of a header: what `env:VARIABLE` stands for, without white space around it, or the text itself."""
+    return os.environ.get(value.removeprefix("env:"), "").strip() if value.startswith("env:") else value
