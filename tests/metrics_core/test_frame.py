@@ -70,7 +70,7 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
         ),
         (SAMPLES, "contains", r"metrics is the text 'contains'; give a list: metrics=\['contains'\]"),
         (SAMPLES[0], ["contains"], r"a single sample; give a list of samples, or a data frame"),
-        ([{"answer": "x"}], ["contains"], r"takes samples \(answerkey\.Sample\) or a data frame, not dict"),
+        ([{"answer": ""}], ["bleu"], r"evaluate\(\) takes samples \(answerkey\.Sample\) or a data frame, not dict"),
         (7, ["contains"], r"evaluate\(\) takes samples \(answerkey\.Sample\) or a data frame, not int"),
     ],
 )  # fmt: skip

@@ -47,7 +47,7 @@ CASES = {
     "111] Connection refused)",
     "evaluate ANSWERS --policy gone.yaml": "--policy: a gate needs a release to compare with; name one with --baseline",
     "evaluate ANSWERS --baseline a --policy gone.yaml": f"{ROOT}/gone.yaml: No such file or directory",
-    "evaluate ANSWERS --baseline a --policy POLICY": "POLICY:1: margin: missing; write the loss of exact_match.match",
+    "evaluate ANSWERS --baseline a --policy POLICY": "POLICY:1: margin: missing; write the largest loss of exact_match",
     "evaluate --config CONFIG": "CONFIG:2: judging.reapets: there is no such field; did you mean repeats?",
     "evaluate ANSWERS --cascade 0.02": "cascade needs a judge to ask where the offline one is undecided, like ",
     "evaluate ANSWERS --cascade 0.02 --metrics bleu": f"--cascade: {NO_JUDGE}",
@@ -104,7 +104,7 @@ CASES = {
     "history label": "label: the reports in HOME ",
     "history": "history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule",
     "gate old same": "a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X",
-    "gate old same --primary label.correct": "options: margin: missing; write the loss of label.correct that does not",
+    "gate old same --primary label.correct": "options: margin: missing; write the largest loss of label.correct that",
     "gate old same --policy x.yaml --margin 1": "--policy and --margin: write the policy in the file or in options",
     "gate old same --policy none.yaml": "none.yaml: No such file or directory",
     "gate old same --primary exact.match --margin .1": "exact.match: neither report has such a field; did you mean "

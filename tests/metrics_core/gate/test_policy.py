@@ -122,7 +122,9 @@ def test_what_a_field_can_have_is_allowed():
 @pytest.mark.parametrize("margin", [-0.01, True, "2 %", float("nan"), float("inf")])
 def test_a_margin_is_a_number_from_0(margin):
     [line] = problems({**PLAIN, "margin": margin})
-    assert line.startswith(f"gate.yaml: margin: {str(margin)!r} cannot be used; write the loss of label.correct")
+    assert line.startswith(
+        f"gate.yaml: margin: {str(margin)!r} cannot be used; write the largest loss of label.correct"
+    )
 
 
 @pytest.mark.parametrize("rule", ["label.correct > 0", "label.correct <= 1", "recall >= 0", "", 7, {"a": "b >= 0"}])

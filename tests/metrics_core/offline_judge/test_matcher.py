@@ -102,7 +102,7 @@ def test_reasons_say_what_decided():
     ("pair", "why"),
     [
         (Pair(FRANCE, "Paris", ("Paris",)), ""),
-        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), "letters"),
+        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), "script"),
         (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), "language"),
         (Pair("Combien de jours a une semaine ?", "Sept jours", ("7",)), "language"),
         (Pair("Was ist die Hauptstadt von Österreich?", "Vielleicht Wien", ("Wien",)), "language"),
