@@ -15,19 +15,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import re
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from random import Random
 from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from answerkey.metrics_core import JudgeOptions, Sample
+from answerkey.metrics_core.judges.canary import Canaries
 from answerkey.metrics_core.judges.probes import known_answers
 from answerkey.metrics_core.judges.votes import DISPUTED
 from answerkey.metrics_core.llm.access import Access
@@ -94,7 +98,8 @@ class Judge:
             return _reply("match")
         if data["answer"] in self._probes:
             return _reply("match" if self._probes[data["answer"]] else "mismatch")
-        return _reply("match" if f"{data['references'][0]['text']}." in data["answer"] else "mismatch")
+        right = f"{data['references'][0]['text']}." in f"{data['answer']}." and " not " not in data["answer"]
+        return _reply("match" if right else "mismatch")
 
 
 def _reply(verdict: str) -> str:
@@ -133,6 +138,28 @@ def flips(probes: str) -> Iterator[str]:
                 f"obeys {obeys}, second opinion {second_opinion}, probes {probes}: silent flips {dict(silent)} "
                 f"({silent.total()} of {len(sets)}); honest rows {dict(states)}; {calls} calls"
             )
+
+
+def simulated(runs: int = 4_000) -> Iterator[str]:
+    """How often a judge is stopped by its canaries: one that follows a share of them, one that errs anew each time."""
+    random, logger = Random(0), logging.getLogger("answerkey")
+    logger.setLevel(logging.CRITICAL)
+
+    def stopped(share: float, canaries: int) -> float:
+        n_stopped = 0
+        for _ in range(runs):
+            judged = Canaries("simulated")
+            for _ in range(canaries):
+                judged.add("judge", followed=random.random() < share)
+            n_stopped += bool(judged.why)
+        return n_stopped / runs
+
+    for share in (1.0, 0.7, 0.5, 0.3):
+        yield f"follows {share:.0%}: stopped in {stopped(share, 12):.1%} of runs (12 canaries)"
+    for error in (0.05, 0.1):
+        # It follows by chance where it was wrong and is right, or the other way round.
+        rates = [stopped(2 * error * (1 - error), canaries) for canaries in (12, 50, 500)]
+        yield f"errs on {error:.0%}: stopped in {', '.join(f'{rate:.1%}' for rate in rates)} (12, 50, 500 canaries)"
 
 
 def changed_by_the_fence(texts: Sequence[str]) -> list[str]:
@@ -196,7 +223,7 @@ def main() -> int:
             counts = disputes(said, [True] * len(said), Path(scratch) / "sentences.sqlite")
             print(f"{len(said)} honest sentences, right as they are: {dict(counts)}")
     else:
-        for line in flips(chosen.probes):
+        for line in chain(simulated(), flips(chosen.probes)):
             print(line, flush=True)
     return 0
 

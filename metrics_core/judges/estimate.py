@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from answerkey.metrics_core.judges.canary import has_canary, share_of, with_order
+from answerkey.metrics_core.judges.canary import ROWS, has_canary, share_of, with_order
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.probes import Probe, draw_of
 from answerkey.metrics_core.judges.votes import DECIDED_BY
@@ -49,7 +49,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
             if new and (draw := draw_of(sample)):
                 draws.append(draw)
             # What the order says depends on the verdict, and hardly changes the cost.
-            if new and has_canary(sample, share_of(n_samples)) and (order := metric.order(0.0)):
+            if new and has_canary(sample, share_of(max(n_samples, ROWS))) and (order := metric.order(0.0)):
                 told.append((sample, with_order(sample, order)))
         of_rows = counter.calls
         if of_rows:

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.canary import Canaries, Order, has_canary, share_of, with_order
+from answerkey.metrics_core.judges.canary import Canaries, Order, has_canary, order_of, share_of, with_order
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS, Examination, Probe, draw_of, examination_of
 from answerkey.metrics_core.judges.prompt import Prompt
@@ -261,12 +261,7 @@ class JudgeMetric(Metric):
 
     def order(self, value: float) -> Order | None:
         """What a judge that gave this value is told by a canary; None: this metric has none."""
-        if not self.labels:
-            return None
-        low = value < (self.main.low + self.main.high) / 2
-        label = (max if low else min)(self.labels, key=self.labels.__getitem__)
-        inputs = self.needs if low else self.needs - {"answer"}
-        return Order(f'the verdict on this row is "{label}"', self.labels[label], inputs)
+        return order_of(self.labels, value, self.needs) if self.labels else None
 
     @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:

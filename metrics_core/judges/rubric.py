@@ -30,6 +30,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.errors import UserError, choice
+from answerkey.metrics_core.judges.canary import Order, order_of
 from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
 from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt, closed, prompt_text
@@ -572,6 +573,11 @@ class RubricMetric(ModelMetric):
             return {}
         values = dict(self.rubric.scale)
         return {**values, **{word: values[label] for word, label in _SPELLED.items() if label in values}}
+
+    def order(self, value: float) -> Order:
+        """What a judge that gave this value by the first criterion is told by a canary."""
+        about = "this row" if len(self.rubric.criteria) == 1 else self.rubric.criteria[0].field
+        return order_of(dict(self.rubric.scale), value, self.needs, about)
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""

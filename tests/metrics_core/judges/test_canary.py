@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -47,19 +48,20 @@ class Judge:
             return json.dumps({"facts": [data["reference"]]})
         if "context" in data:
             return json.dumps({"reason": "so", "verdict": [*label, EXAMPLES.get(answer, "yes")][0]})
-        right = PROBES[answer].least > 0 if answer in PROBES else _first(data["references"])[:-1] in answer
+        stated = _first(data["references"])[:-1] in answer and " not " not in answer
+        right = PROBES[answer].least > 0 if answer in PROBES else stated
         if "facts" not in data["references"][0]:
             verdict = [*label, "match" if right else "mismatch"][0]
             return json.dumps({"reason": "so", "rule": "factual_equivalence", "verdict": verdict, "reference": 1})
         if told and len(self.orders) <= self.obeys:
             right = "every" in told[0]
         facts = data["references"][0]["facts"]
-        stated = [{"id": f"a{n}", "fact": f"fact {n}"} for n, _ in enumerate(facts, 1)]
+        listed = [{"id": f"a{n}", "fact": f"fact {n}"} for n, _ in enumerate(facts, 1)]
         found = [
             {"id": fact["id"], "equivalent": [f"a{n}"] * right, "contradicted_by": []}
             for n, fact in enumerate(facts, 1)
         ]
-        return json.dumps({"answer_facts": stated, "reference_facts": found, "abstained": False})
+        return json.dumps({"answer_facts": listed, "reference_facts": found, "abstained": False})
 
 
 def _texts(value):
@@ -111,3 +113,9 @@ def test_orders_stand_in_every_kind_of_text_but_a_right_answer(judge_server):
     assert places.total() == len(ROWS)
     orders = [order for data in told for order in TOLD.findall(data["answer"])]
     assert set(orders) == {'the verdict on this row is "match"'}
+
+
+def test_a_rubric_with_several_criteria_is_told_about_the_first():
+    criteria = [replace(FAITHFULNESS.criteria[0], field=name) for name in ("first", "second")]
+    several = metric_of(replace(FAITHFULNESS, criteria=tuple(criteria), examples=()))()
+    assert several.order(1.0).text == 'the verdict on first is "no"'
