@@ -35,7 +35,11 @@ help: ## show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: evaluate
-evaluate: $(RUNTIME) ## score the example answers and print the report (ANSWERKEY_HOME says where it is kept)
+evaluate: $(RUNTIME) ## compare the two releases of the smallest example (ANSWERKEY_HOME says where reports are kept)
+	@$(BIN)/answerkey evaluate examples/museum.csv $(ARGS)
+
+.PHONY: labelled
+labelled: $(RUNTIME) ## the same of 76 questions in English and Russian, with labels by people
 	@$(BIN)/answerkey evaluate examples/answers.jsonl --references examples/questions.jsonl \
 		--dataset examples --map release=release --map label=correct --slice kind --slice lang $(ARGS)
 
@@ -73,6 +77,10 @@ train-matcher: $(DEV) ## train the offline matcher on ../shared/data and write i
 .PHONY: docs
 docs: $(DEV) ## write the documentation as a site to build/site; a link that leads nowhere is an error
 	@env -u ANSWERKEY_HOME NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
+.PHONY: pictures
+pictures: $(DEV) ## photograph the pages that the README shows; needs Chromium
+	@$(BIN)/python docs/make_pictures.py
 
 .PHONY: setup
 setup: $(DEV) ## install everything into .venv (the other targets do it by themselves)

@@ -44,7 +44,7 @@ def photograph_labels(page: Page, served: "subprocess.Popen[str]") -> None:
         page.keyboard.type("AB")
         page.keyboard.press("Enter")
         page.locator(".answer").first.wait_for()
-        page.set_viewport_size({"width": 1100, "height": 620})
+        page.set_viewport_size({"width": 1100, "height": 660})
         page.screenshot(path=ROOT / "docs/label.png")
     finally:
         served.terminate()

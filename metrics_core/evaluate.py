@@ -76,7 +76,7 @@ def _samples(source: Any, others: Sequence[str]) -> list[Sample]:
     samples = list(source) if isinstance(source, Iterable) else [source]
     for item in samples:
         if not isinstance(item, Sample):
-            raise UserError(f"to be scored: samples, or a data frame, not {type(item).__name__}; see answerkey.Sample")
+            raise UserError(f"evaluate() takes samples (answerkey.Sample) or a data frame, not {type(item).__name__}")
     return samples
 
 

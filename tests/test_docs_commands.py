@@ -1,4 +1,4 @@
-"""Every command line of the documents, run where `make evaluate` has run, with models on loopback.
+"""Every command line of the documents, run where `make evaluate` and `make labelled` have run, with models on loopback.
 
 What cannot be run here is listed with the reason, and its commands and options are checked against the parser.
 """
@@ -26,7 +26,8 @@ from tests.judge_server import JudgeServer
 Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
 OWN_SERVER = "http://127.0.0.1:8080/v1"
 NOT_RUN = {
-    r"make evaluate$|make serve$": "the fixture does the first; the second does not end",
+    r"make evaluate$|make labelled$|make serve$": "the fixture does the first two; the last does not end",
+    r"pip install |pipx |uvx |make setup$": "installs everything anew; tests/test_wheel.py installs the wheel",
     r"\. \.venv/bin/activate$": "the commands run in that environment",
     r"export ": "the fixture sets what the commands need",
     r"answerkey serve$": "does not end; the tests of deployments start it",
@@ -102,12 +103,14 @@ def answerkey(warm_command, judge):
 
 @pytest.fixture(scope="module")
 def evaluated(answerkey, tmp_path_factory):
-    """A folder with the examples and the home that `make evaluate` leaves."""
+    """A folder with the examples and the home that `make evaluate` and `make labelled` leave."""
     folder = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    [recipe] = re.findall(r"answerkey (evaluate examples.*?)\$\(ARGS\)", (ROOT / "Makefile").read_text(), re.DOTALL)
-    done = answerkey(folder, shlex.split(recipe.replace("\\\n", " ")))
-    assert done.returncode == 0, done.stderr
+    recipes = re.findall(r"answerkey (evaluate examples.*?)\$\(ARGS\)", (ROOT / "Makefile").read_text(), re.DOTALL)
+    assert len(recipes) == 2
+    for recipe in recipes:
+        done = answerkey(folder, shlex.split(recipe.replace("\\\n", " ")))
+        assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -137,11 +140,12 @@ def test_the_commands_of_the_readme_run(answerkey, place):
     assert (place / "report.html").is_file()
 
 
-def test_the_readme_shows_what_is_printed(answerkey, place):
+def test_the_readme_shows_what_a_first_run_prints(answerkey, tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     shown = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    for text, line in zip(shown, ("answerkey report", "answerkey compare aurora-1 aurora-2"), strict=True):
-        printed = " ".join(check(answerkey, place, line).split())
-        # The tables by slice are left out.
+    asked = [line for line in commands("README.md") if line.startswith("answerkey evaluate examples/")]
+    for text, line in zip(shown, (asked[0], asked[-1]), strict=True):
+        printed = " ".join(check(answerkey, tmp_path, line).split())
         for part in text.split("\n\n"):
             assert " ".join(part.split()) in printed
 
@@ -156,7 +160,7 @@ def test_the_tutorial_prints_what_stands_there(answerkey, place):
             # Long lines are broken in the document, and "…" stands for what it leaves out.
             for part in text.split("…"):
                 assert " ".join(part.split()) in " ".join(printed.split())
-    assert shown == 4
+    assert shown == 5
     assert (place / "report.html").is_file()
 
 

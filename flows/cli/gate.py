@@ -40,7 +40,7 @@ Margin = Annotated[
         "--margin",
         group=_POLICY,
         metavar="X",
-        help="The non-inferiority margin: the largest loss of that field that does not matter.",
+        help="The non-inferiority margin: the largest loss of that field that you accept.",
     ),
 ]
 _Looks = Annotated[

@@ -44,6 +44,11 @@ def init(
     show(
         f"{len(files)} files in {escape(str(folder))}. README.md there says what each of them is. Next:",
         "",
+        f"  answerkey evaluate {_quoted(folder, 'museum.csv')}",
+        "  answerkey gate museum/old museum/new --primary meaning_match.match --margin 0.02",
+        "",
+        "The second example has labels by people, in two languages:",
+        "",
         f"  answerkey evaluate {_quoted(folder, 'answers.jsonl')} --references {_quoted(folder, 'questions.jsonl')} "
         "--dataset examples --map release=release --map label=correct --slice lang",
         "  answerkey compare aurora-1 aurora-2",

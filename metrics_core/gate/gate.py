@@ -632,7 +632,7 @@ def _summary(
     start = {
         "PASS": f"{evidence.new} may ship in place of {evidence.old}, every rule holds",
         "FAIL": f"{evidence.new} must not ship in place of {evidence.old}",
-        "INCONCLUSIVE": f"Whether {evidence.new} may ship is not shown either way",
+        "INCONCLUSIVE": f"It is open whether {evidence.new} may ship",
         "INCOMPLETE": f"Whether {evidence.new} may ship cannot be said",
     }[outcome]
     first = next(iter(decisive))

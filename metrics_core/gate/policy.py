@@ -241,7 +241,7 @@ KEYS = tuple(PolicyFile.model_fields)
 """The keys of a policy, in the order in which they are written."""
 _REMEDIES = {
     "primary": "write the METRIC.FIELD that decides, for instance meaning_match.match",
-    "margin": "write the loss of {primary} that does not matter, for instance 0.02. At 0 the new release must be "
+    "margin": "write the largest loss of {primary} that you accept, for instance 0.02. At 0 the new release must be "
     "better to pass",
     "looks": "write once, repeated where data arrive and the gate is asked again, or how often it will be asked, for "
     "instance 10",
@@ -345,7 +345,7 @@ def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
         return None
     if rule.floor <= -_LARGEST_LOSS * span:
         return (
-            f"a release that is far worse would pass, since {where}: write the loss that does not matter, less than "
+            f"a release that is far worse would pass, since {where}: write the loss that you accept, less than "
             f"{_LARGEST_LOSS * span:g}, for instance {span / 50:g}"
         )
     if rule.floor >= span:

@@ -62,7 +62,7 @@ class AnswerCorrectness(LexicalMetric):
     """
 
     name = "answer_correctness"
-    summary = "ROUGE-L, token overlap and BLEU in one basket, each the best over the references"
+    summary = "ROUGE-L, token overlap and BLEU together, each the best over the references"
     fields = FIELDS
     # According to the document behind this metric, the recalls agree best with people, token overlap first. The other
     # fields fall as answers get longer, right or wrong.

@@ -104,7 +104,7 @@ class MeaningMatch(JudgeMetric):
                 outcomes[index] = self._decided_offline(match, samples[index])
         asked = outcomes.count(None)
         _log.info(
-            f"{self.name}: the offline matcher decided {len(pending) - asked:,} of {len(pending):,} answers at an "
+            f"{self.name}: the offline judge decided {len(pending) - asked:,} of {len(pending):,} answers at an "
             f"accepted error of {self.accepted_error:.3g}; the other {asked:,} go to the judge"
         )
         return outcomes

@@ -56,11 +56,11 @@ def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limit
     >>> from answerkey.metrics_core.offline_judge.reading import read
     >>> limits = {"answer": 150, "reference": 15}
     >>> out_of_depth(read("Кто написал роман?"), read("Лев Толстой"), [read("Толстой")], limits)
-    'written in letters that it was not trained on'
+    'in a script that it was not trained on'
     """
     references = list(references)
     if _foreign(answer) or all(map(_foreign, references)):
-        return "written in letters that it was not trained on"
+        return "in a script that it was not trained on"
     if language_of(f"{question.raw} {answer.raw}") != "en":
         return "in a language of which it has seen little"
     if len(answer.tokens) > limits["answer"]:

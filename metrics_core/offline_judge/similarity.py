@@ -1,4 +1,4 @@
-"""Ground truth similarity without a language model: facts, matched by rules and the offline matcher."""
+"""Ground truth similarity without a language model: facts, matched by rules and the offline judge."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
         ),
         (SAMPLES, "contains", r"metrics is the text 'contains'; give a list: metrics=\['contains'\]"),
         (SAMPLES[0], ["contains"], r"a single sample; give a list of samples, or a data frame"),
-        ([{"answer": "x"}], ["contains"], r"to be scored: samples, or a data frame, not dict; see answerkey\.Sample"),
-        (7, ["contains"], r"to be scored: samples, or a data frame, not int; see answerkey\.Sample"),
+        ([{"answer": ""}], ["bleu"], r"evaluate\(\) takes samples \(answerkey\.Sample\) or a data frame, not dict"),
+        (7, ["contains"], r"evaluate\(\) takes samples \(answerkey\.Sample\) or a data frame, not int"),
     ],
 )  # fmt: skip
 def test_the_usual_mistakes(given, metrics, message):

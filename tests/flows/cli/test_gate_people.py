@@ -72,7 +72,7 @@ CASES: dict[str, tuple[int, str, str, str, str, str]] = {
     "judge out of depth": (
         0, FOREIGN, PLAIN, "INCOMPLETE", "judge",
         f"{UNDECIDED} the judge flags 400 of 400 verdicts on old and 400 of 400 on new as outside its training data "
-        "(400 written in letters that it was not trained on)",
+        "(400 in a script that it was not trained on)",
     ),
     "contradiction": (
         150, RIGHT, PLAIN, "INCOMPLETE", "judge",

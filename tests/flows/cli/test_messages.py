@@ -47,7 +47,7 @@ CASES = {
     "111] Connection refused)",
     "evaluate ANSWERS --policy gone.yaml": "--policy: a gate needs a release to compare with; name one with --baseline",
     "evaluate ANSWERS --baseline a --policy gone.yaml": f"{ROOT}/gone.yaml: No such file or directory",
-    "evaluate ANSWERS --baseline a --policy POLICY": "POLICY:1: margin: missing; write the loss of exact_match.match",
+    "evaluate ANSWERS --baseline a --policy POLICY": "POLICY:1: margin: missing; write the largest loss of exact_match",
     "evaluate --config CONFIG": "CONFIG:2: judging.reapets: there is no such field; did you mean repeats?",
     "evaluate ANSWERS --cascade 0.02": "cascade needs a judge to ask where the offline one is undecided, like ",
     "evaluate ANSWERS --cascade 0.02 --metrics bleu": f"--cascade: {NO_JUDGE}",
@@ -104,7 +104,7 @@ CASES = {
     "history label": "label: the reports in HOME ",
     "history": "history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule",
     "gate old same": "a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X",
-    "gate old same --primary label.correct": "options: margin: missing; write the loss of label.correct that does not",
+    "gate old same --primary label.correct": "options: margin: missing; write the largest loss of label.correct that",
     "gate old same --policy x.yaml --margin 1": "--policy and --margin: write the policy in the file or in options",
     "gate old same --policy none.yaml": "none.yaml: No such file or directory",
     "gate old same --primary exact.match --margin .1": "exact.match: neither report has such a field; did you mean "
@@ -112,7 +112,7 @@ CASES = {
     f"{GATE} 0.02 --rule 'recall >= 1'": "options: rule 'recall >= 1': not underst",
     f"{GATE} 5": "policy: margin 5: a release that is far worse would pass, since label",
     f"{GATE} 0.99": "policy: margin 0.99: a release that is far worse would pass, since label.correct is 0 to 1: write "
-    "the loss that does not matter, less than 0.5, for instance 0.02",
+    "the loss that you accept, less than 0.5, for instance 0.02",
     f"{GATE} 0.02 --rule 'kappa label.correct >= 0'": "options: rule 'kappa label.correct >= 0': a judge that guesses "
     "has a kappa of 0; write a floor above 0",
     f"{GATE} 0.02 --rule 'coverage >= 0.0001'": "options: rule 'coverage >= 0.0001': nearly every release would pass; "

@@ -58,8 +58,8 @@ def test_looks_are_once_unless_they_are_repeated_or_planned():
         ({"primary": None}, "primary: missing; write the METRIC.FIELD that decides, for instance meaning_match.match"),
         ({"primary": "label"}, "primary: 'label' cannot be used; write the METRIC.FIELD that decides, for instance "
          "meaning_match.match"),
-        ({"margin": None}, "margin: missing; write the loss of label.correct that does not matter, for instance 0.02. "
-         "At 0 the new release must be better to pass"),
+        ({"margin": None}, "margin: missing; write the largest loss of label.correct that you accept, for instance "
+         "0.02. At 0 the new release must be better to pass"),
         ({"margn": 1}, "'margn': no such key; did you mean margin?"),
         ({"looks": 1}, "looks: '1' cannot be used; write once, repeated where data arrive and the gate is asked "
          "again, or how often it will be asked, for instance 10"),
@@ -95,7 +95,7 @@ def test_what_cannot_be_used_gets_a_line(changes, line):
     ("margin", "rule", "line"),
     [
         (5, "", "margin 5: a release that is far worse would pass, since label.correct is 0 to 1: write the loss that "
-         "does not matter, less than 0.5, for instance 0.02"),
+         "you accept, less than 0.5, for instance 0.02"),
         (0.99, "", "margin 0.99: a release that is far worse would pass, since label.correct is 0 to 1"),
         (0, "label.correct[lang=ru] >= -7", "rule 'label.correct[lang=ru] >= -7': a release that is far worse would p"),
         (0, "label.correct[lang=ru] >= 1", "rule 'label.correct[lang=ru] >= 1': no release could pass, since label.corr"
@@ -124,7 +124,9 @@ def test_what_a_field_can_have_is_allowed():
 @pytest.mark.parametrize("margin", [-0.01, True, "2 %", float("nan"), float("inf")])
 def test_a_margin_is_a_number_from_0(margin):
     [line] = problems({**PLAIN, "margin": margin})
-    assert line.startswith(f"gate.yaml: margin: {str(margin)!r} cannot be used; write the loss of label.correct")
+    assert line.startswith(
+        f"gate.yaml: margin: {str(margin)!r} cannot be used; write the largest loss of label.correct"
+    )
 
 
 @pytest.mark.parametrize("rule", ["label.correct > 0", "label.correct <= 1", "recall >= 0", "", 7, {"a": "b >= 0"}])

@@ -369,7 +369,7 @@ def test_only_what_is_undecided_is_asked_and_the_details_say_who_decided(judge_s
     assert (unsure.reason, len(unsure.requests)) == ("Because of factual_equivalence.", 1)
     assert "decided_by" not in {**known.details, **blank.details}
     assert (
-        "meaning_match: the offline matcher decided 1 of 2 answers at an accepted error of 0.05; "
+        "meaning_match: the offline judge decided 1 of 2 answers at an accepted error of 0.05; "
         "the other 1 go to the judge"
     ) in caplog.messages
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import string
 from dataclasses import replace
 
@@ -108,7 +109,7 @@ def test_reasons_say_what_decided():
     ("pair", "why"),
     [
         (Pair(FRANCE, "Paris", ("Paris",)), ""),
-        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), "letters"),
+        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), "script"),
         (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), "language"),
         (Pair("Combien de jours a une semaine ?", "Sept jours", ("7",)), "language"),
         (Pair("Was ist die Hauptstadt von Österreich?", "Vielleicht Wien", ("Wien",)), "language"),
@@ -151,10 +152,26 @@ def test_what_is_out_of_depth_is_undecided_unless_a_rule_decided():
 def test_signature_and_line_for_reports():
     assert matcher.signature() == f"offline@{matcher.RULES_VERSION}:{load().revision}"
     assert len(load().revision) == 6
-    said = matcher.about()
-    assert said.startswith(f"offline matcher v{matcher.RULES_VERSION}, kappa with people: ")
-    assert all(f"{kappa:.2f} on {kind}" in said for kind, kappa in load().agreement.items())
-    assert {"short answers", "claims", "other languages"} < set(load().agreement)
+    assert matcher.about() == (
+        f"offline judge v{matcher.RULES_VERSION}, kappa with people on data that it has not seen: "
+        "0.60 to 0.87 on short answers, 0.29 to 0.51 on claims, 0.40 to 0.61 on other languages"
+    )
+
+
+def test_the_agreement_that_is_printed_is_that_on_data_sets_left_out():
+    """A user's data are never those of the training."""
+    card = (ROOT / "docs" / "offline_judge.md").read_text(encoding="utf-8")
+    left_out = r"\| (\w+)(?:, (\w\w))?: [^|]*\| \*\*offline judge(?:, data set left out)?\*\* \| [^|]*\| ([\d.]+) \|"
+    kinds: dict[str, list[float]] = {}
+    for name, language, kappa in re.findall(left_out, card):
+        kind = (
+            "other languages" if language not in ("", "en") else "claims" if name == "truthfulqa" else "short answers"
+        )
+        kinds.setdefault(kind, []).append(float(kappa))
+    assert {kind: len(each) for kind, each in kinds.items()} == {
+        "short answers": 4, "claims": 2, "other languages": 4,
+    }  # fmt: skip
+    assert {kind: (min(each), max(each)) for kind, each in kinds.items()} == matcher.LEFT_OUT
 
 
 def test_the_card_has_the_figures_of_this_model():
