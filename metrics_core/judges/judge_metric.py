@@ -32,6 +32,7 @@ from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.log_probabilities import probabilities
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.provider_options import check_environment
 from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
 from answerkey.metrics_core.llm.response import NO_WEIGHTS, every
 from answerkey.metrics_core.llm.untrusted import fenced
@@ -394,7 +395,7 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
     from answerkey.metrics_core.llm.provider import check as check_models
 
     judges = [*options.models(api_key), *options.fallback_models(api_key)]
-    options.check_environment()
+    check_environment(options.extra_headers)
     check_models(judges, options.limits, "judge", needs_key=needs_key)
     for judge in judges:
         taken = sampling_of(judge.model)

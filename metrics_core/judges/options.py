@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.provider_options import ProviderOptions
-from answerkey.metrics_core.validation import Option
+from answerkey.metrics_core.llm.provider_options import ROUTING, Headers, JsonObject, extras
+from answerkey.metrics_core.validation import Option, Validated
 
 Jury = Literal["majority", "unanimous", "mean"]
 """How the votes of several judges, or of several repeats, become one score.
@@ -42,7 +42,7 @@ NoLimitIfZero = BeforeValidator(_zero_if_none)
 """None and 0 both mean "no limit"."""
 
 
-class JudgeOptions(ProviderOptions):
+class JudgeOptions(Validated):
     """Which judges to ask, how, and what they may cost.
 
     What is not an option (the key, the ledger, the run that the budget belongs to) is in `Access`.
@@ -176,7 +176,26 @@ class JudgeOptions(ProviderOptions):
         title="Seconds per question",
         description="Seconds after which a question to a judge is abandoned for good, retries and waiting included.",
     )
-
+    service_tier: str = Field(
+        "",
+        pattern=r"^[a-z_]*$",
+        title="Service tier",
+        description="The provider's class of service, for instance flex (slower and cheaper) or priority. Empty: the "
+        "provider's own choice.",
+    )
+    extra_headers: Headers = Field(
+        (),
+        title="Headers",
+        description="NAME=VALUE, sent with every call, for instance X-Title=nightly. A secret is never typed here: "
+        "NAME=env:VARIABLE reads it, from a variable that ends in _API_KEY, _TOKEN or _SECRET.",
+        examples=[["X-Title=nightly"]],
+    )
+    extra_body: JsonObject = Field(
+        "",
+        title="Fields of the body",
+        description=f"A JSON object whose fields are sent with every call, such as a provider's routing: {ROUTING}. "
+        "Empty: none.",
+    )
     batch: bool = Field(
         False,
         title="As a batch",
@@ -226,6 +245,11 @@ class JudgeOptions(ProviderOptions):
         if self.offline and self.cascade:
             raise ValueError("cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini")
         return self
+
+    @property
+    def extras(self) -> str:
+        """What is sent with every call beside the question, as JSON text; empty: nothing."""
+        return extras(self.service_tier, self.extra_headers, self.extra_body)
 
     @property
     def offline(self) -> bool:

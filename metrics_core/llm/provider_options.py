@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.validation import Option, Validated
+from answerkey.metrics_core.validation import Option
 
 
 def _in_either_case(words: Iterable[str]) -> str:
@@ -32,7 +32,48 @@ _CLIENTS_FIELDS = frozenset(
         *("stream", "logprobs", "top_logprobs", "reasoning_effort", "service_tier", "tools", "functions"),
     )
 )
-_ROUTING = '{"provider": {"order": ["azure"]}}'
+ROUTING = '{"provider": {"order": ["azure"]}}'
+"""An example of fields of the body."""
+
+
+def _without_secrets(headers: tuple[str, ...]) -> tuple[str, ...]:
+    for header in headers:
+        name = header.partition("=")[0]
+        shown = name if "=" in header and re.fullmatch(_NAME, name) else "a header"
+        if not (parts := _HEADER.fullmatch(header)):
+            raise ValueError(
+                f"{shown}: write NAME=VALUE in ASCII, or NAME=env:VARIABLE with a variable that ends in _API_KEY, "
+                "_TOKEN or _SECRET, since their values are never shown or stored"
+            )
+        if _CLIENTS_HEADERS.fullmatch(name):
+            raise ValueError(f"{name}: the client sets this header; leave it out")
+        if parts[2] and (re.search(_SECRET_HEADER, name) or re.match(_SECRET_VALUE, parts[2])):
+            raise ValueError(
+                f"{name}: what is written here is stored, and this may be a secret; put the value into an "
+                f"environment variable, such as GATEWAY_TOKEN, and write {name}=env:GATEWAY_TOKEN"
+            )
+    if len({header.partition("=")[0].lower() for header in headers}) < len(headers):
+        raise ValueError("a header is there twice; keep one")
+    return headers
+
+
+def _json_object(body: str) -> str:
+    try:
+        fields: Any = json.loads(body or "{}")
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise ValueError(f"write a JSON object, for instance {ROUTING}")
+    if ours := sorted(_CLIENTS_FIELDS & fields.keys()):
+        raise ValueError(f"{ours[0]}: this field has an option of its own, or is set by the client; leave it out")
+    text = json.dumps(fields, sort_keys=True) if fields else ""
+    if re.search(rf'{_SECRET_FIELD}|: "({_SECRET_VALUE})', text):
+        raise ValueError(
+            "what is written here is stored, and one of its fields may be a secret; send it in a header from the "
+            "environment (extra_headers)"
+        )
+    return text
+
 
 Header = Annotated[
     str,
@@ -45,113 +86,47 @@ Header = Annotated[
     ),
 ]
 """NAME=VALUE. The pattern is for forms, which refuse by it what may be a secret before a server stores it."""
+Headers = Annotated[
+    tuple[Header, ...], Option("--extra-header", separator=r",(?=[\w-]+=)"), AfterValidator(_without_secrets)
+]
+"""Each header once. What may be a secret is refused, unless it is the name of a variable of the environment."""
 JsonObject = Annotated[
     str,
     BeforeValidator(lambda value: json.dumps(value) if isinstance(value, dict) else value),
+    AfterValidator(_json_object),
     WithJsonSchema({"type": "string", "pattern": rf'^(?!.*({_SECRET_FIELD}|:\s*"({_SECRET_VALUE})))'}),
 ]
 """The text of a JSON object; a file of options may have the object itself."""
 
 
-class ProviderOptions(Validated):
-    """What is sent with every call beside the question.
+def extras(service_tier: str, headers: Iterable[str], body: str) -> str:
+    """What is sent beside the question, as JSON text with litellm's names of its arguments; empty: nothing.
+
+    Of a header from the environment it has the name of the variable.
+
+    >>> extras("flex", ["X-Title=nightly"], "")
+    '{"extra_headers": {"X-Title": "nightly"}, "service_tier": "flex"}'
+    """
+    arguments = {
+        "extra_body": json.loads(body or "{}"),
+        "extra_headers": dict(header.split("=", 1) for header in headers),
+        "service_tier": service_tier,
+    }
+    filled = {name: value for name, value in arguments.items() if value}
+    return json.dumps(filled, sort_keys=True) if filled else ""
+
+
+def check_environment(headers: Iterable[str]) -> None:
+    """Check that the variables of headers are set in this process.
 
     Raises:
-        InvalidValue: a value is malformed, or may be a secret. The message repeats no value.
-
-    >>> options = ProviderOptions(service_tier="flex", extra_headers=["X-Title=nightly"])
-    >>> options.extras
-    '{"extra_headers": {"X-Title": "nightly"}, "service_tier": "flex"}'
-    >>> ProviderOptions().extras
-    ''
+        UserError: one is not.
     """
-
-    service_tier: str = Field(
-        "",
-        pattern=r"^[a-z_]*$",
-        title="Service tier",
-        description="The provider's class of service, for instance flex (slower and cheaper) or priority. Empty: the "
-        "provider's own choice.",
-    )
-    extra_headers: Annotated[tuple[Header, ...], Option("--extra-header", separator=r",(?=[\w-]+=)")] = Field(
-        (),
-        title="Headers",
-        description="NAME=VALUE, sent with every call, for instance X-Title=nightly. A secret is never typed here: "
-        "NAME=env:VARIABLE reads it, from a variable that ends in _API_KEY, _TOKEN or _SECRET.",
-        examples=[["X-Title=nightly"]],
-    )
-    extra_body: JsonObject = Field(
-        "",
-        title="Fields of the body",
-        description=f"A JSON object whose fields are sent with every call, such as a provider's routing: {_ROUTING}. "
-        "Empty: none.",
-    )
-
-    @field_validator("extra_headers")
-    @classmethod
-    def _without_secrets(cls, headers: tuple[str, ...]) -> tuple[str, ...]:
-        for header in headers:
-            name = header.partition("=")[0]
-            shown = name if "=" in header and re.fullmatch(_NAME, name) else "a header"
-            if not (parts := _HEADER.fullmatch(header)):
-                raise ValueError(
-                    f"{shown}: write NAME=VALUE in ASCII, or NAME=env:VARIABLE with a variable that ends in _API_KEY, "
-                    "_TOKEN or _SECRET, since their values are never shown or stored"
-                )
-            if _CLIENTS_HEADERS.fullmatch(name):
-                raise ValueError(f"{name}: the client sets this header; leave it out")
-            if parts[2] and (re.search(_SECRET_HEADER, name) or re.match(_SECRET_VALUE, parts[2])):
-                raise ValueError(
-                    f"{name}: what is written here is stored, and this may be a secret; put the value into an "
-                    f"environment variable, such as GATEWAY_TOKEN, and write {name}=env:GATEWAY_TOKEN"
-                )
-        if len({header.partition("=")[0].lower() for header in headers}) < len(headers):
-            raise ValueError("a header is there twice; keep one")
-        return headers
-
-    @field_validator("extra_body")
-    @classmethod
-    def _json_object(cls, body: str) -> str:
-        try:
-            fields: Any = json.loads(body or "{}")
-        except ValueError:
-            fields = None
-        if not isinstance(fields, dict):
-            raise ValueError(f"write a JSON object, for instance {_ROUTING}")
-        if ours := sorted(_CLIENTS_FIELDS & fields.keys()):
-            raise ValueError(f"{ours[0]}: this field has an option of its own, or is set by the client; leave it out")
-        text = json.dumps(fields, sort_keys=True) if fields else ""
-        if re.search(rf'{_SECRET_FIELD}|: "({_SECRET_VALUE})', text):
-            raise ValueError(
-                "what is written here is stored, and one of its fields may be a secret; send it in a header from the "
-                "environment (extra_headers)"
-            )
-        return text
-
-    @property
-    def extras(self) -> str:
-        """What is sent, as JSON text with litellm's names of its arguments; empty: nothing. Of a header from the
-        environment it has the name of the variable.
-        """
-        headers = dict(header.split("=", 1) for header in self.extra_headers)
-        arguments = {
-            "extra_body": json.loads(self.extra_body or "{}"),
-            "extra_headers": headers,
-            "service_tier": self.service_tier,
-        }
-        return json.dumps(filled, sort_keys=True) if (filled := {k: v for k, v in arguments.items() if v}) else ""
-
-    def check_environment(self) -> None:
-        """Check that the variables of headers are set in this process.
-
-        Raises:
-            UserError: one is not.
-        """
-        for header in self.extra_headers:
-            name, _, value = header.partition("=")
-            if value.startswith("env:") and not from_environment(value):
-                variable = value.removeprefix("env:")
-                raise UserError(f"header {name}: export {variable}=... where the run, and each of its workers, starts")
+    for header in headers:
+        name, _, value = header.partition("=")
+        if value.startswith("env:") and not from_environment(value):
+            variable = value.removeprefix("env:")
+            raise UserError(f"header {name}: export {variable}=... where the run, and each of its workers, starts")
 
 
 def from_environment(value: str) -> str:

@@ -43,7 +43,7 @@ class Request:
         repeat: which of several identical questions.
         reasoning_effort: as the provider is asked; empty: it is not.
         weighed: the key of the reply whose value comes with log-probabilities; empty: none does.
-        extras: what else is sent, as `ProviderOptions.extras` has it; empty: nothing.
+        extras: what else is sent, as `provider_options.extras` has it; empty: nothing.
 
     >>> Request("openai/m", "p@1", "", "Hi", "").key == Request("openai/m", "p@1", "", "Hi", "", repeat=1).key
     False
