@@ -96,6 +96,9 @@ def answerkey(warm_command, judge):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSWERKEY_")}
         environment = {**kept, "OPENAI_API_KEY": "k", "OPENAI_API_BASE": judge.url, "COLUMNS": "100"}
         arguments = [one.replace(OWN_SERVER, judge.url) for one in arguments]
+        if arguments[0] == "evaluate" and "--judge" in arguments and "--probes" not in arguments:
+            # Probes would stop a judge that says yes to whatever it is asked.
+            arguments += ["--probes", "never"]
         return warm_command.run("answerkey.flows.cli", arguments, folder, environment, 240)
 
     return run

@@ -202,9 +202,11 @@ def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster, tmp_path
     with JudgeServer(agreeable, holds=lambda server: server.answered >= 10) as server:
         asks = asking(server, concurrency=4)
         shards = planned(tmp_path, rows(200), ["meaning_match", "bleu"], 2, **asks)
+        # A second shard that waits for its judge could take the worker that scores the others.
+        shards.remove(next(shard for shard in shards if shard.metric.kind == "judge"))
         run = Cluster(dask_cluster.address).run(shards, no_key)
         assert {next(run)[0].metric.name for _ in range(2)} == {"bleu"}
-        until(lambda: server.answered >= 10 and server.held == 4)
+        until(lambda: server.answered >= 10 and server.held == 2)
         n_asked = server.n_requests
         run.close()  # type: ignore[attr-defined]
         until(lambda: set(dask_cluster.tasks()) == {"cancelled"})
@@ -216,8 +218,8 @@ def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster, tmp_path
             assert ledger.execute("SELECT count(*) FROM answerkey_claims").fetchone() == (0,)
             assert ledger.execute("SELECT status, count(*) FROM answerkey_calls").fetchall() == [("usable", n_asked)]
         assert not [shard for shard in shards if shard.metric.kind == "judge" and Path(shard.home, shard.part).exists()]
-        assert len(list(Cluster(dask_cluster.address).run(shards, no_key))) == 4
-        assert not_answered_once(server, 200) == {}
+        assert len(list(Cluster(dask_cluster.address).run(shards, no_key))) == 3
+        assert not_answered_once(server, 100) == {}
     assert {row["status"] for row in content(shards)} == {"scored"}
 
 

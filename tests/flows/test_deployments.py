@@ -284,9 +284,9 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     assert counts == [("bleu", 300), ("contains", 452), ("meaning_match", 152)]
     assert deployed.query("SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
     artifacts = deployed.artifacts(first)
-    assert {"scoring", "scores-examples-aurora-1", "report-examples"} <= set(artifacts)
+    assert {"scoring", "scores-examples-aurora-1", "report-examples-aurora-2"} <= set(artifacts)
     assert "meaning_match.match" in artifacts["scores-examples-aurora-2"]["data"]
-    report = artifacts["report-examples"]["data"]
+    report = artifacts["report-examples-aurora-2"]["data"]
     assert report.startswith("# examples")
     assert f"[Open the whole page]({PAGES}/examples/aurora-2-v1.html)" in report
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
@@ -435,6 +435,8 @@ def test_a_run_waits_for_labels_and_goes_on_by_itself(deployed, save_secret, tmp
     with JudgeServer(agreeable) as judge:
         forms = {"data": {"answers": jsonl(tmp_path / "waits.jsonl", rows)}, "scoring": {"metrics": ["meaning_match"]}}
         forms["judging"] = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-wait"}
+        # Probes would stop a judge that says yes to everything.
+        forms["judging"]["probes"] = "never"
         wait = {"baseline": "old", "policy": json.dumps(policy | {"wait_for_labels_h": 48})}
         run_id = deployed.start("evaluate", {**forms, **wait})
         _suspended(deployed, run_id)
@@ -521,7 +523,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         field(page, "Answers").fill(rows)
         # What people set each time, with names to choose from, on little more than a screen.
         top, seldom = (page.get_by_text(text).first.bounding_box() for text in ("Parameters", "limits: when"))
-        assert top and seldom and seldom["y"] - top["y"] < 1_500
+        assert top and seldom and seldom["y"] - top["y"] < 1_600
         field(page, "References (Optional)").fill("")
         field(page, "Data set (Optional)").fill("typed")
         field(page, "Release (Optional)").fill("by-hand")

@@ -82,8 +82,9 @@ def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(cli, tmp_
     monkeypatch.setenv("ANSWERKEY_HOME", str(tmp_path / "home"))
     commands = [shlex.split(line) for line in made.stdout.splitlines() if line.startswith("  answerkey ")]
     done = [cli(*words, *["--metrics", "meaning_match"][: 2 * (words[0] == "evaluate")]) for _, *words in commands]
-    assert [one.returncode for one in done] == [0, 0, 0], "".join(one.stdout + one.stderr for one in done)
-    assert done[2].stdout.startswith("PASS  aurora-2 may ship in place of aurora-1, every rule holds: ")
+    # Of ten questions, a gate cannot tell.
+    assert [one.returncode for one in done] == [0, 3, 0, 0, 0], "".join(one.stdout + one.stderr for one in done)
+    assert done[-1].stdout.startswith("PASS  aurora-2 may ship in place of aurora-1, every rule holds: ")
 
 
 def test_nothing_is_overwritten(bare_cli, tmp_path):
