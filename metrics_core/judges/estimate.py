@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from answerkey.metrics_core.judges.canary import ROWS, has_canary, share_of, with_order
+from answerkey.metrics_core.judges.canary import has_canary, with_order
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.probes import Probe, draw_of
 from answerkey.metrics_core.judges.votes import DECIDED_BY
@@ -36,7 +36,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
         metric = metric.of_run(samples, len(samples))
     n_samples = offline = 0
     draws: list[int] = []
-    told: list[tuple[Sample, Sample | None]] = []
+    told: list[Sample] = []
     jurors = [(judge, repeat) for judge in metric.judge.models() for repeat in range(metric.judge.repeats)]
     with known_replies(metric.access.ledger) as replies:
         counter = CostCounter(replies)
@@ -52,17 +52,14 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
             if new and (draw := draw_of(sample)):
                 draws.append(draw)
             # What the order says depends on the verdict, and hardly changes the cost.
-            if new and has_canary(sample, share_of(max(n_samples, ROWS))) and (order := metric.order(0.0)):
-                told.append((sample, with_order(sample, order)))
+            if new and has_canary(sample, metric.told_share) and (order := metric.order(0.0)):
+                told += filter(None, [with_order(sample, order)])
         of_rows = counter.calls
         if of_rows:
-            probes = metric.run_probes or ()
-            for call in _of_probes(metric, probes, draws, replies):
+            for call in _of_probes(metric, metric.run_probes or (), draws, replies):
                 counter.add(call)
-            share = share_of(n_samples)
-            again = [one for sample, one in told if probes and one and has_canary(sample, share)]
             for judge in metric.judge.models():
-                for sample in again:
+                for sample in told:
                     for call in metric.expected_calls(sample, judge, 0, replies):
                         counter.add(call)
     return counter.cost(metric.name, n_samples, offline, probes=counter.calls - of_rows)
