@@ -22,7 +22,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from math import comb
 from typing import Any, get_args
 
 from answerkey.metrics_core.judges.votes import ORDER_DECIDED
@@ -102,12 +101,9 @@ def fewest_wrong(n: int, level: float) -> int:
     >>> [fewest_wrong(n, 0.009) for n in (1, 2, 4, 9, 26)]
     [2, 2, 3, 3, 5]
     """
-    exceeded = 1.0
-    for wrong in range(n + 1):
-        if exceeded <= level:
-            return wrong
-        exceeded -= comb(n, wrong) * ERROR**wrong * (1.0 - ERROR) ** (n - wrong)
-    return n + 1
+    from scipy.special import bdtrc
+
+    return next(wrong for wrong in range(n + 2) if bdtrc(wrong - 1, n, ERROR) <= level)
 
 
 Bar = tuple[float, float, str]
