@@ -76,7 +76,7 @@ train-matcher: $(DEV) ## train the offline matcher on ../shared/data and write i
 
 .PHONY: docs
 docs: $(DEV) ## write the documentation as a site to build/site; a link that leads nowhere is an error
-	@env -u ANSWERKEY_HOME NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@env -u ANSWERKEY_HOME NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 .PHONY: pictures
 pictures: $(DEV) ## photograph the pages that the README shows; needs Chromium

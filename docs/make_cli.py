@@ -1,10 +1,52 @@
-"""The page of the documentation site about the command line, made of the commands themselves."""
+"""The pages of the documentation site about the command line, made of the commands themselves."""
 
-from answerkey.flows.cli.main import EXIT_CODES, make_app
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from cyclopts import App
+
+from answerkey.flows.cli.main import make_app
+
+_HEAD = """# Command line
+
+`answerkey COMMAND --help` prints the same as these pages. [Configuration](../configuration.md) has the environment
+variables, and what a file for `--config` holds. [Exit codes](../configuration.md#exit-codes) are the same for every command.
+
+| command | what it does |
+|---|---|
+"""
 
 
-def reference() -> str:
-    """The page: what `--help` says of every command, and what the exit codes mean."""
-    codes = "\n".join(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items())
-    text = make_app().generate_docs().replace("# answerkey\n", "# Command line reference\n", 1)
-    return f"{text.strip()}\n\n## Exit codes\n\n| code | meaning |\n|---|---|\n{codes}\n"
+def pages() -> dict[str, str]:
+    """Markdown by the name of the page: `cli/index.md`, and a page for each command.
+
+    >>> sorted(pages())[:2]
+    ['cli/calibrate.md', 'cli/compare.md']
+    """
+    app = make_app()
+    commands = {name: app[name] for name in app if not name.startswith("-")}
+    lines = (f"| [`answerkey {name}`]({name}.md) | {_first_line(one)} |\n" for name, one in commands.items())
+    return {"cli/index.md": _HEAD + "".join(lines)} | {f"cli/{name}.md": _page(one) for name, one in commands.items()}
+
+
+def _first_line(app: App) -> str:
+    return app.help.partition("\n")[0]
+
+
+def _page(app: App) -> str:
+    name = app.name[0]
+    text = app.generate_docs(usage_name=f"answerkey {name}").replace(f"# {name}\n", f"# answerkey {name}\n", 1)
+    # The site has its own table of contents. "Empty" and "no" mean that nothing was given: nobody types them.
+    text = re.sub(r"## Table of Contents\n\n(- .*\n)*\n", "", text)
+    text = re.sub(r", --no-[a-z-]+(?=`: .*\*\[default: False\]\*)", "", text)
+    text = re.sub(r' \*\[default: (""|False)\]\*', "", text)
+    return "\n\n".join((text.strip(), *_examples(app))) + "\n"
+
+
+def _examples(app: App) -> Iterator[str]:
+    nested = [app[name] for name in app if not name.startswith("-")]
+    lines = [line.strip() for one in (app, *nested) for line in (one.help_epilogue or "").splitlines()[1:]]
+    if lines:
+        yield "## Examples\n\n```sh\n" + "\n".join(lines) + "\n```"

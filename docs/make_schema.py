@@ -7,7 +7,7 @@ from answerkey.tasks.warehouse.warehouse import session
 _HEAD = """# Tables and views of the warehouse
 
 Version {version}. The same texts are in the database: `SELECT table_name, column_name, comment FROM duckdb_columns()`.
-How to read it is in [Reports and the warehouse](reports.md#the-warehouse). Analysts mostly need the views, and
+How to read it is in [Query and export](warehouse.md). Analysts mostly need the views, and
 `report_metrics` is the one to begin with.
 
 """

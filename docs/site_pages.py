@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,25 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parent))
 
 import make_cli
+import make_python
 import make_schema
 
 _ROOT = Path(__file__).resolve().parents[1]
 _OUTSIDE = {"README.md": "index.md", "deployments/README.md": "deployments.md", "CHANGELOG.md": "changelog.md"}
 """Files of the repository, and what they are called on the site."""
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+_FILES = "files/"
+"""Where the site has files of the repository that are linked and no pages."""
+_LONGEST = 160
+_pages: list[tuple[str, str, str]] = []
+"""Title, address and description of each page, for llms.txt."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Say at the foot of each page which version it is about."""
+    config.copyright = f"answerkey {version('answerkey')}, Apache-2.0"
+    _pages.clear()
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -30,13 +44,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.remove(files.src_uris["README.md"])
     for source, name in _OUTSIDE.items():
         files.append(File.generated(config, name, abs_src_path=str(_ROOT / source)))
-    files.append(File.generated(config, "cli.md", content=make_cli.reference()))
-    files.append(File.generated(config, "schema.md", content=make_schema.reference()))
+    made = {"schema.md": make_schema.reference(), "python.md": make_python.reference(), **make_cli.pages()}
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
+    for document in (*_OUTSIDE, *(f"docs/{path.name}" for path in (_ROOT / "docs").glob("*.md"))):
+        text = (_ROOT / document).read_text(encoding="utf-8")
+        for _, target, _anchor in _LINK.findall(text):
+            path = ((_ROOT / document).parent / target).resolve()
+            name = _FILES + path.relative_to(_ROOT).as_posix()
+            if path.is_file() and path.suffix not in (".md", ".png") and name not in files.src_uris:
+                files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links between files of the repository into links between pages; of files without a page, the text stays."""
+    """Describe the page by its first sentences, and turn links between files of the repository into those of the site."""
+    described = page.meta["description"] = _description(markdown)
+    _pages.append((str(page.title), page.file.src_uri, described))
+    if page.file.src_uri.startswith("cli/"):
+        return markdown
     names = {one: source for source, one in _OUTSIDE.items()}
     folder = (_ROOT / names.get(page.file.src_uri, f"docs/{page.file.src_uri}")).parent
 
@@ -44,6 +70,27 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         text, file, anchor = found[1], found[2], found[3] or ""
         source = (folder / file).resolve().relative_to(_ROOT).as_posix()
         name = _OUTSIDE.get(source, "index.md" if source == "docs/README.md" else source.removeprefix("docs/"))
-        return f"[{text}]({name}{anchor})" if name in files.src_uris else text
+        for there in (name, _FILES + source):
+            if there in files.src_uris:
+                return f"[{text}]({there}{anchor})"
+        return text
 
     return _LINK.sub(link, markdown)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write llms.txt, the list of pages that language models read: https://llmstxt.org."""
+    lines = [f"- [{title}]({address.removesuffix('.md')}.html): {about}" for title, address, about in _pages]
+    text = f"# {config.site_name}\n\n> {config.site_description}\n\n## Pages\n\n" + "\n".join(lines) + "\n"
+    (Path(config.site_dir) / "llms.txt").write_text(text, encoding="utf-8")
+
+
+def _description(markdown: str) -> str:
+    """The first paragraph of a page without markup, up to the end of a sentence or word."""
+    paragraphs = (part.strip() for part in re.split(r"\n\s*\n", markdown))
+    first = next((part for part in paragraphs if part and part[0] not in "#!|`<:-*"), "")
+    plain = " ".join(re.sub(r"\[([^\]]+)\]\([^)]*\)|[`*]", r"\1", first).split())
+    if len(plain) <= _LONGEST:
+        return plain
+    sentences = re.match(rf".{{40,{_LONGEST}}}[.!?](?= )", plain)
+    return sentences[0] if sentences else plain[:_LONGEST].rpartition(" ")[0] + " …"

@@ -34,6 +34,7 @@ NOT_RUN = {
     r"answerkey view$": "does not end; tests/flows/cli/test_view.py starts it",
     r"answerkey label (?!.*--draw-only)": "does not end; tests/tasks/publish/page/test_label_page.py starts it",
     r"answerkey evaluate evouna_nq_dev.jsonl ": "a public data set, for which the page says where it is",
+    r"answerkey evaluate answers.csv --map ": "shows how columns of other names are mapped",
     r"answerkey calibrate bem.match ": "verdicts of another judge on that data set",
     r"answerkey warehouse move \.answerkey s3:": "needs PostgreSQL and a bucket; tests/tasks/test_move.py has them",
     r"answerkey deploy": "needs a server; tests/flows/test_deployments.py has one",
@@ -194,8 +195,9 @@ def test_the_job_for_github_actions_runs(answerkey, place):
 
 
 PAGES = (
-    "comparing", "expectations", "gate", "generating", "judge", "labelling", "migrating", "own_judge", "reports",
-    "traces",
+    "backup", "calibrating", "comparing", "data", "expectations", "gate", "generating", "how_many_questions", "install",
+    "judge", "judge_calls", "judge_votes", "labelling", "migrating", "own_judge", "pairwise", "rag", "reports", "traces",
+    "warehouse",
 )  # fmt: skip
 
 
@@ -215,14 +217,22 @@ def bring_files(place, page):
     yamls = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     if page == "expectations":
         (place / "suite.yaml").write_text(yamls[0], encoding="utf-8")
+    museum = list(csv.DictReader((place / "examples/museum.csv").read_text(encoding="utf-8").splitlines()))
+    if page == "data":
+        [rows] = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
+        (place / "answers.csv").write_text(rows, encoding="utf-8")
+        (place / "questions.csv").write_text("id,question,reference\nq1,When does the museum open?,10 am\n")
+    if page == "pairwise":
+        both = [{**row, "release": {"old": "gpt-4", "new": "gpt-5"}[row["release"]]} for row in museum]
+        (place / "both.jsonl").write_text("".join(json.dumps(row) + "\n" for row in both), encoding="utf-8")
+    if page == "rag":
+        [row] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+        (place / "rag.jsonl").write_text(json.dumps(json.loads(row)) + "\n", encoding="utf-8")
     if page == "own_judge":
         (place / "judges").mkdir()
         (place / "judges/politeness.yaml").write_text(yamls[0], encoding="utf-8")
-        museum = list(csv.DictReader((place / "examples/museum.csv").read_text(encoding="utf-8").splitlines()))
         labels = [f"{row['id']},{row['release']},{turn % 2}\n" for turn, row in enumerate(museum)]
         (place / "labels.csv").write_text("id,release,label\n" + "".join(labels), encoding="utf-8")
-        both = [{**row, "release": {"old": "gpt-4", "new": "gpt-5"}[row["release"]]} for row in museum]
-        (place / "both.jsonl").write_text("".join(json.dumps(row) + "\n" for row in both), encoding="utf-8")
     rows = [json.loads(line) for line in (place / "examples/answers.jsonl").read_text(encoding="utf-8").splitlines()]
     (place / "people.csv").write_text(
         "id,label\n" + "".join(f"{row['id']},{row['correct']}\n" for row in rows if row["release"] == "aurora-2")

@@ -1,6 +1,6 @@
 """The labelled answers that the offline matcher is trained and judged on, as the model sees them.
 
-All of it lies in ../shared/data; see its README and docs/offline_judge.md.
+All of it lies in ../shared/data; see its README and docs/offline_judge_measured.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/offline_judge.md: agreement with people, bias by release, cascades, flags."""
+"""The tables of docs/offline_judge_measured.md: agreement with people, bias by release, cascades, flags."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python benchmarks/studies/error_rates.py                              # 200 repetitions of everything, printed
     python benchmarks/studies/error_rates.py --only clusters nights       # tables (or rows) whose name contains a text
-    python benchmarks/studies/error_rates.py --repetitions 2000 --write   # and write the tables of docs/statistics.md
+    python benchmarks/studies/error_rates.py --repetitions 2000 --write   # and write the tables of docs/error_rates.md
 
 Every simulated release goes through the functions of the product: the intervals of reports and comparisons, and
 the decisions of the gate. Where rows are independent and 0 or 1, nothing is drawn: the figure is the sum over all
@@ -30,7 +30,7 @@ import _error_rates_intervals  # noqa: E402
 import _error_rates_power  # noqa: E402
 from _error_rates import Bar, Cell, Figure, Table  # noqa: E402
 
-DOCUMENT = ROOT / "docs/statistics.md"
+DOCUMENT = ROOT / "docs/error_rates.md"
 RESULTS = Path(__file__).with_suffix(".json")
 """The figures of the document, from which its tables are made."""
 SEED = 13

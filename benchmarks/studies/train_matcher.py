@@ -1,4 +1,4 @@
-"""Train the offline matcher on human labels, and print the tables of docs/offline_judge.md.
+"""Train the offline matcher on human labels, and print the tables of docs/offline_judge_measured.md.
 
     python benchmarks/studies/train_matcher.py            # train, print all tables, write nothing
     python benchmarks/studies/train_matcher.py --write    # and write metrics_core/offline_judge/model.json

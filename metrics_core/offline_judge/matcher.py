@@ -474,7 +474,7 @@ LEFT_OUT: Mapping[str, tuple[float, float]] = {
     "other languages": (0.403, 0.607),
 }
 """By kind of data, the lowest and the highest kappa with people on a data set that was left out of training, as
-a user's data are. From the table "Agreement with human labels" of docs/offline_judge.md."""
+a user's data are. From the table "Agreement with human labels" of docs/offline_judge_measured.md."""
 
 
 def about() -> str:

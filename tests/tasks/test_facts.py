@@ -9,7 +9,7 @@ from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.staging_help import query, run, source_of
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reports.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/warehouse.md"
 METRIC = "ground_truth_similarity"
 ADA = "Ada wrote it. Born 1815. Lived in London."
 # Question, references, the answer of the old release, that of the new one.

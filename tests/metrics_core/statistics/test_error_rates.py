@@ -1,4 +1,4 @@
-"""The error rates of docs/statistics.md are those that were measured, and come out again with fewer repetitions."""
+"""The error rates of docs/error_rates.md are those that were measured, and come out again with fewer repetitions."""
 
 import math
 import sys

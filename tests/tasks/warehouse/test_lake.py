@@ -456,7 +456,7 @@ def test_a_file_gives_free_what_was_deleted(tmp_path):
 
 
 class TestBackup:
-    """As docs/cluster.md has it: the database first, then the bucket; back in the same order."""
+    """As docs/lake.md has it: the database first, then the bucket; back in the same order."""
 
     @pytest.fixture
     def restored(self, postgres_server):
