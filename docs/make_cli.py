@@ -12,7 +12,8 @@ from answerkey.flows.cli.main import make_app
 _HEAD = """# Command line
 
 `answerkey COMMAND --help` prints the same as these pages. [Configuration](../configuration.md) has the environment
-variables, and what a file for `--config` holds. [Exit codes](../configuration.md#exit-codes) are the same for every command.
+variables, and what a file for `--config` holds. [Exit codes](../configuration.md#exit-codes) are the same for every
+command.
 
 | command | what it does |
 |---|---|

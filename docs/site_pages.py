@@ -58,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Describe the page by its first sentences, and turn links between files of the repository into those of the site."""
+    """Describe the page by its first sentences, and turn links between files into links between pages."""
     described = page.meta["description"] = _description(markdown)
     _pages.append((str(page.title), page.file.src_uri, described))
     if page.file.src_uri.startswith("cli/"):
