@@ -33,7 +33,10 @@ _pages: list[tuple[str, str, str]] = []
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Say at the foot of each page which version it is about."""
+    """List the commands in the menu, and say at the foot of each page which version it is about."""
+    reference = next(part["Reference"] for part in config.nav or () if "Reference" in part)
+    commands = sorted(make_cli.pages())
+    reference[-1] = {"Command line": ["cli/index.md", *(one for one in commands if one != "cli/index.md")]}
     config.copyright = f"answerkey {version('answerkey')}, Apache-2.0"
     _pages.clear()
     return config
