@@ -41,6 +41,7 @@ def _page(app: App) -> str:
     text = app.generate_docs(usage_name=f"answerkey {name}").replace(f"# {name}\n", f"# answerkey {name}\n", 1)
     # The site has its own table of contents. "Empty" and "no" mean that nothing was given: nobody types them.
     text = re.sub(r"## Table of Contents\n\n(- .*\n)*\n", "", text)
+    text = re.sub(r", --empty-[a-z-]+", "", text)
     text = re.sub(r", --no-[a-z-]+(?=`: .*\*\[default: False\]\*)", "", text)
     text = re.sub(r' \*\[default: (""|False)\]\*', "", text)
     return "\n\n".join((text.strip(), *_examples(app))) + "\n"

@@ -1,53 +1,106 @@
-"""The pictures of the README: the page of a first run, and the page on which people label, from a fresh home."""
+"""The pictures of the README and the documentation, from a fresh home: `make pictures`.
 
+Pages are photographed in a light and a dark scheme: `NAME.png` and `NAME-dark.png`. The form and the graph of a Prefect
+server were photographed by hand.
+"""
+
+import html
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 COMMAND = (sys.executable, "-m", "answerkey.flows.cli")
+MUSEUM = ("evaluate", str(ROOT / "examples/museum.csv"))
+LABELLED = (
+    "evaluate", str(ROOT / "examples/answers.jsonl"), "--references", str(ROOT / "examples/questions.jsonl"),
+    "--dataset", "examples", "--map", "release=release", "--map", "label=correct", "--slice", "kind", "--slice", "lang",
+)  # fmt: skip
 LABEL = ("label", "museum/old", "museum/new", "--primary", "meaning_match.match", "--margin", "0.02", "--port", "0")
+SCHEMES = {"light": "", "dark": "-dark"}
+TERMINAL = """<body style="margin:0;background:#1e1e24;color:#e6e6e6"><pre style="margin:0;padding:20px;font:14px/1.35
+'DejaVu Sans Mono',monospace;white-space:pre-wrap"><span style="color:#8fbf8f">$ {command}</span>\n{text}</pre></body>"""
 
 
 def main() -> None:
-    """Evaluate the smallest example, and photograph what a reader of the README would see."""
+    """Evaluate the examples, and photograph what a reader of the documentation would see."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not found:
         sys.exit(f"no browser: none of {', '.join(BROWSERS)} is on the PATH")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        environment = {**os.environ, "ANSWERKEY_HOME": folder}
-        museum = ("evaluate", str(ROOT / "examples/museum.csv"), "--quiet")
-        subprocess.run([*COMMAND, *museum], env=environment, check=True, stdout=subprocess.DEVNULL)
+        environment = {**os.environ, "ANSWERKEY_HOME": folder, "COLUMNS": "100"}
         # A browser that runs as root, as in containers, refuses its own sandbox.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=found, args=options)
-        page = browser.new_page(viewport={"width": 1100, "height": 625}, color_scheme="light")
-        page.goto((Path(folder) / "pages/museum/new-v1.html").as_uri())
-        page.screenshot(path=ROOT / "docs/report.png")
-        with subprocess.Popen([*COMMAND, *LABEL], env=environment, stdout=subprocess.PIPE, text=True) as served:
-            photograph_labels(page, served)
+        text = subprocess.run([*COMMAND, *MUSEUM], env=environment, check=True, capture_output=True, text=True).stdout
+        photograph_terminal(browser, "answerkey evaluate examples/museum.csv", text)
+        for scheme, suffix in SCHEMES.items():
+            page = browser.new_page(viewport={"width": 1100, "height": 625}, color_scheme=scheme)
+            page.goto((Path(folder) / "pages/museum/new-v1.html").as_uri())
+            page.screenshot(path=DOCS / f"report{suffix}.png")
+        with running("label", *LABEL[1:], environment=environment) as served:
+            photograph_labels(browser, address_of(served))
+        subprocess.run([*COMMAND, *LABELLED, "--quiet"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        with running("view", "--port", str(free_port()), environment=environment) as served:
+            address = address_of(served)
+            for scheme, suffix in SCHEMES.items():
+                page = browser.new_page(viewport={"width": 1100, "height": 800}, color_scheme=scheme)
+                page.goto(address)
+                page.screenshot(path=DOCS / f"overview{suffix}.png")
         browser.close()
 
 
-def photograph_labels(page: Page, served: "subprocess.Popen[str]") -> None:
+@contextmanager
+def running(*arguments: str, environment: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    """A command that serves pages until it is no longer needed."""
+    with subprocess.Popen([*COMMAND, *arguments], env=environment, stdout=subprocess.PIPE, text=True) as served:
+        try:
+            yield served
+        finally:
+            served.terminate()
+
+
+def address_of(served: "subprocess.Popen[str]") -> str:
+    """The first address that a command prints."""
+    words = (word for line in served.stdout or () for word in line.split())
+    return next(word for word in words if word.startswith("http"))
+
+
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as any_socket:
+        any_socket.bind(("127.0.0.1", 0))
+        return int(any_socket.getsockname()[1])
+
+
+def photograph_terminal(browser: Browser, command: str, text: str) -> None:
+    """Show what a command prints as a terminal would."""
+    page = browser.new_page(viewport={"width": 920, "height": 100})
+    page.set_content(TERMINAL.format(command=html.escape(command), text=html.escape(text)))
+    page.screenshot(path=DOCS / "terminal.png", full_page=True)
+
+
+def photograph_labels(browser: Browser, address: str) -> None:
     """Give a name, and photograph the first question."""
-    try:
-        address = next(line for line in served.stdout or () if line.startswith("http")).split()[0]
-        page.goto(address)
-        page.keyboard.press("Tab")
-        page.keyboard.type("AB")
-        page.keyboard.press("Enter")
-        page.locator(".answer").first.wait_for()
-        page.set_viewport_size({"width": 1100, "height": 660})
-        page.screenshot(path=ROOT / "docs/label.png")
-    finally:
-        served.terminate()
+    page: Page = browser.new_page(viewport={"width": 1100, "height": 660}, color_scheme="light")
+    page.goto(address)
+    page.keyboard.press("Tab")
+    page.keyboard.type("AB")
+    page.keyboard.press("Enter")
+    page.locator(".answer").first.wait_for()
+    for scheme, suffix in SCHEMES.items():
+        page.emulate_media(color_scheme=scheme)
+        page.screenshot(path=DOCS / f"label{suffix}.png")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _OUTSIDE = {"README.md": "index.md", "deployments/README.md": "deployments.md", "CHANGELOG.md": "changelog.md"}
 """Files of the repository, and what they are called on the site."""
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+_PICTURE = re.compile(r"!\[([^\]]*)\]\((\w+)\.png\)")
 _FILES = "files/"
 """Where the site has files of the repository that are linked and no pages."""
 _LONGEST = 160
@@ -78,7 +79,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
                 return f"[{text}]({there}{anchor})"
         return text
 
-    return _LINK.sub(link, markdown)
+    def picture(found: re.Match[str]) -> str:
+        alt, name = found.groups()
+        if f"{name}-dark.png" not in files.src_uris:
+            return found[0]
+        return f"![{alt}]({name}.png#only-light)\n![{alt}]({name}-dark.png#only-dark)"
+
+    return _PICTURE.sub(picture, _LINK.sub(link, markdown))
 
 
 def on_post_build(config: MkDocsConfig) -> None:
