@@ -29,7 +29,8 @@ LABELLED = (
 LABEL = ("label", "museum/old", "museum/new", "--primary", "meaning_match.match", "--margin", "0.02", "--port", "0")
 SCHEMES = {"light": "", "dark": "-dark"}
 TERMINAL = """<body style="margin:0;background:#1e1e24;color:#e6e6e6"><pre style="margin:0;padding:20px;font:14px/1.35
-'DejaVu Sans Mono',monospace;white-space:pre-wrap"><span style="color:#8fbf8f">$ {command}</span>\n{text}</pre></body>"""
+'DejaVu Sans Mono',monospace;white-space:pre-wrap"><span style="color:#8fbf8f">$ {command}</span>
+{text}</pre></body>"""
 
 
 def main() -> None:
