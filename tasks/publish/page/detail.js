@@ -18,8 +18,67 @@ function detail(place) {
       h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, words)))),
       h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, context)))),
     ]),
+    ...(data.judged.length === 0 ? [] : [h("div", { class: layout }, sides.map((side) => h("div", {}, why(side, place))))]),
     scoreTable(sides, place),
   ];
+}
+
+/** A button that asks the server of the page what judges were asked and replied; of a file, how to see that. */
+function why(side, place) {
+  if (absent[side].has(place)) return [];
+  const [report, sample] = [data.reports[side], samples.ids[place]];
+  const found = h("div", { "aria-live": "polite" });
+  const command = ["answerkey", "show", sample, "--release", report].map(shellWord).join(" ");
+  const elsewhere = () => [h("p", { class: "muted" }, "This page is a file and does not have them. ", h("code", {}, visible(command)), " prints them, and `answerkey view` shows them here.")];
+  const button = h("button", { type: "button", onclick: async () => {
+    button.disabled = true;
+    found.replaceChildren(...(await judged(report, sample).then((rows) => rows.flatMap((row) => verdict(row, report)), elsewhere)));
+    button.remove();
+  } }, "Prompts, replies and cost of judges", several ? [" on ", isolated(releases[side])] : []);
+  return [h("p", {}, button), found];
+}
+
+async function judged(report, sample) {
+  if (!location.protocol.startsWith("http")) throw new Error("a file");
+  const reply = await fetch(`../judged?${new URLSearchParams({ report, sample })}`);
+  if (!reply.ok) throw new Error(reply.statusText);
+  return reply.json();
+}
+
+function shellWord(text) {
+  return /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** What one metric made of an answer, with one judge and prompt. */
+function verdict(row, report) {
+  const where = row.report === report ? "" : `, in ${row.report}`;
+  const which = row.repeat > 1 ? `, answer ${row.repeat}` : "";
+  const values = Object.entries(row.values).map(([name, value]) => `${name} ${number(value)}`).join(", ");
+  const rule = row.details.rule ? ` (rule: ${row.details.rule})` : "";
+  return [
+    h("h4", {}, isolated(`${row.metric}${which} by ${row.judge}${where}`)),
+    h("p", {}, isolated([values || row.status, row.details.verdict, row.reason].filter(Boolean).join(": ") + rule)),
+    row.second_opinion ? h("p", {}, `Second opinion: ${row.second_opinion}.`) : null,
+    row.details.votes ? votes(row.details.votes) : null,
+    ...row.asked.flatMap(asked),
+  ].filter(Boolean);
+}
+
+/** A request to a judge: its replies, and the prompt behind a summary. */
+function asked({ system, user, order, calls }) {
+  const prompt = system ? [...longText(system), ...longText(user)] : [h("p", { class: "muted" }, "It has changed since, or its rubric is not here.")];
+  return [
+    order ? h("p", {}, "Asked again with an order beside the texts (canary): ", isolated(order)) : null,
+    ...calls.map((call) => h("div", { class: "reply" },
+      longText(call.reply || `${call.code}: ${call.message}`), h("p", { class: "muted" }, isolated(about(call))))),
+    h("details", {}, h("summary", {}, isolated(`Prompt ${calls[0].prompt}`)), prompt),
+  ];
+}
+
+function about(call) {
+  const cost = call.cost_usd === null ? "price unknown" : `$${call.cost_usd.toFixed(4)}`;
+  const tokens = call.tokens_out === null ? [] : [`${count(call.tokens_in)} tokens in, ${count(call.tokens_out)} out`];
+  return [call.judge, ...(call.model ? [`answered by ${call.model}`] : []), ...tokens, cost].join(", ");
 }
 
 function texts(title, list) {
