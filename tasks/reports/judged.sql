@@ -9,21 +9,26 @@ ORDER BY r.created_at, r.report_id
 
 -- name: judged
 -- What is known of the answers of reports to a sample, by whichever metric and settings: the same answer may have been
--- judged again for another report. The newest report that has the score goes with it.
+-- judged again for another report. The report itself goes with it, or else the newest one that has
+-- the score.
 WITH shown AS (
     SELECT *, list_position($reports, report_id) AS turn FROM report_answers
     WHERE report_id IN (SELECT unnest($reports)) AND sample_id = $sample
 ),
 known AS (
-    SELECT s.metric, s.signature, a.sample_key, arg_max(report_id, r.created_at) AS report_id, max(r.created_at) AS newest
-    FROM report_answers a JOIN scores s USING (report_id, sample_id, repeat) JOIN reports r USING (report_id)
-    WHERE a.sample_id = $sample AND a.sample_key IN (SELECT sample_key FROM shown) GROUP BY ALL
+    SELECT o.report_id AS answer_of, o.repeat, s.metric, s.signature, max(r.created_at) AS newest,
+           arg_max(a.report_id, (a.report_id = o.report_id, r.created_at, a.report_id)) AS report_id
+    FROM shown o JOIN report_answers a USING (sample_id, sample_key)
+    JOIN scores s ON s.report_id = a.report_id AND s.sample_id = a.sample_id AND s.repeat = a.repeat
+    JOIN reports r ON r.report_id = a.report_id
+    GROUP BY ALL
 )
 SELECT a.report_id, a.repeat, a.sample_key, a.question, a."references", a.answer, a.facts, a.context,
        a.incorrect_references, a."columns", k.report_id, m.metric, m.signature, m.status, m."values", m.reason, m.details,
        m.seconds, m.tokens_in, m.tokens_out, m.cost_usd, m.from_ledger, m.requests
-FROM shown a JOIN known k USING (sample_key) JOIN measurements m USING (sample_key, signature)
-ORDER BY a.turn, a.repeat, m.metric, k.newest DESC, m.signature
+FROM shown a JOIN known k ON k.answer_of = a.report_id AND k.repeat = a.repeat
+JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = k.signature
+ORDER BY a.turn, a.repeat, m.metric, k.report_id = a.report_id DESC, k.newest DESC, m.signature
 
 -- name: baseline
 -- What the release that answers were compared with had answered, by the run that judged them.

@@ -23,26 +23,31 @@ function detail(place) {
   ];
 }
 
-/** A button that asks the server of the page what judges were asked and replied; of a file, how to see that. */
+/** A button that asks the server of the page what judges were asked and replied; a file says how to see that. */
 function why(side, place) {
   if (absent[side].has(place)) return [];
   const [report, sample] = [data.reports[side], samples.ids[place]];
   const found = h("div", { "aria-live": "polite" });
   const command = ["answerkey", "show", sample, "--release", report].map(shellWord).join(" ");
-  const elsewhere = () => [h("p", { class: "muted" }, "This page is a file and does not have them. ", h("code", {}, visible(command)), " prints them, and `answerkey view` shows them here.")];
+  const elsewhere = h("p", { class: "muted" }, "This page is a file and does not have them. ", h("code", {}, visible(command)), " prints them, and pages that ", h("code", {}, "answerkey view"), " serves show them.");
   const button = h("button", { type: "button", onclick: async () => {
-    button.disabled = true;
-    found.replaceChildren(...(await judged(report, sample).then((rows) => rows.flatMap((row) => verdict(row, report)), elsewhere)));
-    button.remove();
+    try {
+      const rows = await judged(report, sample);
+      found.replaceChildren(...(rows ? rows.flatMap((row) => verdict(row, report)) : [elsewhere]));
+      button.disabled = rows !== null;
+    } catch (error) {
+      found.replaceChildren(h("p", {}, isolated(error.message)));
+    }
   } }, "Prompts, replies and cost of judges", several ? [" on ", isolated(releases[side])] : []);
   return [h("p", {}, button), found];
 }
 
+/** Null where no server of answerkey has the page. */
 async function judged(report, sample) {
-  if (!location.protocol.startsWith("http")) throw new Error("a file");
+  if (!location.protocol.startsWith("http")) return null;
   const reply = await fetch(`../judged?${new URLSearchParams({ report, sample })}`);
-  if (!reply.ok) throw new Error(reply.statusText);
-  return reply.json();
+  if (reply.status === 503) throw new Error(await reply.text());
+  return reply.headers.get("Content-Type") === "application/json" ? reply.json() : null;
 }
 
 function shellWord(text) {
@@ -54,10 +59,11 @@ function verdict(row, report) {
   const where = row.report === report ? "" : `, in ${row.report}`;
   const which = row.repeat > 1 ? `, answer ${row.repeat}` : "";
   const values = Object.entries(row.values).map(([name, value]) => `${name} ${number(value)}`).join(", ");
+  const said = row.details.verdict ? `, verdict ${row.details.verdict}` : "";
   const rule = row.details.rule ? ` (rule: ${row.details.rule})` : "";
   return [
     h("h4", {}, isolated(`${row.metric}${which} by ${row.judge}${where}`)),
-    h("p", {}, isolated([values || row.status, row.details.verdict, row.reason].filter(Boolean).join(": ") + rule)),
+    h("p", {}, isolated(`${values || row.status}${said}: ${row.reason || ""}${rule}`)),
     row.second_opinion ? h("p", {}, `Second opinion: ${row.second_opinion}.`) : null,
     row.details.votes ? votes(row.details.votes) : null,
     ...row.asked.flatMap(asked),
