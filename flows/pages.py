@@ -9,17 +9,17 @@ from __future__ import annotations
 import argparse
 import mimetypes
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.publish.site import INDEX, Site
+from answerkey.tasks.publish.site import COMPARE, INDEX, LIVE, Site
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 _OURS = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 HEADERS = {
     # Pages bring a stricter policy of their own; the Data Docs need their styles and scripts, as far as they are here.
-    "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; object-src 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -97,9 +97,10 @@ class _Pages(LocalPages):
 
     def do_GET(self) -> None:
         """Send a page."""
-        name = unquote(re.split("[?#]", self.path, maxsplit=1)[0]).lstrip("/") or INDEX
+        path, _, query = self.path.partition("#")[0].partition("?")
+        name = unquote(path).lstrip("/") or INDEX
         try:
-            content = self._site.read(name)
+            content = self._content(name, dict(parse_qsl(query)))
         except FileNotFoundError:
             self.send_text(HTTPStatus.NOT_FOUND, "there is no such page")
         except Unreachable as error:
@@ -112,6 +113,11 @@ class _Pages(LocalPages):
             kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
             self.send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)
 
+    def _content(self, name: str, asked: Mapping[str, str]) -> bytes:
+        if name == COMPARE:
+            return self._site.compared(asked.get("old", ""), asked.get("new", ""))
+        return self._site.live() if name == LIVE else self._site.read(name)
+
     do_HEAD = do_GET
 
 
@@ -123,7 +129,7 @@ def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPSer
     """
     try:
         loopback = host == "localhost" or ip_address(host).is_loopback
-        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home), not loopback))
+        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home, served=True), not loopback))
     except (OSError, OverflowError) as error:
         raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 
