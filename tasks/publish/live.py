@@ -11,6 +11,7 @@ from pathlib import Path
 from answerkey.metrics_core.llm.ledger import LedgerError, Spent, ledger_exists, open_ledger
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.publish.table import Cell, Table
+from answerkey.tasks.publish.tables import Row
 from answerkey.tasks.publish.text import NONE, number
 from answerkey.tasks.score.plan import TODO
 from answerkey.tasks.warehouse.home import Home
@@ -79,7 +80,9 @@ def _running(home: Home, folder: Path) -> RunningRun:
         lacking = f"{n_done - n_scored:,} without a score" if n_done > n_scored else ""
         below = (f"{n_scored:,} of {totals.get(release, 0):,}", *filter(None, [lacking]))
         cells.setdefault(f"{metric}.{field}", {})[release] = Cell(number(mean), below=below)
-    means = [(name, *(found.get(release, Cell(NONE)) for release in totals)) for name, found in cells.items()]
+    means: list[Row] = [
+        (name, *(found.get(release, Cell(NONE)) for release in totals)) for name, found in cells.items()
+    ]
     return RunningRun(
         datetime.fromtimestamp(began, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         tuple(totals),

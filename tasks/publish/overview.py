@@ -243,14 +243,15 @@ def render_overview(
 
 def render_live(home: Home) -> str:
     """The runs that are at work, as a page that looks again every few seconds."""
-    style, templates = code("page.css"), environment()
+    style, script, templates = code("page.css"), code("live.js"), environment()
     html = templates.get_template("live.html.j2").render(
         home=str(home),
         runs=list(running_runs(home)),
         made_at=datetime.now(UTC).strftime("%H:%M:%S UTC"),
         dollars=dollars,
         style=Markup(style),
-        policy=policy(style, ""),
+        script=Markup(script),
+        policy=policy(style, script),
     )
     return f"{html.strip()}\n"
 
