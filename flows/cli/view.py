@@ -35,7 +35,7 @@ def view(
     """Look at everything in a browser: data sets, releases over time, verdicts, reports, spend, and runs at work.
 
     Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made from the
-    snapshot, so no run waits for them; those about runs at work, and about two reports that you choose, are served only.
+    snapshot, so no run waits for them. Runs at work, and two reports that you choose, are served only.
 
     Examples:
         answerkey view
