@@ -4,6 +4,7 @@ What cannot be run here is listed with the reason, and its commands and options 
 """
 
 import csv
+import gzip
 import json
 import os
 import re
@@ -197,7 +198,7 @@ def test_the_job_for_github_actions_runs(answerkey, place):
 PAGES = (
     "backup", "calibrating", "comparing", "data", "expectations", "gate", "generating", "how_many_questions", "install",
     "judge", "judge_calls", "judge_votes", "labelling", "migrating", "own_judge", "pairwise", "rag", "reports",
-    "traces", "warehouse",
+    "show", "traces", "warehouse",
 )  # fmt: skip
 
 
@@ -228,6 +229,10 @@ def bring_files(place, page):
     if page == "rag":
         [row] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
         (place / "rag.jsonl").write_text(json.dumps(json.loads(row)) + "\n", encoding="utf-8")
+    if page == "migrating":
+        real = ROOT / "tests/tasks/load/files/real/museum"
+        (place / "out.json").write_bytes(gzip.decompress((real / "promptfoo.json.gz").read_bytes()))
+        shutil.copytree(real / "inspect", place / "logs")
     if page == "own_judge":
         (place / "judges").mkdir()
         (place / "judges/politeness.yaml").write_text(yamls[0], encoding="utf-8")

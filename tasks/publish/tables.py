@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import ALL, FieldComparison
 from answerkey.metrics_core.formatting import chance
 from answerkey.metrics_core.gate.gate import Verdict, rounded
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
+from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import HUMAN, NONE, NOT_SHOWN, count, dollars, ends, finding, number, percent, signed
 from answerkey.tasks.reports.report import LABEL, Report, ReportPoint, Score
@@ -22,6 +23,7 @@ Named = Mapping[str, Report]
 """Reports by the names that they have in a table: those of their releases, with the version where that is needed."""
 Row = Sequence[Cell | str]
 _INTERVAL = "95 % interval"
+_LONGEST_ID = 16
 _TESTS = {
     "mcnemar": "McNemar, exact",
     "sign-flip": "permutation",
@@ -69,7 +71,8 @@ def counts(named: Named) -> Iterator[Row]:
 
 
 def _coverage(report: Report, *, labels: bool = False) -> str:
-    chosen = [score for score in report.overall if (score.metric == LABEL) == labels]
+    given = [name for name, note in report.manifest.get("metrics", {}).items() if note["kind"] == "given"]
+    chosen = [score for score in report.overall if (score.metric == LABEL) == labels and score.metric not in given]
     if not chosen:
         return NONE
     # Where questions have several answers, pass@k and pass^k are about questions.
@@ -80,6 +83,30 @@ def _coverage(report: Report, *, labels: bool = False) -> str:
 
 def _mean(score: Score | None) -> Cell:
     return Cell(NONE) if score is None else estimate(score.mean, score.ci_low, score.ci_high)
+
+
+def agreements(named: Named, primary: str) -> Table:
+    """How far the scores that came with the answers agree with the field `primary`, where both are 0 or 1."""
+    rows = [
+        (
+            one["given"], release, f"{one['n']:,}", percent(one["same"] / one["n"]),
+            f"{one['only_given']:,}/{one['only_ours']:,}", ", ".join(map(_short, one["samples"])) or NONE,
+        )
+        for release, report in named.items()
+        for one in report.manifest.get("given", {}).get("agreements", ())
+        if one["field"] == primary
+    ]  # fmt: skip
+    rows.sort(key=lambda row: str(row[0]))
+    head = ("given score", "release", "answers", "agree", "only given/ours", "samples that differ")
+    return Table(
+        f"Given scores against {primary}", head, rows, left=["release", "samples that differ"],
+        wrapped={"samples that differ": 16}, groups=[row[0] for row in rows],
+    )  # fmt: skip
+
+
+def _short(sample_id: str) -> str:
+    """An id, or as much of a long one, such as a hash, as is mostly enough to find it."""
+    return sample_id if len(sample_id) <= _LONGEST_ID else f"{sample_id[: _LONGEST_ID - 1]}…"
 
 
 def slices(named: Named, name: str, most: int | None = None) -> Table:
@@ -123,9 +150,10 @@ def _alike(counts: Sequence[str]) -> str:
     return " / ".join(counts if len(set(counts)) > 1 else counts[:1])
 
 
-def comparison(title: str, rows: Sequence[FieldComparison]) -> Table:
+def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection[str] = ()) -> Table:
     """The differences of fields on all samples, or of the slices of fields; without columns that say nothing.
 
+    No finding is emphasized of the fields `doubtful`, which move with the lengths of the answers alone.
     Detectable is the minimum detectable effect; needed, how many samples would show the observed difference.
     """
     sliced = any(row.slice != ALL for row in rows)
@@ -142,7 +170,8 @@ def comparison(title: str, rows: Sequence[FieldComparison]) -> Table:
             number(row.new), estimate(row.difference, row.low, row.high, signed),
             estimate(row.people, row.people_low, row.people_high, signed),
             Cell(chance(row.p_adjusted), below=(_TESTS.get(row.test, row.test),) if row.test else ()),
-            Cell(finding(row), kind=row.finding or "not compared"),
+            Cell(finding(row), kind="not compared", below=(MOVES_WITH_LENGTH,)) if row.name in doubtful
+            else Cell(finding(row), kind=row.finding or "not compared"),
             Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()), needed(row) or NONE, fixed(row),
         )
         for name, row in zip(names, rows, strict=True)
