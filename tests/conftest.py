@@ -274,17 +274,6 @@ def any_home(request, tmp_path):
     return Home.parse(request.getfixturevalue("lake")) if request.param == "lake" else Home(tmp_path / "home")
 
 
-@pytest.fixture(scope="module", params=["folder", "lake"])
-def module_home(request, tmp_path_factory):
-    """As `any_home`, for all tests of a file."""
-    if request.param == "folder":
-        yield Home(tmp_path_factory.mktemp("home"))
-        return
-    servers = request.getfixturevalue("postgres_server"), request.getfixturevalue("s3_server")
-    with new_lake(*servers) as address:
-        yield Home.parse(address)
-
-
 @pytest.fixture(scope="module")
 def shared_dask_cluster():
     """A Dask scheduler and two workers, for the tests of a file: to wait costs them a tenth of a core."""

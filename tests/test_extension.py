@@ -144,9 +144,9 @@ def test_an_option_of_the_judge_and_one_of_a_metric(copy, listed):
     copy.change(
         "metrics_core/metrics/words.py", (below, below.replace("outcome", "outcome, option")), (place, field + place)
     )
-    for command in ("evaluate", "generate", "evaluate-registered"):
-        page = copy.run("-m", "answerkey.flows.cli", command, "--help")
-        assert "--tone TEXT" in page and "--edges N" in page, command
+    helps = "import answerkey.flows.cli.main as cli; [cli.main([name, '--help']) for name in {!r}]"
+    pages = copy.run("-c", helps.format(["evaluate", "generate", "evaluate-registered"]))
+    assert (pages.count("--tone TEXT"), pages.count("--edges N")) == (3, 3)
     shown = json.loads(copy.run("-c", SHOW))
     assert shown["library"] == shown["manifest"] == shown["rerun"] == ["stern", 3]
     assert "edges:3" in shown["signature"]

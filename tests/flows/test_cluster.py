@@ -28,11 +28,10 @@ from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, Stager
 from answerkey.tasks.load.load import load as load_whole
 from answerkey.tasks.score.plan import plan
-from answerkey.tasks.validate.measures import MeasuredShard, merge_measures
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 from tests.dask_servers import Scheduler, Worker
-from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStager, HeldStager
+from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStager
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, stage
 
@@ -313,24 +312,9 @@ def staged_while_one_worker_is_killed(cluster, shards, home, held):
     assert sorted(outcome for _, outcome in found) == sorted(one.part for one in shards)
 
 
-def test_a_worker_that_is_killed_while_it_loads_costs_nothing(dask_cluster, tmp_path):
-    whole, home = stage(tmp_path / "whole", rows(60)), Home(tmp_path / "home")
-    made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
-    held = tmp_path / "held"
-    shards = [MeasuredShard(one) for one in held_first(made.shards, HeldStager, held)]
-    staged_while_one_worker_is_killed(dask_cluster, shards, home, held)
-    measures = pq.read_table(merge_measures(shards, home, home.scratch / "run"))
-    assert measures.column("sample_id").to_pylist() == [row["id"] for row in rows(60)]
-    loaded = source_shards.gather(made, home, home.scratch / "run")
-    assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
-    assert loaded.contents == whole.contents
-
-
-@pytest.mark.parametrize("place", ["folder", pytest.param("lake", marks=pytest.mark.slow)])
-def test_references_in_shards_on_workers_of_which_one_is_killed(request, tmp_path, place):
+def test_references_in_shards_on_workers_of_which_one_is_killed(dask_cluster, tmp_path):
     """The workers stage the references, one dies meanwhile, and then they look them up for the answers."""
-    cluster = request.getfixturevalue("lake_cluster" if place == "lake" else "dask_cluster")
-    home = Home.parse(request.getfixturevalue("lake")) if place == "lake" else Home(tmp_path / "home")
+    home = Home(tmp_path / "home")
     data, out = rows(120), home.scratch / "run"
     known = [{"id": row["id"], "reference": row["reference"], "lang": "en"} for row in data[:-7]]
     given = [{"id": row["id"], "answer": row["answer"]} for row in data]
@@ -341,16 +325,15 @@ def test_references_in_shards_on_workers_of_which_one_is_killed(request, tmp_pat
     references = source_shards.split_references(source, home, out, 1_000)
     assert len(references.shards) > 3
     shards = held_first(references.shards, HeldReferenceStager, held)
-    staged_while_one_worker_is_killed(cluster, shards, home, held)
+    staged_while_one_worker_is_killed(dask_cluster, shards, home, held)
     made = source_shards.cut(source, home, out, 1_500, references)
-    found = {outcome for _, outcome in Cluster(cluster.address).run(made.shards, no_key)}
+    found = {outcome for _, outcome in Cluster(dask_cluster.address).run(made.shards, no_key)}
     assert found == {one.part for one in made.shards} and len(found) > 3
     loaded = source_shards.gather(made, home, out)
     assert loaded.references and whole.references
     for ours, theirs in ((loaded.staged, whole.staged), (loaded.references, whole.references)):
         assert pq.read_table(ours) == pq.read_table(theirs)
     assert (loaded.contents, loaded.notes) == (whole.contents, whole.notes)
-    assert list(home.store.files("runs/run")) == [] or place == "folder"
 
 
 @pytest.mark.slow
