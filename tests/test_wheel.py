@@ -196,10 +196,11 @@ def test_what_it_imports_is_what_it_declares():
 
 
 @pytest.mark.slow
-def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_missing(project):
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_EXTRAS, str(project)], check=False, capture_output=True, text=True, timeout=240
-    )
+def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_missing(warm_command, tmp_path):
+    script, project = tmp_path / "script.py", tmp_path / "project"
+    script.write_text(WITHOUT_EXTRAS)
+    project.mkdir()
+    done = warm_command.run(str(script), [str(project)], ROOT, dict(os.environ), 240)
     wanted = "pip install 'answerkey[sentence-transformers]'"
     assert done.stdout.splitlines() == [
         "{'scored'}",

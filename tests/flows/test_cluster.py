@@ -19,7 +19,7 @@ from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows.cluster import Cluster, NoWorker, WorkersDied
-from answerkey.flows.fan_out import DaskRunner, load
+from answerkey.flows.fan_out import DaskRunner, load, write_commit, write_scores
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
@@ -27,13 +27,18 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, Stager
 from answerkey.tasks.load.load import load as load_whole
+from answerkey.tasks.reports import scores as rows_of_reports
+from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import plan
+from answerkey.tasks.score.score import score
+from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.lake import Lake
 from answerkey.tasks.warehouse.store import Unreachable
 from tests.dask_servers import Scheduler, Worker
 from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStager
 from tests.judge_server import JudgeServer, agreeable
-from tests.tasks.staging_help import jsonl, stage
+from tests.tasks.staging_help import jsonl, query, stage
 
 LONG_S = 300.0
 
@@ -355,3 +360,26 @@ def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(server, dask_
         r"tcp://127.0.0.1:\d+\); run the same again",
         str(stopped.value),
     )
+
+
+def test_what_no_worker_can_write_the_run_commits(lake, dask_cluster, tmp_path, monkeypatch, caplog):
+    """Its workers have not been told how to reach the lake."""
+    monkeypatch.setattr(Lake, "adopts_from", 1)
+    monkeypatch.setattr(rows_of_reports, "LARGE", 1)
+    home, runner = Home.parse(lake), DaskRunner(Cluster(dask_cluster.address))
+    source = Source(jsonl(tmp_path / "faq.jsonl", rows(9)))
+    out, metrics = home.scratch / "run", create(["bleu"])
+    loaded = load_whole(source, out)
+    planned = plan(loaded.staged, home, out, metrics, only_failed=False)
+    parts = [score(shard, spawn=False) for shard in planned.shards]
+    cut = write_commit(runner, home, "run", loaded, loaded.staged, parts, out)
+    committed = commit(home, "run", source.answers, loaded, loaded.staged, parts, cut)
+    assert (cut, write_scores(runner, home, committed, metrics, out)) == (None, None)
+    why = f"{lake}: a home in a bucket needs a catalog"
+    said = [record.getMessage() for record in caplog.records if why in record.getMessage()]
+    assert [line.partition(", so the run does it: ")[0] for line in said] == [
+        "no worker could write what is committed",
+        "no worker could write the rows of the reports",
+    ]
+    assert [len(query(home, f"FROM {table}")) for table in ("samples", "answers", "measurements")] == [9, 9, 9]
+    assert not verify(home).findings

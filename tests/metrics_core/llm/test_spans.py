@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,11 +58,13 @@ print(json.dumps(spans))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ["1", ""])
-def test_calls_have_spans_where_they_are_asked_for(asked):
+def test_calls_have_spans_where_they_are_asked_for(asked, warm_command, tmp_path):
+    script = tmp_path / "judge.py"
+    script.write_text(JUDGE)
     with JudgeServer(match, faults=at_first("says_key")) as server:
-        command = [sys.executable, "-c", JUDGE, f"openai/gpt-4o-mini@{server.url}", KEY]
-        variables = {**os.environ, "ANSWERKEY_OTEL": asked}
-        run = subprocess.run(command, cwd=ROOT, env=variables, text=True, capture_output=True, check=True)
+        words = [f"openai/gpt-4o-mini@{server.url}", KEY]
+        run = warm_command.run(str(script), words, ROOT, {**os.environ, "ANSWERKEY_OTEL": asked}, 240)
+        assert run.returncode == 0, run.stderr
         replied = server.requests[-1].body
     found = json.loads(run.stdout)
     if not asked:
