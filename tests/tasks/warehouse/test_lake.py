@@ -70,9 +70,11 @@ def test_without_the_extra_its_name_is_said(lake, missing, monkeypatch):
     monkeypatch.setattr(
         "answerkey.tasks.warehouse.lake.find_spec", lambda name: None if name == missing else find(name)
     )
-    assert refusal(lambda: Home.parse(lake).warehouse.exists()) == (
-        "a home in a bucket needs the extra cluster: pip install 'answerkey[cluster]'"
-    )
+
+    def opened():
+        return Home.parse(lake).warehouse.exists()
+
+    assert refusal(opened) == "a home in a bucket needs the extra cluster: pip install 'answerkey[cluster]'"
 
 
 def test_an_extension_of_another_duckdb_is_refused(lake, monkeypatch):
