@@ -1,4 +1,4 @@
-"""The request: the key under which its reply is kept, and the fence around what nobody may trust."""
+"""The request: the key of its reply, the formats it asks for, and the fence around what nobody may trust."""
 
 import json
 import pickle
@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import Reply, Request
-from answerkey.metrics_core.llm.response import repair
+from answerkey.metrics_core.llm.request import CallError, Reply, Request
+from answerkey.metrics_core.llm.response import FormatNegotiation, ResponseFormat, repair
 from answerkey.metrics_core.llm.untrusted import encoded, fenced
 from answerkey.metrics_core.sample import content_hash
 
@@ -250,3 +250,52 @@ def test_brackets_of_ordinary_text_stay_as_they_were(text):
     """What is sent is part of the key of a reply that was paid for."""
     plain = text.replace("<", "")
     assert encoded({"answer": plain}) == json.dumps({"answer": plain}, ensure_ascii=False)
+
+
+# The ladder of formats, step by step.
+
+
+SCHEMA, OBJECT, PLAIN_TEXT = ResponseFormat("json_schema"), ResponseFormat("json_object"), ResponseFormat("text")
+NO_SEED, NO_HEAT = frozenset({"seed"}), frozenset({"temperature"})
+SCHEMA_NO_SEED, OBJECT_NO_HEAT = ResponseFormat("json_schema", NO_SEED), ResponseFormat("json_object", NO_HEAT)
+
+BARE = CallError("refused", "http_400", "Bad request.")
+FORMAT = CallError("refused", "http_400", "response_format: not supported", about_format=True)
+SEED = CallError("refused", "http_400", "seed is not supported", parameter="seed")
+HEAT = CallError("refused", "http_400", "temperature must be 1", parameter="temperature")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "refused", "error", "other"),
+    [
+        # Once a format was taken, a refusal that does not speak of it is about the request.
+        (SCHEMA, SCHEMA, BARE, None),
+        (PLAIN_TEXT, PLAIN_TEXT, FORMAT, None),
+        (SCHEMA, SCHEMA, FORMAT, OBJECT),
+        (SCHEMA, SCHEMA, SEED, SCHEMA_NO_SEED),
+        (SCHEMA_NO_SEED, SCHEMA_NO_SEED, SEED, None),
+        # Asked before the others learned the format: goes straight to it.
+        (PLAIN_TEXT, SCHEMA, BARE, PLAIN_TEXT),
+        (PLAIN_TEXT, OBJECT, FORMAT, PLAIN_TEXT),
+        (OBJECT_NO_HEAT, SCHEMA, FORMAT, OBJECT_NO_HEAT),
+    ],
+)
+def test_a_judge_that_has_answered(accepted, refused, error, other):
+    negotiation = FormatNegotiation(takes_format=True)
+    negotiation.accepted(accepted)
+    assert negotiation.best == accepted
+    assert negotiation.after_refusal(refused, error) == other
+    if other is not None:
+        # A server behind the same address may be another one tomorrow: it is believed.
+        negotiation.accepted(other)
+        assert negotiation.best == other
+
+
+def test_one_odd_request_does_not_lower_the_format_for_all():
+    """It was sent before the first answer came, refused for what it says, and taken once something else had changed."""
+    negotiation = FormatNegotiation(takes_format=True)
+    odd = negotiation.after_refusal(negotiation.best, BARE)
+    assert odd == OBJECT
+    negotiation.accepted(SCHEMA)  # another request, in the meantime
+    negotiation.accepted(odd)
+    assert negotiation.best == SCHEMA
