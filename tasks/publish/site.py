@@ -22,7 +22,7 @@ from answerkey.tasks.publish.overview import build_overview, read_made_together,
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
 from answerkey.tasks.publish.page.model import Page
-from answerkey.tasks.validate.data_docs import SITE
+from answerkey.tasks.validate.context import SITE
 from answerkey.tasks.warehouse.home import Home
 
 INDEX = "index.html"
