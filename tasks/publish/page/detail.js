@@ -1,10 +1,10 @@
 // What stands under a row: the whole texts, every score, and why.
 
 function detail(place) {
-  const sides = several && state.old !== state.new ? [state.old, state.new] : [state.new];
-  const layout = sides.length > 1 ? "two" : "one";
-  const turns = Array.from({ length: Math.max(...sides.map((side) => slotsOf(side, place).length)) }, (_, turn) => turn);
-  const differ = turns.map((turn) => differencesOf(sides, place, turn));
+  const chosen = [...new Set(sides())];
+  const layout = ["one", "one", "two"][chosen.length] || "many";
+  const turns = Array.from({ length: Math.max(...chosen.map((side) => slotsOf(side, place).length)) }, (_, turn) => turn);
+  const differ = turns.map((turn) => (chosen.length === 2 ? differencesOf(chosen, place, turn) : []));
   return [
     h("p", { class: "link" }, h("a", { href: `#sample=${encodeURIComponent(samples.ids[place])}` }, "Link to this sample")),
     h("h4", {}, "Question"),
@@ -14,12 +14,77 @@ function detail(place) {
     ...texts("Answers known to be wrong", samples.incorrect_references[place]),
     ...tags(place),
     ...turns.flatMap((turn) => [
-      h("div", { class: layout }, sides.map((side, which) => h("div", {}, turned(side, place, turn, answer, differ[turn][which])))),
-      h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, words)))),
-      h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, context)))),
+      h("div", { class: layout }, chosen.map((side, which) => h("div", {}, turned(side, place, turn, answer, differ[turn][which])))),
+      h("div", { class: layout }, chosen.map((side) => h("div", {}, turned(side, place, turn, words)))),
+      h("div", { class: layout }, chosen.map((side) => h("div", {}, turned(side, place, turn, context)))),
     ]),
-    scoreTable(sides, place),
+    ...(data.judged.length === 0 ? [] : [h("div", { class: layout }, chosen.map((side) => h("div", {}, why(side, place))))]),
+    h("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Scores" }, scoreTable(chosen, place)),
   ];
+}
+
+/** A button that asks the server of the page what judges were asked and replied; a file says how to see that. */
+function why(side, place) {
+  if (absent[side].has(place)) return [];
+  const [report, sample] = [data.reports[side], samples.ids[place]];
+  const found = h("div", { "aria-live": "polite" });
+  const command = ["answerkey", "show", sample, "--release", report].map(shellWord).join(" ");
+  const elsewhere = h("p", { class: "muted" }, "This page is a file and does not have them. ", h("code", {}, visible(command)), " prints them, and pages that ", h("code", {}, "answerkey view"), " serves show them.");
+  const button = h("button", { type: "button", onclick: async () => {
+    try {
+      const rows = await judged(report, sample);
+      found.replaceChildren(...(rows ? rows.flatMap((row) => verdict(row, report)) : [elsewhere]));
+      button.disabled = rows !== null;
+    } catch (error) {
+      found.replaceChildren(h("p", {}, isolated(error.message)));
+    }
+  } }, "Prompts, replies and cost of judges", several ? [" on ", isolated(releases[side])] : []);
+  return [h("p", {}, button), found];
+}
+
+/** Null where no server of answerkey has the page. */
+async function judged(report, sample) {
+  if (!location.protocol.startsWith("http")) return null;
+  const reply = await fetch(`../judged?${new URLSearchParams({ report, sample })}`);
+  if (reply.status === 503) throw new Error(await reply.text());
+  return reply.headers.get("Content-Type") === "application/json" ? reply.json() : null;
+}
+
+function shellWord(text) {
+  return /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** What one metric made of an answer, with one judge and prompt. */
+function verdict(row, report) {
+  const where = row.report === report ? "" : `, in ${row.report}`;
+  const which = row.repeat > 1 ? `, answer ${row.repeat}` : "";
+  const values = Object.entries(row.values).map(([name, value]) => `${name} ${number(value)}`).join(", ");
+  const said = row.details.verdict ? `, verdict ${row.details.verdict}` : "";
+  const rule = row.details.rule ? ` (rule: ${row.details.rule})` : "";
+  return [
+    h("h4", {}, isolated(`${row.metric}${which} by ${row.judge}${where}`)),
+    h("p", {}, isolated(`${values || row.status}${said}: ${row.reason || ""}${rule}`)),
+    row.second_opinion ? h("p", {}, `Second opinion: ${row.second_opinion}.`) : null,
+    row.details.votes ? votes(row.details.votes) : null,
+    ...row.asked.flatMap(asked),
+  ].filter(Boolean);
+}
+
+/** A request to a judge: its replies, and the prompt behind a summary. */
+function asked({ system, user, order, calls }) {
+  const prompt = system ? [...longText(system), ...longText(user)] : [h("p", { class: "muted" }, "It has changed since, or its rubric is not here.")];
+  return [
+    order ? h("p", {}, "Asked again with an order beside the texts (canary): ", isolated(order)) : null,
+    ...calls.map((call) => h("div", { class: "reply" },
+      longText(call.reply || `${call.code}: ${call.message}`), h("p", { class: "muted" }, isolated(about(call))))),
+    h("details", {}, h("summary", {}, isolated(`Prompt ${calls[0].prompt}`)), prompt),
+  ];
+}
+
+function about(call) {
+  const cost = call.cost_usd === null ? "price unknown" : `$${call.cost_usd.toFixed(4)}`;
+  const tokens = call.tokens_out === null ? [] : [`${count(call.tokens_in)} tokens in, ${count(call.tokens_out)} out`];
+  return [call.judge, ...(call.model ? [`answered by ${call.model}`] : []), ...tokens, cost].join(", ");
 }
 
 function texts(title, list) {
@@ -42,8 +107,8 @@ function turned(side, place, turn, show, marks) {
 }
 
 /** Of each of two answers, what the other one does not have; empty where there are no two, or too little in common. */
-function differencesOf(sides, place, turn) {
-  const [old, now] = sides.map((side) => samples.answers[side].texts[slotsOf(side, place)[turn]]);
+function differencesOf(pair, place, turn) {
+  const [old, now] = pair.map((side) => samples.answers[side].texts[slotsOf(side, place)[turn]]);
   const found = old && now && old !== now ? differences(old, now) : null;
   return found ? [{ tag: "del", ranges: found[0] }, { tag: "ins", ranges: found[1] }] : [];
 }
@@ -70,13 +135,13 @@ function context(side, slot, which) {
   });
 }
 
-function scoreTable(sides, place) {
+function scoreTable(chosen, place) {
   const head = h("tr", {}, h("th", { scope: "col" }, "metric"));
-  for (const side of sides) head.append(h("th", { scope: "col", class: "n" }, isolated(releases[side])));
+  for (const side of chosen) head.append(h("th", { scope: "col", class: "n" }, isolated(releases[side])));
   const body = h("tbody");
   for (const field of data.fields) {
-    const values = sides.map((side) => valueOf(side, field, place));
-    const status = sides.map((side) => (samples.answers[side].unscored[field.split(".")[0]] || {})[place]);
+    const values = chosen.map((side) => valueOf(side, field, place));
+    const status = chosen.map((side) => (samples.answers[side].unscored[field.split(".")[0]] || {})[place]);
     if (values.every((value) => value === null) && !status.some((one) => one)) continue;
     const cells = values.map((value, turn) =>
       h("td", { class: "n" }, value === null && status[turn] ? status[turn][0] : number(value)),
