@@ -12,6 +12,7 @@ from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline
 from answerkey.metrics_core.offline_judge import matcher
+from answerkey.metrics_core.sample import UNANSWERABLE
 from tests.judge_server import Reply, data_of
 from tests.metrics_core.judges.asking import judged as measured
 
@@ -166,12 +167,6 @@ def test_golden_parser(index, shared, judge_server, monkeypatch):
         assert server.n_requests == found.outcome.attempts == (3 if expected == "empty_reply" else 2)
 
 
-def test_two_objects_that_say_different_things_are_never_repaired(judge_server):
-    server = judge_server(lambda _: says("match", "alias", 1) + says("mismatch"))
-    [found] = judged(server, BERN)
-    assert (found.outcome.code, server.n_requests) == ("conflict", 1)
-
-
 ALIAS = says("match", "alias", 1)
 
 
@@ -179,11 +174,8 @@ ALIAS = says("match", "alias", 1)
     "reply",
     [
         "Let me see.\n" + says(" Match ", "ALIAS", 1),
-        f"```json\n{ALIAS}\n```",
-        f"<think>Is it a mismatch?</think>{ALIAS}",
         says("match", "alias", None),
         says("match", "alias", 1.0, score=True, match=True, confidence=0.9),
-        f"{ALIAS}\nOnce more: {json.dumps(json.loads(ALIAS), sort_keys=True)}",
     ],
 )
 def test_a_verdict_in_other_clothes(reply, judge_server):
@@ -430,3 +422,15 @@ def test_what_changes_no_number_is_in_no_signature():
     limited = JudgeOptions(judges=("openai/m",), concurrency=3, timeout_s=1, deadline_s=2, max_calls=1)
     other = dict(judge=limited, access=Access("sk-1", run="r"))
     assert len({create(["meaning_match"], options)[0].signature for options in (plain, other)}) == 1
+
+
+def test_declining_is_right_where_the_question_cannot_be_answered(judge_server):
+    references = [UNANSWERABLE, "unanswerable"]
+    texts = ["I don't know.", "The passage does not say.", "unanswerable", "Paris", "I don't know, but Paris may be it"]
+    samples = [Sample(str(n), text, references, "Which city is it?") for n, text in enumerate(texts)]
+    offline = create(["meaning_match"])[0].measure(samples)
+    assert [one.values["match"] for one in offline] == [1, 1, 1, 0, 0]
+    # Of what may be an answer the judge decides, and nothing else is sent to it.
+    server = judge_server(lambda _: says("mismatch"))
+    judged(server, *samples)
+    assert sorted(data_of(request.body)["answer"] for request in server.requests) == sorted(texts[3:])
