@@ -99,8 +99,9 @@ class JudgeOptions(Validated):
         ge=0.0,
         lt=0.5,
         title="Cascade",
-        description="Let the offline judge decide meaning_match where that makes at most this share of all answers "
-        "wrong, for instance 0.02, and ask the judges only about the rest. 0: ask them about everything.",
+        description="Let the offline judge decide meaning_match where it is sure, and ask the judges only about the "
+        "rest, if at most this share of its own verdicts is wrong by theirs, for instance 0.02. A trial on the answers "
+        "of the run shows that; if not, they are asked about all. 0: ask them about everything.",
     )
     probes: Probing = Field(
         "auto",
