@@ -15,7 +15,6 @@ from answerkey.metrics_core.gate.evidence import (
     Coverage,
     Depth,
     Evidence,
-    LabelDraw,
     Missing,
     PairedScores,
     Veto,
@@ -250,7 +249,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     scores = {
         (name, slice_): _column(
             samples, fields[name], slice_, masks, correct if _is_checked(policy, new, name) else None,
-            drawn.draw if drawn else None,
+            drawn,
         )
         for name, slice_ in policy.needs
     }  # fmt: skip
@@ -326,7 +325,7 @@ def _people_decide(policy: Policy, column: PairedScores | Missing) -> bool:
     people = None if isinstance(column, Missing) else column.by_people()
     if people is None or isinstance(column, Missing):
         return False
-    wanted = column.comparable() & np.isfinite(column.filled(column.low))
+    wanted = column.as_predictions().comparable() & np.isfinite(column.filled(column.low))
     labelled = wanted & np.isfinite(people.filled(0.0))
     drawn = policy.labels == "random" or column.draw is not None
     return bool(labelled.any()) and (drawn or int(labelled.sum()) == int(wanted.sum()))
@@ -391,11 +390,11 @@ def _column(
     slice_: str,
     masks: dict[str, tuple[Mask, Mask]],
     correct: tuple[Floats, Floats] | None,
-    draw: LabelDraw | None = None,
+    drawn: DrawnLabels | None = None,
 ) -> PairedScores | Missing:
     """The scores on a slice. What belongs to it is for the old release to say, as far as it has the sample.
 
-    `correct`: human labels of both releases, if they are about what the field measures; `draw`: how these were drawn.
+    `correct`: human labels of both releases, if they are about what the field measures; `drawn`: their queue, if any.
     """
     if isinstance(field, Missing):
         return field
@@ -412,10 +411,14 @@ def _column(
         for reasons in (field.unscored.by_release, field.unscored.by_measurement)
     )
     left_out = np.where(np.isfinite(new), field.unscored.n_missing, 0)
+    # The labels of a queue say nothing of samples that could not be drawn.
+    unmeasured_old = inside & np.isin(field.columns.old_status, _WANTED) & (field.columns.old_status != SCORED)
+    if drawn is not None:
+        unmeasured_old &= drawn.asked
     return PairedScores(
         old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside, left_out,
         None if correct is None else (np.where(inside, correct[0], np.nan), np.where(inside, correct[1], np.nan)),
-        draw,
+        drawn.draw if drawn else None, unmeasured_old,
     )  # fmt: skip
 
 
