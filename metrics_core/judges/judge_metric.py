@@ -440,8 +440,6 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
         if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
             raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
-        if options.service_tier and "service_tier" not in abilities(judge.model).parameters:
-            raise UserError(f"judge {judge.label}: litellm sends it no service tier; leave service_tier out")
         if options.log_probabilities and not {"logprobs", "top_logprobs"} <= abilities(judge.model).parameters:
             raise UserError(
                 f"judge {judge.label} sends no log-probabilities, so its verdicts cannot be weighed; leave "
