@@ -71,6 +71,7 @@ def _data(page: Page) -> dict[str, Any]:
         "dataset": page.dataset,
         "primary": page.primary,
         "binary": [field.name for field in page.fields if field.binary],
+        "lower": [field.name for field in page.fields if field.lower_is_better],
         "fields": [field.name for field in page.fields],
         "reports": [release.report.report_id for release in page.releases],
         "judged": _judged(page),
@@ -87,8 +88,11 @@ def _judged(page: Page) -> list[str]:
     return list(dict.fromkeys(name for name, note in notes if note and note.kind == "judge"))
 
 
-def policy(style: str, script: str) -> str:
-    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page."""
+def policy(style: str, script: str, forms: str = "'none'") -> str:
+    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page.
+
+    `forms` says where forms may go.
+    """
     rules = [
         "default-src 'none'",
         f"style-src 'sha256-{_digest(style)}'",
@@ -96,7 +100,7 @@ def policy(style: str, script: str) -> str:
         "img-src data:",
         "connect-src 'self'",
         "base-uri 'none'",
-        "form-action 'none'",
+        f"form-action {forms}",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
