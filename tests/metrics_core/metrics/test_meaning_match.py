@@ -170,12 +170,6 @@ def test_golden_parser(index, shared, judge_server, monkeypatch):
         assert server.n_requests == found.outcome.attempts == (3 if expected == "empty_reply" else 2)
 
 
-def test_two_objects_that_say_different_things_are_never_repaired(judge_server):
-    server = judge_server(lambda _: says("match", "alias", 1) + says("mismatch"))
-    [found] = judged(server, BERN)
-    assert (found.outcome.code, server.n_requests) == ("conflict", 1)
-
-
 ALIAS = says("match", "alias", 1)
 
 
@@ -183,11 +177,8 @@ ALIAS = says("match", "alias", 1)
     "reply",
     [
         "Let me see.\n" + says(" Match ", "ALIAS", 1),
-        f"```json\n{ALIAS}\n```",
-        f"<think>Is it a mismatch?</think>{ALIAS}",
         says("match", "alias", None),
         says("match", "alias", 1.0, score=True, match=True, confidence=0.9),
-        f"{ALIAS}\nOnce more: {json.dumps(json.loads(ALIAS), sort_keys=True)}",
     ],
 )
 def test_a_verdict_in_other_clothes(reply, judge_server):
