@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.formatting import Displayed, Shown
 from answerkey.metrics_core.gate.evidence import (
     Basis,
     Calibrated,
@@ -82,7 +83,7 @@ class RuleOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Displayed):
     """The decision of a gate, in one sentence that a release manager can act on, and the rules behind it.
 
     `look` is the number of this interim analysis of the two releases, from 1; None if it is not known, or nothing was
@@ -102,6 +103,11 @@ class Verdict:
     level: float = LEVEL
     notes: tuple[str, ...] = ()
     basis: Basis | None = None
+
+    def shown(self) -> Shown:
+        """The sentence, the rules with their reasons, and the notes."""
+        rows = [(rule.rule, rule.outcome, rule.sentence) for rule in self.rules]
+        return Shown(f"{self.outcome}: {self.sentence}", ("rule", "outcome", "why"), rows, self.notes)
 
 
 class _Gap(NamedTuple):

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from answerkey.metrics_core.gate.paired_field import SCORED
 from answerkey.metrics_core.statistics.clustered import Mask, mean
-from answerkey.tasks.compare.paired_samples import SCORED, PairedSamples, pair_samples
+from answerkey.tasks.compare.paired_samples import PairedSamples, pair_samples
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.reports.report import Report, read_pair
 from answerkey.tasks.warehouse.home import Home

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from answerkey.metrics_core.comparison import ALL, FieldComparison
+from answerkey.metrics_core.comparison import ALL, FieldComparison, length_warning
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, noted, order_warnings, uniform_warnings
 from answerkey.tasks.reports.report import Report, Score, labels
-
-LENGTH_RATIO = 1.5
-"""Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
 
 LEAST_CONSISTENT = 0.8
 """The share of pairs on which both orders must give one verdict."""
@@ -34,7 +29,7 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
     """
     differ = {metric: why for metric, why in differing_methods(samples.old, samples.new).items() if metric in metrics}
     return (
-        *_length(samples),
+        *length_warning(samples.old_length, samples.new_length),
         *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
         *changed_models(samples.old.manifest, samples.new.manifest, [one for one in metrics if one not in differ]),
         *_samples(samples),
@@ -150,21 +145,6 @@ def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterato
                 f"{row.name} is not called better: {new.release} did not answer {row.n_unanswered:,} samples that have "
                 f"a score in the old report, and with the lowest score for them the interval starts at {start}"
             )
-
-
-def _length(samples: PairedSamples) -> Iterator[str]:
-    both = np.isfinite(samples.old_length) & np.isfinite(samples.new_length)
-    if not both.any():
-        return
-    old, new = float(np.median(samples.old_length[both])), float(np.median(samples.new_length[both]))
-    # An answer of no characters is a length too, and nothing can be divided by it.
-    ratio = (max(old, new) or 1.0) / (min(old, new) or 1.0)
-    if ratio > LENGTH_RATIO:
-        yield (
-            f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
-            f"to {new:,.6g} characters. Scores that reward overlap (F1, precision, BLEU, similarity) move with length "
-            "alone; go by recall, judges and human labels"
-        )
 
 
 def _samples(samples: PairedSamples) -> Iterator[str]:

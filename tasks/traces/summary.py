@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.statistics.bounded_mean import Floats, bounded_mean
@@ -24,7 +25,7 @@ from answerkey.metrics_core.statistics.intervals import (
 from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Shift
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.text import count, ends, literal, number
+from answerkey.tasks.publish.text import count, ends, number
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
