@@ -121,7 +121,8 @@ class Comparison(Displayed):
 
     `margin` is the non-inferiority margin of the gate, if any. `not_comparable` says why there are no numbers at all
     (signatures that differ), None if there are. Samples in both reports are `n_common`, in one only
-    `n_only_old` and `n_only_new`; `n_changed` of the common ones have another question or other references, and are
+    `n_only_old` and `n_only_new`; `n_changed` of the common ones have a different question or different references,
+    and are
     left out. The adjusted p-values allow for `n_candidates` comparisons that were made together, this one included, and
     for the fields of `family`: 'headlines', 'all fields', or the fields that were named.
 
@@ -203,7 +204,7 @@ def length_warning(old_length: Floats, new_length: Floats) -> Iterator[str]:
         yield (
             f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
             f"to {new:,.6g} characters. Scores that reward overlap (F1, precision, BLEU, similarity) move with length "
-            "alone; go by recall, judges and human labels"
+            f"alone; rely on recall, judges and human labels"
         )
 
 

@@ -45,8 +45,8 @@ class Result(Displayed, list[Measurement]):
         release: its name, empty where the data name none.
 
     >>> from answerkey import Sample, evaluate
-    >>> old = evaluate([Sample(str(n), "Rome", ["Paris"], "Capital?") for n in range(9)], ["contains"])
-    >>> new = evaluate([Sample(str(n), "It is Paris.", ["Paris"], "Capital?") for n in range(9)], ["contains"])
+    >>> old = evaluate([Sample(str(n), "Rome", ["Paris"], f"Capital {n}?") for n in range(9)], ["contains"])
+    >>> new = evaluate([Sample(str(n), "It is Paris.", ["Paris"], f"Capital {n}?") for n in range(9)], ["contains"])
     >>> new
     9 samples: mean [95 % interval]
     <BLANKLINE>
@@ -297,8 +297,8 @@ class Results(Displayed, dict[str, Result]):
     >>> results = evaluate(pa.table({**asked, "answer": ["Rome"] * 9 + ["Paris"] * 9}), ["contains"])
     >>> results.compare("gpt-4o", "gpt-3.5").rows[0].finding
     'better'
-    >>> print(results.gate(margin=0.02).sentence)
-    gpt-4o may ship in place of gpt-3.5: a loss of 0.02 or more in contains.match is ruled out.
+    >>> results.gate(margin=0.02).outcome
+    'PASS'
     """
 
     def compare(

@@ -160,7 +160,7 @@ class ResultPair:
             rows,
             (
                 *self.notes,
-                *_left_out(n_changed, "another question or other references"),
+                *_left_out(n_changed, "a different question or different references"),
                 *_left_out(n_facts, "other facts", f" of {', '.join(readers)}"),
             ),
             not_comparable=nothing if len(notes) == len(rows) else None,
@@ -270,7 +270,7 @@ class ResultPair:
             if name not in result.fields:
                 return f"only {other} has it"
         signatures = {one.signature for result in (self.old, self.new) for one in result.metrics if one.name == metric}
-        return "computed in another way: the signatures differ" if len(signatures) > 1 else None
+        return "computed in a different way: the signatures differ" if len(signatures) > 1 else None
 
     def _columns(self, name: str) -> FieldScores:
         scores, statuses = [], []

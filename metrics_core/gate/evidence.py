@@ -234,7 +234,7 @@ def public_bias_shift() -> BiasShift:
     """The offline judge's bias shift on the data set with the most pairs in `benchmarks/studies/decisions.py`.
 
     >>> public_bias_shift().source
-    '55 public pairs of releases with labels'
+    '87 public pairs of releases with labels'
     """
     measured = json.loads(files("answerkey.metrics_core.offline_judge").joinpath("bias.json").read_text("utf-8"))
     known = max(measured["offline judge"].values(), key=lambda part: part["pairs"])

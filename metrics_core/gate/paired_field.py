@@ -62,8 +62,8 @@ class Unscored:
         share: of the samples that have a number, the share of their answers that the release did not give, 0 to 1;
             `n_missing`: how many answers that are. Both of shape (samples,).
 
-    >>> Unscored({"absent": np.array([False, True])}, {}, np.zeros(2), np.zeros(2, np.int64)).by_release["absent"].sum()
-    1
+    >>> Unscored({"absent": np.array([False, True])}, {}, np.zeros(2), np.zeros(2, np.int64)).by_release["absent"]
+    array([False,  True])
     """
 
     by_release: Mapping[str, Mask]
@@ -78,7 +78,7 @@ class PairedField:
 
     Attributes:
         columns: scores and statuses; where the new release lacks some of its answers to a sample, they are counted in.
-        changed: (samples,): samples with another question or other references.
+        changed: (samples,): samples with a different question or different references.
         binary: whether all scores are 0 or 1. Otherwise they lie in `low` to `high`.
 
     >>> scores, scored = np.repeat([1.0, 0.0], [15, 5]), np.ones(20, np.int8)

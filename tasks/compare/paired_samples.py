@@ -78,7 +78,7 @@ class PairedSamples:
 
     Attributes:
         in_old, in_new: whether the report has the sample.
-        changed: both have it, with another question or other references: it is not the same sample any more.
+        changed: both have it, with a different question or different references: it is not the same sample any more.
         facts_changed: both have it, with other facts.
         same_answer: both have it, with the same answer; same_label: with the same human label, or with none.
         old_length, new_length: of the answers, in characters; NaN where there is none.

@@ -48,7 +48,7 @@ def differing_methods(old: Report, new: Report) -> dict[str, str]:
     before: Mapping[str, str] = old.manifest["signatures"]
     after: Mapping[str, str] = new.manifest["signatures"]
     reasons = {
-        metric: "computed in another way, "
+        metric: "computed in a different way, "
         + ", ".join(str(change) for change in signature_changes(before[metric], signature))
         for metric, signature in after.items()
         if before.get(metric, signature) != signature
@@ -116,7 +116,7 @@ def judge_notes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
 def relabelled_notes(samples: PairedSamples) -> Iterator[str]:
     """A sentence about answers, the same word for word, that people called right in one release only."""
     if samples.relabelled.any():
-        yield f"{_relabelled(samples)}. Labels move by that alone: label these answers once for both releases."
+        yield f"{_relabelled(samples)}. That alone moves the labels: label these answers once for both releases."
 
 
 def relabelled_vetoes(samples: PairedSamples, fields: Sequence[str]) -> Iterator[Veto]:
@@ -130,7 +130,7 @@ def _relabelled(samples: PairedSamples) -> str:
     n, names = int(samples.relabelled.sum()), labels((samples.old, samples.new))
     what = "answer with the same text has" if n == 1 else "answers with the same text have"
     return (
-        f"{n:,} {what} another label in {names[samples.new.report_id]} than in {names[samples.old.report_id]}, of "
+        f"{n:,} {what} a different label in {names[samples.new.report_id]} than in {names[samples.old.report_id]}, of "
         f"{int(samples.labelled.sum()):,} questions that people labelled in both"
     )
 
@@ -154,7 +154,7 @@ def _samples(samples: PairedSamples) -> Iterator[str]:
     masks = {
         f"only in {names[samples.old.report_id]}": samples.in_old & ~samples.in_new,
         f"only in {names[samples.new.report_id]}": samples.in_new & ~samples.in_old,
-        "with another question or other references": samples.changed,
+        "with a different question or different references": samples.changed,
         "with other facts, left out of ground_truth_similarity": samples.facts_changed & ~samples.changed,
     }
     found = [f"{what}: {n:,}" for what, mask in masks.items() if (n := int(mask.sum()))]
@@ -190,8 +190,7 @@ def _coverage(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]
             lines.setdefault(counts, []).append(metric)
     for counts, names in lines.items():
         yield (
-            f"{', '.join(names)}: scored {counts}; rows without a score are no part of the comparison, and they may be "
-            "the hard ones"
+            f"{', '.join(names)}: scored {counts}; rows without a score are not compared, and they may be the hard ones"
         )
 
 

@@ -95,7 +95,7 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
     for name in policy.fields:
         if name not in known and name.partition(".")[0] != LABEL:
             hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
-            raise UserError(f"policy: {name}: this run will not have such a field{hint}")
+            raise UserError(f"policy: {name}: this run will have no such field{hint}")
 
 
 def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, candidates: int = 1) -> ReleaseVerdict:
@@ -136,7 +136,7 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         new = report_named(home, new, dataset, policy.fields)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
-        sentence = f"Whether {new} may ship cannot be said: {sentence}"
+        sentence = f"It cannot be decided whether {new} may ship: {sentence}"
         return ReleaseVerdict(old, new, policy, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
     _check_known(policy, before, after)
@@ -257,10 +257,10 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
 
 
 def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
-    """How the labels were drawn, and a veto where people cannot tell of more questions than may lack a number."""
+    """How the labels were drawn, and a veto where people cannot judge more questions than may lack a number."""
     yield drawn.sentence
     if drawn.n_untold > (1 - policy.coverage) * drawn.n_drawn:
-        reason = f"people cannot tell of {drawn.n_untold:,} of {drawn.n_drawn:,} drawn questions"
+        reason = f"people cannot judge {drawn.n_untold:,} of {drawn.n_drawn:,} drawn questions"
         yield from (Veto(rule.field, reason) for rule in policy.rules if rule.kind == "people")
 
 
@@ -307,7 +307,7 @@ def _field(samples: PairedSamples, name: str) -> PairedField | Missing:
     if why := differing_methods(samples.old, samples.new).get(metric):
         return Missing(f"{why}; evaluate both releases with the same settings")
     if (metric, field) == CORPUS_BLEU:
-        return Missing("it is one number for a whole release, and a gate needs one for each sample; take bleu.bleu")
+        return Missing("it is one number for a whole release, and a gate needs one for each sample; use bleu.bleu")
     low, high = samples.new.range(metric, field)
     columns, unscored = samples.scores(metric, field), samples.unscored(metric, field)
     return PairedField.of(columns, unscored, samples.changed_for(metric), low, high)

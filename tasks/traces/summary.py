@@ -44,7 +44,7 @@ BUCKETS: Mapping[str, str] = {
     "sampled_out": "not in the sample",
     "quarantined": "cannot be scored",
     "scored": "have a number",
-    "undefined": "nothing to say: no reference",
+    "undefined": "not scored: no reference",
     "failed": "tried again by the next run",
     "skipped": "left for the next run",
 }
@@ -244,7 +244,7 @@ def funnel_table(funnels: Sequence[Funnel]) -> Table:
     """A column a rule: how many traces were seen, where each of them ended, and the mean of the metric's main field."""
     shown = {
         name: what
-        for name, what in {"again": "of those seen, seen before", **BUCKETS}.items()
+        for name, what in {"again": "of these, seen before", **BUCKETS}.items()
         if name == "scored" or any(getattr(funnel, name) for funnel in funnels)
     }
     rows = [

@@ -193,7 +193,7 @@ def test_another_question_is_another_sample(results):
     changed = NEW.assign(question=[f"Another {n}?" for n in range(5)] + list(NEW["question"][5:]))
     found = evaluate(changed, METRICS).compare(results[0])
     assert (found.n_common, found.n_changed, found.rows[0].n_common) == (N, 5, N - 5)
-    assert found.warnings == ("5 samples have another question or other references, and are left out",)
+    assert found.warnings == ("5 samples have a different question or different references, and are left out",)
     assert f"{N - 5} samples in both" in found._repr_html_()
 
 
@@ -216,7 +216,7 @@ def test_results_without_a_metric_in_common_say_so():
 
 def test_a_field_that_is_computed_otherwise_is_not_compared(results):
     found = evaluate(NEW, METRICS[:1], blank_answer="undefined").compare(results[0])
-    assert found.rows[0].note == found.not_comparable == "computed in another way: the signatures differ"
+    assert found.rows[0].note == found.not_comparable == "computed in a different way: the signatures differ"
     assert found.rows[0].finding is None
 
 

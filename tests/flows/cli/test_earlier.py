@@ -136,10 +136,10 @@ def test_other_labels_for_the_same_answers_are_named_and_soon_decide_nothing(com
     evaluated(tmp_path, "old", changed, label="label")
     evaluated(tmp_path, "new", rows(label=True), label="label")
     sentence = (
-        f"{other} answers with the same text have another label in new than in old, of 600 questions that people "
+        f"{other} answers with the same text have a different label in new than in old, of 600 questions that people "
         "labelled in both"
     )
-    assert f"{sentence}. Labels move by that alone" in command("compare", "old", "new")[1]
+    assert f"{sentence}. That alone moves the labels" in command("compare", "old", "new")[1]
     found, said = gated(command, "label.correct")
     assert found == code
     assert (f"decides nothing, because {sentence}; label these answers once" in said) == (code == 4)

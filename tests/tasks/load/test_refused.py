@@ -86,9 +86,9 @@ DAMAGED = {
     "half a Parquet file": ("a.parquet", _half(_parquet), "cut off or damaged"),
     "no Parquet file": ("a.parquet", b"x" * 99, "this is no .parquet file: it begins with"),
     "Parquet as CSV": ("a.csv", _parquet, "this is a Parquet file, not .csv; name it .parquet"),
-    "half an Arrow file": ("a.arrow", _half(_arrow), "no Arrow file, or one that is cut off or damaged"),
-    "no Arrow file": ("a.feather", b"x" * 99, "no Arrow file, or one that is cut off or damaged"),
-    "half a workbook": ("a.xlsx", _half(_book([*ROW], ["1", "x", "x"])), "no workbook, or one"),
+    "half an Arrow file": ("a.arrow", _half(_arrow), "not an Arrow file, or cut off or damaged"),
+    "no Arrow file": ("a.feather", b"x" * 99, "not an Arrow file, or cut off or damaged"),
+    "half a workbook": ("a.xlsx", _half(_book([*ROW], ["1", "x", "x"])), "not a workbook, or cut off"),
     "workbook with a password": ("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save it as .xlsx without a password"),
     "workbook without rows": ("a.xlsx", _book(), "no rows in the sheets Sheet; it needs at least one"),
     "workbook with two columns of a name": (
@@ -148,7 +148,7 @@ OTHERS = {
     "a log without answers": (
         "a.jsonl",
         b'{"spec": {"completion_fns": ["m"]}}\n{"event_id": 0, "sample_id": "g.0", "type": "metrics", "data": {}}\n',
-        "a.jsonl: a log of OpenAI evals, in which is no answer beside what was expected",
+        "a.jsonl: a log of OpenAI evals, which has no answers besides the expected ones",
     ),
     **{
         f"an object with {has}": (

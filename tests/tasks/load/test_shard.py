@@ -147,7 +147,10 @@ REMEDY = "; correct or remove the row"
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"id": "q0", "reference": "x2"}', ": id 'q0' comes again in row 401 with other content; keep one row per id"),
+        (
+            '{"id": "q0", "reference": "x2"}',
+            ": id 'q0' occurs again in row 401 with different content; keep one row per id",
+        ),
         ("[1]", f", row 401: line 401 is a JSON list, not an object{REMEDY}"),
         ('{"reference": "x"}', ", row 401: the id is missing; give every row an id"),
         ('{"id": "", "reference": "x"}', ", row 401: the id is missing; give every row an id"),
