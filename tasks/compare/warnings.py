@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from answerkey.metrics_core.comparison import ALL, FieldComparison, length_warning
+from answerkey.metrics_core.comparison import ALL, REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, noted, order_warnings, uniform_warnings
 from answerkey.tasks.reports.report import Report, Score, labels
+
+MOVES_WITH_LENGTH = "moves with length"
+"""What is said of a field where the lengths of the answers differ so much."""
+_REWARDS_OVERLAP = re.compile(
+    r"(bleu|chrf|rouge|semantic_similarity)\.|.*[._](precision|f1|similarity|bleu|bleu_score)$"
+)
 
 LEAST_CONSISTENT = 0.8
 """The share of pairs on which both orders must give one verdict."""
@@ -38,6 +45,19 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
         *relabelled_notes(samples),
         *_coverage(samples.old, samples.new, [metric for metric in metrics if metric not in differ]),
     )
+
+
+def confounded(comparison: Comparison) -> frozenset[str]:
+    """The fields, as METRIC.FIELD, that a warning of the comparison says not to go by: lengths alone move them.
+
+    >>> row = FieldComparison("token_overlap", "f1", "all")
+    >>> said = "answers are 2 times longer. Scores that reward overlap move with length alone"
+    >>> set(confounded(Comparison("a", "b", (row,), (said,)))), set(confounded(Comparison("a", "b", (row,))))
+    ({'token_overlap.f1'}, set())
+    """
+    if not any(REWARDS_OVERLAP in warning for warning in comparison.warnings):
+        return frozenset()
+    return frozenset(row.name for row in comparison.overall if _REWARDS_OVERLAP.match(row.name))
 
 
 def differing_methods(old: Report, new: Report) -> dict[str, str]:
