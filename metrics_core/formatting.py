@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import NamedTuple
 
+_NUMBER = re.compile(r"[-+<]? ?[\d–]")
+
 
 def number(value: float | None, *, sign: bool = False) -> str:
     """Format a number with three decimals; a dash stands for a missing one.
@@ -59,11 +61,19 @@ class Displayed:
     def to_html(self) -> str:
         """The table in HTML, as a notebook shows it. All texts are escaped."""
         shown = self.shown()
-        lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in shown.rows]
+        # Notebooks set cells to the right, which suits numbers alone.
+        text = [not all(map(_NUMBER.match, column)) for column in zip(*shown.rows, strict=True)]
+        text = text or [True] * len(shown.head)
+        left = [' style="text-align:left"' if one else "" for one in text]
+
+        def row(tag: str, cells: Sequence[str]) -> str:
+            return "".join(f"<{tag}{style}>{escape(cell)}</{tag}>" for style, cell in zip(left, cells, strict=True))
+
+        rows = "".join(f"<tr>{row('td', cells)}</tr>" for cells in shown.rows)
         return (
-            f"<table><caption>{escape(shown.caption)}</caption>"
-            f"<thead><tr>{''.join(f'<th>{escape(name)}</th>' for name in shown.head)}</tr></thead>"
-            f"<tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>"
+            f'<table><caption style="text-align:left">{escape(shown.caption)}</caption>'
+            f"<thead><tr>{row('th', shown.head)}</tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
             f"{''.join(f'<p>{escape(note)}</p>' for note in shown.notes)}"
         )
 

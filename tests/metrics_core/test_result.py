@@ -119,7 +119,7 @@ def test_the_gate_names_its_reasons():
     assert (verdict.outcome, verdict.basis) == ("PASS", "text")
     assert verdict.sentence.startswith("new may ship in place of old")
     assert [rule.rule for rule in verdict.rules] == ["exact_match.match >= -0.02", "coverage >= 0.95"]
-    assert "<td>PASS</td>" in verdict.to_html()
+    assert ">PASS</td>" in verdict.to_html()
     assert "| coverage &gt;= 0.95" not in verdict.to_markdown()
     assert results.gate("old", "new", margin=0.02).outcome == "FAIL"
     sliced = results.gate(margin=0.02, rules=["exact_match.match[lang=en] >= -0.1", "kappa exact_match.match >= 0.6"])

@@ -170,7 +170,7 @@ def test_csv_goes_out_blind_and_comes_back_whole_or_not_at_all(tmp_path: Path) -
     ):
         with pytest.raises(UserError, match=why):
             import_labels(home, written(changed), "AB")
-    with pytest.raises(UserError, match="row 1, annotator: nobody is named"):
+    with pytest.raises(UserError, match="row 1, annotator: no name"):
         import_labels(home, written({}))
     assert query(tmp_path, "SELECT count(*) FROM labels") == [(0,)]
     assert import_labels(home, written({}), "=AB") == 50

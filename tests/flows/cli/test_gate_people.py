@@ -120,7 +120,7 @@ def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     assert rows == [(outcome, basis, "random" if policy == RANDOM else None, len(found["notes"]))]
     assert f"\nbasis: {words}\n" in shown.stdout
     assert verify(Home(tmp_path)).findings == ()
-    turning = [note for note in found["notes"] if note.startswith("This verdict would turn")]
+    turning = [note for note in found["notes"] if note.startswith("This verdict would change")]
     assert len(turning) == (case == "judge in depth")
     assert all("public pairs of releases with labels its bias differed by 0.0" in note for note in turning)
     depth = next(rule for rule in found["rules"] if rule["rule"] == f"in depth {MATCH} >= 0.5")

@@ -54,7 +54,7 @@ def test_what_is_missing_or_cannot_be_gated_is_incomplete(home):
         ("gone", FIELD, "there is no report or release gone"),
         ("old", "label.corect", "label.corect: faq/old/v1 has no such field; did you mean label.correct?"),
         ("old", "judge.match", "computed in a different way, prompt a1 → b2; evaluate both releases with the same"),
-        ("old", "bleu.corpus_bleu", "take bleu.bleu"),
+        ("old", "bleu.corpus_bleu", "use bleu.bleu"),
     ):
         found = gate(home, old, "new", policy(primary=primary)).verdict
         assert (found.outcome, found.rules[0].outcome) == ("INCOMPLETE", "INCOMPLETE")

@@ -187,7 +187,7 @@ def test_what_is_cut(tmp_path, monkeypatch):
     [
         ("a.jsonl", "x\n", "none of the first 100 rows can be read"),
         ("a.jsonl", '{"a": 1}\n', "no column for"),
-        ("a.parquet", "x\n", "this is no .parquet file"),
+        ("a.parquet", "x\n", "this is not a .parquet file"),
     ],
 )
 def test_a_source_that_cannot_be_used_is_refused_as_in_one_piece(tmp_path, name, line, said):

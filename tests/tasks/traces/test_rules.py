@@ -124,7 +124,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
         ("  input: input", "  inptu: input", "14: mapping.inptu: is not to be mapped; did you mean input?"),
         ("  input: input", "  answer: input", "15: mapping.output: is the same as answer; keep one"),
         ("  output: output.text\n", "", "13: mapping: answer (or output) is missing: where the answer is in a trace"),
-        ("output.text", "output[", "15: mapping.output: 'output[' is no path; "),
+        ("output.text", "output[", "15: mapping.output: 'output[' is not a path; "),
         ("  key: metadata.question_id\n", "", "16: dataset: its rows are joined by id; say with mapping.key where"),
         ("dataset: faq\n", "", "16: mapping.key: joins a data set; name it with dataset"),
         ("  key: m", "  references: r\n  key: m", "16: mapping.references: the data set has them; keep one of both"),
