@@ -1,4 +1,6 @@
-"""The pages of a home over HTTP: the overview, every report, and the Data Docs; nothing can be changed through it.
+"""The pages of a home over HTTP: the overview, every report, what judges were asked, and the Data Docs.
+
+Nothing can be changed through it.
 
 `python -m answerkey.flows.pages HOME --port 4201` serves them until it is ended. A browser opens no file from a page of
 Prefect's, and none from a bucket.
@@ -16,9 +18,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.ledger import LedgerError
 from answerkey.tasks.publish.site import INDEX, Site
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
@@ -97,19 +100,26 @@ class _Pages(LocalPages):
 
     def do_GET(self) -> None:
         """Send a page."""
-        name = unquote(re.split("[?#]", self.path, maxsplit=1)[0]).lstrip("/") or INDEX
+        path, _, query = self.path.partition("#")[0].partition("?")
+        name = unquote(path).lstrip("/") or INDEX
         try:
-            content = self._site.read(name)
+            if name == "judged":
+                asked = dict(parse_qsl(query))
+                content = self._site.judged(asked.get("report", ""), asked.get("sample", "")).encode()
+            else:
+                content = self._site.read(name)
         except FileNotFoundError:
             self.send_text(HTTPStatus.NOT_FOUND, "there is no such page")
         except Unreachable as error:
             self.send_text(HTTPStatus.BAD_GATEWAY, str(error))
-        except UserError as error:
+        except (UserError, LedgerError) as error:
             self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except OSError as error:
             self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, f"the page cannot be read: {error.strerror or error}")
         else:
-            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            kind = (
+                "application/json" if name == "judged" else mimetypes.guess_type(name)[0] or "application/octet-stream"
+            )
             self.send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)
 
     do_HEAD = do_GET

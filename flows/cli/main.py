@@ -58,6 +58,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
     },
     "Read and compare": {
         "report": "compare",
+        "show": "show",
         "view": "view",
         "compare": "compare",
         "diff": "compare",

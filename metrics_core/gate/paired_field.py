@@ -108,26 +108,36 @@ class PairedField:
         return cls(columns, unscored, changed, binary and not unscored.share.any(), low, high)
 
     def scores(
-        self, inside: Mask, labels: tuple[Floats, Floats] | None = None, draw: LabelDraw | None = None
+        self,
+        inside: Mask,
+        labels: tuple[Floats, Floats] | None = None,
+        draw: LabelDraw | None = None,
+        *,
+        asked: Mask | None = None,
     ) -> PairedScores:
         """The scores of the samples `inside`.
 
         Args:
             labels: human labels of both releases, if they are about what the field measures; `draw`: how these were
                 drawn.
+            asked: (samples,): those that could be drawn for labels; the labels of a draw say nothing of others.
         """
         old, new = (np.where(inside, side, np.nan) for side in self.columns.known())
         # A sample that is undefined in both releases is nothing that either could have answered.
-        asked = inside & self.columns.wanted
+        wanted = inside & self.columns.wanted
         unanswered, unmeasured = (
-            {reason: mask & asked for reason, mask in reasons.items()}
+            {reason: mask & wanted for reason, mask in reasons.items()}
             for reasons in (self.unscored.by_release, self.unscored.by_measurement)
         )
         left_out = np.where(np.isfinite(new), self.unscored.n_missing, 0)
+        old_status = self.columns.old_status
+        unmeasured_old = inside & np.isin(old_status, _WANTED) & (old_status != SCORED)
+        if asked is not None:
+            unmeasured_old &= asked
         return PairedScores(
             old, new, self.binary, self.low, self.high, unanswered, unmeasured, self.changed & inside, left_out,
             None if labels is None else (np.where(inside, labels[0], np.nan), np.where(inside, labels[1], np.nan)),
-            draw,
+            draw, unmeasured_old,
         )  # fmt: skip
 
     def coverage(self, names: Sequence[str]) -> tuple[Coverage, ...]:
@@ -176,6 +186,6 @@ def people_decide(column: PairedScores | Missing, *, drawn: bool) -> bool:
     people = None if isinstance(column, Missing) else column.by_people()
     if people is None or isinstance(column, Missing):
         return False
-    wanted = column.comparable() & np.isfinite(column.filled(column.low))
+    wanted = column.as_predictions().comparable() & np.isfinite(column.filled(column.low))
     labelled = wanted & np.isfinite(people.filled(0.0))
     return bool(labelled.any()) and (drawn or column.draw is not None or int(labelled.sum()) == int(wanted.sum()))

@@ -15,7 +15,6 @@ from answerkey.metrics_core.gate.evidence import (
     Basis,
     Depth,
     Evidence,
-    LabelDraw,
     Missing,
     PairedScores,
     Veto,
@@ -219,7 +218,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     scores = {
         (name, slice_): _column(
             samples, fields[name], slice_, masks, correct if is_checked(policy, name, _basis(new, name)) else None,
-            drawn.draw if drawn else None,
+            drawn,
         )
         for name, slice_ in policy.needs
     }  # fmt: skip
@@ -319,11 +318,11 @@ def _column(
     slice_: str,
     masks: dict[str, tuple[Mask, Mask]],
     correct: tuple[Floats, Floats] | None,
-    draw: LabelDraw | None = None,
+    drawn: DrawnLabels | None = None,
 ) -> PairedScores | Missing:
     """The scores on a slice. What belongs to it is for the old release to say, as far as it has the sample.
 
-    `correct`: human labels of both releases, if they are about what the field measures; `draw`: how these were drawn.
+    `correct`: human labels of both releases, if they are about what the field measures; `drawn`: their queue, if any.
     """
     if isinstance(field, Missing):
         return field
@@ -331,4 +330,5 @@ def _column(
         hint = did_you_mean(slice_, masks) or "; evaluate with --slice"
         return Missing(f"the two reports have no slice {slice_} in common{hint}")
     in_old, in_new = masks[slice_]
-    return field.scores(np.where(samples.in_old, in_old, in_new), correct, draw)
+    inside = np.where(samples.in_old, in_old, in_new)
+    return field.scores(inside, correct, drawn.draw if drawn else None, asked=drawn.asked if drawn else None)

@@ -21,7 +21,8 @@ from answerkey.tasks.publish.artifacts import FOLDER, compared_for
 from answerkey.tasks.publish.overview import build_overview, read_made_together, read_pages, read_state, render_overview
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
-from answerkey.tasks.publish.page.model import Page
+from answerkey.tasks.publish.page.model import Page, as_json
+from answerkey.tasks.reports.judged import judged_rows
 from answerkey.tasks.validate.data_docs import SITE
 from answerkey.tasks.warehouse.home import Home
 
@@ -71,6 +72,15 @@ class Site:
             raise FileNotFoundError(name)
         with self.home.store.read(f"{FOLDER}/{name}") as file:
             return file.read()
+
+    def judged(self, report_id: str, sample_id: str) -> str:
+        """What judges were asked about the answers of a report to a sample and what they replied, as JSON.
+
+        Raises:
+            UserError: there is no such report, or it has no such sample.
+            LedgerError: the ledger cannot be read.
+        """
+        return as_json([row.as_dict() for row in judged_rows(self.home, sample_id, [report_id])])
 
     def _stored(self) -> Iterator[str]:
         names = (file.name.removeprefix(f"{FOLDER}/") for file in self.home.store.files(FOLDER))
