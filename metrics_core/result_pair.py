@@ -198,6 +198,8 @@ class ResultPair:
             )
         complete = {name: people_decide(scores[name, ALL], drawn=False) for name, slice_ in scores if slice_ == ALL}
         for rule in policy.rules:
+            if rule.at_most:
+                raise UserError(f"{rule.text}: more of {rule.field} is better; write it as a rule with >=")
             partly = any(sample.label is None for result in self._results for sample in result.samples)
             if partly and (rule.field == LABELLED or (rule.kind == "people" and not complete.get(rule.field))):
                 raise UserError(

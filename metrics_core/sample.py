@@ -17,6 +17,10 @@ NO_LABEL = ("", "nan", "null", "none", "n/a", "na", "-")
 """Spellings of a label."""
 
 
+UNANSWERABLE = "The question cannot be answered."
+"""The reference of a question to which the right answer is to decline; see `MeaningMatch`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One answer of one release to one question.

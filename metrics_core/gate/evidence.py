@@ -20,7 +20,7 @@ from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.metrics_core.statistics.power import detectable_loss, needed_by_width, needed_to_pass
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 
-Basis = Literal["people", "people and judge", "judge", "text"]
+Basis = Literal["people", "people and judge", "judge", "text", "given"]
 """The basis of a number: human labels, labels that correct a judge, a judge alone, or the text alone."""
 
 OFFLINE_ALONE = "|judge:offline@"

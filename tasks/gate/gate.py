@@ -37,9 +37,16 @@ from answerkey.tasks.gate.calibrate import bias_shift, calibrations_of
 from answerkey.tasks.gate.checks import labels_selected, named_among_others, same_value
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
+from answerkey.tasks.load.formats.registry import FORMATS
+from answerkey.tasks.load.given import GIVEN, USAGE_METRICS
 from answerkey.tasks.reports.manifest import most_frequent, noted
 from answerkey.tasks.reports.report import Report, is_known, labels, pair_named, read_pair, report_named
 from answerkey.tasks.warehouse.home import Home
+
+_ROOM = 2
+"""How many times the ceiling of a rule a single value may be at least."""
+FROM_THE_DATA = frozenset((LABEL, GIVEN, *USAGE_METRICS, *(name.replace("-", "_") for name in FORMATS)))
+"""Names of metrics that come with the answers."""
 
 Check = Callable[[PairedSamples, Policy], Iterable[Veto | str]]
 """What may speak against the numbers of two reports.
@@ -88,11 +95,13 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
     """Find out before anything is scored whether a run with these metrics can have all that the policy asks.
 
     Raises:
-        UserError: it names a field that the run will not have. Labels are in the data, so nothing is said of theirs.
+        UserError: it names a field that the run will not have. Labels and the scores of other tools are in the data,
+            so nothing is said of theirs.
     """
     known = [f"{metric.name}.{one.name}" for metric in metrics for one in metric.fields]
+    measured = {metric.name for metric in metrics}
     for name in policy.fields:
-        if name not in known and name.partition(".")[0] != LABEL:
+        if name not in known and name.partition(".")[0] not in FROM_THE_DATA - measured:
             hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
             raise UserError(f"policy: {name}: this run will have no such field{hint}")
 
@@ -194,10 +203,29 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
     before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
+    _check_directions(policy, after)
     names = (name.partition(".") for name in policy.fields)
     known = [(metric, field) for metric, _, field in names if metric == LABEL or after.metric(metric)]
-    check_ranges(policy, {f"{metric}.{field}": after.range(metric, field) for metric, field in known})
+    ranges = {f"{metric}.{field}": (metric, field) for metric, field in known if _kind(after, metric) != "given"}
+    check_ranges(policy, {name: after.range(*of_field) for name, of_field in ranges.items()})
     return before, after
+
+
+def _check_directions(policy: Policy, report: Report) -> None:
+    """Check that rules put a ceiling on that of which less is better, and a floor under everything else.
+
+    Raises:
+        UserError: one does not.
+    """
+    for rule in policy.rules:
+        if rule.field and rule.at_most != report.lower_is_better(*rule.field.split(".", 1)):
+            less, sign = ("more", ">=") if rule.at_most else ("less", "<=")
+            raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
+
+
+def _kind(report: Report, metric: str) -> str:
+    note = report.metric(metric)
+    return note.kind if note else ""
 
 
 def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1) -> tuple[Policy, Evidence]:
@@ -211,7 +239,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     """
     samples = pair_samples(home, old, new)
     names = labels((old, new))
-    fields = {name: _field(samples, name) for name in policy.fields}
+    fields = {name: _field(samples, name, policy) for name in policy.fields}
     masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     drawn = drawn_labels(home, old.report_id, new.report_id)
     correct = (drawn.old, drawn.new) if drawn else _labels(samples)
@@ -265,8 +293,8 @@ def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
 
 def _basis(report: Report, name: str) -> Basis:
     metric = name.partition(".")[0]
-    note = report.metric(metric)
-    return "people" if metric == LABEL else "judge" if note and note.kind == "judge" else "text"
+    kind = _kind(report, metric)
+    return "people" if metric == LABEL else "judge" if kind == "judge" else "given" if kind == "given" else "text"
 
 
 def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
@@ -297,7 +325,7 @@ def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]
         yield from judge_notes(samples.old, samples.new, metric)
 
 
-def _field(samples: PairedSamples, name: str) -> PairedField | Missing:
+def _field(samples: PairedSamples, name: str, policy: Policy) -> PairedField | Missing:
     metric, _, field = name.partition(".")
     for report in (samples.old, samples.new):
         if name not in report.names:
@@ -307,8 +335,15 @@ def _field(samples: PairedSamples, name: str) -> PairedField | Missing:
         return Missing(f"{why}; evaluate both releases with the same settings")
     if (metric, field) == CORPUS_BLEU:
         return Missing("it is one number for a whole release, and a gate needs one for each sample; use bleu.bleu")
-    low, high = samples.new.range(metric, field)
     columns, unscored = samples.scores(metric, field), samples.unscored(metric, field)
+    low, high = samples.range(metric, field)
+    if samples.new.lower_is_better(metric, field):
+        # Its range was seen in the data, and few answers must not show that a mean is far below what they had at most.
+        high = max(
+            [high, *(_ROOM * rule.limit for rule in policy.rules if rule.field == name and rule.kind == "level")]
+        )
+        # More is better in a gate.
+        low, high, columns = -high, -low, replace(columns, old=-columns.old, new=-columns.new)
     return PairedField.of(columns, unscored, samples.changed_for(metric), low, high)
 
 

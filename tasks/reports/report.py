@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field, Kind
@@ -26,6 +26,7 @@ _SQL = statements(__name__)
 MOST_REPORTS = 40
 """Most reports in a history, unless more are asked for."""
 
+NOT_GIVEN = "no such score came with the answer"
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -60,7 +61,7 @@ class Score:
 class MetricNote:
     """What a report keeps of a metric; `headline` is the field that speaks for it."""
 
-    kind: Kind
+    kind: Kind | Literal["given"]
     summary: str
     fields: tuple[Field, ...]
     headline: str
@@ -101,6 +102,11 @@ class Report:
             headline = note.get("headline") or (ours.headline if ours else fields[0].name)
             return MetricNote(note["kind"], note["summary"], fields, headline)
         return MetricNote(ours.kind, ours.described(), ours.fields, ours.headline) if ours else None
+
+    def lower_is_better(self, metric: str, field: str) -> bool:
+        """Whether less of a field is better, as of a latency."""
+        note = self.metric(metric)
+        return note is not None and any(one.name == field and one.lower_is_better for one in note.fields)
 
     def range(self, metric: str, field: str) -> tuple[float, float]:
         """The lowest and highest possible value of a field; of one that is not known, the widest of its metric."""

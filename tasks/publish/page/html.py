@@ -71,6 +71,7 @@ def _data(page: Page) -> dict[str, Any]:
         "dataset": page.dataset,
         "primary": page.primary,
         "binary": [field.name for field in page.fields if field.binary],
+        "lower": [field.name for field in page.fields if field.lower_is_better],
         "fields": [field.name for field in page.fields],
         "reports": [release.report.report_id for release in page.releases],
         "judged": _judged(page),

@@ -56,12 +56,17 @@ const SHOWN = {
   all: () => true,
   // A score that is there on one side only has changed too, by an unknown amount.
   changed: (row) => (row.change === null ? row.values.some((value) => value !== row.values[0]) : row.change !== 0),
-  worse: (row) => row.change !== null && row.change < 0,
-  better: (row) => row.change !== null && row.change > 0,
+  worse: (row) => row.change !== null && gain(row) < 0,
+  better: (row) => row.change !== null && gain(row) > 0,
   same: (row) => row.change === 0,
   none: (row) => row.values.includes(null),
   disputed: (row) => sides().some((release) => disputed(release, row.place)),
 };
+
+/** The change, below 0 where it is for the worse. */
+function gain(row) {
+  return data.lower.includes(state.field) ? -row.change : row.change;
+}
 
 /** The table begins with the worst change; if nothing got worse, with the best; if nothing changed, with all samples. */
 function begin() {
