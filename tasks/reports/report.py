@@ -28,6 +28,7 @@ MOST_REPORTS = 40
 
 NOT_GIVEN = "no such score came with the answer"
 
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """One aggregated field of a report; see `report_scores` in schema.sql."""
