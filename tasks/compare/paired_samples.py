@@ -136,8 +136,8 @@ class PairedSamples:
         """Why the new report has no number for some samples; both reports have the field."""
         about = {"old": self.old.report_id, "new": self.new.report_id, "metric": metric, "field": field}
         about |= {"run": self.new.run_id, "release": self.new.release}
-        about |= {"of_the_data": list(OF_THE_DATA), "not_given": NOT_GIVEN}
-        rows = self.home.rows(_SQL["unscored"], about)
+        fixed = {"of_the_data": list(OF_THE_DATA), "not_given": NOT_GIVEN}
+        rows = self.home.rows(_SQL["unscored"], {**about, **fixed})
         places: dict[tuple[str, bool], list[int]] = {}
         share, n_missing = np.zeros(len(self.in_old)), np.zeros(len(self.in_old), np.int64)
         for place, what, by_release, missing, answers in rows:
