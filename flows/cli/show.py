@@ -53,7 +53,7 @@ def show(
 
     Examples:
         answerkey show q17
-        answerkey show q17 --release gpt-5 --judge openai/gpt-4o --max-cost 0.01
+        answerkey show q17 --release gpt-5 --judge openai/gpt-4o --max-cost 0.1
         answerkey show q17 --rubric judges/tone.yaml --judge openai/gpt-4o --dry-run
     """
     from answerkey.tasks.reports.judged import judged_rows

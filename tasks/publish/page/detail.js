@@ -7,7 +7,7 @@ function detail(place) {
   const differ = turns.map((turn) => (chosen.length === 2 ? differencesOf(chosen, place, turn) : []));
   return [
     h("p", { class: "link" }, h("a", { href: `#sample=${encodeURIComponent(samples.ids[place])}` }, "Link to this sample")),
-    h("h4", {}, "Question"),
+    h("h3", {}, "Question"),
     ...(samples.questions[place] === null ? [h("p", { class: "muted" }, "none")] : longText(samples.questions[place])),
     ...texts(samples.references[place].length === 1 ? "Reference" : "References", samples.references[place]),
     ...texts("Facts of the data set", samples.facts[place]),
@@ -19,7 +19,7 @@ function detail(place) {
       h("div", { class: layout }, chosen.map((side) => h("div", {}, turned(side, place, turn, context)))),
     ]),
     ...(data.judged.length === 0 ? [] : [h("div", { class: layout }, chosen.map((side) => h("div", {}, why(side, place))))]),
-    h("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Scores" }, scoreTable(chosen, place)),
+    h("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": `Scores of ${visibleText(samples.ids[place])}` }, scoreTable(chosen, place)),
   ];
 }
 
@@ -62,7 +62,7 @@ function verdict(row, report) {
   const said = row.details.verdict ? `, verdict ${row.details.verdict}` : "";
   const rule = row.details.rule ? ` (rule: ${row.details.rule})` : "";
   return [
-    h("h4", {}, isolated(`${row.metric}${which} by ${row.judge}${where}`)),
+    h("h3", {}, isolated(`${row.metric}${which} by ${row.judge}${where}`)),
     h("p", {}, isolated(`${values || row.status}${said}: ${row.reason || ""}${rule}`)),
     row.second_opinion ? h("p", {}, `Second opinion: ${row.second_opinion}.`) : null,
     row.details.votes ? votes(row.details.votes) : null,
@@ -89,14 +89,14 @@ function about(call) {
 
 function texts(title, list) {
   if (list.length === 0) return [];
-  return [h("h4", {}, title), h("ul", {}, list.map((text) => h("li", {}, isolated(text))))];
+  return [h("h3", {}, title), h("ul", {}, list.map((text) => h("li", {}, isolated(text))))];
 }
 
 function tags(place) {
   const found = Object.entries(samples.slices).filter(([, column]) => column[place] !== null);
   if (found.length === 0) return [];
   const parts = found.flatMap(([name, column], turn) => [turn ? ", " : "", isolated(`${name}: ${column[place]}`)]);
-  return [h("h4", {}, "Slices"), h("p", {}, parts)];
+  return [h("h3", {}, "Slices"), h("p", {}, parts)];
 }
 
 /** What `show` says of one of the answers to a question; nothing where the release gave fewer. */
@@ -118,7 +118,7 @@ function answer(side, slot, which, marks) {
   const label = correct[slot] === null ? "" : `, ${LABELS[correct[slot]]} by the human label`;
   const score = which ? (each[state.field] || {})[slot] : undefined;
   const scored = score === undefined ? "" : `, ${state.field} ${score}`;
-  const title = h("h4", {}, `Answer ${which}of `, h("strong", {}, isolated(releases[side])), label, scored);
+  const title = h("h3", {}, `Answer ${which}of `, h("strong", {}, isolated(releases[side])), label, scored);
   if (absent[side].has(slot)) return [title, h("p", { class: "muted" }, "not in this release")];
   if (all[slot] === null || all[slot] === "") return [title, h("p", { class: "muted" }, "no answer")];
   return [title, ...longText(all[slot], cut[slot], marks)];
@@ -130,7 +130,7 @@ function context(side, slot, which) {
   const titled = [["Context", contexts[slot] || []], ...Object.entries(columns[slot] || {})];
   return titled.flatMap(([name, passages]) => {
     if (passages.length === 0) return [];
-    const title = h("h4", {}, isolated(name), ` ${which}of `, h("strong", {}, isolated(releases[side])));
+    const title = h("h3", {}, isolated(name), ` ${which}of `, h("strong", {}, isolated(releases[side])));
     return [title, h("ol", { class: "context" }, passages.map((text) => h("li", {}, longText(text))))];
   });
 }
@@ -160,7 +160,7 @@ function words(side, slot) {
     const reason = (reasons[metric] || {})[slot];
     const found = (evidence[metric] || {})[slot] || {};
     if (!failed && !reason && Object.keys(found).length === 0) continue;
-    parts.push(h("h4", {}, metric, several ? " on " : "", several ? h("strong", {}, isolated(releases[side])) : null));
+    parts.push(h("h3", {}, metric, several ? " on " : "", several ? h("strong", {}, isolated(releases[side])) : null));
     if (failed) parts.push(h("p", {}, `${failed[0]}${failed[1] ? ": " : ""}`, isolated(failed[1])));
     if (reason) parts.push(h("p", {}, isolated(reason), found.rule ? ` (rule: ${visibleText(found.rule)})` : ""));
     if (found.weights) parts.push(h("p", { class: "muted" }, "Probabilities by the judge's tokens: ", weights(found.weights)));

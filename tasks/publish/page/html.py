@@ -88,8 +88,11 @@ def _judged(page: Page) -> list[str]:
     return list(dict.fromkeys(name for name, note in notes if note and note.kind == "judge"))
 
 
-def policy(style: str, script: str) -> str:
-    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page."""
+def policy(style: str, script: str, forms: str = "'none'") -> str:
+    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page.
+
+    `forms` says where forms may go.
+    """
     rules = [
         "default-src 'none'",
         f"style-src 'sha256-{_digest(style)}'",
@@ -97,7 +100,7 @@ def policy(style: str, script: str) -> str:
         "img-src data:",
         "connect-src 'self'",
         "base-uri 'none'",
-        "form-action 'none'",
+        f"form-action {forms}",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]

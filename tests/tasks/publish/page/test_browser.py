@@ -509,12 +509,24 @@ def test_one_comes_from_the_overview_to_every_report_and_back(show, address):
         expect(opened.page.get_by_role("heading", name="Judges and spend")).to_be_visible()
 
 
+def test_any_two_reports_are_compared_from_the_overview(show, address):
+    opened = show(address)
+    opened.choose("Old report", f"{HOSTILE} v1")
+    opened.choose("New report", "old v1")
+    opened.page.get_by_role("button", name="Compare").click()
+    expect(opened.page.get_by_role("heading", level=1)).to_have_text(f"old against {HOSTILE}")
+    expect(opened.page.get_by_role("button", name="2 got worse")).to_be_visible()
+    opened.page.get_by_role("link", name="All reports").click()
+    expect(opened.page.get_by_role("heading", level=1)).to_contain_text(f"{HOSTILE} against old: ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
 def test_no_page_has_a_barrier_and_the_overview_is_as_wide_as_the_screen(show, address, width, scheme):
     overview = show(address, width, color_scheme=scheme).page
     assert overview.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(overview) == []
+    assert barriers(show(f"{address}live.html", width, color_scheme=scheme).page) == []
     report = show(full(), width, color_scheme="light" if scheme == "dark" else "dark").page
     report.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     report.locator(".toggle").first.click()
