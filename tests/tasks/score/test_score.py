@@ -1,4 +1,4 @@
-"""In which order and where shards are scored."""
+"""In which order and where shards are scored, and where judges and their key come from."""
 
 import multiprocessing
 import os
@@ -9,8 +9,10 @@ import pytest
 
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.registry import create
+from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.score.score import _pool, schedule_order, spawns, start_processes
 from answerkey.tasks.score.shard import Shard
+from tests.tasks.staging_help import refusal
 
 ASKED = dict(judge=JudgeOptions(judges=("openai/a",)))
 
@@ -84,3 +86,46 @@ def test_without_processes_everything_is_scored_in_this_one(caplog):
     ]
     # The next run tries again.
     assert spawns([replace(shard("bleu", 0), n_rows=40_001)])
+
+
+# Where judges and their key come from, as far as parameters and the environment go.
+
+
+SECRET = "sk-0123456789abcdef"
+
+
+def test_parameters_come_before_the_environment(monkeypatch):
+    assert settings((), "") == ((), "")
+    assert settings(["openai/a"], "http://here/v1") == (("openai/a",), "http://here/v1")
+    monkeypatch.setenv("ANSWERKEY_JUDGE", " openai/b , openai/c@http://there/v1,")
+    monkeypatch.setenv("ANSWERKEY_JUDGE_BASE", " http://base/v1 ")
+    assert settings((), "") == (("openai/b", "openai/c@http://there/v1"), "http://base/v1")
+    assert settings(["openai/a"], "") == (("openai/a",), "http://base/v1")
+    assert settings([], "http://here/v1") == (("openai/b", "openai/c@http://there/v1"), "http://here/v1")
+    monkeypatch.setenv("ANSWERKEY_JUDGE", "  ")
+    assert settings((), "") == ((), "http://base/v1")
+
+
+def test_the_key_comes_from_the_environment(monkeypatch):
+    assert key("") is None
+    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", f" {SECRET}\n")
+    monkeypatch.setenv("OTHER", "other-key")
+    assert key("") == SECRET
+    assert key("env:OTHER") == "other-key"
+    monkeypatch.setenv("OTHER", " ")
+    assert refusal(key, "env:OTHER") == "the judge's key is not in env:OTHER: export OTHER=... where the run starts"
+
+
+@pytest.mark.parametrize("place", ["secret:block", "variable:name"])
+def test_without_a_server_prefect_has_no_key(place):
+    assert refusal(key, place) == (
+        f"the judge's key is not in {place}: there is no Prefect server: set PREFECT_API_URL, or use env:NAME"
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [SECRET, "env:", f"env:{SECRET}", f"key:{SECRET}", f" env:{SECRET}", f"ENV:X {SECRET}"]
+)
+def test_a_key_given_in_place_of_its_location_is_not_repeated(given):
+    message = refusal(key, given)
+    assert "is written env:NAME, secret:BLOCK or variable:NAME" in message and SECRET not in message
