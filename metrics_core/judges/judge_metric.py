@@ -40,7 +40,7 @@ from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
 from answerkey.metrics_core.llm.response import NO_WEIGHTS, every
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
-from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference, option
+from answerkey.metrics_core.metric import Field, Metric, Workload, degenerate, identical_reference, option
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import differ_in_case, normal_reference, normalise
@@ -172,9 +172,9 @@ class JudgeMetric(Metric):
         return runtime.run(work.probed(self.run_probes), lambda: None)
 
     @property
-    def workload(self) -> Kind:
-        """Where the work is done: the offline judge is a model in this process."""
-        return "semantic" if self.judge.offline else "judge"
+    def workload(self) -> Workload:
+        """Where the work is done: by the offline judge on this machine, or by a model elsewhere."""
+        return "offline" if self.judge.offline else "judge"
 
     @property
     def all_at_once(self) -> bool:

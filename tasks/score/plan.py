@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.votes import ANSWERED_BY
-from answerkey.metrics_core.metric import Kind, Metric
+from answerkey.metrics_core.metric import Metric, Workload
 from answerkey.metrics_core.metrics.preference import Preference, Ranking
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.score.shard import Shard, part_schema, portable, samples_of
@@ -31,7 +31,7 @@ TODO = "todo.parquet"
 MAX_SHARDS = 40
 """Shards of all metrics together. A server handles 50 task runs per flow run well; bursts over 100 stall it."""
 
-_SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
+_SHARD_ROWS: Mapping[Workload, int] = {"lexical": 5_000, "semantic": 2_000, "offline": 1_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
 _MOST_LEXICAL_ROWS = 20_000
@@ -230,7 +230,7 @@ def _part_folder(signature: str, contents: str) -> str:
     return f"parts/{content_hash([signature, contents, str(part_schema())])}"
 
 
-def _least_rows(kind: Kind, rows: int) -> int:
+def _least_rows(kind: Workload, rows: int) -> int:
     """The fewest rows of a shard, if there are so many in all.
 
     A part costs the driver of a cluster as much however many rows it has, so shards of words grow with the run.

@@ -49,7 +49,7 @@ def test_the_offline_judge_is_work_for_this_machine():
         return [one.workload for one in create(["meaning_match", "ground_truth_similarity", "bleu"], judge=judge)]
 
     online = JudgeOptions(judges=("openai/a",))
-    assert workloads(JudgeOptions()) == ["semantic", "semantic", "lexical"]
+    assert workloads(JudgeOptions()) == ["offline", "offline", "lexical"]
     assert workloads(online) == ["judge", "judge", "lexical"]
     assert workloads(online.model_copy(update={"cascade": 0.02})) == ["judge", "judge", "lexical"]
 
