@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,16 +42,23 @@ log = logging.getLogger("answerkey")
 log.setLevel(logging.INFO)
 
 
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """Prefect shows every error with its traceback. Where the message is one line, the traceback only hides it."""
+def _tells_something(record: logging.LogRecord) -> bool:
+    """Whether a line of Prefect's has something new: the end of each task is in the graph.
+
+    Prefect logs an error for its task, for the flow and for the engine, each time with a traceback. Where the message
+    is one line, the traceback only hides it.
+    """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, UserError | Unreachable):
         record.msg, record.args, record.exc_info = str(error), (), None
-    return True
+        is_new = not vars(error).get("is_logged")
+        vars(error)["is_logged"] = True
+        return is_new
+    return not (record.name == "prefect.task_runs" and record.getMessage().startswith("Finished in state "))
 
 
 for _name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
-    logging.getLogger(_name).addFilter(_in_one_line)
+    logging.getLogger(_name).addFilter(_tells_something)
 
 
 def run_id() -> str:
@@ -172,16 +179,22 @@ class Run:
                 raise
             finish_run(self.home, self.id, "complete", "dry run" if dry_run else None)
 
-    def rename(self, name: str) -> None:
-        """Give the flow run a name that is known only once the data are read."""
-        notify_api(f"the name of this run, {name}", partial(_rename, uuid.UUID(self.id), name))
+    def describe(self, tags: Mapping[str, Iterable[str]], name: str | None = None) -> None:
+        """Tag the flow run with what is known only by now, for the filters of the page of runs; and give it a name.
+
+        Args:
+            tags: values by kind: {"release": ["gpt-5"]} is the tag `release:gpt-5`.
+        """
+        more = [f"{kind}:{value}" for kind, values in tags.items() for value in values]
+        notify_api("the name and tags of this run", partial(_describe, uuid.UUID(self.id), more, name))
 
 
-def _rename(run: uuid.UUID, name: str) -> None:
+def _describe(run: uuid.UUID, tags: Sequence[str], name: str | None) -> None:
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        client.update_flow_run(run, name=name)
+        present = client.read_flow_run(run).tags
+        client.update_flow_run(run, name=name, tags=[*dict.fromkeys([*present, *tags])])
 
 
 @contextmanager

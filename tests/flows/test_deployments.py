@@ -284,14 +284,24 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     assert counts == [("bleu", 300), ("contains", 452), ("meaning_match", 152)]
     assert deployed.query("SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
     artifacts = deployed.artifacts(first)
-    assert {"scoring", "scores-examples-aurora-1", "report-examples-aurora-2"} <= set(artifacts)
-    assert "meaning_match.match" in artifacts["scores-examples-aurora-2"]["data"]
+    assert {"scoring", "scores-examples", "report-examples-aurora-2"} <= set(artifacts)
+    assert list(json.loads(artifacts["scores-examples"]["data"])[0]) == ["metric", "aurora-1", "aurora-2"]
+    assert artifacts["open-report-examples-aurora-2"]["data"] == f"[Open the report]({PAGES}/examples/aurora-2-v1.html)"
+    _tells_its_story(runs[0], logs[0])
     report = artifacts["report-examples-aurora-2"]["data"]
     assert report.startswith("# examples")
     assert f"[Open the whole page]({PAGES}/examples/aurora-2-v1.html)" in report
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
     _offered(deployed, tomorrow)
     _kill_with_a_heartbeat(deployed, doomed)
+
+
+def _tells_its_story(run, lines):
+    """On its page, of whose log each line says something new, and in the filters of the page of runs."""
+    assert re.fullmatch(r"contains.match on examples: aurora-1 0\.\d+, aurora-2 0\.\d+", run["state"]["message"])
+    assert {"dataset:examples", "release:aurora-1", "release:aurora-2"} <= set(run["tags"])
+    assert f"report: {PAGES}/examples/aurora-2-v1.html" in lines
+    assert len(lines) == len(set(lines)) <= 25, lines
 
 
 def _queued_for_tomorrow(deployed):
@@ -498,7 +508,7 @@ def test_again_with_another_judge_from_the_form(deployed, rerun):
     run_id, judge = rerun
     done = deployed.wait(run_id)
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
-    assert done["name"] == "evaluate gpt-5 on faq"
+    assert done["name"] == "rerun gpt-5 on faq"
     assert judge.n_requests == 5
     [(rerun_of, judges, metrics)] = deployed.query(
         "SELECT manifest->>'$.rerun_of', manifest->>'$.parameters.judging.judges[0]', "
