@@ -238,10 +238,18 @@ def _offer_names(home: Home) -> None:
             offered = names
 
 
+def _home_of(client: SyncPrefectClient, parameters: Mapping[str, Any]) -> str | None:
+    """The home on which runs with these parameters work."""
+    reference = parameters.get("target", {}).get("$ref", {}).get("block_document_id")
+    if not reference or "home" in parameters:
+        return parameters.get("home")
+    return str(client.read_block_document(uuid.UUID(reference)).data["home"])
+
+
 def _offer(client: SyncPrefectClient, home: Home, names: Mapping[str, Sequence[str]]) -> None:
     ours = {"deployments": {"tags": {"all_": [TAG]}}}
     for found in client.request("POST", "/deployments/filter", json=ours).json():
-        if found["parameters"].get("home") != home.address or any(one["active"] for one in found["schedules"]):
+        if _home_of(client, found["parameters"]) != home.address or any(one["active"] for one in found["schedules"]):
             # With every change of a deployment, Prefect plans what is scheduled anew: a run that is due within these
             # seconds would fall out.
             continue

@@ -10,12 +10,14 @@ import urllib.error
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 import yaml
 
 from answerkey.flows.forms import ALL, CHOOSE, USUAL
 from answerkey.flows.housekeeping import housekeeping
+from answerkey.flows.target import EvaluationTarget
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
@@ -118,7 +120,7 @@ def test_the_forms_are_for_people(deployed):
         deployment = deployed.deployment(name)
         assert deployment["description"]
         assert "answerkey" in deployment["tags"]
-        assert deployment["parameters"]["home"] == str(deployed.home)
+        assert "home" not in deployment["parameters"]
         form = deployment["parameter_openapi_schema"]
         parameters = form["properties"].values()
         folded = [way for one in parameters if "names" not in one for way in one.get("anyOf", ())]
@@ -131,7 +133,7 @@ def test_the_forms_are_for_people(deployed):
         assert {way["title"] for way in folded} <= {USUAL, ALL}
         for parameter, given in deployment["parameters"].items():
             # Else the form would begin unfolded.
-            if "anyOf" in form["properties"][parameter] and "names" not in form["properties"][parameter]:
+            if "anyOf" in form["properties"].get(parameter, {}) and "names" not in form["properties"][parameter]:
                 usual = form["properties"][parameter]["anyOf"][0]["properties"]
                 assert given.keys() <= usual.keys(), (name, parameter)
                 assert {key: usual[key].get("default") for key in given} == given
@@ -168,7 +170,7 @@ def test_deploying_again_changes_nothing(deployed):
         assert sorted(kept) == names
         assert make_automations(f"custom-webhook/{block}") == (made, made)
         kept = deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
-    assert len(kept) == 8
+    assert len(kept) == 9
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
         {*names, *made, WANTED, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
@@ -255,13 +257,13 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
     # The first run waits for its judge until the second one is at work.
     with JudgeServer(agreeable, holds=lambda _: True) as judge:
-        judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form", "probes": "never"}
-        scoring = {"metrics": ["contains", "meaning_match"]}
+        target = _target(deployed, judges=[f"openai/x@{judge.url}"], key_from="secret:judge-key-of-the-form")
+        judging, scoring = {"probes": "never"}, {"metrics": ["contains", "meaning_match"]}
         # A file of the machine that the worker is on.
         (suite := tmp_path / "suite.yaml").write_text(BRIEF, encoding="utf-8")
         limits = {"expectations": str(suite)}
         tomorrow = _queued_for_tomorrow(deployed)
-        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits})
+        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits, "target": target})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
         both = (first, second)
         until(lambda: all(deployed.run(one)["start_time"] for one in both), 900, "two runs at work")
@@ -294,6 +296,13 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
     _offered(deployed, tomorrow)
     _kill_with_a_heartbeat(deployed, doomed)
+
+
+def _target(deployed, **judges):
+    """A second evaluation target, as people add one in the form."""
+    with _pointed_at(deployed):
+        made: Any = EvaluationTarget(home=str(deployed.home), **judges)
+        return {"$ref": {"block_document_id": str(made.save("with-a-judge"))}}
 
 
 def _tells_its_story(run, lines):
@@ -532,12 +541,12 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         page.goto(f"{base}/deployments/deployment/{form['id']}/run")
         field(page, "Answers").fill(rows)
         # What people set each time, with names to choose from, on little more than a screen.
-        top, seldom = (page.get_by_text(text).first.bounding_box() for text in ("Parameters", "limits: when"))
-        assert top and seldom and seldom["y"] - top["y"] < 1_600
+        top, seldom = (page.get_by_text(text).first.bounding_box() for text in ("Parameters", "When the data"))
+        assert top and seldom and seldom["y"] - top["y"] < 1_800
         field(page, "References (Optional)").fill("")
         field(page, "Data set (Optional)").fill("typed")
         field(page, "Release (Optional)").fill("by-hand")
-        unfold(page, "scoring: how to score it (Optional)")
+        unfold(page, "How to score it (Optional)")
         for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
             page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
         field(page, "Threshold (Optional)", "input").fill("3")
