@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import shutil
 import uuid
@@ -22,6 +23,7 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
 from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.publish.artifacts import notify_api
+from answerkey.tasks.publish.events import RUN_WAITS, emit
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import known_names
 from answerkey.tasks.server import within_run
@@ -108,10 +110,21 @@ def suspend(key: str, timeout: timedelta) -> None:
     """
     from prefect.flow_runs import suspend_flow_run
 
+    # A heartbeat in the moment of suspension would have the automation wait for the next one.
+    atexit.register(_say_that_it_waits, run_id())
     try:
         suspend_flow_run(key=key, timeout=int(timeout.total_seconds()))
     except Exception as error:
         log.warning(f"the run cannot be suspended, and goes on: {error}")
+
+
+def _say_that_it_waits(run: str) -> None:
+    """At the end of the process, after everything else that it had to tell the server."""
+    from prefect.events.worker import EventsWorker
+
+    EventsWorker.drain_all()
+    tag = {"prefect.resource.id": f"prefect.tag.{TAG}", "prefect.resource.role": "tag"}
+    emit(RUN_WAITS, f"prefect.flow-run.{run}", {}, [tag])
 
 
 def _flow_run() -> FlowRun | None:
@@ -210,8 +223,10 @@ def started(home: str) -> Iterator[Run]:
         yield run
     except Exception:
         raise
-    except BaseException:
+    except BaseException as error:
         # Interrupted or told to end. What was submitted would wait for its judges.
+        if can_be_suspended() and type(error).__name__ != "Pause":
+            log.warning("told to end: unless somebody has cancelled it, this run goes on by itself, once")
         stop_asking(run.id)
         cancel_submitted()
         raise

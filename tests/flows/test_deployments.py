@@ -51,6 +51,7 @@ expectations:
 """A suite of one's own, which the answers break."""
 
 SILENT = "answerkey - a run without a heartbeat has crashed"
+HEALS = "answerkey - a crashed run goes on"
 WANTED = "answerkey - a run waits for labels"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
@@ -127,8 +128,9 @@ def test_the_forms_are_for_people(deployed):
         models = [*form.get("definitions", {}).values(), *folded]
         fields = [field for model in models for field in model["properties"].values()]
         assert all(field.get("title") and field.get("description") for field in fields), name
-        # A form within the form has its own.
-        assert all(parameter.keys() & {"description", "$ref"} or ": " in parameter["title"] for parameter in parameters)
+        # A form within the form has its own, and the head of a folded one says it.
+        assert all(one.keys() & {"description", "$ref", "anyOf"} for one in parameters)
+        assert all(one["title"][0].isupper() for one in parameters)
         assert not any("anyOf" in field for field in fields if "names" not in field), name
         assert {way["title"] for way in folded} <= {USUAL, ALL}
         for parameter, given in deployment["parameters"].items():
@@ -157,6 +159,7 @@ def test_deploying_again_changes_nothing(deployed):
 
     names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
     assert names == [
+        HEALS,
         "answerkey - a registered release is evaluated",
         "answerkey - a run without a heartbeat has crashed",
     ]
@@ -400,7 +403,7 @@ def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
 
 
 @pytest.mark.usefixtures("rerun")
-def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp_path):
+def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_path):
     n, at_once, answered = 24, 2, 8
     rows = jsonl(tmp_path / "killed.jsonl", questions(n))
     with JudgeServer(agreeable, holds=lambda server: server.answered >= answered) as judge:
@@ -412,14 +415,10 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
         pid = int(str(deployed.run(run_id)["infrastructure_pid"]).rpartition(":")[2])
         os.kill(pid, signal.SIGKILL)
         judge.release()
+        # By the worker, which looks at its processes; the automation would say so after ten heartbeats.
         crashed = deployed.wait(run_id)
-        # By the worker, which looks at its processes; the automation would say so after three heartbeats.
         assert crashed["state_type"] == "CRASHED", crashed["state"]
         assert not crashed["state"]["message"].startswith("no heartbeat")
-        # The worker reports the crash a second time; a retry before that would crash by it.
-        told = {"event": {"name": ["prefect.worker.executed-flow-run"]}}
-        told |= {"related": {"id": [f"prefect.flow-run.{run_id}"]}}
-        until(lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"], 300, "the worker's word")
         assert deployed.query("SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
         with _pointed_at(deployed):
             assert close_runs(Home(deployed.home)) == 1
@@ -427,10 +426,9 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
         assert message.startswith("Crashed: ")
         before = judge.n_requests
         assert before < n
-        deployed.retry(run_id)
-        until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, 100, "the retry")
+        until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, 200, "the automation")
         done = deployed.wait(run_id)
-        assert done["state_type"] == "COMPLETED", (done["state"], deployed.messages(run_id))
+        assert (done["state_type"], done["run_count"]) == ("COMPLETED", 2), (done["state"], deployed.messages(run_id))
         # Only what was in flight when it died, and has no answer, was asked twice.
         times = judge.count_by_user_message()
         assert len(times) == n
@@ -485,6 +483,8 @@ def test_a_run_waits_for_labels_and_goes_on_by_itself(deployed, save_secret, tmp
     assert "\n## FAIL\n" in page["data"] and page["flow_run_id"] == run_id
     [event] = _events(deployed, "answerkey.labels.decided")
     assert (event["payload"]["report"], event["payload"]["outcome"]) == ("waits/new/v1", "FAIL")
+    # No heartbeat is the last that a run says that waits: another automation would take it for dead.
+    [_] = [one for one in _events(deployed, "answerkey.run.waits") if run_id in one["resource"]["prefect.resource.id"]]
     sent = [event["resource"]["prefect.resource.name"] for event in _events(deployed, "prefect.automation.triggered")]
     assert sent.count(WANTED) == 2
 
