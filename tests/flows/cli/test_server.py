@@ -60,6 +60,7 @@ def _children(pid):
 def test_it_serves_on_any_port_and_leaves_nothing_behind(served, home, port):
     assert served.stdout
     lines = [served.stdout.readline(), served.stdout.readline()]
+    assert lines[0].startswith("starting a Prefect server for one person or a few (a team gives --database) on port ")
     assert lines[1] == f"ready: http://127.0.0.1:{port}  (home {home}; Ctrl-C stops it)\n", lines
     settings = json.loads(_get(f"http://127.0.0.1:{port}/ui-settings"))
     assert settings["api_url"] == "/api"
