@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from answerkey.metrics_core.comparison import ALL, FieldComparison
+from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
 from answerkey.tasks.compare.attribution import signature_changes
@@ -16,6 +17,13 @@ from answerkey.tasks.reports.report import Report, Score, labels
 
 LENGTH_RATIO = 1.5
 """Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
+
+MOVES_WITH_LENGTH = "moves with length"
+"""What is said of a field where the lengths of the answers differ so much."""
+_OVERLAP = "Scores that reward overlap"
+_REWARDS_OVERLAP = re.compile(
+    r"(bleu|chrf|rouge|semantic_similarity)\.|.*[._](precision|f1|similarity|bleu|bleu_score)$"
+)
 
 LEAST_CONSISTENT = 0.8
 """The share of pairs on which both orders must give one verdict."""
@@ -43,6 +51,19 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
         *relabelled_notes(samples),
         *_coverage(samples.old, samples.new, [metric for metric in metrics if metric not in differ]),
     )
+
+
+def confounded(comparison: Comparison) -> frozenset[str]:
+    """The fields, as METRIC.FIELD, that a warning of the comparison says not to go by: lengths alone move them.
+
+    >>> row = FieldComparison("token_overlap", "f1", "all")
+    >>> said = "answers are 2 times longer. Scores that reward overlap move with length alone"
+    >>> set(confounded(Comparison("a", "b", (row,), (said,)))), set(confounded(Comparison("a", "b", (row,))))
+    ({'token_overlap.f1'}, set())
+    """
+    if not any(_OVERLAP in warning for warning in comparison.warnings):
+        return frozenset()
+    return frozenset(row.name for row in comparison.overall if _REWARDS_OVERLAP.match(row.name))
 
 
 def differing_methods(old: Report, new: Report) -> dict[str, str]:
@@ -162,7 +183,7 @@ def _length(samples: PairedSamples) -> Iterator[str]:
     if ratio > LENGTH_RATIO:
         yield (
             f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
-            f"to {new:,.6g} characters. Scores that reward overlap (F1, precision, BLEU, similarity) move with length "
+            f"to {new:,.6g} characters. {_OVERLAP} (F1, precision, BLEU, similarity) move with length "
             "alone; go by recall, judges and human labels"
         )
 

@@ -137,7 +137,7 @@ def _judges(rows: Sequence[tuple[Any, ...]]) -> Table:
         "judge", "prompt", "runs", "calls", "without a usable reply", "tokens sent", "tokens received", "US$",
         "last call, UTC",
     )  # fmt: skip
-    return Table("Judges and spend", head, cells, left=["prompt", "last call, UTC"])
+    return Table("Calls to judges", head, cells, left=["prompt", "last call, UTC"])
 
 
 def _newest(warehouse: duckdb.DuckDBPyConnection, dataset: str) -> tuple[list[str], str]:

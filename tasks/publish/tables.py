@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import ALL, FieldComparison
 from answerkey.metrics_core.formatting import chance
 from answerkey.metrics_core.gate.gate import Verdict, rounded
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
+from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import HUMAN, NONE, NOT_SHOWN, count, dollars, ends, finding, number, percent, signed
 from answerkey.tasks.reports.report import LABEL, Report, ReportPoint, Score, labels
@@ -133,9 +134,10 @@ def _alike(counts: Sequence[str]) -> str:
     return " / ".join(counts if len(set(counts)) > 1 else counts[:1])
 
 
-def comparison(title: str, rows: Sequence[FieldComparison]) -> Table:
+def comparison(title: str, rows: Sequence[FieldComparison], doubtful: Collection[str] = ()) -> Table:
     """The differences of fields on all samples, or of the slices of fields; without columns that say nothing.
 
+    No finding is emphasized of the fields `doubtful`, which move with the lengths of the answers alone.
     Detectable is the minimum detectable effect; needed, how many samples would show the observed difference.
     """
     sliced = any(row.slice != ALL for row in rows)
@@ -152,7 +154,8 @@ def comparison(title: str, rows: Sequence[FieldComparison]) -> Table:
             number(row.new), estimate(row.difference, row.low, row.high, signed),
             estimate(row.people, row.people_low, row.people_high, signed),
             Cell(chance(row.p_adjusted), below=(_TESTS.get(row.test, row.test),) if row.test else ()),
-            Cell(finding(row), kind=row.finding or "not compared"),
+            Cell(finding(row), kind="not compared", below=(MOVES_WITH_LENGTH,)) if row.name in doubtful
+            else Cell(finding(row), kind=row.finding or "not compared"),
             Cell(number(row.mde), below=(row.mde_note,) if row.mde_note else ()), needed(row) or NONE, fixed(row),
         )
         for name, row in zip(names, rows, strict=True)

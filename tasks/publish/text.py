@@ -35,9 +35,29 @@ BASES: Mapping[str, str] = {
     "text": "the text of the answers",
 }
 """What a verdict rests on, in words."""
+DECISIONS: Mapping[str, str] = {
+    "PASS": "may ship",
+    "FAIL": "may not ship",
+    "INCONCLUSIVE": "not decided",
+    "INCOMPLETE": "cannot be decided",
+}
+"""What an outcome of a gate means for a release."""
+MEANINGS: Mapping[str, str] = {
+    "PASS": "A loss as large as the margin is ruled out. That the new release is better is not said.",
+    "FAIL": "The new release loses more than the margin.",
+    "INCONCLUSIVE": "It may be either: more samples can tell, and the rule says about how many.",
+    "INCOMPLETE": "There is too little to go by; the sentence says what is missing.",
+    "basis": "Who says so: people, a judge (a model, or the offline judge), or the text of the answers. No interval "
+    "contains the errors of a judge.",
+    "margin": "The largest loss that is accepted. The policy sets it.",
+    "interval": "Where the number may lie on all questions of this kind. About one in twenty misses it.",
+    "better, worse": "A difference that would hardly come about by chance. It may still be too small to matter.",
+    "not shown to differ": "These samples cannot tell. That the releases are equally good is not said.",
+    "moves with length": "The answers of one release are much longer, and this score changes with length alone.",
+    "detectable": "The smallest true difference that these samples show four times out of five.",
+}
+"""What the words on a page mean, for who decides."""
 _NO_FINDING = "is not shown to differ from"
-_MOST_RULES = 2
-"""Rules of a gate that a sentence names."""
 
 
 def number(value: float | None) -> str:
@@ -113,16 +133,15 @@ def first_is_old(release: str) -> str:
 
 
 def headline(comparison: Comparison, primary: str, verdict: Verdict | None = None) -> str:
-    """For who decides: what is shown about the field `primary`, and whether the gate lets the new release ship."""
+    """What is shown about the field `primary`; without its numbers beside a verdict, whose sentence has them."""
     row = next((row for row in comparison.overall if row.name == primary), None)
     if row is None:
         shown = f"{comparison.new} and {comparison.old} share no number of {primary}."
     else:
         # How many samples it takes is for the gate to say, where there is one.
-        shown = _shown(comparison, row) + ("" if verdict or row.finding != NOT_SHOWN else _unseen(row))
-    alone = "By the judge alone: " if verdict and verdict.basis == "judge" else ""
-    shown = " ".join([*_by_people(comparison, row, verdict), f"{alone}{shown}"])
-    return f"{shown} {_ships(verdict)}" if verdict else shown
+        unseen = "" if verdict or row.finding != NOT_SHOWN else _unseen(row)
+        shown = _shown(comparison, row, numbers=verdict is None) + unseen
+    return " ".join([*_by_people(comparison, row, verdict), shown])
 
 
 def _by_people(comparison: Comparison, decisive: FieldComparison | None, verdict: Verdict | None) -> Iterator[str]:
@@ -153,31 +172,16 @@ def _by_people(comparison: Comparison, decisive: FieldComparison | None, verdict
         )
 
 
-def _ships(verdict: Verdict) -> str:
-    """What the gate says, with the rules by which it does."""
-    deciding = [rule for rule in verdict.rules if rule.outcome == verdict.outcome]
-    rules = ", ".join(rule.rule for rule in deciding[:_MOST_RULES])
-    rules += f" and {len(deciding) - _MOST_RULES} more" if len(deciding) > _MOST_RULES else ""
-    hold = "does not hold" if len(deciding) == 1 else "do not hold"
-    shown = "is" if len(deciding) == 1 else "are"
-    return {
-        "PASS": "The gate lets it ship.",
-        "FAIL": f"The gate does not let it ship{rules and f': {rules} {hold}'}.",
-        "INCONCLUSIVE": f"The gate is undecided{rules and f': {rules} {shown} not shown either way'}.",
-        "INCOMPLETE": f"The gate cannot decide{rules and f' on {rules}'}.",
-    }[verdict.outcome]
-
-
-def _shown(comparison: Comparison, row: FieldComparison) -> str:
+def _shown(comparison: Comparison, row: FieldComparison, *, numbers: bool) -> str:
     old, new = comparison.old, comparison.new
     if row.finding is None:
         return f"{new} cannot be compared with {old} in {row.name}: {row.note}."
     span = "no interval" if row.low is None else f"{percent(row.level)} interval {ends(row.low, row.high, signed)}"
     size = f"{signed(row.difference)}, {span}, {samples(row.n_common, row.n_clusters)}"
-    went = f"{row.name} went from {number(row.old)} to {number(row.new)} ({size})."
+    went = f": {row.name} went from {number(row.old)} to {number(row.new)} ({size})." if numbers else f" in {row.name}."
     if row.finding != NOT_SHOWN:
-        return f"{new} is {row.finding} than {old}: {went}"
-    return f"No difference between {new} and {old} is shown: {went}{_why(comparison, row)}"
+        return f"{new} is {row.finding} than {old}{went}"
+    return f"No difference between {new} and {old} is shown{went}{_why(comparison, row)}"
 
 
 def _why(comparison: Comparison, row: FieldComparison) -> str:

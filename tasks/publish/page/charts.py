@@ -14,6 +14,7 @@ from functools import partial
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH, confounded
 from answerkey.tasks.publish.escape import typeset, visible
 from answerkey.tasks.publish.page.model import Distribution, Page
 from answerkey.tasks.publish.text import number, percent, signed
@@ -35,8 +36,10 @@ SHAPES = {
 PALETTE = len(SHAPES)
 """How many colours and shapes the page has for releases."""
 
-_ROW, _BIN_ROW, _TALLEST_BIN, _SLICE_ROW, _HISTORY = 42, 50, 28, 13, 170
-"""Heights in pixels: of a row with a name above its mark, of a histogram and its tallest bar, and so on."""
+_ROW, _LOW_ROW, _BIN_ROW, _TALLEST_BIN, _SLICE_ROW, _HISTORY = 42, 30, 50, 28, 13, 170
+"""Heights in pixels: of a row with a name above its mark, or beside it, of a histogram, its tallest bar, and so on."""
+_LETTER, _WIDEST_NAME = 7, 400
+"""Widths in pixels: of a letter, about, and of the column of names beside the marks of a wide plot, at most."""
 _VALUE = 46
 """Room for a value to the right of the intervals, where no interval reaches."""
 _PAD, _AXIS = 4, 22
@@ -104,6 +107,8 @@ class _Interval:
     label: str = ""
     tone: str = "var(--accent)"
     shape: str = "circle"
+    margin: float | None = None
+    doubtful: bool = False
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -128,41 +133,47 @@ def interval_plot(page: Page, name: str) -> Markup | None:
 
 def difference_plot(comparison: Comparison, names: Sequence[str], width: int) -> Markup | None:
     """New - old for the fields `names` over all rows, with intervals; the first with the non-inferiority margin."""
+    doubtful = confounded(comparison)
     rows = [
         _Interval(
-            row.difference,
-            row.low,
-            row.high,
-            row.name,
+            row.difference, row.low, row.high,
+            f"{row.name} ({MOVES_WITH_LENGTH})" if row.name in doubtful else row.name,
             typeset(signed(row.difference)),
-            _TONES.get(row.finding, "var(--muted)"),
+            "var(--muted)" if row.name in doubtful else _TONES.get(row.finding, "var(--muted)"),
+            margin=comparison.margin if row.name == names[0] else None,
+            doubtful=row.name in doubtful,
         )
         for row in comparison.overall
         if row.difference is not None and row.name in names
-    ]
+    ]  # fmt: skip
     if not rows:
         return None
     domain = _domain([*(row.ends for row in rows), (-(comparison.margin or 0.0), 0.0)])
-    x = _scale(domain, width)
-    under = [_line(x(0.0), 0, x(0.0), _ROW * len(rows), "var(--muted)", 1.2)]
-    for place, row in enumerate(rows):
-        if comparison.margin and row.name == names[0]:
-            at, top = x(-comparison.margin), place * _ROW
-            under.append(_line(at, top + 17, at, top + 41, "var(--worse)", 1.8, dash="4,3"))
-    return _intervals(f"{comparison.new} minus {comparison.old}, with 95 % intervals", rows, domain, width, under)
+    title = f"{comparison.new} minus {comparison.old}, with 95 % intervals"
+    return _intervals(title, rows, domain, width, zero=True)
 
 
 def _intervals(
-    title: str, rows: Sequence[_Interval], domain: tuple[float, float], width: int, under: Sequence[Markup] = ()
+    title: str, rows: Sequence[_Interval], domain: tuple[float, float], width: int, *, zero: bool = False
 ) -> Markup:
-    """A row for each interval: its name above it, and its value beside it."""
-    height, x = _ROW * len(rows), _scale(domain, width)
-    shapes = [*_ticks_below(domain, width, height), *under]
+    """A row for each interval, with its value beside it; its name is in a column, or above it in a narrow plot."""
+    beside = width == WIDE
+    left = min(_WIDEST_NAME, _LETTER * max(len(row.name) for row in rows)) + 16 if beside else 0
+    step = _LOW_ROW if beside else _ROW
+    height, x = step * len(rows), _scale(domain, width - left, left)
+    shapes = list(_ticks_below(domain, width - left, height, left))
+    if zero:
+        shapes.append(_line(x(0.0), 0, x(0.0), height, "var(--muted)", 1.2))
     for place, row in enumerate(rows):
-        top = place * _ROW
-        shapes += _bar(row, x, top + 0.68 * _ROW, thickness=3, size=4.7)
-        shapes.append(_text(0, top + 14, row.name, "start"))
-        shapes.append(_text(width + _VALUE, top + 0.68 * _ROW + 4, row.label, "end"))
+        top, at = place * step, (place + (0.5 if beside else 0.72)) * step
+        if place:
+            shapes.append(_line(0, top, width + _VALUE, top, "var(--rule)", 1))
+        if row.margin:
+            shapes.append(_line(x(-row.margin), at - 12, x(-row.margin), at + 12, "var(--worse)", 1.8, dash="4,3"))
+        shapes += _bar(row, x, at, thickness=3, size=4.7)
+        name = _short(row.name, _WIDEST_NAME // _LETTER)
+        shapes.append(_text(0, at + 4 if beside else top + 16, name, "start", muted=row.doubtful))
+        shapes.append(_text(width + _VALUE, at + 4, row.label, "end", muted=row.doubtful))
     return _svg(title, width + _VALUE, height + _AXIS, shapes)
 
 
@@ -292,8 +303,8 @@ def _ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [turn * step for turn in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def _ticks_below(domain: tuple[float, float], width: float, height: float) -> Iterator[Markup]:
-    x = _scale(domain, width)
+def _ticks_below(domain: tuple[float, float], width: float, height: float, left: float = 0.0) -> Iterator[Markup]:
+    x = _scale(domain, width, left)
     for value in _ticks(*domain):
         yield _line(x(value), 0, x(value), height, "var(--rule)", 1)
         yield _text(x(value), height + 16, _plain(value), "middle", muted=True)

@@ -1,10 +1,10 @@
 // What stands under a row: the whole texts, every score, and why.
 
 function detail(place) {
-  const sides = several && state.old !== state.new ? [state.old, state.new] : [state.new];
-  const layout = sides.length > 1 ? "two" : "one";
-  const turns = Array.from({ length: Math.max(...sides.map((side) => slotsOf(side, place).length)) }, (_, turn) => turn);
-  const differ = turns.map((turn) => differencesOf(sides, place, turn));
+  const chosen = [...new Set(sides())];
+  const layout = ["one", "one", "two"][chosen.length] || "many";
+  const turns = Array.from({ length: Math.max(...chosen.map((side) => slotsOf(side, place).length)) }, (_, turn) => turn);
+  const differ = turns.map((turn) => (chosen.length === 2 ? differencesOf(chosen, place, turn) : []));
   return [
     h("p", { class: "link" }, h("a", { href: `#sample=${encodeURIComponent(samples.ids[place])}` }, "Link to this sample")),
     h("h4", {}, "Question"),
@@ -14,11 +14,11 @@ function detail(place) {
     ...texts("Answers known to be wrong", samples.incorrect_references[place]),
     ...tags(place),
     ...turns.flatMap((turn) => [
-      h("div", { class: layout }, sides.map((side, which) => h("div", {}, turned(side, place, turn, answer, differ[turn][which])))),
-      h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, words)))),
-      h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, context)))),
+      h("div", { class: layout }, chosen.map((side, which) => h("div", {}, turned(side, place, turn, answer, differ[turn][which])))),
+      h("div", { class: layout }, chosen.map((side) => h("div", {}, turned(side, place, turn, words)))),
+      h("div", { class: layout }, chosen.map((side) => h("div", {}, turned(side, place, turn, context)))),
     ]),
-    scoreTable(sides, place),
+    h("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": "Scores" }, scoreTable(chosen, place)),
   ];
 }
 
@@ -42,8 +42,8 @@ function turned(side, place, turn, show, marks) {
 }
 
 /** Of each of two answers, what the other one does not have; empty where there are no two, or too little in common. */
-function differencesOf(sides, place, turn) {
-  const [old, now] = sides.map((side) => samples.answers[side].texts[slotsOf(side, place)[turn]]);
+function differencesOf(pair, place, turn) {
+  const [old, now] = pair.map((side) => samples.answers[side].texts[slotsOf(side, place)[turn]]);
   const found = old && now && old !== now ? differences(old, now) : null;
   return found ? [{ tag: "del", ranges: found[0] }, { tag: "ins", ranges: found[1] }] : [];
 }
@@ -70,13 +70,13 @@ function context(side, slot, which) {
   });
 }
 
-function scoreTable(sides, place) {
+function scoreTable(chosen, place) {
   const head = h("tr", {}, h("th", { scope: "col" }, "metric"));
-  for (const side of sides) head.append(h("th", { scope: "col", class: "n" }, isolated(releases[side])));
+  for (const side of chosen) head.append(h("th", { scope: "col", class: "n" }, isolated(releases[side])));
   const body = h("tbody");
   for (const field of data.fields) {
-    const values = sides.map((side) => valueOf(side, field, place));
-    const status = sides.map((side) => (samples.answers[side].unscored[field.split(".")[0]] || {})[place]);
+    const values = chosen.map((side) => valueOf(side, field, place));
+    const status = chosen.map((side) => (samples.answers[side].unscored[field.split(".")[0]] || {})[place]);
     if (values.every((value) => value === null) && !status.some((one) => one)) continue;
     const cells = values.map((value, turn) =>
       h("td", { class: "n" }, value === null && status[turn] ? status[turn][0] : number(value)),

@@ -16,7 +16,7 @@ from answerkey.tasks.publish.escape import breakable, isolated, typeset, visible
 from answerkey.tasks.publish.page import charts, tables
 from answerkey.tasks.publish.page.model import Page, as_json
 from answerkey.tasks.publish.tables import history, rules
-from answerkey.tasks.publish.text import BASES, human_note, number, signed, spent_on_judges
+from answerkey.tasks.publish.text import BASES, MEANINGS, human_note, number, signed, spent_on_judges
 from answerkey.tasks.warehouse.store import atomic_write
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def _data(page: Page) -> dict[str, Any]:
     return {
         "dataset": page.dataset,
         "primary": page.primary,
+        "binary": [field.name for field in page.fields if field.binary],
         "fields": [field.name for field in page.fields],
         "old": labels.index(chosen[0]),
         "new": labels.index(chosen[1]),
@@ -111,6 +112,7 @@ def environment(*, autoescape: bool = True) -> Environment:
     made.filters |= {function.__name__: _typeset(function) for function in (number, signed)}
     made.globals |= {
         "bases": BASES,
+        "meanings": MEANINGS,
         "tables": tables,
         "rules": rules,
         "history": history,

@@ -15,6 +15,7 @@ from answerkey.metrics_core.comparison import ALL, Comparison
 from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.table import Table
+from answerkey.tasks.publish.text import DECISIONS
 from answerkey.tasks.reports.report import Report, ReportPoint
 
 ValueWithEnds = tuple[float | None, float | None, float | None]
@@ -196,13 +197,16 @@ class Page:
     overview: str = ""
 
     @property
-    def headline(self) -> str:
-        """The page in a few words: the release and its verdict; of several verdicts, how many have which outcome."""
-        if len(self.gates) < 2:
-            start = f"{self.gates[0].verdict.outcome}, " if self.gates else ""
-            return start + self.releases[-1].label
+    def title(self) -> str:
+        """The page in a few words: what is compared, and what the gate says; of several verdicts, how many say what."""
         counts = Counter(gated.verdict.outcome for gated in self.gates)
-        return ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE if counts[outcome])
+        said = [(counts[outcome], DECISIONS[outcome]) for outcome in reversed(PRECEDENCE) if counts[outcome]]
+        if len(self.gates) > 1:
+            olds = ", ".join(dict.fromkeys(gated.old for gated in self.gates))
+            return f"{len(self.gates)} releases against {olds}: {', '.join(f'{n} {what}' for n, what in said)}"
+        pairs = [(one.new, one.old) for one in self.gates] + [(one.new, one.old) for one in self.comparisons]
+        names = " against ".join(pairs[0]) if len(set(pairs)) == 1 else ", ".join(one.label for one in self.releases)
+        return f"{names}: {said[0][1]}" if said else names
 
     @property
     def incomplete(self) -> bool:

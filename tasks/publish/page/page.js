@@ -4,23 +4,29 @@
 const narrow = matchMedia("(max-width: 44rem)").matches;
 let choices = 0;
 
-/** What each filter does to let all samples through. */
-const resets = [];
+/** Has each control show what the state says. */
+const syncs = [];
 
-/** `neutral` is the option that lets all samples through, if this is a filter. */
-function choice(title, options, value, onchange, neutral) {
+/** What somebody has chosen: the table follows it, and so does the address. */
+function act() {
+  setState({});
+  remember();
+}
+
+/** `options` are a function where they depend on the state. */
+function choice(title, options, get, set) {
   const id = `choice-${++choices}`;
-  const select = h("select", { id }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, visibleText(text))));
+  const select = h("select", { id });
+  const fill = (all) => select.replaceChildren(...all.map(([key, text]) => h("option", { value: key }, visibleText(text))));
   select.addEventListener("change", () => {
-    onchange(select.value);
-    update(false);
+    set(select.value);
+    act();
   });
-  if (neutral !== undefined) {
-    resets.push(() => {
-      select.value = neutral;
-      onchange(neutral);
-    });
-  }
+  if (Array.isArray(options)) fill(options);
+  syncs.push(() => {
+    if (!Array.isArray(options)) fill(options());
+    select.value = get();
+  });
   return h("div", {}, h("label", { for: id }, title), select);
 }
 
@@ -31,36 +37,78 @@ function searchField() {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       state.query = input.value;
-      update(false);
+      act();
     }, 150);
   });
-  resets.push(() => {
+  syncs.push(() => {
     clearTimeout(waiting);
-    input.value = state.query = "";
+    input.value = state.query;
   });
   const label = h("label", { for: "search" }, "Search in questions, references, answers and ids");
   return h("div", { class: "search" }, label, input);
 }
 
 function controls() {
-  const sides = releases.map((release, place) => [String(place), release]);
+  const names = releases.map((release, place) => [String(place), release]);
   const fields = data.fields.filter((field) => samples.answers.some((answers) => field in answers.values));
   const parts = [];
   if (several) {
-    parts.push(choice("Old release", sides, String(state.old), (value) => { state.old = Number(value); }));
-    parts.push(choice("New release", sides, String(state.new), (value) => { state.new = Number(value); }));
+    parts.push(choice("Old release", names, () => String(state.old), (value) => { state.old = Number(value); }));
+    parts.push(choice("New release", names, () => String(state.new), (value) => { state.new = Number(value); }));
   }
-  parts.push(choice("Score", fields.map((field) => [field, field]), state.field, (value) => { state.field = value; }));
-  const kinds = several
-    ? [["all", "all samples"], ["changed", "changed"], ["worse", "worse"], ["better", "better"], ["same", "unchanged"], ["none", "without a score"]]
-    : [["all", "all samples"], ["none", "without a score"]];
-  if (anyDisputed) kinds.push(["disputed", "disputed by the offline judge"]);
-  parts.push(choice("Show", kinds, state.show, (value) => { state.show = value; }, "all"));
-  if (labelled) parts.push(choice("Human label", labelChoices(), "all", (value) => { state.label = value; }, "all"));
+  if (releases.length > 2) {
+    const ways = [["two", "these two"], ["all", `all ${releases.length}, in columns`]];
+    parts.push(choice("Releases", ways, () => (state.matrix ? "all" : "two"), (value) => { showMatrix(value === "all"); }));
+  }
+  parts.push(choice("Score", fields.map((field) => [field, field]), () => state.field, (value) => { state.field = value; }));
+  if (labelled) parts.push(choice("Human label", labelChoices(), () => state.label, (value) => { state.label = value; }));
   for (const [name, column] of Object.entries(samples.slices)) parts.push(...sliceChoice(name, column));
   parts.push(h("div", { class: "sort-by" }, sortChoice()));
   const filters = h("details", { class: "filters", open: !narrow }, h("summary", {}, "Filters"), h("div", { class: "controls" }, parts));
-  return h("div", { role: "search" }, searchField(), filters);
+  return h("div", { role: "search" }, searchField(), filters, tally);
+}
+
+function showMatrix(matrix) {
+  state.matrix = matrix;
+  if (matrix && ["worse", "better"].includes(state.show)) state.show = "changed";
+  state.sort = "change";
+  state.descending = matrix;
+}
+
+const tally = h("div", { class: "tally", role: "group", "aria-label": "Show" });
+
+/** How many of the rows are of each kind, in words. */
+function kindsOf(rows) {
+  const names = { all: "all" };
+  if (state.matrix) Object.assign(names, { changed: "differ", same: "alike" });
+  else if (several) Object.assign(names, { changed: "changed", worse: "got worse", better: "better", same: "unchanged" });
+  names.none = "without a score";
+  if (anyDisputed) names.disputed = "disputed by the offline judge";
+  return Object.entries(names).map(([kind, name]) => [kind, name, rows.filter(SHOWN[kind]).length]);
+}
+
+function drawTally(rows) {
+  const focused = tally.contains(document.activeElement) ? document.activeElement.dataset.kind : null;
+  const kept = kindsOf(rows).filter(([kind, , n]) => n || !["none", "disputed"].includes(kind) || kind === state.show);
+  tally.replaceChildren(...kept.map(([kind, name, n]) => {
+    const button = h("button", { type: "button", class: kind, "data-kind": kind, "aria-pressed": String(kind === state.show) }, kind === "all" ? `all ${count(n)}` : `${count(n)} ${name}`);
+    button.addEventListener("click", () => {
+      state.show = kind;
+      act();
+    });
+    return button;
+  }));
+  if (focused) tally.querySelector(`[data-kind="${focused}"]`)?.focus();
+}
+
+/** Beside the decision: what became of the samples, as links to them. */
+function drawSummary() {
+  const box = document.getElementById("changes");
+  if (!several || !box) return;
+  const kinds = kindsOf(allRows()).filter(([kind]) => ["worse", "better", "same"].includes(kind));
+  const links = kinds.map(([kind, name, n]) => h("a", { class: kind, href: `#show=${kind}` }, `${count(n)} ${name}`));
+  box.append(...links, h("span", { class: "muted" }, ` by ${state.field}, `, isolated(releases[state.old]), " → ", isolated(releases[state.new])));
+  box.hidden = false;
 }
 
 function labelChoices() {
@@ -76,13 +124,17 @@ function sliceChoice(name, column) {
   if (values.length < 2 || values.length > 200) return [];
   const options = [["", "any"], ...values.map((value, place) => [String(place), value])];
   const title = visibleText(name);
-  return [choice(title, options, "", (value) => { state.slices[name] = value === "" ? null : values[Number(value)]; }, "")];
+  const get = () => (name in state.slices ? String(values.indexOf(state.slices[name])) : "");
+  return [choice(title, options, get, (value) => {
+    if (value === "") delete state.slices[name];
+    else state.slices[name] = values[Number(value)];
+  })];
 }
 
 /** On narrow screens, where the heads of the columns are not shown. */
 function sortChoice() {
-  const ways = COLUMNS.flatMap((column) => [false, true].map((down) => [`${column.key} ${down ? 1 : 0}`, `${column.title()}, ${down ? "highest" : "lowest"} first`]));
-  return choice("Sort", ways, `${state.sort} ${state.descending ? 1 : 0}`, (value) => {
+  const ways = () => columns().flatMap((column) => [false, true].map((down) => [`${column.key} ${down ? 1 : 0}`, `${column.title}, ${down ? "highest" : "lowest"} first`]));
+  return choice("Sort", ways, () => `${state.sort} ${state.descending ? 1 : 0}`, (value) => {
     const [key, down] = value.split(" ");
     state.sort = key;
     state.descending = down === "1";
@@ -98,17 +150,71 @@ function download() {
 
 function build() {
   begin();
-  const sizes = choice("Rows", ["25", "50", "100", "250"].map((size) => [size, size]), String(state.size), (value) => { state.size = Number(value); });
+  started = { ...state };
+  beginning = Object.fromEntries(Object.entries(ADDRESS).map(([name, [get]]) => [name, get()]));
+  const sizes = choice("Rows", ["25", "50", "100", "250"].map((size) => [size, size]), () => String(state.size), (value) => { state.size = Number(value); });
   const exportButton = h("button", { type: "button", onclick: download }, "Export these rows as CSV");
   const table = h("table", { id: "rows", role: "table" }, h("thead", { role: "rowgroup" }, headRow), body);
   const box = document.getElementById("table");
   table.setAttribute("aria-labelledby", "samples-title");
   body.setAttribute("role", "rowgroup");
   const pager = h("div", { class: "pager" }, sizes, previous, pageText, next);
-  box.append(controls(), h("div", { class: "bar" }, status, exportButton), table, h("div", { class: "bar" }, pager));
+  const wide = h("div", { class: "wide-rows", role: "region", tabindex: 0, "aria-label": "Samples" }, table);
+  box.append(controls(), h("div", { class: "bar" }, status, exportButton), wide, h("div", { class: "bar" }, pager));
   box.hidden = false;
   document.getElementById("without-script").remove();
-  update(false);
+  drawSummary();
+  setState({});
+}
+
+/** The state with which the page begins, and what the address would say of it. */
+let started;
+let beginning;
+
+function setState(wanted) {
+  Object.assign(state, wanted);
+  for (const sync of syncs) sync();
+  update();
+}
+
+/** What the address says of the state: name, value, and how it is read; what is as at the beginning is left out. */
+const ADDRESS = {
+  q: [() => state.query, (text) => ({ query: text })],
+  show: [() => state.show, (text) => (text in SHOWN ? { show: text } : {})],
+  label: [() => state.label, (text) => (labelChoices().some(([key]) => key === text) ? { label: text } : {})],
+  score: [() => state.field, (text) => (data.fields.includes(text) ? { field: text } : {})],
+  old: [() => releases[state.old], (text) => (releases.includes(text) ? { old: releases.indexOf(text) } : {})],
+  new: [() => releases[state.new], (text) => (releases.includes(text) ? { new: releases.indexOf(text) } : {})],
+  releases: [() => (state.matrix ? "all" : "two"), (text) => ({ matrix: text === "all" && releases.length > 2 })],
+  sort: [() => `${state.descending ? "-" : ""}${state.sort}`, (text) => sortFrom(text)],
+};
+
+function sortFrom(text) {
+  const [, down, sort] = /^(-?)(.*)$/s.exec(text);
+  return columns().some(({ key }) => key === sort) ? { sort, descending: down === "-" } : {};
+}
+
+/** Write the state into the address, so that what is seen can be passed on and reloaded. */
+function remember() {
+  const asked = new URLSearchParams();
+  for (const [name, [get]] of Object.entries(ADDRESS)) if (get() !== beginning[name]) asked.set(name, get());
+  for (const [name, value] of Object.entries(state.slices)) asked.set(`slice.${name}`, value);
+  try {
+    history.replaceState(null, "", String(asked) ? `#${asked}` : `${location.pathname}${location.search}`);
+  } catch {
+    // A page within another document may have no address of its own.
+  }
+}
+
+/** The state that an address asks for. */
+function stateFrom(asked) {
+  Object.assign(state, started, { slices: {} });
+  for (const [name, [, read]] of Object.entries(ADDRESS)) if (asked.has(name)) Object.assign(state, read(asked.get(name)));
+  for (const [name, column] of Object.entries(samples.slices)) {
+    const value = asked.get(`slice.${name}`);
+    if (value !== null && column.includes(value)) state.slices[name] = value;
+  }
+  setState({});
 }
 
 function chooseSliceField() {
@@ -120,16 +226,17 @@ function chooseSliceField() {
   });
 }
 
-/** Go where the address says: to a sample (#sample=ID), whatever the filters are, or to a section, which is opened. */
+/** Go where the address says: to a sample (#sample=ID), whatever the filters are, to filters, or to a section. */
 function follow() {
   const [, name] = /^#sample=(.*)$/s.exec(location.hash) || [];
-  if (name === undefined) return openSection(location.hash);
+  if (name === undefined) {
+    if (!location.hash.includes("=")) return openSection(location.hash);
+    stateFrom(new URLSearchParams(location.hash.slice(1)));
+    return heading.scrollIntoView();
+  }
   const id = decoded(name);
   const place = samples.ids.indexOf(id);
-  if (!shown.some((row) => row.place === place)) {
-    for (const reset of resets) reset();
-    update(false);
-  }
+  if (!shown.some((row) => row.place === place)) setState({ query: "", show: "all", label: "all", slices: {} });
   const at = shown.findIndex((row) => row.place === place);
   if (at < 0) {
     status.textContent = `Sample ${visibleText(id)} is not on this page`;

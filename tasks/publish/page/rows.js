@@ -7,25 +7,37 @@ const absent = samples.answers.map((answers) => new Set(answers.absent));
 const LABELS = { true: "right", false: "wrong", null: "–" };
 
 const state = {
-  old: data.old, new: data.new, field: data.primary, query: "", show: "all", label: "all", slices: {},
-  sort: several ? "change" : "new", descending: false, page: 0, size: 25,
+  old: data.old, new: data.new, field: data.primary, query: "", show: "all", label: "all", slices: {}, matrix: false,
+  sort: several ? "change" : "0", descending: false, page: 0, size: 25,
 };
+
+/** The releases that the table has a column for. */
+function sides() {
+  if (state.matrix) return releases.map((_, release) => release);
+  return several ? [state.old, state.new] : [state.new];
+}
 
 function valueOf(release, field, place) {
   const column = samples.answers[release].values[field];
   return column === undefined || column[place] === undefined ? null : column[place];
 }
 
-/** Rows of the two chosen releases with both scores of the chosen field and their difference. */
+/**
+ * Rows of the shown releases with their scores of the chosen field. `change` is new minus old; of all releases, how far
+ * they are apart.
+ */
 function allRows() {
   const rows = [];
+  const chosen = sides();
   for (let place = 0; place < samples.ids.length; place++) {
-    if (absent[state.old].has(place) && absent[state.new].has(place)) continue;
-    const old = valueOf(state.old, state.field, place);
-    const now = valueOf(state.new, state.field, place);
+    if (chosen.every((release) => absent[release].has(place))) continue;
+    const values = chosen.map((release) => valueOf(release, state.field, place));
+    const scored = values.filter((value) => value !== null);
+    let change = null;
+    if (state.matrix) change = scored.length > 1 ? Math.max(...scored) - Math.min(...scored) : null;
+    else if (scored.length === chosen.length) change = values.at(-1) - values[0];
     // Scores come with four digits: what is left of a difference below that is rounding.
-    const change = old === null || now === null ? null : Math.round((now - old) * 1e4) / 1e4;
-    rows.push({ place, old, new: now, change });
+    rows.push({ place, values, change: change === null ? null : Math.round(change * 1e4) / 1e4 });
   }
   return rows;
 }
@@ -43,12 +55,12 @@ const anyDisputed = releases.some((_, release) => samples.ids.some((_, place) =>
 const SHOWN = {
   all: () => true,
   // A score that is there on one side only has changed too, by an unknown amount.
-  changed: (row) => (row.change === null ? row.old !== row.new : row.change !== 0),
+  changed: (row) => (row.change === null ? row.values.some((value) => value !== row.values[0]) : row.change !== 0),
   worse: (row) => row.change !== null && row.change < 0,
   better: (row) => row.change !== null && row.change > 0,
   same: (row) => row.change === 0,
-  none: (row) => row.old === null || row.new === null,
-  disputed: (row) => disputed(state.old, row.place) || disputed(state.new, row.place),
+  none: (row) => row.values.includes(null),
+  disputed: (row) => sides().some((release) => disputed(release, row.place)),
 };
 
 /** The table begins with the worst change; if nothing got worse, with the best; if nothing changed, with all samples. */
@@ -82,35 +94,34 @@ const haystacks = new Map();
 
 /** Everything of a sample that the search looks at, folded once. */
 function haystack(place) {
-  const key = `${state.old} ${state.new} ${place}`;
+  const key = `${sides()} ${place}`;
   let found = haystacks.get(key);
   if (found === undefined) {
     const texts = [samples.ids[place], samples.questions[place], ...samples.references[place]];
-    texts.push(...textsOf(state.old, place), ...textsOf(state.new, place));
+    texts.push(...sides().flatMap((release) => textsOf(release, place)));
     found = texts.filter((text) => text).join("\n").toLowerCase();
     haystacks.set(key, found);
   }
   return found;
 }
 
-function chosenRows() {
+/** The rows that all filters but `show` let through. */
+function filteredRows() {
   const words = state.query.toLowerCase().split(/\s+/).filter((word) => word);
   const wanted = Object.entries(state.slices).filter(([, value]) => value !== null);
-  const rows = allRows().filter(
+  return allRows().filter(
     (row) =>
-      SHOWN[state.show](row) &&
       (state.label === "all" || labelsOf(row.place) === state.label) &&
       wanted.every(([name, value]) => samples.slices[name][row.place] === value) &&
       (words.length === 0 || words.every((word) => haystack(row.place).includes(word))),
   );
-  return sorted(rows);
 }
 
 function sortKey(row) {
   if (state.sort === "id") return samples.ids[row.place];
   if (state.sort === "question") return samples.questions[row.place];
   if (state.sort === "label") return labelsOf(row.place);
-  return row[state.sort];
+  return state.sort === "change" ? row.change : row.values[Number(state.sort)];
 }
 
 /** By the chosen column; rows without a value come last whichever way, and equal ones keep their order. */
@@ -135,17 +146,17 @@ function cell(value) {
 
 /** The rows as CSV with every score of both releases, as spreadsheets open it. */
 function csv(rows) {
-  const sides = several && state.old !== state.new ? [state.old, state.new] : [state.new];
+  const chosen = [...new Set(sides())];
   const slices = Object.keys(samples.slices);
   const head = ["sample_id", "question", "references", ...slices];
-  for (const side of sides) head.push(`${releases[side]}: answer`, `${releases[side]}: label`);
-  for (const field of data.fields) for (const side of sides) head.push(`${releases[side]}: ${field}`);
+  for (const side of chosen) head.push(`${releases[side]}: answer`, `${releases[side]}: label`);
+  for (const field of data.fields) for (const side of chosen) head.push(`${releases[side]}: ${field}`);
   const lines = [head];
   for (const { place } of rows) {
     const line = [samples.ids[place], samples.questions[place], samples.references[place].join(" | ")];
     line.push(...slices.map((name) => samples.slices[name][place]));
-    for (const side of sides) line.push(textsOf(side, place).join(" | "), labelOf(side, place).replace("–", ""));
-    for (const field of data.fields) for (const side of sides) line.push(valueOf(side, field, place));
+    for (const side of chosen) line.push(textsOf(side, place).join(" | "), labelOf(side, place).replace("–", ""));
+    for (const field of data.fields) for (const side of chosen) line.push(valueOf(side, field, place));
     lines.push(line);
   }
   return "\ufeff" + lines.map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";

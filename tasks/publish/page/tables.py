@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import ALL, Comparison
+from answerkey.tasks.compare.warnings import confounded
 from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import count, ends, number, percent
@@ -55,7 +56,7 @@ def differences(comparison: Comparison, primary: str) -> list[Table]:
         f"{primary} by slice": [row for row in sliced if row.name == primary],
         "Other metrics by slice": [row for row in sliced if row.name != primary],
     }
-    return [tables.comparison(title, rows) for title, rows in parts.items() if rows]
+    return [tables.comparison(title, rows, confounded(comparison)) for title, rows in parts.items() if rows]
 
 
 def coverage(page: Page) -> Table:

@@ -37,6 +37,10 @@ class Opened:
     def choose(self, label, option):
         self.page.get_by_label(label, exact=True).select_option(label=option)
 
+    def show(self, samples):
+        """Press the button of these samples, for instance `got worse`."""
+        self.page.get_by_role("group", name="Show", exact=True).get_by_role("button", name=samples).click()
+
 
 Open = Callable[..., Opened]
 made = {}
@@ -63,12 +67,11 @@ def _axe():
 
 
 def barriers(page):
-    """What axe-core finds on a page that is a serious or critical barrier to somebody: rule and element."""
+    """What axe-core finds on a page that is a barrier to somebody: rule and element."""
     page.evaluate(f"() => {{ {_axe()} }}")
     found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
     return [
         f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
         for one in found["violations"]
-        if one["impact"] in ("serious", "critical")
         for node in one["nodes"]
     ]

@@ -45,7 +45,12 @@ def test_rows_without_a_score_come_last_and_say_why(show):
 def test_filters_work_together_and_the_count_is_announced(show):
     opened = show(page(40))
     expect(opened.status).to_have_text("40 of 40 samples")
-    opened.choose("Show", "worse")
+    tally = opened.page.get_by_role("group", name="Show", exact=True).get_by_role("button")
+    assert tally.all_inner_texts() == [
+        "all 40", "40 changed", "19 got worse", "20 better", "0 unchanged", "1 without a score",
+        "1 disputed by the offline judge",
+    ]  # fmt: skip
+    opened.show("got worse")
     expect(opened.status).to_have_text("19 of 40 samples")
     assert all("▼" in change for change in opened.column("Change"))
     opened.choose("lang", "ru")
@@ -70,7 +75,7 @@ def test_the_search_looks_at_questions_references_answers_and_ids(show):
 @pytest.mark.slow
 def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(show):
     opened = show(page(6))
-    opened.choose("Show", "disputed by the offline judge")
+    opened.show("disputed by the offline judge")
     assert opened.column("Sample") == ["id 1"]
     opened.page.get_by_role("button", name="Details of id 1").click()
     detail = opened.page.locator("td.detail")
@@ -81,7 +86,7 @@ def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(sho
     nothing = page(3)
     calm = tuple(replace(one, evidence={}, unscored={}) for one in nothing.samples.answers)
     shown = show(replace(nothing, samples=replace(nothing.samples, answers=calm)))
-    expect(shown.page.get_by_role("option", name="disputed by the offline judge")).to_have_count(0)
+    expect(shown.page.get_by_role("button", name="disputed by the offline judge")).to_have_count(0)
 
 
 def test_other_releases_and_scores_can_be_chosen(show):
@@ -93,6 +98,62 @@ def test_other_releases_and_scores_can_be_chosen(show):
     assert heads[3:6] == ["a", "c", "Change"]
     opened.choose("New release", "a")
     assert set(opened.column("Change")) == {"0.000"}
+
+
+def test_search_and_filters_are_in_the_address(show):
+    opened = show(page(40, names=("a", "b", "c")))
+    opened.page.get_by_label("Search").fill("question 1")
+    expect(opened.status).to_have_text("13 of 40 samples")
+    opened.show("better")
+    opened.choose("lang", "ru")
+    opened.choose("Old release", "a")
+    opened.page.get_by_role("button", name="Sample").click()
+    kept, address = opened.column("Sample"), opened.page.url
+    assert address.partition("#")[2] == "q=question+1&show=better&old=a&sort=id&slice.lang=ru"
+    opened.page.reload()
+    expect(opened.rows).to_have_count(len(kept))
+    assert opened.column("Sample") == kept == ["id 1", "id 11", "id 13", "id 15", "id 17", "id 19"]
+    opened.page.evaluate("location.hash = 'old=no&show=no&sort=no&label=no&score=no&slice.lang=no&releases=no'")
+    expect(opened.page.get_by_role("button", name="all 40")).to_have_attribute("aria-pressed", "true")
+    expect(opened.page.get_by_label("Old release")).to_have_value("1")
+
+
+def test_the_decision_leads_to_what_got_worse(show):
+    opened = show(compared())
+    opened.page.get_by_role("link", name="19 got worse").click()
+    expect(opened.status).to_have_text("19 of 40 samples")
+    expect(opened.page.locator("#samples-title")).to_be_in_viewport()
+
+
+def test_several_releases_stand_side_by_side_for_each_question(show):
+    opened = show(page(4, names=("a", "b", "c")))
+    opened.choose("Releases", "all 3, in columns")
+    heads = [text.strip() for text in opened.page.locator("#rows thead th").all_inner_texts()]
+    assert heads[3:] == ["a", "b", "c", "Apart"]
+    expect(opened.status).to_have_text("4 of 4 samples")
+    assert [opened.column(name)[0] for name in ("Sample", "a", "b", "c", "Apart")] == [
+        "id 0", "0.000", "1.000", "1.000", "1.000",
+    ]  # fmt: skip
+    opened.page.get_by_role("button", name="Details of id 0").click()
+    for name in ("a", "b", "c"):
+        expect(opened.page.locator("td.detail").get_by_text(f"answer of {name} 0", exact=True)).to_be_visible()
+    opened.choose("Score", "exact_match.match")
+    assert opened.page.locator("#rows thead th").count() == 6
+
+
+def test_lines_begin_where_two_answers_part_and_scores_of_0_and_1_are_words(show):
+    start = "Deion Sanders was inducted into the Pro Football Hall of Fame in 2011 as a "
+    made = answers(f"{start}cornerback.", f"{start}player.")
+    old, new = made.samples.answers
+    found = tuple(
+        replace(one, values={**one.values, "exact_match.match": (right,)}) for one, right in ((old, 1), (new, 0))
+    )
+    opened = show(replace(made, primary="exact_match.match", samples=replace(made.samples, answers=found)))
+    lines = opened.rows.first.locator(".line").all_inner_texts()
+    assert [" ".join(line.split()) for line in lines] == [
+        "reference reference 0 (and 1 more)", "old … in 2011 as a cornerback.", "new … in 2011 as a player.",
+    ]  # fmt: skip
+    assert [opened.column(name) for name in ("old", "new", "Change")] == [["1"], ["0"], ["▼ worse"]]
 
 
 def test_pages_turn_and_the_document_stays_small(show):
@@ -178,17 +239,13 @@ def test_what_changed_begins_with_what_changed(show):
         )
         return show(replace(made, samples=replace(made.samples, answers=answers)))
 
-    title = "#samples-title"
     worse = scored([0.5, 0.5, 1.0, 0.2, 0.3, None], [0.5, 0.7, 0.0, 0.1, None, None])
     assert worse.column("Sample") == ["id 2", "id 3", "id 1", "id 4"]
-    expect(worse.page.locator(title)).to_have_text("What changed")
-    worse.choose("Show", "all samples")
-    expect(worse.page.locator(title)).to_have_text("The answers")
+    worse.show("all")
     assert len(worse.column("Sample")) == 6
     better = scored([0.5, 0.5, 0.2, 0.1], [0.5, 0.6, 1.0, 0.1])
     assert better.column("Sample") == ["id 2", "id 1"]
     nothing = scored([0.5, 0.5], [0.5, 0.5])
-    expect(nothing.page.locator(title)).to_have_text("The answers")
     assert nothing.column("Sample") == ["id 0", "id 1"]
 
 
@@ -267,7 +324,7 @@ def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show):
     assert name == "#sample=id%2F40%20%26%20%C3%A9"
     opened.page.get_by_role("button", name="Next").click()
     opened.page.get_by_label("Search").fill("id/7 ")
-    opened.choose("Show", "worse")
+    opened.show("got worse")
     opened.choose("lang", "ru")
     opened.page.evaluate("name => { location.hash = name }", name)
     detail = opened.page.locator("td.detail")
@@ -276,9 +333,8 @@ def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show):
     expect(toggle).to_be_focused()
     expect(toggle).to_be_in_viewport()
     expect(opened.page.get_by_label("Search")).to_have_value("")
-    assert [opened.page.get_by_label(one, exact=True).input_value() for one in ("Show", "lang", "Human label")] == [
-        "all", "", "all"
-    ]  # fmt: skip
+    assert [opened.page.get_by_label(one, exact=True).input_value() for one in ("lang", "Human label")] == ["", "all"]
+    expect(opened.page.get_by_role("button", name="all 60")).to_have_attribute("aria-pressed", "true")
     opened.page.reload()
     expect(detail.get_by_text("answer of new/40 & \u00e9", exact=True)).to_be_in_viewport()
     opened.page.evaluate("location.hash = 'sample=%E0%A4%A'")
@@ -297,7 +353,14 @@ def test_what_comes_after_the_samples_is_folded_and_opens_from_the_list_of_secti
 
 def test_the_verdict_is_on_the_first_screen_with_the_warnings(show):
     opened = show(compared())
-    for text in ("FAIL", "summary 0", "Before you trust a number", "warning 0"):
+    for text in (
+        "FAIL",
+        "New loses more than the margin.",
+        "summary 0",
+        "19 got worse",
+        "Before you trust a number",
+        "warning 0",
+    ):
         box = opened.page.locator("main").get_by_text(text, exact=text == "FAIL").first.bounding_box()
         assert box["y"] + box["height"] < 900
 

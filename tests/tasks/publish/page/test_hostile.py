@@ -183,7 +183,7 @@ def test_a_very_long_answer_is_shown_short_until_it_is_asked_for(show):
 
 def test_no_cell_of_the_csv_is_a_formula_and_every_text_comes_back(show, tmp_path):
     opened = show(page(9, text=with_formulas, names=("=old", "new")))
-    opened.choose("Show", "all samples")
+    opened.show("all")
     with opened.page.expect_download() as started:
         opened.page.get_by_role("button", name="Export these rows as CSV").click()
     started.value.save_as(tmp_path / "rows.csv")
