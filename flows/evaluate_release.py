@@ -157,7 +157,7 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
     before = _made_before(run, asked)
     if before and is_complete(home, run.id):
         report_ids = [report.report_id for report in before]
-        return completed(report_ids, *how_it_ended(before, _verdicts_now(run, asked, before)))
+        return completed(report_ids, *how_it_ended(before, _verdicts_now(run, asked, before), in_one_line(before)))
 
     # Whatever can be refused is refused before anything is loaded.
     judge, metrics, policy, runner = _checked(run, asked)

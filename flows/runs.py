@@ -255,7 +255,7 @@ def _offer_names(home: Home) -> None:
 
 def _home_of(client: SyncPrefectClient, parameters: Mapping[str, Any]) -> str | None:
     """The home on which runs with these parameters work."""
-    reference = parameters.get("target", {}).get("$ref", {}).get("block_document_id")
+    reference = (parameters.get("target") or {}).get("$ref", {}).get("block_document_id")
     if not reference or "home" in parameters:
         return parameters.get("home")
     return str(client.read_block_document(uuid.UUID(reference)).data["home"])

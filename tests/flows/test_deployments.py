@@ -310,10 +310,13 @@ def _target(deployed, **judges):
 
 def _tells_its_story(run, lines):
     """On its page, of whose log each line says something new, and in the filters of the page of runs."""
-    assert re.fullmatch(r"contains.match on examples: aurora-1 0\.\d+, aurora-2 0\.\d+", run["state"]["message"])
+    assert re.fullmatch(
+        r"meaning_match.match on examples: aurora-1 [01]\.\d+, aurora-2 [01]\.\d+", run["state"]["message"]
+    )
     assert {"dataset:examples", "release:aurora-1", "release:aurora-2"} <= set(run["tags"])
     assert f"report: {PAGES}/examples/aurora-2-v1.html" in lines
-    assert len(lines) == len(set(lines)) <= 25, lines
+    # Some are about progress, and two workers may both want the run.
+    assert len(lines) == len(set(lines)) <= 30, lines
 
 
 def _queued_for_tomorrow(deployed):
