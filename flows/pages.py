@@ -1,4 +1,6 @@
-"""The pages of a home over HTTP: the overview, every report, and the Data Docs; nothing can be changed through it.
+"""The pages of a home over HTTP: the overview, every report, what judges were asked, and the Data Docs.
+
+Nothing can be changed through it.
 
 `python -m answerkey.flows.pages HOME --port 4201` serves them until it is ended. A browser opens no file from a page of
 Prefect's, and none from a bucket.
@@ -9,17 +11,18 @@ from __future__ import annotations
 import argparse
 import mimetypes
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.publish.site import INDEX, Site
+from answerkey.metrics_core.llm.ledger import LedgerError
+from answerkey.tasks.publish.site import COMPARE, INDEX, LIVE, Site
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
@@ -27,7 +30,7 @@ LOOPBACK = "127.0.0.1"
 _OURS = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 HEADERS = {
     # Pages bring a stricter policy of their own; the Data Docs need their styles and scripts, as far as they are here.
-    "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; object-src 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -97,20 +100,30 @@ class _Pages(LocalPages):
 
     def do_GET(self) -> None:
         """Send a page."""
-        name = unquote(re.split("[?#]", self.path, maxsplit=1)[0]).lstrip("/") or INDEX
+        path, _, query = self.path.partition("#")[0].partition("?")
+        name = unquote(path).lstrip("/") or INDEX
         try:
-            content = self._site.read(name)
+            content = self._content(name, dict(parse_qsl(query)))
         except FileNotFoundError:
             self.send_text(HTTPStatus.NOT_FOUND, "there is no such page")
         except Unreachable as error:
             self.send_text(HTTPStatus.BAD_GATEWAY, str(error))
-        except UserError as error:
+        except (UserError, LedgerError) as error:
             self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except OSError as error:
             self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, f"the page cannot be read: {error.strerror or error}")
         else:
-            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            kind = (
+                "application/json" if name == "judged" else mimetypes.guess_type(name)[0] or "application/octet-stream"
+            )
             self.send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)
+
+    def _content(self, name: str, asked: Mapping[str, str]) -> bytes:
+        if name == COMPARE:
+            return self._site.compared(asked.get("old", ""), asked.get("new", ""))
+        if name == "judged":
+            return self._site.judged(asked.get("report", ""), asked.get("sample", "")).encode()
+        return self._site.live() if name == LIVE else self._site.read(name)
 
     do_HEAD = do_GET
 
@@ -123,7 +136,7 @@ def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPSer
     """
     try:
         loopback = host == "localhost" or ip_address(host).is_loopback
-        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home), not loopback))
+        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home, served=True), not loopback))
     except (OSError, OverflowError) as error:
         raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 

@@ -48,6 +48,7 @@ class FieldComparison:
         people: the difference new - old in human labels on these rows, estimated from `n_labelled` rows with a label
             in both releases and from the scores of all (prediction-powered inference, PPI++), with the interval
             `people_low` to `people_high`; None where no row or at least half of the rows have labels, and on slices.
+        lower_is_better: whether less of the field is better, so that a difference below 0 is a better one.
         n_clusters: clusters that the common rows come from; None where the data have no clusters.
         n_unanswered: rows with a number in the old release that the new one did not answer. If there are any and
             `difference` is above 0, `low_with_unanswered` is the lower end of the interval when each of them gets the
@@ -92,6 +93,7 @@ class FieldComparison:
     n_unanswered: int = 0
     low_with_unanswered: float | None = None
     mde_note: str | None = None
+    lower_is_better: bool = False
 
     @property
     def name(self) -> str:
@@ -110,7 +112,7 @@ class FieldComparison:
         # 1 - 0.95 is a hair above 0.05 in floating point.
         if self.p_adjusted is not None and self.p_adjusted >= round(1 - self.level, 12):
             return "not shown to differ"
-        return "better" if self.difference > 0 else "worse"
+        return "better" if (self.difference > 0) != self.lower_is_better else "worse"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ _SHOWN = 5
 """The most releases in a message."""
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
-    "repeat", "finish_reason", "incorrect_references", "messages", "references-as",
+    "repeat", "finish_reason", "incorrect_references", "messages", "references-as", "scores",
 ]  # fmt: skip
 
 # The names that tools, data sets and spreadsheets give their columns, the most telling first. A label is never guessed:

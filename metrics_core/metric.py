@@ -59,7 +59,7 @@ _LONGEST_MESSAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A number that a metric computes, and its range. More is better.
+    """A number that a metric computes, and its range. More is better, unless `lower_is_better`.
 
     Raises:
         ValueError: the name is malformed, or the range is empty or infinite.
@@ -73,6 +73,7 @@ class Field:
     low: float = 0.0
     high: float = 1.0
     binary: bool = False
+    lower_is_better: bool = False
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):

@@ -133,6 +133,39 @@ class Result(list[Measurement]):
             {"id": texts.pop("id"), name: scores[order], **texts, "reason": [measured[index].reason for index in order]}
         )
 
+    def calls(self, sample_id: str) -> Any:
+        """What judges were asked about a sample, and what they replied, from the ledger that `Access` names.
+
+        Returns:
+            pandas.DataFrame: one row per call, oldest first within a request: `metric`, `order` (what a canary told
+                the judge; else empty), the messages `system` and `user`, and the columns of the ledger, among them
+                `judge`, `status`, `reply`, `model` and `cost_usd`.
+
+        Raises:
+            UserError: there is no such sample, or the replies were not kept.
+            LedgerError: the ledger cannot be read.
+        """
+        from answerkey.metrics_core.judges.asked import asked_about, ledger_calls
+        from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+
+        places = [index for index, sample in enumerate(self.samples) if sample.sample_id == sample_id]
+        if not places:
+            raise UserError(f"{sample_id!r}: no sample of this result has this id")
+        rows = []
+        for metric in self.metrics:
+            if not isinstance(metric, JudgeMetric) or metric.judge.offline:
+                continue
+            if metric.access.ledger is None:
+                raise UserError(f"{metric.name}: its replies were not kept; evaluate with access=Access(ledger=FOLDER)")
+            with ledger_calls(metric.access.ledger) as calls:
+                for index in places:
+                    requests = self.of(metric.name)[index].requests
+                    for one in asked_about(metric, self.samples[index], requests, calls):
+                        texts = {"metric": metric.name, "order": one.order, "system": one.system, "user": one.user}
+                        rows += [{**texts, **call} for call in one.calls]
+        names = list(rows[0]) if rows else ["metric"]
+        return to_frame({name: [row[name] for row in rows] for name in names})
+
     def compare(self, baseline: Result, fields: Sequence[str] = (), *, all_fields: bool = False) -> Comparison:
         """Compare this result with an earlier one of the same samples, pair by pair, as `answerkey compare` does.
 

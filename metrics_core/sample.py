@@ -12,6 +12,10 @@ from answerkey.metrics_core.text import is_blank
 _canonical = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
 
+UNANSWERABLE = "The question cannot be answered."
+"""The reference of a question to which the right answer is to decline; see `MeaningMatch`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One answer of one release to one question.

@@ -18,6 +18,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.evidence import LabelDraw
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -85,6 +86,7 @@ class DrawnLabels:
 
     Attributes:
         old, new: (samples,): 1 right, 0 wrong, NaN for no label, in the order of the ids of the samples.
+        asked: the samples that the queue has, drawn or known beforehand.
         draw: how they were drawn.
         n_done: drawn questions that are labelled without a gap from the first one on.
         n_drawn: those that this analysis uses; `n_known`: questions that needed no label, since they had one before or
@@ -95,6 +97,7 @@ class DrawnLabels:
     queue: Queue
     old: Floats
     new: Floats
+    asked: Mask
     draw: LabelDraw
     n_done: int
     n_drawn: int
@@ -195,7 +198,8 @@ def _at(
         moments += [moment for moment in (first, last) if moment and place]
     fractions = tuple(until / queue.analyses[-1] for until in queue.analyses[:analysis])
     return DrawnLabels(
-        queue, old, new, LabelDraw(chances, drawn, fractions, len(queue.analyses)), n_done, n_drawn, n_known, n_untold,
+        queue, old, new, np.array([row[1] is not None for row in rows]),
+        LabelDraw(chances, drawn, fractions, len(queue.analyses)), n_done, n_drawn, n_known, n_untold,
         people, min(moments, default=None), max(moments, default=None),
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ What cannot be run here is listed with the reason, and its commands and options 
 """
 
 import csv
+import gzip
 import json
 import os
 import re
@@ -215,6 +216,10 @@ def bring_files(place, page):
     yamls = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     if page == "expectations":
         (place / "suite.yaml").write_text(yamls[0], encoding="utf-8")
+    if page == "migrating":
+        real = ROOT / "tests/tasks/load/files/real/museum"
+        (place / "out.json").write_bytes(gzip.decompress((real / "promptfoo.json.gz").read_bytes()))
+        shutil.copytree(real / "inspect", place / "logs")
     if page == "own_judge":
         (place / "judges").mkdir()
         (place / "judges/politeness.yaml").write_text(yamls[0], encoding="utf-8")

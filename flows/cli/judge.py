@@ -131,7 +131,7 @@ def _print(trials: Sequence[Trial], references: Sequence[str], *, as_json: bool)
         print_json([_as_json(trial) for trial in trials])
         return
     for place, trial in enumerate(trials):
-        show(*([""] if place else []), *_page(trial, references))
+        show(*([""] if place else []), *measured_lines(trial.measurement, references, calls=_calls(trial)))
 
 
 def _as_json(trial: Trial) -> dict[str, Any]:
@@ -143,33 +143,33 @@ def _as_json(trial: Trial) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
-    found = trial.measurement
+def measured_lines(found: Measurement, references: Sequence[str], **more: str) -> Iterator[str | Table]:
+    """A measurement in lines: the number first, then why; `more` are further lines, by their labels."""
     values = ", ".join(f"{name} {_short(value)}" for name, value in found.values.items())
     yield f"[bold]{found.metric}[/bold]  {values or found.status}"
     details = found.details
     if "verdict" in details:
         rule = f", by the rule {details['rule']}" if details.get("rule") else ""
-        yield _line("verdict", f"{details['verdict']}{rule}")
+        yield line("verdict", f"{details['verdict']}{rule}")
     if WEIGHTS in details:
-        yield _line("weights", _weights(details[WEIGHTS]))
+        yield line("weights", _weights(details[WEIGHTS]))
     if "probability" in details:
-        yield _line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
+        yield line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
     if OUT_OF_DEPTH in details:
-        yield _line("warning", f"outside the offline judge's training data: {details[OUT_OF_DEPTH]}")
+        yield line("warning", f"outside the offline judge's training data: {details[OUT_OF_DEPTH]}")
     if found.reason:
-        yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
+        yield line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
     if isinstance(index := details.get("reference"), int):
-        yield _line("reference", f"{index + 1}: {references[index]}")
-    yield _line("calls", _calls(trial))
+        yield line("reference", f"{index + 1}: {references[index]}")
+    yield from (line(label.replace("_", " "), text) for label, text in more.items() if text)
     if len(details.get("votes", ())) > 1:
         yield from _votes(details["votes"])
     if "facts" in details:
         yield from _facts(details["facts"])
 
 
-def _line(label: str, text: str) -> str:
-    # Judges wrote much of this: neither markup nor control characters of theirs reach the terminal.
+def line(label: str, text: str) -> str:
+    """A line with a label. Judges wrote much of it: no markup or control character of theirs gets through."""
     return f"  [dim]{label:<{_LABEL}}[/dim]  {escape(one_line(text))}"
 
 

@@ -24,8 +24,8 @@ _GAP = 3
 _HARD = "\ue000"
 """Holds the parts of a number together while a line is wrapped; rich would break a line at a no-break space."""
 
-_LEAD = re.compile(r" *([-!] )?")
-"""What stands before the first word of a line."""
+_LEAD = re.compile(r" +\w+ {2,}| *([-!] )?")
+"""What stands before the first word of a line; of one with a label, the label."""
 
 _FIELDS = ("field", "metric")
 """Heads of a first column of METRIC.FIELD."""

@@ -59,6 +59,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
     },
     "Read and compare": {
         "report": "compare",
+        "show": "show",
         "view": "view",
         "compare": "compare",
         "diff": "compare",
@@ -151,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json_escapes")
-    words = _as_now(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in words and "--output" not in words
     try:
         return _run(words, as_json=as_json)
@@ -175,32 +176,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if outside := _outside(error):
             return _failed(outside, 1, as_json=as_json)
         raise
-
-
-def _as_now(words: Sequence[str]) -> list[str]:
-    """The words as this version spells them. Of each that an earlier one spelled otherwise, a line says how."""
-    if words and words[0] in _MOVED:
-        _note(f"`answerkey {words[0]}` is called `answerkey warehouse {words[0]}` now")
-        return ["warehouse", *words]
-    if words[:1] != ["gate"]:
-        return list(words)
-    now: list[str] = []
-    for word in words:
-        file = word.removeprefix("--json=") if word.startswith("--json=") else word
-        if file != word or (now[-1:] == ["--json"] and (word == "-" or word.endswith(".json"))):
-            now = [one for one in now if one != "--json"] + (["--json"] if file == "-" else ["--output", file])
-            _note("of `gate`, `--json` prints the verdict now, and `--output FILE` writes it")
-        else:
-            now.append(word)
-    return now
-
-
-def _note(text: str) -> None:
-    print(f"answerkey: {text}; the earlier spelling goes with the next version", file=sys.stderr)
-
-
-_MOVED = ("verify", "export", "backup", "forget")
-"""Commands that are below `warehouse` now."""
 
 
 def _of_a_file(error: BaseException) -> str:

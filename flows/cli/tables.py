@@ -64,6 +64,8 @@ def print_reports(
     rest = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
     about = [f"[dim]{more} more field{'s' if more > 1 else ''}: {escape(rest)}[/dim]"] if more and rest else []
     about += [line for report in reports for line in _about(report, names)]
+    if (agreeing := tables.agreements(_named(reports), names[0])).rows:
+        shown.append(agreeing)
     show(*shown, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
     for report, some in zip(reports, _lowest(home, reports, by, samples), strict=False):
         show("", *_samples(report, some))

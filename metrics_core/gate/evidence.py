@@ -18,7 +18,7 @@ from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.metrics_core.statistics.power import detectable_loss, needed_by_width, needed_to_pass
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 
-Basis = Literal["people", "people and judge", "judge", "text"]
+Basis = Literal["people", "people and judge", "judge", "text", "given"]
 """The basis of a number: human labels, labels that correct a judge, a judge alone, or the text alone."""
 
 
@@ -86,6 +86,8 @@ class PairedScores:
         unanswered: by reason, the samples that the new release did not answer; each counts as `low`.
         unmeasured: by reason, the samples whose answers in the new release were not scored; each may score anything in
             `low` to `high`.
+        unmeasured_old: samples whose answers in the old release were not scored; None for no sample. Without labels
+            they say nothing of the difference.
         changed: samples whose question or references differ in the data set of the new release; None for no sample.
         left_out: for samples with several answers, the number of answers that the new release did not give although it
             gave others; in `new` they count as `low`. None if all were given.
@@ -110,6 +112,18 @@ class PairedScores:
     left_out: npt.NDArray[np.int64] | None = None
     labels: tuple[Floats, Floats] | None = None
     draw: LabelDraw | None = None
+    unmeasured_old: Mask | None = None
+
+    def as_predictions(self) -> PairedScores:
+        """The scores as predictions of labels: answers that were not scored count as `low` in the old release too.
+
+        >>> old, unmeasured = np.array([1.0, np.nan]), np.array([False, True])
+        >>> PairedScores(old, np.ones(2), binary=True, unmeasured_old=unmeasured).as_predictions().old.tolist()
+        [1.0, 0.0]
+        """
+        if self.unmeasured_old is None:
+            return self
+        return replace(self, old=np.where(self.unmeasured_old, self.low, self.old))
 
     def by_people(self) -> PairedScores | None:
         """The human labels in place of the scores, on the samples that have one in both releases.
@@ -394,6 +408,7 @@ def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatis
     >>> result.n, result.n_labelled, round(result.value, 3)
     (100, 50, -0.1)
     """
+    column = column.as_predictions()
     people = column.by_people()
     alone = None if people is None else statistic_of(people, clusters, difference=True)
     if people is None or alone is None:

@@ -370,11 +370,18 @@ def _score(
             tail += f" (it is below the floor, but among {about.family} rules not surely enough)"
     low, high = (interval.low, interval.high) if interval else (None, None)
     sentence = f"{_numbers(rule, statistic, interval, about)}; {tail}"
+    if rule.at_most:
+        low, high = (None if end is None else 0.0 - end for end in (high, low))
     return RuleOutcome(
-        rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed, about.level,
+        rule.text, outcome, sentence, _sign(rule) * statistic.value + 0.0, low, high, statistic.n, needed, about.level,
         statistic.n_clusters, sum(statistic.unanswered.values()), sum(statistic.unmeasured.values()),
         statistic.n_labelled,
     )  # fmt: skip
+
+
+def _sign(rule: PolicyRule) -> int:
+    """What turns numbers of which more is better into those of the field."""
+    return -1 if rule.at_most else 1
 
 
 def _is_loss(rule: PolicyRule) -> bool:
@@ -395,30 +402,34 @@ def _needed(
 
 
 def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None, about: _About) -> str:
+    sign = _sign(rule)
+    # 0.0 is added since minus zero would be shown as such.
+    worst, value = sign * statistic.low + 0.0, sign * statistic.value + 0.0
     many = f"{statistic.n:,} sample{'' if statistic.n == 1 else 's'}"
     if statistic.n_clusters is not None:
         many += f" in {statistic.n_clusters:,} cluster{'' if statistic.n_clusters == 1 else 's'}"
     if statistic.unanswered:
         n, counted = sum(statistic.unanswered.values()), _reasons(statistic.unanswered)
-        many += f", {n:,} of them not answered by {about.new} and counted as {statistic.low:g}: {counted}"
+        many += f", {n:,} of them not answered by {about.new} and counted as {worst:g}: {counted}"
     if any(statistic.left_out):
         answers, samples = statistic.left_out
         many += (
             f", {answers:,} single answer{'s' * (answers > 1)} to {samples:,} of them not given by {about.new} and "
-            f"counted as {statistic.low:g}"
+            f"counted as {worst:g}"
         )
     if statistic.unmeasured:
         n, counted = sum(statistic.unmeasured.values()), _reasons(statistic.unmeasured)
-        many += f", {n:,} of them not scored and counted as {statistic.unmeasured_as:g}: {counted}"
+        many += f", {n:,} of them not scored and counted as {sign * statistic.unmeasured_as:g}: {counted}"
     span = "no interval"
     if interval:
-        low, high = (_end(end, rule.floor, signed=statistic.means is not None) for end in interval[:2])
+        ends = interval[:2][::sign]
+        low, high = (_end(sign * end + 0.0, rule.limit, signed=statistic.means is not None) for end in ends)
         span = f"{percent(about.level)} interval {low} to {high}"
     if statistic.means is None:
-        return f"{_name(rule)} is {statistic.value:.3f} ({span}, {many})"
-    before, after = statistic.means
+        return f"{_name(rule)} is {value:.3f} ({span}, {many})"
+    before, after = (sign * one + 0.0 for one in statistic.means)
     if statistic.n_labelled is None:
-        return f"{_name(rule)} went from {before:.3f} to {after:.3f} ({statistic.value:+.3f}, {span}, {many})"
+        return f"{_name(rule)} went from {before:.3f} to {after:.3f} ({value:+.3f}, {span}, {many})"
     if statistic.n_labelled == statistic.n:
         judge = "" if statistic.judged is None else f"; {rule.field} says {statistic.judged:+.3f}"
         return (
@@ -454,8 +465,17 @@ def _meaning(
     level: float,
 ) -> str:
     if rule.kind == "level":
-        shown = {"PASS": f"at least {rule.floor:g} is shown", "FAIL": f"it is below {rule.floor:g}"}
-        open_ = f"at least {rule.floor:g} is not shown"
+        bound, beyond = ("at most", "above") if rule.at_most else ("at least", "below")
+        shown = {"PASS": f"{bound} {rule.limit:g} is shown", "FAIL": f"it is {beyond} {rule.limit:g}"}
+        open_ = f"{bound} {rule.limit:g} is not shown"
+    elif rule.at_most and rule.limit >= 0:
+        rise = f"a rise of {rule.limit:g} or more"
+        shown = {"PASS": f"{rise} is ruled out", "FAIL": f"it rose by more than {rule.limit:g}"}
+        open_ = f"{rise} is not ruled out"
+    elif rule.at_most:
+        fall = f"a fall of more than {rule.floor:g}"
+        shown = {"PASS": f"{fall} is shown", "FAIL": f"{fall} is ruled out"}
+        open_ = f"{fall} is not shown"
     elif rule.floor < 0:
         loss = f"a loss of {-rule.floor:g} or more"
         shown = {"PASS": f"{loss} is ruled out", "FAIL": f"it lost more than the {-rule.floor:g} that is tolerated"}
@@ -640,7 +660,7 @@ def _summary(
     more = sum(rule.kind not in ("depth", "coverage") for rule in decisive if rule != first)
     others = f" (and {more} more of {len(policy.rules)} rules)" if more and outcome != "PASS" else ""
     sentence = f"{start}: {reasons.get(first, decisive[first].sentence)}{others}."
-    if outcome == "INCOMPLETE" or basis in ("text", "people"):
+    if outcome == "INCOMPLETE" or basis in ("text", "people", "given"):
         return sentence
     depth = evidence.depth.get(policy.primary.field, ())
     if any(part.flagged for part in depth):
@@ -650,7 +670,8 @@ def _summary(
 
 def _subject(rule: PolicyRule, statistic: RuleStatistic) -> str:
     """The subject of a sentence about numbers that decide nothing: the difference or the mean."""
-    value = f"{statistic.value:.3f}" if statistic.means is None else f"{statistic.value:+.3f}"
+    number = _sign(rule) * statistic.value + 0.0
+    value = f"{number:.3f}" if statistic.means is None else f"{number:+.3f}"
     what, verb = ("human labels", "decide") if rule.kind == "people" else (_name(rule), "decides")
     return f"{what} ({value}) {verb} nothing"
 

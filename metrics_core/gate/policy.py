@@ -10,6 +10,7 @@ rules:
   - answer_correctness.token_overlap_recall >= -0.03
   - meaning_match.match[lang=ru] >= -0.05
   - level meaning_match.match >= 0.80
+  - level latency.seconds <= 2
   - coverage >= 0.95
   - kappa meaning_match.match >= 0.6
   - people meaning_match.match >= -0.02
@@ -58,23 +59,33 @@ class PolicyRule:
         field: METRIC.FIELD, empty for coverage.
         slice: 'all', or column=value.
         floor: in the units of the field; for a difference usually negative: minus the tolerated loss.
+        at_most: whether the quantity must lie below minus `floor` instead: less of the field is better.
 
     >>> PolicyRule("difference", "rouge_l.f1", "lang=ru", -0.05).text
     'rouge_l.f1[lang=ru] >= -0.05'
+    >>> PolicyRule("level", "latency.seconds", ALL, -2, at_most=True).text
+    'level latency.seconds <= 2'
     """
 
     kind: RuleKind
     field: str
     slice: str
     floor: float
+    at_most: bool = False
+
+    @property
+    def limit(self) -> float:
+        """The number in the rule."""
+        return -self.floor if self.at_most else self.floor
 
     @property
     def text(self) -> str:
         """The text of the rule in a policy."""
         before = {"difference": "", "depth": "in depth "}.get(self.kind, f"{self.kind} ")
         where = "" if self.slice == ALL else f"[{self.slice}]"
-        short = f"{self.floor:g}"
-        return f"{before}{self.field}{where}".rstrip() + f" >= {short if float(short) == self.floor else self.floor}"
+        short = f"{self.limit:g}"
+        number = short if float(short) == self.limit else self.limit
+        return f"{before}{self.field}{where}".rstrip() + f" {'<=' if self.at_most else '>='} {number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +170,11 @@ class Policy:
 _LARGEST_LOSS = 0.5
 """The share of a field's range from which a loss is no margin: a rule that tolerates it would nearly always hold."""
 _FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
-_RULE = re.compile(rf"(?:(level|kappa|people|in\s+depth)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*>=\s*(\S+)")
+_RULE = re.compile(rf"(?:(level|kappa|people|in\s+depth)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*(>=|<=)\s*(\S+)")
 _HOW = (
     "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, people METRIC.FIELD >= -0.02, "
-    "level METRIC.FIELD >= 0.8, kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5 or coverage >= 0.95"
+    "level METRIC.FIELD >= 0.8, level METRIC.FIELD <= 2, kappa METRIC.FIELD >= 0.6, in depth METRIC.FIELD >= 0.5 or "
+    "coverage >= 0.95"
 )
 _KINDS: Mapping[str, RuleKind] = {
     "": "difference", "people": "people", "level": "level", "kappa": "kappa", "in depth": "depth",
@@ -197,7 +209,7 @@ def _rule(text: object) -> PolicyRule:
     matched = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
     if matched is None:
         raise ValueError(f"not understood; {_HOW}{' in quotes' if isinstance(text, Mapping) else ''}")
-    word, field, slice_, number = matched.groups()
+    word, field, slice_, sign, number = matched.groups()
     kind: RuleKind = "coverage" if field == "coverage" else _KINDS[" ".join((word or "").split())]
     try:
         floor = float(number)
@@ -207,13 +219,16 @@ def _rule(text: object) -> PolicyRule:
     if not (math.isfinite(floor) and low <= floor <= high):
         span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
         raise ValueError(f"{_shown(number)} is not a number{span}; write a share as 0.95, not as 95%")
+    if sign == "<=" and kind not in ("difference", "level"):
+        raise ValueError(f"{kind} takes a floor and no ceiling; write >=")
     if kind in _LEAST and floor < _LEAST[kind][0]:
         raise ValueError(_LEAST[kind][1])
     if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
         raise ValueError(f"{kind} takes no slice and no other word; {_HOW}")
     if slice_ and "=" not in slice_:
         raise ValueError(f"{_shown(slice_)} is not a slice; write [column=value]")
-    return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, floor)
+    at_most = sign == "<="
+    return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, -floor if at_most else floor, at_most)
 
 
 _NotNegative = Annotated[float, BeforeValidator(_number), Field(strict=True, ge=0, allow_inf_nan=False)]

@@ -22,7 +22,7 @@ from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_score
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field
-from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.sample import UNANSWERABLE, Sample
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.offline_judge.matcher import Match
@@ -71,6 +71,8 @@ class MeaningMatch(JudgeMetric):
     `details` hold the `verdict`, the `rule` that decided and the index of the `reference` that matched. One call per
     sample and vote; none for blank answers, missing references, and answers that equal a reference but for form.
 
+    To a question with the reference `sample.UNANSWERABLE`, an answer that declines is right, and no judge is asked.
+
     The offline judge adds the calibrated `probability` that people would call it a match, and `out_of_depth` where it
     should not be trusted; its `rule` is "model" if no rule decided. In a cascade (`judge.cascade`) the offline judge
     decides first, and the judges are asked only where its probabilities leave both verdicts open at the accepted
@@ -108,6 +110,19 @@ class MeaningMatch(JudgeMetric):
             f"accepted error of {self.accepted_error:.3g}; the other {asked:,} go to the judge"
         )
         return outcomes
+
+    def without_judge(self, sample: Sample) -> Outcome | None:
+        """The outcome if no judge is needed, as where the right answer is to decline, and this one does; else None."""
+        decided = super().without_judge(sample)
+        if decided is not None or UNANSWERABLE not in sample.references:
+            return decided
+        from answerkey.metrics_core.offline_judge.rules import only_declines
+
+        if not only_declines(sample.question or "", sample.answer or ""):
+            return None
+        values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
+        details = {"verdict": "match", "rule": "unanswerable", "reference": sample.references.index(UNANSWERABLE)}
+        return Scored(values, "the question cannot be answered, and the answer declines", details)
 
     @property
     def labels(self) -> Mapping[str, float]:

@@ -169,6 +169,26 @@ def refusal(case: Case) -> Ruling | None:
     return None
 
 
+def only_declines(question: str, answer: str) -> bool:
+    """Whether an answer declines and says nothing else.
+
+    >>> answers = "The text does not say.", "I don't know. Perhaps it was Homer"
+    >>> [only_declines("Who wrote it?", answer) for answer in answers]
+    [True, False]
+    """
+    if _SILENT.fullmatch(answer.strip()):
+        return True
+    case = Case.of(read(question), read(answer), read(""))
+    return declines(case.answer, case.question) and not _says_more(case)
+
+
+_SILENT = re.compile(
+    r"(?:the|this)\s+(?:given\s+)?(?:passage|text|context|article|document|paragraph)\s+(?:does\s+not|doesn't)\s+"
+    r"(?:say|mention|state|specify|tell|answer)[^.,;]*[.!]?",
+    re.IGNORECASE,
+)
+
+
 _BUT = re.compile(r",?\s(?:but|however|although|yet|но|однако)\b,?\s*", re.IGNORECASE)
 
 

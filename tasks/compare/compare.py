@@ -243,8 +243,9 @@ def _compare_field(
     same_sample = ~samples.changed_for(metric)
     both = (scores.old_status == SCORED) & (scores.new_status == SCORED) & same_sample
     binary = all(np.isin(side[both], (0, 1)).all() for side in (scores.old, scores.new))
-    low, high = samples.new.range(metric, field)
+    low, high = samples.range(metric, field)
     range_ = None if binary else high - low
+    lower_is_better = samples.new.lower_is_better(metric, field)
     unscored: Unscored | None = None
     slices = sum(len(one.values) for one in samples.slices)
     for slice_, in_old, in_new in samples.members():
@@ -267,7 +268,9 @@ def _compare_field(
                 scores.old[common], scores.new[common], samples.codes(common), span=range_, slice_=slice_
             )
         row = field_comparison(metric, field, slice_, difference, about, settings, family)
-        if row.n_only_old and not bleu and row.difference is not None and row.difference > 0:
+        row = replace(row, lower_is_better=lower_is_better)
+        better = row.difference is not None and row.difference > 0 and not lower_is_better
+        if row.n_only_old and not bleu and better:
             unscored = unscored or samples.unscored(metric, field)
             asked = common | (before & same_sample)
             unanswered = np.zeros(len(common), bool)

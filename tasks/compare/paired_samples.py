@@ -18,7 +18,7 @@ from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.clustered import Codes, Mask
 from answerkey.metrics_core.statistics.intervals import SumStatistic
 from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
-from answerkey.tasks.reports.report import NOT_LABELLED, Report, labels
+from answerkey.tasks.reports.report import NOT_GIVEN, NOT_LABELLED, Report, labels
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -157,6 +157,11 @@ class PairedSamples:
             found["new_status"].astype(np.int8),
         )
 
+    def range(self, metric: str, field: str) -> tuple[float, float]:
+        """The lowest and highest possible value of a field in the two reports."""
+        lows, highs = zip(*(report.range(metric, field) for report in (self.old, self.new)), strict=True)
+        return min(lows), max(highs)
+
     def codes(self, rows: Mask) -> Codes | None:
         """The clusters of these samples, where the data have any."""
         return None if self.clusters is None else self.clusters[rows]
@@ -165,7 +170,7 @@ class PairedSamples:
         """Why the new report has no number for some samples; both reports have the field."""
         about = {"old": self.old.report_id, "new": self.new.report_id, "metric": metric, "field": field}
         about |= {"run": self.new.run_id, "release": self.new.release}
-        rows = self.home.rows(_SQL["unscored"], {**about, "of_the_data": _OF_THE_DATA})
+        rows = self.home.rows(_SQL["unscored"], {**about, "of_the_data": _OF_THE_DATA, "not_given": NOT_GIVEN})
         places: dict[tuple[str, bool], list[int]] = {}
         share, n_missing = np.zeros(len(self.in_old)), np.zeros(len(self.in_old), np.int64)
         for place, what, by_release, missing, answers in rows:

@@ -129,6 +129,7 @@ WITH o AS (
 fates AS (
     SELECT s.sample_id, s.status, s.reason, a.missing_because IS NOT NULL AS unanswered,
            CASE WHEN s.status = 'scored' THEN 'scored'
+                WHEN s.reason = $not_given THEN 'data'
                 WHEN unanswered THEN 'release'
                 WHEN s.status <> 'undefined' THEN 'measurement'
                 WHEN list_contains($of_the_data, s.reason) THEN 'data'

@@ -62,7 +62,7 @@ def _differs(samples: PairedSamples, name: str, both: Mask, labelled: Mask) -> s
     """How the samples with labels differ from the others by a score; empty where that is not significant."""
     metric, _, field = name.partition(".")
     scores = samples.scores(metric, field)
-    low, high = samples.new.range(metric, field)
+    low, high = samples.range(metric, field)
     there = both & (scores.old_status == SCORED) & (scores.new_status == SCORED)
     parts = [there & labelled, there & ~labelled]
     if any(part.sum() < 2 for part in parts):

@@ -15,7 +15,6 @@ from answerkey.metrics_core.gate.evidence import (
     Coverage,
     Depth,
     Evidence,
-    LabelDraw,
     Missing,
     PairedScores,
     Veto,
@@ -44,6 +43,8 @@ from answerkey.tasks.gate.calibrate import OFFLINE_ALONE, bias_shift, calibratio
 from answerkey.tasks.gate.checks import labels_selected, named_among_others, same_value
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
+from answerkey.tasks.load.formats.registry import FORMATS
+from answerkey.tasks.load.given import GIVEN, USAGE_METRICS
 from answerkey.tasks.reports.headline import LABELLED
 from answerkey.tasks.reports.manifest import most_frequent, noted
 from answerkey.tasks.reports.report import (
@@ -58,6 +59,10 @@ from answerkey.tasks.reports.report import (
 )
 from answerkey.tasks.warehouse.home import Home
 
+_ROOM = 2
+"""How many times the ceiling of a rule a single value may be at least."""
+FROM_THE_DATA = frozenset((LABEL, GIVEN, *USAGE_METRICS, *(name.replace("-", "_") for name in FORMATS)))
+"""Names of metrics that come with the answers."""
 _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
 """What a sample is that the metric has something to say about."""
 
@@ -108,11 +113,13 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
     """Find out before anything is scored whether a run with these metrics can have all that the policy asks.
 
     Raises:
-        UserError: it names a field that the run will not have. Labels are in the data, so nothing is said of theirs.
+        UserError: it names a field that the run will not have. Labels and the scores of other tools are in the data,
+            so nothing is said of theirs.
     """
     known = [f"{metric.name}.{one.name}" for metric in metrics for one in metric.fields]
+    measured = {metric.name for metric in metrics}
     for name in policy.fields:
-        if name not in known and name.partition(".")[0] != LABEL:
+        if name not in known and name.partition(".")[0] not in FROM_THE_DATA - measured:
             hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
             raise UserError(f"policy: {name}: this run will not have such a field{hint}")
 
@@ -214,10 +221,29 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
     before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
+    _check_directions(policy, after)
     names = (name.partition(".") for name in policy.fields)
     known = [(metric, field) for metric, _, field in names if metric == LABEL or after.metric(metric)]
-    check_ranges(policy, {f"{metric}.{field}": after.range(metric, field) for metric, field in known})
+    ranges = {f"{metric}.{field}": (metric, field) for metric, field in known if _kind(after, metric) != "given"}
+    check_ranges(policy, {name: after.range(*of_field) for name, of_field in ranges.items()})
     return before, after
+
+
+def _check_directions(policy: Policy, report: Report) -> None:
+    """Check that rules put a ceiling on that of which less is better, and a floor under everything else.
+
+    Raises:
+        UserError: one does not.
+    """
+    for rule in policy.rules:
+        if rule.field and rule.at_most != report.lower_is_better(*rule.field.split(".", 1)):
+            less, sign = ("more", ">=") if rule.at_most else ("less", "<=")
+            raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
+
+
+def _kind(report: Report, metric: str) -> str:
+    note = report.metric(metric)
+    return note.kind if note else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +269,14 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     """
     samples = pair_samples(home, old, new)
     names = labels((old, new))
-    fields = {name: _field(samples, name) for name in policy.fields}
+    fields = {name: _field(samples, name, policy) for name in policy.fields}
     masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     drawn = drawn_labels(home, old.report_id, new.report_id)
     correct = (drawn.old, drawn.new) if drawn else _labels(samples)
     scores = {
         (name, slice_): _column(
             samples, fields[name], slice_, masks, correct if _is_checked(policy, new, name) else None,
-            drawn.draw if drawn else None,
+            drawn,
         )
         for name, slice_ in policy.needs
     }  # fmt: skip
@@ -296,8 +322,8 @@ def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
 
 def _basis(report: Report, name: str) -> Basis:
     metric = name.partition(".")[0]
-    note = report.metric(metric)
-    return "people" if metric == LABEL else "judge" if note and note.kind == "judge" else "text"
+    kind = _kind(report, metric)
+    return "people" if metric == LABEL else "judge" if kind == "judge" else "given" if kind == "given" else "text"
 
 
 def _is_checked(policy: Policy, report: Report, name: str) -> bool:
@@ -326,7 +352,7 @@ def _people_decide(policy: Policy, column: PairedScores | Missing) -> bool:
     people = None if isinstance(column, Missing) else column.by_people()
     if people is None or isinstance(column, Missing):
         return False
-    wanted = column.comparable() & np.isfinite(column.filled(column.low))
+    wanted = column.as_predictions().comparable() & np.isfinite(column.filled(column.low))
     labelled = wanted & np.isfinite(people.filled(0.0))
     drawn = policy.labels == "random" or column.draw is not None
     return bool(labelled.any()) and (drawn or int(labelled.sum()) == int(wanted.sum()))
@@ -353,7 +379,7 @@ def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]
         yield from judge_notes(samples.old, samples.new, metric)
 
 
-def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
+def _field(samples: PairedSamples, name: str, policy: Policy) -> _PairedField | Missing:
     metric, _, field = name.partition(".")
     for report in (samples.old, samples.new):
         if name not in report.names:
@@ -364,7 +390,14 @@ def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
     if (metric, field) == CORPUS_BLEU:
         return Missing("it is one number for a whole release, and a gate needs one for each sample; take bleu.bleu")
     columns = samples.scores(metric, field)
-    low, high = samples.new.range(metric, field)
+    low, high = samples.range(metric, field)
+    if samples.new.lower_is_better(metric, field):
+        # Its range was seen in the data, and few answers must not show that a mean is far below what they had at most.
+        high = max(
+            [high, *(_ROOM * rule.limit for rule in policy.rules if rule.field == name and rule.kind == "level")]
+        )
+        # More is better in a gate.
+        low, high, columns = -high, -low, replace(columns, old=-columns.old, new=-columns.new)
     # A missing answer is the lowest score, so it has to be one of the two.
     binary = (low, high) == (0.0, 1.0) and all(
         np.isin(side[status == SCORED], (0, 1)).all() for side, status in _sides(columns)
@@ -391,11 +424,11 @@ def _column(
     slice_: str,
     masks: dict[str, tuple[Mask, Mask]],
     correct: tuple[Floats, Floats] | None,
-    draw: LabelDraw | None = None,
+    drawn: DrawnLabels | None = None,
 ) -> PairedScores | Missing:
     """The scores on a slice. What belongs to it is for the old release to say, as far as it has the sample.
 
-    `correct`: human labels of both releases, if they are about what the field measures; `draw`: how these were drawn.
+    `correct`: human labels of both releases, if they are about what the field measures; `drawn`: their queue, if any.
     """
     if isinstance(field, Missing):
         return field
@@ -412,10 +445,14 @@ def _column(
         for reasons in (field.unscored.by_release, field.unscored.by_measurement)
     )
     left_out = np.where(np.isfinite(new), field.unscored.n_missing, 0)
+    # The labels of a queue say nothing of samples that could not be drawn.
+    unmeasured_old = inside & np.isin(field.columns.old_status, _WANTED) & (field.columns.old_status != SCORED)
+    if drawn is not None:
+        unmeasured_old &= drawn.asked
     return PairedScores(
         old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside, left_out,
         None if correct is None else (np.where(inside, correct[0], np.nan), np.where(inside, correct[1], np.nan)),
-        draw,
+        drawn.draw if drawn else None, unmeasured_old,
     )  # fmt: skip
 
 

@@ -72,6 +72,8 @@ def label_queue(home: Home, old: str, new: str, policy: Policy, plan: LabelPlan,
     column = found.scores[policy.primary.field, ALL]
     if isinstance(column, Missing):
         raise UserError(f"{policy.primary.field}: {column.reason}")
+    # What the judges of the old release could not decide, people can.
+    column = column.as_predictions()
     existing = paired_labels(home, before.report_id, after.report_id)
     if existing.most_answers > 1:
         raise UserError(f"{after.report_id}: there are several answers to a question, and a queue needs one for each")

@@ -19,8 +19,10 @@ from answerkey.tasks.load.plain import as_json, as_list
 KEYS: tuple[Key, ...] = get_args(Key)
 
 _MISSING = object()
-_SEVERAL: tuple[Key, ...] = ("references", "incorrect_references")
-"""The keys that may have several columns, and whose texts may spell lists."""
+_LISTS: tuple[Key, ...] = ("references", "incorrect_references")
+"""The keys whose texts may spell lists."""
+_SEVERAL: tuple[Key, ...] = (*_LISTS, "scores")
+"""The keys that may have several columns."""
 _MOST_COLUMNS = 1_000
 _RIGHT = re.compile("reference|expected|correct|target|gold|ideal|groundtruth|acceptable|alternative|alias")
 """What is in the names of columns that have right answers, or say which ones are right."""
@@ -133,7 +135,7 @@ def complete(
 def _listlike(records: Iterable[Mapping[str, Any]], columns: ColumnMap) -> Iterator[tuple[int, str]]:
     """The references among the records that are texts, and spell lists, with the number of the record (from 1)."""
     for number, record in enumerate(records, 1):
-        for key in _SEVERAL:
+        for key in _LISTS:
             for path in columns.paths[key].split("\n") if key in columns.paths else ():
                 try:
                     text = value(record, path)
@@ -161,6 +163,8 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
     notes = [f"columns recognised by name: {columns.description}"] if columns.guessed else []
     taken = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
     names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
+    if made:
+        taken |= {name for record in records for name in record.get("scores") or ()}
     taken |= {way[0] for path in taken if (way := steps(path))}
     unused = [name for name in names if name not in taken and _looks_right(name, records) and not made]
     if "references" not in columns.paths:
@@ -295,7 +299,7 @@ def _recognised(paths: Mapping[Key, str], columns: Collection[str], settled: Col
     found: dict[Key, str] = {}
     for key, names in USUAL_NAMES.items():
         taken = {*(path for several in paths.values() for path in several.split("\n")), *found.values()}
-        like = (_named(name, alike, taken, key in _SEVERAL) for name in names)
+        like = (_named(name, alike, taken, key in _LISTS) for name in names)
         path = next(filter(None, like), None)
         if key not in paths and key not in settled and path is not None:
             found[key] = path
@@ -436,8 +440,12 @@ def lookup(record: Mapping[str, Any], path: str) -> Any:
 
     Texts on the way that hold JSON are read as JSON. Names may have dots in them, at any step; of several ways that a
     path may be read, the one counts whose last names are the shortest. A name in double quotes is one name.
+    In a list of objects with `key` and `value`, as OTLP writes attributes, a name stands for the value of that key.
     Returns a private marker where nothing is there; use `value` for None instead.
 
+    >>> span = {"attributes": [{"key": "llm.model_name", "value": {"stringValue": "tiny"}}]}
+    >>> lookup(span, "attributes.llm.model_name")
+    'tiny'
     >>> lookup({"info": {"mlflow.traceInputs": '{"question": "Why?"}'}}, "info.mlflow.traceInputs.question")
     'Why?'
 
@@ -452,13 +460,28 @@ def lookup(record: Mapping[str, Any], path: str) -> Any:
         here = reached.get(start)
         if isinstance(here, str):
             here = as_json(here)
+        if isinstance(here, list):
+            if way[start].isdecimal() and int(way[start]) < len(here):
+                reached[start + 1] = here[int(way[start])]
+            here = {one["key"]: _plain(one["value"]) for one in here if _is_attribute(one)}
         if isinstance(here, Mapping):
             for end in range(start + 1, len(way) + 1):
                 if (name := ".".join(way[start:end])) in here:
                     reached[end] = here[name]
-        elif isinstance(here, list) and way[start].isdecimal() and int(way[start]) < len(here):
-            reached[start + 1] = here[int(way[start])]
     return reached.get(len(way), _MISSING) if way else _MISSING
+
+
+def _is_attribute(found: Any) -> bool:
+    return isinstance(found, Mapping) and found.keys() == {"key", "value"} and isinstance(found["key"], str)
+
+
+def _plain(found: Any) -> Any:
+    """The value of an attribute of OTLP, which says its type: `{"stringValue": "tiny"}`."""
+    if not isinstance(found, Mapping) or len(found) != 1 or not (name := next(iter(found))).endswith("Value"):
+        return found
+    if name == "arrayValue" and isinstance(found[name], Mapping):
+        return list(map(_plain, found[name].get("values", [])))
+    return found[name]
 
 
 def steps(path: str) -> list[str]:
@@ -587,7 +610,7 @@ def texts_at(record: Mapping[str, Any], columns: ColumnMap, key: Key) -> tuple[s
     Raises:
         ValueError: it is not a list of texts.
     """
-    spelled_as = columns.references_as if key in _SEVERAL else "list"
+    spelled_as = columns.references_as if key in _LISTS else "list"
     texts: list[str] = []
     paths = columns.paths[key].split("\n") if key in columns.paths else []
     for path in paths:

@@ -34,6 +34,7 @@ from answerkey.tasks.load.columns import (
 from answerkey.tasks.load.formats.format import Format, Record
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
 from answerkey.tasks.load.formats.tools import CHATS
+from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
     Known,
     Reference,
@@ -455,6 +456,7 @@ class Stager:
             "context": context,
             "incorrect_references": wrong,
             "columns": [*others.items()] or None,
+            "given": self._given(record, paths),
             "cluster": reference.cluster,
             "label": clean(text_at(record, paths, "label")) if "label" in paths else None,
             "correct": None,
@@ -505,6 +507,13 @@ class Stager:
             if text is not None:
                 texts[name] = clean(text) or ""
         return texts
+
+    def _given(self, record: Mapping[str, Any], paths: Mapping[Key, str]) -> list[tuple[str, float]] | None:
+        """The scores that came with the answer, by METRIC.FIELD in their order; None where there are none."""
+        found: dict[str, float] = {}
+        for path in paths["scores"].split("\n") if "scores" in paths else ():
+            found |= given_at(record, path)
+        return sorted(found.items()) or None
 
     def _slices(self, record: Mapping[str, Any], reference: Reference) -> list[tuple[str, str]]:
         if not self.columns.slices:

@@ -33,6 +33,7 @@ def staged_schema() -> pa.Schema:
     `finish_reason` says why the model stopped, where the source does: `stop`, `length`.
     `context` has the passages that the answer was to rest on; empty where none were given.
     `columns` has those that rubrics ask for, as texts; NULL where none does.
+    `given` has the scores that came with the answer, by METRIC.FIELD; NULL where there are none.
     `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
     there is none.
     `row` is 1-based in the source (the line of a JSONL file, the data row of a table), and goes on through all its
@@ -60,6 +61,7 @@ def staged_schema() -> pa.Schema:
             ("context", texts),
             ("incorrect_references", texts),
             ("columns", pa.map_(text, text)),
+            ("given", pa.map_(text, pa.float64())),
             ("cluster", text),
             ("label", text),
             ("correct", pa.bool_()),

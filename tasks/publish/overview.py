@@ -12,10 +12,11 @@ from markupsafe import Markup
 
 from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.publish.artifacts import report_file
+from answerkey.tasks.publish.live import running_runs
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.html import code, environment, policy
 from answerkey.tasks.publish.table import Cell, Table, estimate
-from answerkey.tasks.publish.text import NONE, count, dollars
+from answerkey.tasks.publish.text import DECISIONS, NONE, count, dollars
 from answerkey.tasks.reports.headline import headlines
 from answerkey.tasks.reports.report import ReportPoint, moments, read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -52,13 +53,21 @@ class ListedVerdict:
     primary: str
     margin: float
 
+    @property
+    def title(self) -> str:
+        """Both releases, with their versions where they are the same one, and what the gate says."""
+        new, old = self.new, self.old.removeprefix(f"{self.dataset}/").replace("/v", " v")
+        names = [name.rpartition(" v")[0] or name for name in (new, old)]
+        shown = names if names[0] != names[1] else [new, old]
+        return f"{' against '.join(shown)}: {DECISIONS[self.outcome]}"
+
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
     """A data set with its headline fields over time, the oldest report first.
 
     `reports` are tables of its reports with the primary field, the newest first: of the newest, and of all earlier ones
-    if there are any. `files` are the pages of all reports.
+    if there are any. `files` are the pages of all reports by their ids.
     """
 
     name: str
@@ -66,7 +75,7 @@ class DatasetSummary:
     n_releases: int
     headlines: tuple[str, ...]
     reports: tuple[Table, ...]
-    files: tuple[str, ...]
+    files: Mapping[str, str]
     history: tuple[ReportPoint, ...]
 
 
@@ -158,7 +167,7 @@ def _summary(
 ) -> DatasetSummary:
     primary = shown[0] if shown else ""
     rows = warehouse.execute(_SQL["reports"], {"dataset": name, "name": primary}).fetchall()
-    files = tuple(_address(name, *row[:2]) for row in rows)
+    files = {f"{name}/{release}/v{version}": _address(name, release, version) for release, version, *_ in rows}
     cells = [
         (
             Cell(f"{release} v{version}", link=file), made_at, estimate(mean, low, high),
@@ -170,7 +179,7 @@ def _summary(
             Cell(version_of_data, kind="code"),
         )
         for file, (release, version, made_at, version_of_data, status, n_scored, n_total, mean, low, high, outcome)
-        in zip(files, rows, strict=True)
+        in zip(files.values(), rows, strict=True)
     ]  # fmt: skip
     head = ("report", "made, UTC", primary or "score", "gate", "scored", "data set")
     tables = tuple(
@@ -203,10 +212,14 @@ def read_made_together(home: Home, report_id: str) -> list[str]:
     return [row[0] for row in home.rows(_SQL["made_together"], [report_id])]
 
 
-def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = "") -> str:
+def render_overview(
+    overview: Overview, others: Sequence[str] = (), docs: str = "", *, served: bool = False, n_running: int = 0
+) -> str:
     """The overview as HTML.
 
     Args:
+        served: whether a server makes what is asked for: any two reports beside each other, and the runs at work.
+        n_running: how many runs are at work.
         others: addresses of pages that runs have written and that are not about one report.
         docs: the address of the Data Docs, if there are any.
     """
@@ -219,6 +232,23 @@ def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = 
         plots=plots,
         others=[(address, unquote(address)) for address in others],
         docs=docs,
+        style=Markup(style),
+        script=Markup(script),
+        policy=policy(style, script, "'self'" if served else "'none'"),
+        served=served,
+        n_running=n_running,
+    )
+    return f"{html.strip()}\n"
+
+
+def render_live(home: Home) -> str:
+    """The runs that are at work, as a page that looks again every few seconds."""
+    style, script, templates = code("page.css"), code("live.js"), environment()
+    html = templates.get_template("live.html.j2").render(
+        home=str(home),
+        runs=list(running_runs(home)),
+        made_at=datetime.now(UTC).strftime("%H:%M:%S UTC"),
+        dollars=dollars,
         style=Markup(style),
         script=Markup(script),
         policy=policy(style, script),

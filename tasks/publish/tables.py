@@ -23,6 +23,7 @@ Named = Mapping[str, Report]
 """Reports by the names that they have in a table: those of their releases, with the version where that is needed."""
 Row = Sequence[Cell | str]
 _INTERVAL = "95 % interval"
+_LONGEST_ID = 16
 _TESTS = {
     "mcnemar": "McNemar, exact",
     "sign-flip": "permutation",
@@ -80,7 +81,8 @@ def counts(named: Named) -> Iterator[Row]:
 
 
 def _coverage(report: Report, *, labels: bool = False) -> str:
-    chosen = [score for score in report.overall if (score.metric == LABEL) == labels]
+    given = [name for name, note in report.manifest.get("metrics", {}).items() if note["kind"] == "given"]
+    chosen = [score for score in report.overall if (score.metric == LABEL) == labels and score.metric not in given]
     if not chosen:
         return NONE
     # Where questions have several answers, pass@k and pass^k are about questions.
@@ -91,6 +93,30 @@ def _coverage(report: Report, *, labels: bool = False) -> str:
 
 def _mean(score: Score | None) -> Cell:
     return Cell(NONE) if score is None else estimate(score.mean, score.ci_low, score.ci_high)
+
+
+def agreements(named: Named, primary: str) -> Table:
+    """How far the scores that came with the answers agree with the field `primary`, where both are 0 or 1."""
+    rows = [
+        (
+            one["given"], release, f"{one['n']:,}", percent(one["same"] / one["n"]),
+            f"{one['only_given']:,}/{one['only_ours']:,}", ", ".join(map(_short, one["samples"])) or NONE,
+        )
+        for release, report in named.items()
+        for one in report.manifest.get("given", {}).get("agreements", ())
+        if one["field"] == primary
+    ]  # fmt: skip
+    rows.sort(key=lambda row: str(row[0]))
+    head = ("given score", "release", "answers", "agree", "only given/ours", "samples that differ")
+    return Table(
+        f"Given scores against {primary}", head, rows, left=["release", "samples that differ"],
+        wrapped={"samples that differ": 16}, groups=[row[0] for row in rows],
+    )  # fmt: skip
+
+
+def _short(sample_id: str) -> str:
+    """An id, or as much of a long one, such as a hash, as is mostly enough to find it."""
+    return sample_id if len(sample_id) <= _LONGEST_ID else f"{sample_id[: _LONGEST_ID - 1]}…"
 
 
 def slices(named: Named, name: str, most: int | None = None) -> Table:

@@ -33,6 +33,7 @@ BASES: Mapping[str, str] = {
     "people and judge": "human labels, which correct the judge",
     "judge": "the judge alone",
     "text": "the text of the answers",
+    "given": "scores that came with the answers",
 }
 """What a verdict rests on, in words."""
 DECISIONS: Mapping[str, str] = {

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _FIELDS = "_sample"
 _REFERENCE_KEYS: tuple[Key, ...] = ("id", "question", "references", "facts", "cluster", "incorrect_references")
 _REFERENCE_PATHS = {key: f"{_FIELDS}.{key}" for key in _REFERENCE_KEYS}
-_ANSWER_KEYS: tuple[Key, ...] = ("id", "question", "answer", "label", "missing_because", "repeat", "context")
+_ANSWER_KEYS: tuple[Key, ...] = (
+    "id", "question", "answer", "label", "missing_because", "repeat", "context", "scores",
+)  # fmt: skip
 _ANSWER_PATHS = {key: f"{_FIELDS}.{key}" for key in _ANSWER_KEYS}
 _ANY_RELEASE: Mapping[str, str | None] = {"release": None, "answers_version": None}
 _BATCH = 2_000

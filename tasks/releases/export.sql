@@ -19,7 +19,7 @@ FROM samples LEFT JOIN answered USING (sample_id)
 WHERE dataset = $dataset AND dataset_version = $version ORDER BY sample_id
 
 -- name: answers
-SELECT a.sample_id, s.question, a.answer, a.label, a.missing_because, a.repeat, a.context, a.slices, a."columns"
+SELECT a.sample_id, s.question, a.answer, a.label, a.missing_because, a.repeat, a.context, a.given, a.slices, a."columns"
 FROM answers a
 LEFT JOIN samples s ON s.dataset = a.dataset AND s.dataset_version = $version AND s.sample_id = a.sample_id
 WHERE a.dataset = $dataset AND a.release = $release AND a.answers_version = $answers_version

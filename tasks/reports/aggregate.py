@@ -26,6 +26,7 @@ from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap, clopper_pearson
 from answerkey.tasks.reports.commit import Committed
+from answerkey.tasks.reports.given import Fields, add_given, agreements, given_fields, notes_of, signature_of
 from answerkey.tasks.reports.manifest import SEED, fallback_warnings, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, as_columns, count_answers
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
@@ -87,12 +88,24 @@ def aggregate(
         if labelled := _has_labels(warehouse, committed):
             fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields
             signatures = {LABEL: LABEL_SIGNATURE} | signatures
+        given = given_fields(warehouse, committed, signatures)
         # On a lake, the state that the report is made from; no other session changes it meanwhile.
         state = {} if (snapshot := home.warehouse.snapshot()) is None else {"snapshot": snapshot}
-        reports = _add_reports(warehouse, committed, {**manifest, **state, "signatures": signatures})
+        reports = _add_reports(warehouse, committed, {**manifest, **state, "signatures": signatures}, given)
         hashed = add_scores(warehouse, home, committed, reports, metrics, scores)
         if labelled:
             _add_labels(warehouse, reports)
+        speaking = {
+            (metric, name): field
+            for (metric, name), field in fields.items()
+            if metric == LABEL or any(one.name == metric and one.headline == name for one in metrics)
+        }
+        for report_id, release in zip(reports, committed.releases, strict=True):
+            if of_release := given.get(release.release):
+                add_given(warehouse, report_id, of_release)
+                found = agreements(warehouse, report_id, of_release, speaking)
+                _note(warehouse, report_id, {"agreements": found}, "given")
+            fields |= of_release or {}
         repeats = {
             report_id: release.repeats
             for report_id, release in zip(reports, committed.releases, strict=True)
@@ -123,7 +136,12 @@ def _has_labels(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> b
     )
 
 
-def _add_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, manifest: Mapping[str, Any]) -> list[str]:
+def _add_reports(
+    warehouse: duckdb.DuckDBPyConnection,
+    committed: Committed,
+    manifest: Mapping[str, Any],
+    given: Mapping[str, Fields],
+) -> list[str]:
     """Write the rows of `reports`; return their ids."""
     reports = []
     for release in committed.releases:
@@ -132,6 +150,9 @@ def _add_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, man
         content = {**manifest, "answers_version": release.answers_version, "n_rows": release.n_rows}
         if release.n_rows != release.n_questions:
             content |= {"n_questions": release.n_questions, "repeats": release.repeats}
+        if notes := notes_of(given.get(release.release, {})):
+            content["metrics"] = {**content.get("metrics", {}), **notes}
+            content["signatures"] = {**content["signatures"], **{metric: signature_of(metric) for metric in notes}}
         run_id = content.get("run_id")
         # The report that this very run made before it failed further on and was retried.
         earlier = warehouse.execute(_SQL["report_of_run"], {**about, "run_id": run_id}).fetchone()
@@ -462,9 +483,9 @@ def _models(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signat
         yield report_id, "answered", metric, by_judge
 
 
-def _note(warehouse: duckdb.DuckDBPyConnection, report_id: str, about_judge: Mapping[str, Any]) -> None:
+def _note(warehouse: duckdb.DuckDBPyConnection, report_id: str, about: Mapping[str, Any], under: str = "judge") -> None:
     [(text,)] = warehouse.execute(_SQL["manifest"], {"report_id": report_id}).fetchall()
     manifest = json.loads(text)
-    manifest.setdefault("judge", {}).update(about_judge)
+    manifest.setdefault(under, {}).update(about)
     content = json.dumps(manifest, ensure_ascii=False)
     warehouse.execute(_SQL["set_manifest"], {"report_id": report_id, "manifest": content})

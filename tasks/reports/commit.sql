@@ -46,7 +46,8 @@ FROM counts GROUP BY release ORDER BY min(first_row)
 -- name: answer_hashes
 -- A first answer has the same hash whether or not others can follow.
 SELECT release, md5(to_json(list_concat(
-    [sample_id, sample_key, label, slices::VARCHAR], if(repeat = 1, [], [repeat::VARCHAR])
+    [sample_id, sample_key, label, slices::VARCHAR], if(repeat = 1, [], [repeat::VARCHAR]),
+    if(given IS NULL, [], ['given', given::VARCHAR])
 ))::VARCHAR) FROM new_answers ORDER BY release, sample_id, repeat
 
 -- name: forget_answers

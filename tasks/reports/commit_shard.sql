@@ -34,7 +34,7 @@ WITH numbered AS (
 ),
 new_answers AS (
     SELECT release, sample_id, coalesce(number, try_cast(repeat AS INTEGER)) AS repeat, sample_key, answer, label,
-           correct, slices, missing_because, if(len(context) > 0, context, NULL) AS context, "columns"
+           correct, slices, missing_because, if(len(context) > 0, context, NULL) AS context, "columns", given
     FROM read_parquet($accepted, file_row_number = true) LEFT JOIN numbered USING (file_row_number)
     WHERE file_row_number >= $first AND file_row_number < $end
 )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field, Kind
@@ -30,6 +30,7 @@ LABEL = "label"
 LABEL_SIGNATURE = "label|v1"
 LABEL_FIELD = Field("correct", "1 where people call the answer right", binary=True)
 NOT_LABELLED = "not labelled"
+NOT_GIVEN = "no such score came with the answer"
 MOST_LABELLED = 0.5
 """The share of the rows below which the others are predicted from their scores.
 
@@ -71,7 +72,7 @@ class Score:
 class MetricNote:
     """What a report keeps of a metric; `headline` is the field that speaks for it."""
 
-    kind: Kind
+    kind: Kind | Literal["given"]
     summary: str
     fields: tuple[Field, ...]
     headline: str
@@ -112,6 +113,11 @@ class Report:
             headline = note.get("headline") or (ours.headline if ours else fields[0].name)
             return MetricNote(note["kind"], note["summary"], fields, headline)
         return MetricNote(ours.kind, ours.described(), ours.fields, ours.headline) if ours else None
+
+    def lower_is_better(self, metric: str, field: str) -> bool:
+        """Whether less of a field is better, as of a latency."""
+        note = self.metric(metric)
+        return note is not None and any(one.name == field and one.lower_is_better for one in note.fields)
 
     def range(self, metric: str, field: str) -> tuple[float, float]:
         """The lowest and highest possible value of a field; of one that is not known, the widest of its metric."""

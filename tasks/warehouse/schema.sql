@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS samples (
     --, PRIMARY KEY (dataset, dataset_version, sample_id)
 );
 
--- What a release answered. The version is a hash of the answers, labels and slices, so a release that is loaded
+-- What a release answered. The version is a hash of the answers, labels, slices and given scores, so a release that is loaded
 -- again with other answers leaves the old ones for the old reports.
 CREATE TABLE IF NOT EXISTS answers (
     dataset         VARCHAR NOT NULL,       -- as in `datasets`
@@ -55,7 +55,8 @@ CREATE TABLE IF NOT EXISTS answers (
     missing_because VARCHAR,                -- why the question has no answer to score; 'quarantined (RULE): ...' where it got one
     repeat          INTEGER DEFAULT 1,      -- which of the release's answers to the question it is, from 1
     context         VARCHAR[],              -- the passages that the answer was to rest on; NULL: none were given
-    "columns"       MAP(VARCHAR, VARCHAR)   -- others that rubrics are about, by name, as text or JSON; NULL: none was asked for
+    "columns"       MAP(VARCHAR, VARCHAR),  -- others that rubrics are about, by name, as text or JSON; NULL: none was asked for
+    given           MAP(VARCHAR, DOUBLE)    -- scores that came with the answer, by METRIC.FIELD; NULL: none did
     --, PRIMARY KEY (dataset, release, answers_version, sample_id, repeat)
     , CHECK (repeat >= 1)
 );
@@ -332,6 +333,7 @@ CREATE TABLE IF NOT EXISTS comparisons (
     n_clusters       BIGINT,            -- clusters that n_common come from; NULL: the data set has no clusters
     n_candidates     BIGINT DEFAULT 1,  -- comparisons that p_adjusted allows for, this one included
     mde_note         VARCHAR,           -- why there is no mde, for instance too few clusters; NULL: there is one
+    lower_is_better  BOOLEAN DEFAULT false, -- less of the field is better
     n_unanswered     BIGINT DEFAULT 0,  -- samples of n_only_old that the new release did not answer
     low_with_unanswered DOUBLE,         -- ci_low if these have the lowest score; NULL: none, or it is no gain anyway
     family           VARCHAR DEFAULT 'headlines' -- what p_adjusted is for: headlines, all fields, or the fields named
@@ -389,14 +391,14 @@ CREATE TABLE IF NOT EXISTS verdicts (
     margin      DOUBLE NOT NULL,        -- the loss of it that is tolerated
     rules       JSON NOT NULL,          -- of each rule: rule, outcome, sentence, value, low, high, n, needed, level
     policy      JSON NOT NULL,          -- primary, margin, looks, labels, judge_bias and rules, as they were written
-    basis       VARCHAR,                -- people, people and judge, judge, text: what the primary rule rests on; NULL: no baseline
+    basis       VARCHAR,                -- people, people and judge, judge, text, given: what the primary rule rests on; NULL: no baseline
     notes       VARCHAR[] NOT NULL,     -- sentences that a reader needs beside the decision
     look        BIGINT,                 -- counts the looks at two releases by a field, from 1; NULL: not counted
     n_candidates BIGINT NOT NULL,       -- new releases that were decided on together
     level       DOUBLE NOT NULL         -- of the intervals, before Holm's steps
     , PRIMARY KEY (created_at, old_report, new_report)
     , CHECK (outcome IN ('PASS', 'FAIL', 'INCONCLUSIVE', 'INCOMPLETE'))
-    , CHECK (basis IN ('people', 'people and judge', 'judge', 'text'))
+    , CHECK (basis IN ('people', 'people and judge', 'judge', 'text', 'given'))
 );
 
 -- Rules that score logged traces, as they were when they last ran.

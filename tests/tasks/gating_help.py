@@ -77,7 +77,8 @@ def _report(connection, dataset, report_id, one):
     connection.register("a", answers)
     execute(
         "INSERT INTO answers "
-        "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, missing, 1, NULL, NULL FROM a",
+        "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, missing, 1, NULL, NULL, NULL "
+        "FROM a",
         [dataset, one.release, one.release, one.release],
     )
     for name, scores in one.scores.items():

@@ -65,14 +65,16 @@ def row(  # noqa: PLR0913
     repeat: Any = None,
     missing_because: Any = None,
     finish_reason: Any = None,
+    scores: Mapping[str, float] | None = None,
     extra: Record | None = None,
 ) -> Row:
-    """A row with our columns; those of `extra`, which slices can name, come beside them."""
+    """A row with our columns; those of `extra`, which slices can name, come beside them. `scores` are as `given` has
+    them."""
     return {
         **(extra or {}),
         "id": id, "question": question, "answer": answer, "references": references, "release": release,
         "context": context, "facts": facts, "cluster": cluster, "repeat": repeat, "missing_because": missing_because,
-        "finish_reason": finish_reason,
+        "finish_reason": finish_reason, "scores": scores,
     }  # fmt: skip
 
 

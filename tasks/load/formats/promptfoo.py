@@ -21,6 +21,7 @@ from answerkey.tasks.load.formats.format import (
     mapping,
     row,
 )
+from answerkey.tasks.load.given import given
 
 _RIGHT = (
     "equals",
@@ -39,6 +40,8 @@ _OUTPUT = re.compile(r"^\[(?P<provider>[^\]]+)\] ?(?P<label>.*)$", re.DOTALL)
 """The head of a column with the outputs of a provider for a prompt."""
 _CELL = re.compile(r"^\[(?P<state>PASS|FAIL|ERROR)\](?: \((?P<scores>[^)\n]*)\))?\s*(?P<text>.*)$", re.DOTALL)
 _STATES = ("PASS", "FAIL", "ERROR")
+_SCORED = re.compile(r"Metric: |(?:Status|Score|Named Scores|Latency \(ms\)|Cost)$")
+"""Columns beside an output with scores of it."""
 _REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
 
 
@@ -94,6 +97,7 @@ def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
         release=release,
         missing_because=(result.get("error") or response.get("error")) if answer is None else None,
         finish_reason=response.get("finishReason"),
+        scores=given(result),
         extra={**variables, **mapping(test.get("metadata")), "description": test.get("description")},
     )
 
@@ -148,8 +152,16 @@ def _table_row(record: Record) -> Iterator[Row]:
             references=expected,
             release=f"{head['provider']} {head['label']}" if several else head["provider"],
             missing_because=(text or "the provider failed") if failed else None,
-            extra={**variables, **beside},
+            scores=_scores(beside, cell["state"] if cell else None),
+            extra={**variables, **{name: cell for name, cell in beside.items() if not _SCORED.match(name)}},
         )
+
+
+def _scores(beside: Row, state: str | None) -> dict[str, float]:
+    """The scores of an output in a table, which has some in columns beside it."""
+    scores = {"status": beside.get("Status") or state, "score": beside.get("Score")}
+    scores["namedScores"] = beside.get("Named Scores")
+    return given({**scores, "latencyMs": beside.get("Latency (ms)"), "cost": beside.get("Cost")})
 
 
 PROMPTFOO = Format("promptfoo", "promptfoo results", _recognise, "providers")

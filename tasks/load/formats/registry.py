@@ -105,9 +105,18 @@ class Reading:
             return
         try:
             for made in self.convert(record):
-                yield self._refused(raw, made.item, made.error) if isinstance(made, Unreadable) else Raw(raw.row, made)
+                if isinstance(made, Unreadable):
+                    yield self._refused(raw, made.item, made.error)
+                else:
+                    yield Raw(raw.row, self._with_scores(made))
         except UNREADABLE as error:
             yield self._refused(raw, record, error)
+
+    def _with_scores(self, made: Row) -> Row:
+        """A row whose scores are METRIC.FIELD, also as columns, so that they can be labels or slices."""
+        tool = self.format.name.replace("-", "_")
+        named = {name if "." in name else f"{tool}.{name}": one for name, one in (made.get("scores") or {}).items()}
+        return {**made, **named, "scores": named} if named else made
 
     def _by_release(self, raw: Raw) -> Iterator[Raw]:
         """The rows that a row with one column per release becomes; one that cannot be read stays as it is."""

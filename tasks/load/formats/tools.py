@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from answerkey.metrics_core.sample import UNANSWERABLE
 from answerkey.tasks.load.columns import KEYS, usual_names, value
 from answerkey.tasks.load.formats.format import (
     NOTED,
@@ -27,6 +28,7 @@ from answerkey.tasks.load.formats.format import (
     references_in,
     row,
 )
+from answerkey.tasks.load.given import given, is_given
 
 _READ_BY = {"question": question_in, "answer": answer_in, "references": references_in, "release": decoded}
 _NOTHING: tuple[Any, ...] = (None, "", {}, [])
@@ -78,7 +80,8 @@ class Shape:
         for path in self.extra:
             beside = decoded(value(record, path))
             extra |= beside if isinstance(beside, Mapping) else {} if beside is None else {path: beside}
-        yield row(**{"question": None, "answer": None, "references": None, **read, **known}, extra=extra)
+        empty = {"question": None, "answer": None, "references": None}
+        yield row(**{**empty, **read, **known}, scores=given(record), extra=extra)
 
 
 def _shaped(shapes: Sequence[Shape], records: Sequence[Record]) -> Convert | None:
@@ -315,6 +318,7 @@ def _sample(sample: Record) -> Iterator[Row]:
         references=listed if isinstance(listed, list) and not target else target,
         # Several filters read the same output, each in its own way: what each finds is an answer of its own.
         repeat=None if sample.get("filter", "none") == "none" else sample["filter"],
+        scores=given(sample),
         extra=document,
     )
 
@@ -406,7 +410,8 @@ def _evaluated(record: Record) -> Iterator[Row]:
         references=references_in(mapping(target).get("expected_response") or target),
         context=record.get("retrieved_context") or record.get("context"),
         release=record.get("model") or record.get("run_id"),
-        extra={name: cell for name, cell in record.items() if name not in used},
+        scores=given(record),
+        extra={name: cell for name, cell in record.items() if name not in used and not is_given(name)},
     )
 
 
@@ -438,6 +443,7 @@ def _matched(event: Record, model: str | None) -> Iterator[Row]:
     if "expected" in mapping(event.get("data")):
         for made in _MATCH.rows(event, release=model):
             answer = made["answer"]
+            made["scores"] = given({"scores": {"correct": event["data"].get("correct")}})
             yield {**made, "answer": answer[0] if isinstance(answer, list) and len(answer) == 1 else answer}
 
 
@@ -453,6 +459,7 @@ def _output_item(item: Record) -> Iterator[Row]:
         release=sample.get("model"),
         missing_because=value(sample, "error.message"),
         finish_reason=sample.get("finish_reason"),
+        scores=given(item),
         extra=asked,
     )
 
@@ -530,10 +537,11 @@ def _squad(records: Sequence[Record]) -> Convert | None:
         return _known
     if isinstance(records[0], Document) and _is_predictions(records[0]):
         return _predictions
-    return _shaped((_PREDICTION,), records)
+    return _prediction if all(has(one, "id", "prediction_text") for one in records) else None
 
 
-_PREDICTION = Shape(("id", "prediction_text"), {"id": ["id"], "answer": ["prediction_text"]})
+_NO_ANSWER = "unanswerable"
+"""What an empty prediction says."""
 
 
 def _is_predictions(record: Record) -> bool:
@@ -555,19 +563,25 @@ def _article(article: Record) -> Iterator[Row]:
 
 
 def _known(asked: Record) -> Iterator[Row]:
+    known = list(dict.fromkeys(mapping(asked["answers"])["text"]))
+    wrong = [one.get("text") for one in items(asked.get("plausible_answers"))]
     yield row(
         id=asked.get("id"),
         question=asked.get("question"),
         answer=None,
-        references=list(dict.fromkeys(mapping(asked["answers"])["text"])),
+        references=known or [UNANSWERABLE, _NO_ANSWER],
         context=asked.get("context"),
-        extra={"title": asked.get("title")},
+        extra={"title": asked.get("title"), **({"incorrect_references": wrong} if wrong else {})},
     )
 
 
 def _predictions(predictions: Record) -> Iterator[Row]:
     for id, text in predictions.items():
-        yield row(id=id, question=None, answer=text, references=None)
+        yield row(id=id, question=None, answer=text or _NO_ANSWER, references=None)
+
+
+def _prediction(prediction: Record) -> Iterator[Row]:
+    yield from _predictions({prediction["id"]: prediction["prediction_text"]})
 
 
 SQUAD = Format("squad", "SQuAD data or predictions", _squad)
@@ -714,6 +728,7 @@ def _state(state: Record, model: Any) -> Iterator[Row]:
             "release": model or value(state, "request.model"),
             "repeat": state.get("train_trial_index"),
             "missing_because": value(state, "result.error"),
+            "scores": given(state),
         }
 
 
@@ -739,6 +754,7 @@ def _predicted(prediction: Record) -> Iterator[Row]:
         answer=mapping(prediction.get("mapped_output")).get(text, text),
         references=None,
         repeat=prediction.get("train_trial_index"),
+        scores=given(prediction),
     )
 
 

@@ -160,7 +160,8 @@ def _field(name: str, reports: Sequence[Report], binary: bool) -> FieldSummary:
     found = [report.manifest["signatures"].get(metric) for report in reports]
     notes = [note for report in reports if (note := report.metric(metric))]
     summary = LABEL_FIELD.description if metric == LABEL else notes[0].summary if notes else ""
-    return FieldSummary(name, metric, summary, tuple(dict.fromkeys(filter(None, found))), binary)
+    lower = any(report.lower_is_better(*name.split(".", 1)) for report in reports)
+    return FieldSummary(name, metric, summary, tuple(dict.fromkeys(filter(None, found))), binary, lower)
 
 
 def _median_lengths(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> dict[str, float | None]:

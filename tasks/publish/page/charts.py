@@ -144,7 +144,8 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
             doubtful=row.name in doubtful,
         )
         for row in comparison.overall
-        if row.difference is not None and row.name in names
+        # Seconds, dollars and tokens have no axis in common with scores.
+        if row.difference is not None and row.name in names and not row.lower_is_better
     ]  # fmt: skip
     if not rows:
         return None

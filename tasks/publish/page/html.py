@@ -71,22 +71,36 @@ def _data(page: Page) -> dict[str, Any]:
         "dataset": page.dataset,
         "primary": page.primary,
         "binary": [field.name for field in page.fields if field.binary],
+        "lower": [field.name for field in page.fields if field.lower_is_better],
         "fields": [field.name for field in page.fields],
+        "reports": [release.report.report_id for release in page.releases],
+        "judged": _judged(page),
         "old": labels.index(chosen[0]),
         "new": labels.index(chosen[1]),
         "samples": page.samples,
     }
 
 
-def policy(style: str, script: str) -> str:
-    """A Content Security Policy: this style, this script, and nothing from anywhere."""
+def _judged(page: Page) -> list[str]:
+    """The metrics on the page that judges scored."""
+    names = dict.fromkeys(field.metric for field in page.fields)
+    notes = [(name, release.report.metric(name)) for name in names for release in page.releases]
+    return list(dict.fromkeys(name for name, note in notes if note and note.kind == "judge"))
+
+
+def policy(style: str, script: str, forms: str = "'none'") -> str:
+    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page.
+
+    `forms` says where forms may go.
+    """
     rules = [
         "default-src 'none'",
         f"style-src 'sha256-{_digest(style)}'",
         f"script-src 'sha256-{_digest(script)}'",
         "img-src data:",
+        "connect-src 'self'",
         "base-uri 'none'",
-        "form-action 'none'",
+        f"form-action {forms}",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]

@@ -37,13 +37,14 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class FieldSummary:
-    """A number of a metric, named METRIC.FIELD; binary: it is 0 or 1 on every row."""
+    """A number of a metric, named METRIC.FIELD; binary: it is 0 or 1 on every row; whether less of it is better."""
 
     name: str
     metric: str
     summary: str
     signatures: tuple[str, ...]
     binary: bool
+    lower_is_better: bool = False
 
 
 @dataclass(frozen=True, slots=True)

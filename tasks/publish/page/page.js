@@ -84,12 +84,19 @@ function kindsOf(rows) {
   else if (several) Object.assign(names, { changed: "changed", worse: "got worse", better: "better", same: "unchanged" });
   names.none = "without a score";
   if (anyDisputed) names.disputed = "disputed by the offline judge";
-  return Object.entries(names).map(([kind, name]) => [kind, name, rows.filter(SHOWN[kind]).length]);
+  return Object.entries(names).map(([kind, name]) => {
+    let n = 0;
+    for (const row of rows) if (SHOWN[kind](row)) n++;
+    return [kind, name, n];
+  });
 }
 
+let kinds = [];
+
 function drawTally(rows) {
+  kinds = kindsOf(rows);
   const focused = tally.contains(document.activeElement) ? document.activeElement.dataset.kind : null;
-  const kept = kindsOf(rows).filter(([kind, , n]) => n || !["none", "disputed"].includes(kind) || kind === state.show);
+  const kept = kinds.filter(([kind, , n]) => n || !["none", "disputed"].includes(kind) || kind === state.show);
   tally.replaceChildren(...kept.map(([kind, name, n]) => {
     const button = h("button", { type: "button", class: kind, "data-kind": kind, "aria-pressed": String(kind === state.show) }, kind === "all" ? `all ${count(n)}` : `${count(n)} ${name}`);
     button.addEventListener("click", () => {
@@ -105,8 +112,7 @@ function drawTally(rows) {
 function drawSummary() {
   const box = document.getElementById("changes");
   if (!several || !box) return;
-  const kinds = kindsOf(allRows()).filter(([kind]) => ["worse", "better", "same"].includes(kind));
-  const links = kinds.map(([kind, name, n]) => h("a", { class: kind, href: `#show=${kind}` }, `${count(n)} ${name}`));
+  const links = kinds.filter(([kind]) => ["worse", "better", "same"].includes(kind)).map(([kind, name, n]) => h("a", { class: kind, href: `#show=${kind}` }, `${count(n)} ${name}`));
   box.append(...links, h("span", { class: "muted" }, ` by ${state.field}, `, isolated(releases[state.old]), " → ", isolated(releases[state.new])));
   box.hidden = false;
 }
@@ -163,8 +169,8 @@ function build() {
   box.append(controls(), h("div", { class: "bar" }, status, exportButton), wide, h("div", { class: "bar" }, pager));
   box.hidden = false;
   document.getElementById("without-script").remove();
-  drawSummary();
   setState({});
+  drawSummary();
 }
 
 /** The state with which the page begins, and what the address would say of it. */

@@ -27,41 +27,59 @@ function valueOf(release, field, place) {
  * they are apart.
  */
 function allRows() {
-  const rows = [];
   const chosen = sides();
+  const key = `${chosen} ${state.field}`;
+  if (lastRows.key === key) return lastRows.rows;
+  const rows = [];
+  const columns = chosen.map((release) => samples.answers[release].values[state.field] || []);
   for (let place = 0; place < samples.ids.length; place++) {
     if (chosen.every((release) => absent[release].has(place))) continue;
-    const values = chosen.map((release) => valueOf(release, state.field, place));
-    const scored = values.filter((value) => value !== null);
-    let change = null;
-    if (state.matrix) change = scored.length > 1 ? Math.max(...scored) - Math.min(...scored) : null;
-    else if (scored.length === chosen.length) change = values.at(-1) - values[0];
+    const values = columns.map((column) => column[place] ?? null);
+    const change = state.matrix ? apart(values) : minus(values[values.length - 1], values[0]);
     // Scores come with four digits: what is left of a difference below that is rounding.
     rows.push({ place, values, change: change === null ? null : Math.round(change * 1e4) / 1e4 });
   }
+  lastRows = { key, rows };
   return rows;
 }
 
-/** Whether the offline judge disagrees with a judge's verdict on an answer to a question. */
-function disputed(release, place) {
-  const { unscored } = samples.answers[release];
-  return slotsOf(release, place).some((slot) =>
-    Object.values(unscored).some((found) => slot in found && found[slot][1].startsWith("disputed:")),
-  );
+let lastRows = {};
+
+function minus(now, old) {
+  return now === null || old === null ? null : now - old;
 }
 
-const anyDisputed = releases.some((_, release) => samples.ids.some((_, place) => disputed(release, place)));
+function apart(values) {
+  const scored = values.filter((value) => value !== null);
+  return scored.length > 1 ? Math.max(...scored) - Math.min(...scored) : null;
+}
+
+/** Of each release, the answers of which the offline judge disagrees with a judge's verdict. */
+const disputedSlots = samples.answers.map(({ unscored }) => new Set(
+  Object.values(unscored).flatMap((found) => Object.keys(found).filter((slot) => found[slot][1].startsWith("disputed:")).map(Number)),
+));
+const anyDisputed = disputedSlots.some((slots) => slots.size);
+
+function disputed(release, place) {
+  const slots = disputedSlots[release];
+  return slots.size > 0 && slotsOf(release, place).some((slot) => slots.has(slot));
+}
 
 const SHOWN = {
   all: () => true,
   // A score that is there on one side only has changed too, by an unknown amount.
   changed: (row) => (row.change === null ? row.values.some((value) => value !== row.values[0]) : row.change !== 0),
-  worse: (row) => row.change !== null && row.change < 0,
-  better: (row) => row.change !== null && row.change > 0,
+  worse: (row) => row.change !== null && gain(row) < 0,
+  better: (row) => row.change !== null && gain(row) > 0,
   same: (row) => row.change === 0,
   none: (row) => row.values.includes(null),
   disputed: (row) => sides().some((release) => disputed(release, row.place)),
 };
+
+/** The change, below 0 where it is for the worse. */
+function gain(row) {
+  return data.lower.includes(state.field) ? -row.change : row.change;
+}
 
 /** The table begins with the worst change; if nothing got worse, with the best; if nothing changed, with all samples. */
 function begin() {

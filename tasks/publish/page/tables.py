@@ -102,6 +102,11 @@ def agreements(page: Page) -> Table:
     return made.without_empty("ceiling, kappa")
 
 
+def given(page: Page) -> Table:
+    """How far the scores that came with the answers agree with the primary field; no rows where none did."""
+    return tables.agreements(named(page), page.primary)
+
+
 def corrected(page: Page) -> Table:
     """The estimated means of the human labels."""
     rows = [

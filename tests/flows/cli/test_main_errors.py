@@ -90,22 +90,6 @@ def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(home, tm
         assert capsys.readouterr().out.startswith('{"error":{"message":"nope: ') == printed
 
 
-def test_earlier_spellings_work_with_a_line_that_says_the_new_one(home, tmp_path, capsys):
-    rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1"]
-    goes = "the earlier spelling goes with the next version"
-    for words, printed in (["--json", "-"], True), (["--json=-"], True), (["--json", str(tmp_path / "v.json")], False):
-        assert main([*rules, *words]) == 2
-        said = capsys.readouterr()
-        assert said.out.startswith('{"error":{"message":"nope: ') == printed
-        assert said.err.startswith(
-            f"answerkey: of `gate`, `--json` prints the verdict now, and `--output FILE` writes it; {goes}\n"
-        )
-    assert main(["export", str(tmp_path / "tables"), "reports"]) == 0
-    said = capsys.readouterr()
-    assert said.err == f"answerkey: `answerkey export` is called `answerkey warehouse export` now; {goes}\n"
-    assert said.out == f"{tmp_path}/tables: 1 parquet files, 2 rows\n"
-
-
 def zeroed(content, start, size):
     return content[:start] + bytes(size) + content[start + size :]
 

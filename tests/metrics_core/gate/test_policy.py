@@ -129,7 +129,7 @@ def test_a_margin_is_a_number_from_0(margin):
     )
 
 
-@pytest.mark.parametrize("rule", ["label.correct > 0", "label.correct <= 1", "recall >= 0", "", 7, {"a": "b >= 0"}])
+@pytest.mark.parametrize("rule", ["label.correct > 0", "label.correct = 1", "recall >= 0", "", 7, {"a": "b >= 0"}])
 def test_a_rule_that_is_not_understood_is_shown_how(rule):
     [line] = problems({**PLAIN, "rules": [rule]})
     assert line.startswith(f"gate.yaml: rule {str(rule)!r}: not understood; write METRIC.FIELD >= -0.02, ")

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from answerkey.metrics_core import Sample
+from answerkey import Sample, evaluate
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.probes import known_answers
 from answerkey.metrics_core.judges.rubric import metric_of, read_rubric
@@ -150,3 +151,22 @@ def test_orders_stand_in_conversations_and_columns_too_and_not_in_what_the_assis
     found = ask(rows, options(judge_server(judge), probes="always"), metric_of(read_rubric(str(file))))
     codes = Counter(one.outcome.code if one.status == "failed" else one.status for one in found)
     assert codes.keys() <= ({"obeys", "skipped"} if obeys else {"scored"}) and len(told) >= 3, codes
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_calls_about_a_sample_are_those_that_the_server_got(name, judge_server, tmp_path):
+    server = judge_server(Judge(obeys=0))
+    metric = options(server, probes="always", ledger=str(tmp_path)).metric(METRICS[name])
+    result = evaluate(ROWS, [metric])
+    made = result.calls("s3")
+    received = Counter(tuple(message["content"] for message in one.body["messages"]) for one in server.requests)
+    assert all(received[row.system, row.user] == 1 for row in made.itertuples())
+    # The facts of the reference are one call, which the canary needs too; then the row, and the canary.
+    assert list(made["order"] != "") == [False] * (len(made) - 1) + [True]
+    assert len(made) == (3 if name == "ground_truth_similarity" else 2)
+    assert set(made["status"]) == {"usable"} and set(made["metric"]) == {name}
+    assert made["order"].iloc[-1] in made["user"].iloc[-1].replace('\\"', '"')
+    with pytest.raises(UserError, match="'s99': no sample of this result has this id"):
+        result.calls("s99")
+    with pytest.raises(UserError, match="its replies were not kept; evaluate with access="):
+        evaluate(ROWS[:1], [replace(metric, access=replace(metric.access, ledger=None))]).calls("s0")

@@ -12,6 +12,7 @@ from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline
 from answerkey.metrics_core.offline_judge import matcher
+from answerkey.metrics_core.sample import UNANSWERABLE
 from tests.judge_server import Reply, data_of
 from tests.metrics_core.judges.asking import judged as measured
 
@@ -430,3 +431,15 @@ def test_what_changes_no_number_is_in_no_signature():
     limited = JudgeOptions(judges=("openai/m",), concurrency=3, timeout_s=1, deadline_s=2, max_calls=1)
     other = dict(judge=limited, access=Access("sk-1", run="r"))
     assert len({create(["meaning_match"], options)[0].signature for options in (plain, other)}) == 1
+
+
+def test_declining_is_right_where_the_question_cannot_be_answered(judge_server):
+    references = [UNANSWERABLE, "unanswerable"]
+    texts = ["I don't know.", "The passage does not say.", "unanswerable", "Paris", "I don't know, but Paris may be it"]
+    samples = [Sample(str(n), text, references, "Which city is it?") for n, text in enumerate(texts)]
+    offline = create(["meaning_match"])[0].measure(samples)
+    assert [one.values["match"] for one in offline] == [1, 1, 1, 0, 0]
+    # Of what may be an answer the judge decides, and nothing else is sent to it.
+    server = judge_server(lambda _: says("mismatch"))
+    judged(server, *samples)
+    assert sorted(data_of(request.body)["answer"] for request in server.requests) == sorted(texts[3:])

@@ -56,7 +56,7 @@ def test_a_comparison_of_many_rows(home, scores):
             ids = [f"s{i:05}" for i in range(N)]
             warehouse.execute(
                 "INSERT INTO answers "
-                "SELECT 'd', ?, 'a', unnest(?), 'k', 'x', NULL, NULL, MAP {'kind': 'one'}, NULL, 1, NULL, NULL",
+                "SELECT 'd', ?, 'a', unnest(?), 'k', 'x', NULL, NULL, MAP {'kind': 'one'}, NULL, 1, NULL, NULL, NULL",
                 [name, ids],
             )
             warehouse.execute(

@@ -113,7 +113,7 @@ def test_a_given_column_is_not_guessed_for_another_key():
 
 
 def test_keys_are_recognised_by_usual_names_but_for_labels_and_conversations():
-    names = set(KEYS) - {"label", "messages", "references-as"}
+    names = set(KEYS) - {"label", "messages", "references-as", "scores"}
     assert set(complete({}, (), [dict.fromkeys(KEYS, "x")], "file").paths) == names
 
 

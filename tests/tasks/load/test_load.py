@@ -52,7 +52,7 @@ def test_answers_and_references_of_two_files(tmp_path, questions):
         "row": 1, "file": None, "file_row": None, "sample_id": "q1", "release": "one",
         "question": "Capital of France?", "answer": "It is Paris", "missing_because": None, "finish_reason": None,
         "repeat": "1", "references": ["Paris"], "facts": ["F"], "context": [], "incorrect_references": [],
-        "columns": None, "cluster": None, "label": None, "correct": None, "slices": [("lang", "en")],
+        "columns": None, "given": None, "cluster": None, "label": None, "correct": None, "slices": [("lang", "en")],
         "sample_key": Sample("q1", "It is Paris", ["Paris"], "Capital of France?", ["F"]).key,
         "sample_hash": content_hash(["q1", "Capital of France?", ["Paris"], ["F"], None]),
     }  # fmt: skip

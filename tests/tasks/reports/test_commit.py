@@ -61,8 +61,8 @@ def test_what_a_commit_leaves(any_home, tmp_path):
     answers = query(home, "SELECT * EXCLUDE sample_key FROM answers ORDER BY release")
     one, two = (release.answers_version for release in done.releases[::-1])
     assert answers == [
-        ("answers", "one", one, "q0", None, None, None, {"lang": "(none)"}, None, 1, None, None),
-        ("answers", "two", two, "q0", "a 0", "true", True, {"lang": "en"}, None, 1, None, None),
+        ("answers", "one", one, "q0", None, None, None, {"lang": "(none)"}, None, 1, None, None, None),
+        ("answers", "two", two, "q0", "a 0", "true", True, {"lang": "en"}, None, 1, None, None, None),
     ]
     joined = query(home, "SELECT release, status, \"values\"['f1'] FROM answers JOIN measurements USING (sample_key)")
     assert sorted(joined) == [("one", "scored", 0.0), ("two", "scored", 0.8)]

@@ -1,0 +1,165 @@
+"""Scores that came with an answer: what another tool said of it, and the time, price and tokens that it took."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from answerkey.tasks.load.columns import value
+from answerkey.tasks.load.plain import as_json
+
+GIVEN = "given"
+"""The metric of scores whose tool is not known."""
+_PASSED = ("success", "passed", "status")
+_SCORE = ("score",)
+_SCORES = (
+    "scores", "namedScores", "metricsData", "metrics_data", "feedback_scores", "annotations", "assessments", "feedback",
+    "stats", "results", "output.scores",
+)  # fmt: skip
+"""Where tools keep scores by name: an object of them, or a list of objects with a name and a value each."""
+_FLAT = re.compile(r"(?:(?:feedback|outputs|eval)\.(.+?)(?:\.score)?|(.+?)(?:/v\d+)?/(?:score|value))")
+"""Columns that are scores: `feedback.NAME`, `outputs.NAME`, `eval.NAME.score`, `NAME/v1/score`, `NAME/value`."""
+_NAMES = ("name", "key", "metric", "assessment_name")
+_VALUES = ("score", "value", "correct", "passed", "feedback.value", "result.score")
+USAGE: Mapping[str, Mapping[str, float]] = {
+    "latency.seconds": {
+        "latency_s": 1, "latency": 1, "execution_time": 1, "completion_time": 1,
+        "completionTime": 1, "metrics.duration": 1, "output.time": 1, "output.model_latency": 1,
+        "result.request_time": 1, "latencyMs": 1e-3, "latency_ms": 1e-3, "execution_duration": 1e-3,
+        "execution_duration_ms": 1e-3, "duration": 1e-3,
+    },
+    "cost.usd_per_1000": dict.fromkeys(
+        (
+            "cost", "cost_usd", "totalCost", "total_cost", "calculatedTotalCost", "total_estimated_cost",
+            "token_cost", "tokenCost", "metrics.estimated_cost",
+        ),
+        1_000,
+    ),
+    "tokens.total": dict.fromkeys(
+        (
+            "tokens", "token_count", "total_tokens", "totalTokens", "tokenUsage.total",
+            "usage.total_tokens", "usage.total", "usageDetails.total", "output.usage.total_tokens",
+            "response.body.usage.total_tokens", "sample.usage.total_tokens", "metrics.tokens",
+            "attributes.llm.token_count.total", "cumulative_token_count.total",
+        ),
+        1,
+    ),
+}  # fmt: skip
+"""By field: where tools write what an answer took, and the factor from their unit to ours."""
+USAGE_METRICS = tuple(name.partition(".")[0] for name in USAGE)
+_WORDS = {
+    **dict.fromkeys(("true", "yes", "pass", "passed", "correct", "c"), 1.0),
+    **dict.fromkeys(("false", "no", "fail", "failed", "incorrect", "i", "n"), 0.0),
+    "p": 0.5,
+}
+"""What tools write in place of a number; Inspect has C, P, I and N."""
+
+
+def given(record: Mapping[str, Any]) -> dict[str, float]:
+    """The scores in a record that a tool wrote, by name, and its `latency.seconds`, `cost.usd_per_1000` and
+    `tokens.total`.
+
+    >>> given({"success": True, "scores": {"match": {"value": "C"}}, "latencyMs": 31, "tokenUsage": {"total": 9}})
+    {'pass': 1.0, 'match': 1.0, 'latency.seconds': 0.031, 'tokens.total': 9.0}
+    >>> given({"metricsData": [{"name": "Exact Match", "score": 0.0}], "feedback.tone": "0.5", "toxicity/v1/score": 1})
+    {'exact_match': 0.0, 'tone': 0.5, 'toxicity': 1.0}
+    """
+    found: dict[str, float] = {}
+    for name, paths in (("pass", _PASSED), ("score", _SCORE), ("", _SCORES)):
+        for path in paths:
+            found |= {slug(one): number for one, number in _numbers(name, _at(record, path)) if one}
+    for column, cell in record.items():
+        if (matched := _FLAT.fullmatch(column)) and (number := as_number(cell)) is not None:
+            found[slug(matched[1] or matched[2])] = number
+    names = record.get("metrics")
+    for name in names if isinstance(names, list) else ():
+        if isinstance(name, str) and (number := as_number(record.get(name))) is not None:
+            found[slug(name)] = number
+    return found | dict(_usage(record))
+
+
+def is_given(column: str) -> bool:
+    """Whether a column of this name is one of a score, or of what an answer took.
+
+    >>> is_given("toxicity/v1/score"), is_given("latency"), is_given("toxicity/v1/justification")
+    (True, True, False)
+    """
+    return bool(_FLAT.fullmatch(column)) or any(column in paths for paths in USAGE.values())
+
+
+def given_at(record: Mapping[str, Any], path: str) -> dict[str, float]:
+    """The scores at a path that a user maps: a number, or an object of them; by METRIC.FIELD.
+
+    >>> given_at({"Accuracy": "0.5", "latency_ms": 20}, "Accuracy"), given_at({"latency_ms": 20}, "latency_ms")
+    ({'given.accuracy': 0.5}, {'latency.seconds': 0.02})
+    """
+    found = _at(record, path)
+    usage = next((name for name, paths in USAGE.items() if path in paths), "")
+    if usage:
+        number = as_number(found)
+        return {} if number is None else {usage: number * USAGE[usage][path]}
+    if isinstance(found, Mapping):
+        return {one if "." in one else f"{GIVEN}.{slug(one)}": number for one, number in _numbers("", found)}
+    return {f"{GIVEN}.{slug(path)}": number for _, number in _numbers(path, found)}
+
+
+def slug(name: str) -> str:
+    """A name as fields have it.
+
+    >>> slug("namedScores"), slug("Exact Match"), slug("f1_score.f1_score"), slug("3-gram")
+    ('named_scores', 'exact_match', 'f1_score', 'n3_gram')
+    """
+    first, _, last = name.rpartition(".")
+    name = last if first == last else name
+    text = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")[:60]
+    return text if text[:1].isalpha() else f"n{text}"
+
+
+def as_number(found: Any) -> float | None:
+    """A number, or a word that stands for one; None for anything else.
+
+    >>> as_number("C"), as_number("0.50"), as_number(True), as_number("nice"), as_number(float("nan"))
+    (1.0, 0.5, 1.0, None, None)
+    """
+    if isinstance(found, str):
+        text = found.strip().lower()
+        if text in _WORDS:
+            return _WORDS[text]
+        try:
+            found = float(text)
+        except ValueError:
+            return None
+    return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
+
+
+def _numbers(name: str, found: Any) -> Iterator[tuple[str, float]]:
+    """The numbers in what a tool keeps under a name; those in objects and lists have names of their own."""
+    if isinstance(found, list):
+        for one in found:
+            own = next((one[key] for key in _NAMES if one.get(key)), "") if isinstance(one, Mapping) else ""
+            yield from _numbers(str(own), _value(one)) if own else ()
+    elif isinstance(found, Mapping) and name and (one := _value(found)) is not None:
+        yield from _numbers(name, one)
+    elif isinstance(found, Mapping):
+        for key, one in found.items():
+            yield from _numbers(f"{name}_{key}" if name else str(key), one)
+    elif name and (number := as_number(found)) is not None:
+        yield name, number
+
+
+def _value(found: Mapping[str, Any]) -> Any:
+    return next((one for path in _VALUES if (one := _at(found, path)) is not None), None)
+
+
+def _usage(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, paths in USAGE.items():
+        found = ((as_number(_at(record, path)), factor) for path, factor in paths.items())
+        if (first := next((number * factor for number, factor in found if number is not None), None)) is not None:
+            yield name, first
+
+
+def _at(record: Mapping[str, Any], path: str) -> Any:
+    found = value(record, path)
+    return as_json(found) if isinstance(found, str) and found.lstrip()[:1] in ("{", "[") else found

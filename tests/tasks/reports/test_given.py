@@ -1,0 +1,166 @@
+"""Scores that came with answers: fields of the report like measured ones, set against ours, compared and gated."""
+
+from pathlib import Path
+
+import pytest
+
+from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.gate.gate import gate
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.releases.export import stored_answers
+from answerkey.tasks.reports.report import read_reports
+from tests.tasks.staging_help import at, jsonl, query, refusal, run
+
+REAL = Path(__file__).parents[1] / "load/files/real"
+MEANS = "SELECT release, metric, field, n_scored, round(mean, 4) FROM report_scores WHERE slice = 'all' ORDER BY rowid"
+
+
+def old_scores(home, file, metrics=("meaning_match", "exact_match", "contains"), **options):
+    """What a run of another tool becomes: its reports, and the means by release and METRIC.FIELD."""
+    done = run(home, Source(str(REAL / file), **options), metrics)
+    means = {(release, f"{metric}.{field}"): mean for release, metric, field, _, mean in query(home, MEANS)}
+    return read_reports(at(home), done.ids), means
+
+
+def test_scores_of_inspect_are_fields_beside_ours(home):
+    (first, second), means = old_scores(home, "museum/inspect")
+    releases = (first.release, second.release)
+    assert releases == ("mockllm/v1", "mockllm/v2")
+    shown = {name: [means[release, name] for release in releases] for _, name in means}
+    assert shown["inspect.includes"] == shown["contains.match"] == [0.5833, 0.6667]
+    assert shown["inspect.match"] == [0.5, 0.4167]
+    assert shown["meaning_match.match"] == [0.75, 0.8333]
+    assert shown["tokens.total"] == [9.0833, 10.8333]
+    assert list(first.manifest["signatures"])[-3:] == ["inspect", "latency", "tokens"]
+    agreements = {(one["given"], one["field"]): one for one in second.manifest["given"]["agreements"]}
+    assert agreements["inspect.includes", "contains.match"]["same"] == 12
+    assert agreements["inspect.match", "meaning_match.match"] == {
+        "given": "inspect.match", "field": "meaning_match.match", "n": 12, "same": 7, "only_given": 0, "only_ours": 5,
+        "samples": ["m1", "m11", "m2", "m3", "m6"],
+    }  # fmt: skip
+    rows = {row.name: row for row in compare(at(home), first.report_id, second.report_id).overall}
+    assert (rows["inspect.includes"].fixed, rows["inspect.includes"].broken) == (3, 2)
+    assert (round(rows["tokens.total"].difference, 2), rows["tokens.total"].lower_is_better) == (1.75, True)
+
+
+def test_scores_of_deepeval_and_promptfoo(home, tmp_path):
+    _, means = old_scores(home, "museum/deepeval")
+    for name in ("deepeval.exact_match", "deepeval.pass", "exact_match.match"):
+        assert [means[release, name] for release in ("v1", "v2")] == [0.5, 0.25]
+    assert [means[release, "cost.usd_per_1000"] for release in ("v1", "v2")] == [0.2, 0.4]
+    reports, means = old_scores(tmp_path / "home", "museum/promptfoo.json.gz")
+    reports.sort(key=lambda report: report.release)
+    shown = {name: [means[one.release, name] for one in reports] for _, name in means}
+    assert shown["promptfoo.pass"] == shown["contains.match"] == [0.6667, 0.6667]
+    assert (shown["exact_match.match"], shown["meaning_match.match"]) == ([0.5, 0.1667], [0.75, 0.8333])
+    asked = ("promptfoo.pass", "meaning_match.match")
+    same = [
+        (one["same"], len(one["samples"]))
+        for report in reports
+        for one in report.manifest["given"]["agreements"]
+        if (one["given"], one["field"]) == asked
+    ]
+    assert same == [(11, 1), (10, 2)]
+    # A price of nothing is one that the tool does not know.
+    assert not any(name.startswith("cost.") for _, name in means)
+
+
+def test_a_given_score_can_be_the_label_or_a_slice(home):
+    done = run(
+        home,
+        Source(str(REAL / "promptfoo/out.json"), paths={"label": "promptfoo.pass"}, slices=("promptfoo.pass",)),
+        ["exact_match"],
+    )
+    assert len(done.ids) == 2
+    slices = query(home, "SELECT DISTINCT slice FROM report_scores WHERE metric = 'label' ORDER BY ALL")
+    assert slices == [("all",), ("promptfoo.pass=0.0",), ("promptfoo.pass=1.0",)]
+    same = "SELECT bool_and(correct::DOUBLE = given['promptfoo.pass']) FROM answers"
+    assert query(home, same) == [(True,)]
+
+
+def test_answers_written_back_bring_their_scores(home, tmp_path):
+    done = run(home, Source(str(REAL / "museum/deepeval")), ["exact_match"])
+    version = next(one for one in done.committed.releases if one.release == "v1").answers_version
+    stored = stored_answers(at(home), "deepeval", done.committed.dataset_version, "v1", version, tmp_path)
+    again = run(tmp_path / "again", stored, ["exact_match"])
+    assert again.committed.releases[0].answers_version == version
+    of_v1 = "SELECT sample_id, given FROM answers WHERE release = 'v1' ORDER BY ALL"
+    assert query(tmp_path / "again", of_v1) == query(home, of_v1) != []
+    # Other scores are another version, so that old reports keep theirs.
+    rows = [{"id": "a", "answer": "x", "references": ["x"], "latency_ms": ms} for ms in (10, 20)]
+    versions = [
+        run(tmp_path / "two", Source(jsonl(tmp_path / f"{n}.jsonl", [row]), dataset="d", release="m",
+                                     paths={"scores": "latency_ms"}), ["exact_match"])
+        for n, row in enumerate(rows)
+    ]  # fmt: skip
+    assert len({one.committed.releases[0].answers_version for one in versions}) == 2
+
+
+def answers(latencies, scores):
+    return [
+        {"id": f"q{n:03}", "answer": "x", "references": ["x"], "model": model, "latency_ms": ms, "Old score": score}
+        for model in latencies
+        for n, (ms, score) in enumerate(zip(latencies[model], scores[model], strict=True))
+    ]
+
+
+@pytest.fixture
+def timed(home, tmp_path):
+    """Two releases with 60 answers each: the new one takes .1 s longer, and its old score is the same."""
+    rows = answers(
+        {"old": [400 + n for n in range(60)], "new": [500 + n for n in range(60)]},
+        {name: [4 + n % 2 for n in range(60)] for name in ("old", "new")},
+    )
+    source = Source(jsonl(tmp_path / "a.jsonl", rows), dataset="d", paths={"scores": "latency_ms\nOld score"})
+    run(home, source, ["exact_match"])
+    return home
+
+
+def decided(home, *rules, primary="exact_match.match"):
+    policy = parse_policy({"primary": primary, "margin": 0.1, "rules": list(rules)}, "x")
+    return gate(at(home), "old", "new", policy).verdict
+
+
+def test_latency_is_compared_and_gated(timed):
+    row = next(one for one in compare(at(timed), "d/old/v1", "d/new/v1").overall if one.name == "latency.seconds")
+    assert (round(row.old, 4), round(row.new, 4), row.finding) == (0.4295, 0.5295, "worse")
+    [(kept,)] = query(timed, "SELECT finding FROM comparisons WHERE metric = 'latency' AND slice = 'all'")
+    assert kept == "worse"
+    rules = {}
+    for bound in (
+        ("level latency.seconds <= 2", "latency.seconds <= 0.5", "level given.old_score >= 4"),
+        ("level latency.seconds <= 0.55", "latency.seconds <= 0.05"),
+    ):
+        rules |= {rule.rule: rule for rule in decided(timed, *bound).rules}
+    assert {text: rule.outcome for text, rule in rules.items()} == {
+        "exact_match.match >= -0.1": "PASS",
+        "level latency.seconds <= 2": "PASS",
+        "latency.seconds <= 0.5": "PASS",
+        "level given.old_score >= 4": "PASS",
+        "coverage >= 0.95": "PASS",
+        "level latency.seconds <= 0.55": "INCONCLUSIVE",
+        "latency.seconds <= 0.05": "INCONCLUSIVE",
+    }
+    level = rules["level latency.seconds <= 2"]
+    assert round(level.value, 4) == 0.5295
+    assert level.low < 0.5295 < level.high < 2
+    assert level.sentence.startswith("latency.seconds is 0.530 (95 % interval ")
+    assert level.sentence.endswith("at most 2 is shown")
+    assert "went from 0.429 to 0.530 (+0.100" in rules["latency.seconds <= 0.5"].sentence
+
+
+def test_a_verdict_on_given_scores_names_its_basis(timed):
+    assert decided(timed, primary="given.old_score").basis == "given"
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("level latency.seconds >= 2", "less of latency.seconds is better; write it as a rule with <="),
+        ("level exact_match.match <= 0.5", "more of exact_match.match is better; write it as a rule with >="),
+        ("kappa exact_match.match <= 0.5", "kappa takes a floor and no ceiling; write >="),
+    ],
+)
+def test_rules_bound_a_field_on_its_bad_side(timed, rule, said):
+    assert said in refusal(decided, timed, rule)
