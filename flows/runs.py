@@ -196,18 +196,18 @@ class Run:
         """Tag the flow run with what is known only by now, for the filters of the page of runs; and give it a name.
 
         Args:
-            tags: values by kind: {"release": ["gpt-5"]} is the tag `release:gpt-5`.
+            tags: values by kind: {"release": ["gpt-5"]} is the tag `release:gpt-5`, in place of others of this kind.
         """
-        more = [f"{kind}:{value}" for kind, values in tags.items() for value in values]
-        notify_api("the name and tags of this run", partial(_describe, uuid.UUID(self.id), more, name))
+        notify_api("the name and tags of this run", partial(_describe, uuid.UUID(self.id), tags, name))
 
 
-def _describe(run: uuid.UUID, tags: Sequence[str], name: str | None) -> None:
+def _describe(run: uuid.UUID, tags: Mapping[str, Iterable[str]], name: str | None) -> None:
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        present = client.read_flow_run(run).tags
-        client.update_flow_run(run, name=name, tags=[*dict.fromkeys([*present, *tags])])
+        others = [tag for tag in client.read_flow_run(run).tags if tag.partition(":")[0] not in tags]
+        new = [f"{kind}:{value}" for kind, values in tags.items() for value in values]
+        client.update_flow_run(run, name=name, tags=[*others, *dict.fromkeys(new)])
 
 
 @contextmanager
