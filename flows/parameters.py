@@ -26,6 +26,13 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
+from answerkey.metrics_core.llm.provider_options import (
+    EXTRA_BODY,
+    EXTRA_HEADERS,
+    SERVICE_TIER,
+    Headers,
+    JsonObject,
+)
 from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS, create
 from answerkey.metrics_core.validation import Option
@@ -724,6 +731,9 @@ class Generating(Form):
         title="Seconds per question",
         description="Seconds after which a question is abandoned for good, retries and waiting included.",
     )
+    service_tier: str = SERVICE_TIER
+    extra_headers: Headers = EXTRA_HEADERS
+    extra_body: JsonObject = EXTRA_BODY
 
 
 class Afterwards(Form):

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import threading
-import time
 import uuid
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,8 +17,7 @@ from answerkey.metrics_core.metric import Metric, measured
 from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
 from answerkey.metrics_core.result import Result
 from answerkey.metrics_core.sample import Sample
-
-_LOOK_AT_PARENT_SECONDS = 1.0
+from answerkey.processes import spawned_pool
 
 
 def evaluate(
@@ -41,7 +35,7 @@ def evaluate(
         metrics: names from `METRICS`, specs (`x=my_package.metrics:Politeness(threshold=.9)`), metrics such as
             `RougeL()`, metric classes, functions of an answer and its references. By default `DEFAULT_METRICS`; the
             judge is the offline one unless `judge` names a model.
-        workers: processes for the lexical metrics.
+        workers: processes for the lexical metrics and the offline judge.
         options: options of the metrics that are not given as objects, for instance
             `profile="continuous_eval_v0_3"` or `judge=JudgeOptions(judges=["openai/gpt-4o-mini"])`.
 
@@ -92,7 +86,7 @@ def _in_processes(samples: list[Sample], metrics: list[Metric], workers: int) ->
     measurements: list[Measurement] = []
     with spawned_pool(workers) as pool:
         for metric in metrics:
-            if metric.workload == "lexical":
+            if metric.workload in ("lexical", "offline"):
                 check_portable(metric)
                 parts = pool.map(partial(measured, metric), chunks)
                 measurements.extend(measurement for part in parts for measurement in part)
@@ -113,39 +107,3 @@ def check_portable(metric: Metric) -> None:
         raise UserError(
             f"metric {metric.name} cannot be sent to another process ({error}): define it at the top level of a module"
         ) from error
-
-
-def spawned_pool(workers: int) -> Executor:
-    """A pool of `workers` processes that end with this process, even if it is killed.
-
-    Spawned, not forked: a fork of a process with threads (torch, an orchestrator) can hang. By loky, since the pool of
-    Python 3.11 can also hang: where a worker dies while a call is submitted, that call is never answered.
-    """
-    from multiprocessing import resource_tracker
-
-    from loky import ProcessPoolExecutor
-
-    # Starting the tracker unblocks SIGINT in this thread (Python 3.11), so it starts before SIGINT is blocked.
-    resource_tracker.ensure_running()
-    # A worker inherits the blocked SIGINT, until it is ready to end by it. The first call starts all workers.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        pool: Executor = ProcessPoolExecutor(workers, initializer=_end_with_parent, initargs=(os.getpid(),))
-        pool.submit(os.getpid)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return pool
-
-
-def _end_with_parent(parent: int) -> None:
-    # Ctrl-C is for every process of a terminal. What it means is said by the parent: no traceback for each worker.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    # The workers of a parent that was killed would otherwise wait for its next call for ever.
-    threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
-
-
-def _watch_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK_AT_PARENT_SECONDS)
-    os._exit(1)

@@ -34,6 +34,8 @@ BlankAnswer = Literal["zero", "undefined"]
 
 Need = Literal["answer", "references", "question", "context"]
 Kind = Literal["lexical", "semantic", "judge"]
+Workload = Kind | Literal["offline"]
+"""What scoring keeps busy: a kind, or the offline judge, which computes as words do, but for longer."""
 """Where scoring happens. `lexical`: in Python code, spread over processes. `semantic`: in a model in this process.
 `judge`: over the network.
 """
@@ -221,7 +223,7 @@ class Metric(ABC):
         return f"{alias}{self.target}({', '.join(changed)})" if changed else f"{alias}{self.target}"
 
     @property
-    def workload(self) -> Kind:
+    def workload(self) -> Workload:
         """The kind of this instance: `kind`, unless its options change it."""
         return self.kind
 

@@ -37,6 +37,8 @@ OLD_OR_NEW = "A report (faq/gpt-4/v2), or a release (gpt-4), which stands for it
 OldReport = Annotated[str, Parameter(metavar="OLD", help=OLD_OR_NEW)]
 NewReport = Annotated[str, Parameter(metavar="NEW", help="The report or release that is compared with the old one.")]
 
+_MOST_TESTED = 20
+"""Data sets of which `history` tests whether the newest report differs: each takes a tenth of a second or more."""
 _LOWEST = Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score lowest.")
 
 
@@ -149,7 +151,10 @@ def compare(
         answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5
     """
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
+    from answerkey.flows.cli.layout import show
     from answerkey.tasks.compare.examples import largest_changes
+    from answerkey.tasks.publish.tables import rankings
+    from answerkey.tasks.reports.report import read_reports
 
     _check_samples(samples)
     with running(home):
@@ -165,6 +170,7 @@ def compare(
         print_json(content)
     else:
         print_pairs([pair], by_slice=by_slice, wide=wide, samples=changed)
+        show(*rankings(read_reports(home, [pair.old, pair.new])))
     return 0
 
 
@@ -232,9 +238,11 @@ def history(
         return 0
     if not metric_field:
         raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
-    found = history_of(home, metric_field, dataset)
-    drifts = {one: drift(home, moments) for one, moments in found.items()}
-    looks = {one: looks_taken(home, one, metric_field) for one in found}
+    with home.warehouse.reading():
+        found = history_of(home, metric_field, dataset)
+        tested = found if len(found) <= _MOST_TESTED else {}
+        drifts = {one: drift(home, moments) for one, moments in tested.items()}
+        looks = looks_taken(home, [*found], metric_field)
     print_history(metric_field, found, drifts, looks, as_json=as_json)
     return 0
 

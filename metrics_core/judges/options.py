@@ -11,7 +11,14 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.provider_options import ROUTING, Headers, JsonObject, extras
+from answerkey.metrics_core.llm.provider_options import (
+    EXTRA_BODY,
+    EXTRA_HEADERS,
+    SERVICE_TIER,
+    Headers,
+    JsonObject,
+    extras,
+)
 from answerkey.metrics_core.validation import Option, Validated
 
 Jury = Literal["majority", "unanimous", "mean"]
@@ -99,8 +106,9 @@ class JudgeOptions(Validated):
         ge=0.0,
         lt=0.5,
         title="Cascade",
-        description="Let the offline judge decide meaning_match where that makes at most this share of all answers "
-        "wrong, for instance 0.02, and ask the judges only about the rest. 0: ask them about everything.",
+        description="Let the offline judge decide meaning_match where it is sure, and ask the judges only about the "
+        "rest, if at most this share of its own verdicts is wrong by theirs, for instance 0.02. A trial on the answers "
+        "of the run shows that; if not, they are asked about all. 0: ask them about everything.",
     )
     probes: Probing = Field(
         "auto",
@@ -176,26 +184,9 @@ class JudgeOptions(Validated):
         title="Seconds per question",
         description="Seconds after which a question to a judge is abandoned for good, retries and waiting included.",
     )
-    service_tier: str = Field(
-        "",
-        pattern=r"^[a-z_]*$",
-        title="Service tier",
-        description="The provider's class of service, for instance flex (slower and cheaper) or priority. Empty: the "
-        "provider's own choice.",
-    )
-    extra_headers: Headers = Field(
-        (),
-        title="Headers",
-        description="NAME=VALUE, sent with every call, for instance X-Title=nightly. A secret is never typed here: "
-        "NAME=env:VARIABLE reads it, from a variable that ends in _API_KEY, _TOKEN or _SECRET.",
-        examples=[["X-Title=nightly"]],
-    )
-    extra_body: JsonObject = Field(
-        "",
-        title="Fields of the body",
-        description=f"A JSON object whose fields are sent with every call, such as a provider's routing: {ROUTING}. "
-        "Empty: none.",
-    )
+    service_tier: str = SERVICE_TIER
+    extra_headers: Headers = EXTRA_HEADERS
+    extra_body: JsonObject = EXTRA_BODY
     batch: bool = Field(
         False,
         title="As a batch",

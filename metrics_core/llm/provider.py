@@ -777,11 +777,13 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
     """Check what can be known before the first call. Nothing is sent, and an estimate needs no key.
 
     Raises:
-        UserError: litellm does not know the provider, or lacks a module for it; the key is not set; or the cost is to
-            be limited and the price is not known.
+        UserError: litellm does not know the provider, lacks a module for it, or sends it no service tier; the key is
+            not set; or the cost is to be limited and the price is not known.
     """
     for model in models:
-        abilities(model.model, noun)
+        taken = abilities(model.model, noun).parameters
+        if model.service_tier and "service_tier" not in taken:
+            raise UserError(f"{noun} {model.label}: litellm sends it no service tier; leave service_tier out")
         if package := _missing_package(model.model):
             raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
         if needs_key and (variables := missing_key(model)):

@@ -144,7 +144,8 @@ def _compare_pairs(
     """Compare each pair by the fields that are `wanted` of it, corrected for all of them."""
     n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(reports))) if reports else 0
     settings = replace(settings, n_tests=n_tests)
-    compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
+    with home.warehouse.reading():
+        compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
     return adjust(compared, candidates)
 
 

@@ -84,7 +84,7 @@ def judged_rows(home: Home, sample_id: str, names: Sequence[str] = (), dataset: 
     reports = [report_named(home, name, dataset) for name in names] or _newest(home, sample_id, dataset)
     rows = home.rows(_SQL["judged"], {"reports": reports, "sample": sample_id})
     if not rows:
-        raise UserError(f"{sample_id}: {', '.join(reports)} has no such sample; the page and `diff` show their ids")
+        raise UserError(f"{sample_id}: no sample of {', '.join(reports)} has this id; the page shows the ids")
     made = {report.report_id: report for report in read_reports(home, list({row[10] for row in rows}))}
     found = []
     with ledger_calls(home.ledger) as ledger:

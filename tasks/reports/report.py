@@ -374,20 +374,21 @@ def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) 
             there = f"the reports on {dataset}" if dataset else "the reports"
             fields = ", ".join(dict.fromkeys(field for _, field in known)) or "no numbers"
             raise UserError(f"{name}: {there} in {home} have {fields}")
-        return {one: moments(warehouse, one, [name], most) for one in datasets}
+        return moments(warehouse, datasets, [name], most)
 
 
 def moments(
-    warehouse: duckdb.DuckDBPyConnection, dataset: str, names: Sequence[str], most: int = MOST_REPORTS
-) -> tuple[ReportPoint, ...]:
-    """The fields `names` (METRIC.FIELD) in the newest `most` reports of a data set that have any, oldest first."""
-    rows = warehouse.execute(_SQL["moments"], {"dataset": dataset, "names": list(names), "most": most}).fetchall()
-    met: dict[str, dict[str, int]] = {}
-    found = []
-    for row in rows:
-        *about, metric, manifest = row
-        known = met.setdefault(metric, {})
-        signature = str(json.loads(manifest)["signatures"].get(metric))
-        about.append(known.setdefault(signature, len(known) + 1))
-        found.append(ReportPoint(*about))
-    return tuple(found)
+    warehouse: duckdb.DuckDBPyConnection, datasets: Sequence[str], names: Sequence[str], most: int = MOST_REPORTS
+) -> dict[str, tuple[ReportPoint, ...]]:
+    """By data set, in the order given: the fields `names` (METRIC.FIELD) in the newest `most` reports that have any.
+
+    The oldest report is first.
+    """
+    asked = {"datasets": list(datasets), "names": list(names), "most": most}
+    met: dict[tuple[str, str], dict[str, int]] = {}
+    found: dict[str, list[ReportPoint]] = {dataset: [] for dataset in datasets}
+    for *about, metric, signature, dataset in warehouse.execute(_SQL["moments"], asked).fetchall():
+        known = met.setdefault((dataset, metric), {})
+        about.append(known.setdefault(str(signature), len(known) + 1))
+        found[dataset].append(ReportPoint(*about))
+    return {dataset: tuple(points) for dataset, points in found.items()}

@@ -1,13 +1,17 @@
-"""What evaluate returns: its numbers are those of a report, and its comparison is that of the command line."""
+"""What evaluate returns: outcomes, the numbers of a report, and what may be said about a difference."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from answerkey import Sample, evaluate
+from answerkey.metrics_core import Failed, Measurement, Scored, Skipped, Undefined, Usage, create
+from answerkey.metrics_core.comparison import Comparison, FieldComparison, adjust
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import read_reports
@@ -184,3 +188,120 @@ def test_it_is_a_list_and_goes_to_other_processes(results):
 def test_usual_mistakes(results, mistake, message):
     with pytest.raises(UserError, match=message):
         mistake(results[0])
+
+
+# What may be said about a difference.
+
+
+BETTER = FieldComparison(
+    "label", "correct", "all", n_common=100, n_only_old=0, n_only_new=0, old=0.5, new=0.6, difference=0.1, low=0.02,
+    high=0.18, p=0.01, p_adjusted=0.03, mde=0.1, fixed=20, broken=10, test="mcnemar",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding"),
+    [
+        ({}, "better"),
+        ({"difference": -0.1, "low": -0.18, "high": -0.02}, "worse"),
+        # The interval alone shows nothing that the corrected test does not show, and the reverse.
+        ({"p_adjusted": 0.05}, "not shown to differ"),
+        ({"p_adjusted": 0.05, "level": 0.9}, "better"),
+        ({"low": 0.0}, "not shown to differ"),
+        ({"low": None, "high": None}, "not shown to differ"),
+        ({"p_adjusted": None}, "better"),
+        ({"difference": None}, None),
+    ],
+)
+def test_a_finding_needs_interval_and_test(changes, finding):
+    assert replace(BETTER, **changes).finding == finding
+
+
+def compared(*p):
+    """Two fields on all samples, and a slice of each."""
+    rows = [
+        replace(BETTER, p=one, p_adjusted=None, slice=slice_) for slice_, one in zip(("all", "x=1") * 2, p, strict=True)
+    ]
+    return Comparison("d/a/v1", "d/b/v1", tuple(rows))
+
+
+def test_what_is_read_together_is_adjusted_together():
+    first, second = compared(0.01, 0.02, 0.04, 0.03), compared(0.005, 0.001, 0.5, 0.9)
+    [alone] = adjust([first])
+    assert [row.p_adjusted for row in alone.rows] == pytest.approx([0.02, 0.03, 0.04, 0.03])
+    assert alone.n_candidates == 1
+    both = adjust([first, second])
+    overall = [row.p_adjusted for one in both for row in one.overall]
+    assert overall == pytest.approx([0.03, 0.08, 0.02, 0.5])
+    slices = [row.p_adjusted for one in both for row in one.rows if row.slice != "all"]
+    assert slices == pytest.approx([0.04, 0.04, 0.004, 0.9])
+    assert {one.n_candidates for one in both} == {2}
+    # Of candidates that are evaluated elsewhere only the number is known.
+    [one_of_four] = adjust([first], 4)
+    assert [row.p_adjusted for row in one_of_four.rows] == pytest.approx([0.08, 0.12, 0.16, 0.12])
+    assert (one_of_four.n_candidates, adjust([])) == (4, ())
+
+
+# The four outcomes, and what a measurement shows of each.
+
+
+SCORED = Scored({"f1": 0.5, "recall": 1.0}, reason="half of it", details={"reference": 0})
+
+
+def measurement(outcome):
+    return Measurement("q7", "rouge_l", "rouge_l|v1", outcome)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "values", "reason", "details"),
+    [
+        (SCORED, "scored", {"f1": 0.5, "recall": 1.0}, "half of it", {"reference": 0}),
+        (Scored({"f1": 0.0}), "scored", {"f1": 0.0}, None, {}),
+        (Undefined("no reference"), "undefined", {}, "no reference", {}),
+        (Failed("timeout", "no reply in 60 s", attempts=3), "failed", {}, "timeout: no reply in 60 s", {}),
+        (Skipped("budget"), "skipped", {}, "budget", {}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_measurement_shows(outcome, status, values, reason, details):
+    shown = measurement(outcome)
+    assert (shown.sample_id, shown.metric, shown.signature) == ("q7", "rouge_l", "rouge_l|v1")
+    assert (shown.status, shown.values, shown.reason, shown.details) == (status, values, reason, details)
+    assert pickle.loads(pickle.dumps(shown)) == shown
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_nan_and_infinity_are_no_scores(bad):
+    with pytest.raises(ValueError, match=r"\{'f1': 1\.0, 'recall': -?(nan|inf)\}: a score is a finite number"):
+        Scored({"f1": 1.0, "recall": bad})
+
+
+def test_usage_is_free_unless_said_and_an_unknown_price_is_not_zero():
+    plain = measurement(SCORED)
+    assert (plain.usage, plain.from_ledger) == (Usage(seconds=0.0, tokens_in=0, tokens_out=0, cost_usd=0.0), False)
+    paid = Measurement("q7", "judge", "j", SCORED, Usage(1.5, 100, 20, None), from_ledger=True)
+    assert (paid.usage.tokens_out, paid.usage.cost_usd) == (20, None)
+    assert pickle.loads(pickle.dumps(paid)) == paid
+
+
+def test_a_blank_answer_gets_the_lowest_value_of_each_field_and_not_less_than_zero():
+    fields = (Field("similarity", "cosine", low=-1.0), Field("grade", "from one to five", low=1.0, high=5.0))
+    sample = Sample("1", " ", ["Paris"])
+    assert degenerate(sample, fields, "zero") == Scored({"similarity": 0.0, "grade": 1.0}, reason="blank answer")
+    assert degenerate(sample, fields, "undefined") == Undefined("blank answer")
+    assert degenerate(Sample("1", "a", ["Paris"]), fields, "zero") is None
+    assert degenerate(Sample("1", " ", [" "]), fields, "zero") == Undefined(
+        "no reference: every reference is missing or blank"
+    )
+
+
+def test_who_changes_the_values_of_a_measurement_changes_no_other():
+    for name in ("contains", "token_overlap"):
+        samples = [Sample("1", "It is Paris now.", ["Paris"]), Sample("2", "It is Paris now.", ["Paris"])]
+        [metric] = create([name])
+        one, other = metric.measure(samples)
+        before = dict(one.values), dict(one.details)
+        for mine in (one.values, one.details):
+            mine["mine"] = 1.0
+        assert (other.values, other.details) == (one.values, one.details) == before
+        assert metric.measure(samples)[0].values == before[0]

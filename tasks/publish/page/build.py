@@ -75,10 +75,10 @@ def build_page(
         for comparison in comparisons
     )
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
-    means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
     with home.warehouse.reading() as warehouse:
+        means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
         page = _page(warehouse, reports, shown, why, named, said, means, most_samples)
-    return replace(page, history_notes=tuple(_history_notes(home, page)))
+        return replace(page, history_notes=tuple(_history_notes(home, page)))
 
 
 def _about_one(reports: list[Report]) -> list[Report]:
@@ -92,7 +92,7 @@ def _history_notes(home: Home, page: Page) -> Iterator[str]:
     """Whether the newest report of the data set differs from those before it, and the looks of the gate."""
     if len(page.moments) > 1:
         yield drift(home, page.moments[::-1]).sentence
-        yield from map(str, looks_taken(home, page.dataset, page.primary))
+        yield from map(str, looks_taken(home, [page.dataset], page.primary)[page.dataset])
 
 
 def _page(
@@ -134,7 +134,7 @@ def _page(
         quarantine=refused,
         agreements=agreements,
         corrected=tuple({(one.field, one.release): one for one in (*means, *calibrated)}.values()),
-        history=moments(warehouse, reports[0].dataset, shown),
+        history=moments(warehouse, [reports[0].dataset], shown)[reports[0].dataset],
         samples=read_samples(warehouse, labels, reports, primary, most_samples),
     )
 

@@ -202,7 +202,7 @@ def test_the_text_of_a_file_is_kept_and_is_the_same_suite(tmp_path):
 IMPORTS = """
 import sys
 import pandas as pd
-from answerkey.tasks.validate.suite import great_expectations, validated
+from answerkey.tasks.validate.library import great_expectations, validated
 
 gx = great_expectations()
 print(*(name for name in ("altair", "scipy.stats") if name in sys.modules), "at first")
