@@ -241,7 +241,7 @@ def _verdicts_now(run: Run, asked: Evaluation, reports: Sequence[Report]) -> Seq
     queues = [key.removeprefix(prefix) for key in earlier_suspensions() if key.startswith(prefix)]
     queue = newest_queue(run.home, queue=queues[0]) if queues else None
     if queue is None:
-        log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
+        log.info("this run is complete, so nothing is repeated; start a new run for another report")
         return stored_verdicts(run.home, [report.report_id for report in reports])
     # The baseline may have a newer report by now, and the labels are about this one.
     asked = replace(asked, baseline=queue.old)
@@ -264,19 +264,19 @@ def wait_for_labels(home: Home, gates: Sequence[ReleaseVerdict]) -> None:
         words = ["label", gated.old, gated.new, "--policy", json.dumps(gated.policy.as_dict()), "--home", home.address]
         command = printable(shlex.join(["answerkey", *words]))
         if not can_be_suspended():
-            log.warning(f"labels could decide, and this run does not wait for them: {command}")
+            log.warning(f"labels could decide, but this run does not wait for them: {command}")
             continue
         try:
             queue = newest_queue(home, gated.old, gated.new)
             queue = queue or label_queue(home, gated.old, gated.new, gated.policy, LabelPlan())
         except UserError as error:
-            log.warning(f"no labels are waited for: {error}")
+            log.warning(f"this run does not wait for labels: {error}")
             continue
         drawn = drawn_labels(home, gated.old, gated.new)
         is_labelled = drawn is not None and drawn.n_drawn >= queue.analyses[-1]
         if not is_labelled and waiting_key(queue.id) not in earlier_suspensions():
             publish_label_command(gated, command, datetime.now(UTC) + hours)
-            log.warning(f"this run waits for labels: {command}")
+            log.warning(f"this run is waiting for labels: {command}")
             waits[waiting_key(queue.id)] = hours
     for key, wait in waits.items():
         suspend(key, wait + PATIENCE)

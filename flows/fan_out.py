@@ -189,7 +189,7 @@ def _load(
     parts = []
     for done, (_, part) in enumerate(runner.run(shards, lambda _shard: "", [source]), start=1):
         if isinstance(part, WorkersDied | NoWorker):
-            raise Unreachable(f"{name}: not all of it could be loaded ({part}); run the same again") from part
+            raise Unreachable(f"{name}: not all of it could be loaded ({part}); run the same command again") from part
         if isinstance(part, Exception):
             raise part
         parts.append(part)

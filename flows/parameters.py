@@ -107,7 +107,7 @@ class Data(Form):
     format: FormatChoice = Field(
         "",
         title="Format",
-        description="Format of the answers, where those of two tools fit; `plain` takes the rows as they stand. Empty: "
+        description="Format of the answers, if several fit; `plain` reads the rows as they are. Empty: "
         "it is recognised.",
     )
 
@@ -431,8 +431,8 @@ RUNNER = Field(
     # Shown in the form only: the flow refuses a wrong address in one line.
     json_schema_extra={"pattern": RUNNER_PATTERN},
     title="Runner",
-    description="Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it; "
-    "dask+tls:// where it asks for certificates.",
+    description="Where answers are scored: local, or on the workers of a Dask scheduler, dask://HOST:PORT; "
+    "dask+tls:// if it requires certificates.",
 )
 RunnerAddress = Annotated[str, RUNNER]
 
@@ -652,7 +652,7 @@ class Generating(Form):
         "{question}",
         min_length=1,
         title="Template",
-        description="What is asked, or a text file with it: {question} and other columns of the data set in braces.",
+        description="The prompt, or a text file with it: {question} and other columns of the data set in braces.",
         examples=["{question}\nAnswer in the language {lang}."],
     )
     temperature: float = Field(
@@ -675,7 +675,7 @@ class Generating(Form):
         title="Tokens at most",
         description="The longest answer, in tokens; a longer one is cut off there.",
     )
-    seed: int = Field(0, title="Seed", description="Another seed asks everything anew.")
+    seed: int = Field(0, title="Seed", description="A different seed asks everything again.")
     max_calls: int = Field(
         0,
         ge=0,
@@ -704,7 +704,7 @@ class Generating(Form):
         ge=0.0,
         le=1.0,
         title="Answered at least",
-        description="Share of the answers that must be there for the release to be registered.",
+        description="The share of questions that must be answered for the release to be registered.",
     )
     concurrency: int = Field(
         64,

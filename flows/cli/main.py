@@ -94,7 +94,7 @@ _AT_WORK = ("evaluate", "rerun", "generate", "score-traces", "evaluate-registere
 """Commands that show how far they are, from their start on: what they import takes a second on a slow machine."""
 
 _PARENTS = {
-    "warehouse": "Verify, export, back up, maintain or move what a home has, or remove some of it for good.",
+    "warehouse": "Verify, export, back up, maintain or move a warehouse, or delete some of it for good.",
     "labels": "Take the questions of a queue out as CSV, and labels back in.",
 }
 """What is said of the first word of a command with two."""
@@ -366,7 +366,7 @@ def what_is_wrong(error: CycloptsError) -> str:
             return f"{_called(error.argument)}{_repeated(error)}: {_expected(error)}"
         case UnusedCliTokensError():
             return f"one argument too many; see `{chain} --help`"
-    return f"this cannot be understood; see `{chain} --help`"
+    return f"this cannot be parsed; see `{chain} --help`"
 
 
 def _unknown(typed: str, what: str, known: Iterable[str], chain: str) -> str:

@@ -41,8 +41,8 @@ ResetOption = Annotated[
         "--reset",
         metavar="NAME",
         negative="",
-        help="A deployment or automation to bring back to what answerkey deploys, whatever was set on the server; all "
-        "for every one. May be repeated.",
+        help="A deployment or automation to reset to what answerkey deploys, discarding what was set on the server; "
+        "`all` resets every one. May be repeated.",
     ),
 ]
 
@@ -119,8 +119,8 @@ def deploy(
         Literal["process", "docker", "kubernetes"],
         Parameter(
             "--pool",
-            help="Where runs work: in processes of the worker's machine, or each in a container of Docker or a job of "
-            "Kubernetes.",
+            help="Where runs execute: in processes on the worker's machine, or each in a Docker container or a "
+            "Kubernetes job.",
         ),
     ] = "process",
     reset: ResetOption = (),
@@ -132,7 +132,7 @@ def deploy(
         answerkey deploy --pool docker --notify slack-webhook/team
     """
     if not has_server():
-        raise UserError("no Prefect server is named: set PREFECT_API_URL, or use `answerkey serve`")
+        raise UserError("no Prefect server is set: set PREFECT_API_URL, or use `answerkey serve`")
     from answerkey.flows.cli.deploying import check_reset, deploy_all, make_automations, make_pool
 
     check_reset(reset)
@@ -151,7 +151,7 @@ def deploy(
 
 def _report(kept: Sequence[str]) -> None:
     if kept:
-        print(f"left as set on the server (--reset NAME brings one back): {', '.join(kept)}", flush=True)
+        print(f"left as set on the server (--reset NAME resets one): {', '.join(kept)}", flush=True)
 
 
 @contextmanager

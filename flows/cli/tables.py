@@ -214,7 +214,7 @@ def print_generated(made: Generated, registration: Registration, *, as_json: boo
     page = Table(f"{made.release} on {made.dataset}", ("", unit), rows, groups=[*("" for _ in parts), "all"])
     lines = [f"without an answer: {escape(made.why)}"] if made.reasons else []
     if made.n_cut_off:
-        lines.append(f"cut off at the limit of tokens: {made.n_cut_off:,}")
+        lines.append(f"cut off at the token limit: {made.n_cut_off:,}")
     if made.n_refused:
         lines.append(f"refused: {made.n_refused:,}")
     state = f"has the report {registration.report_id}" if registration.report_id else "waits for its evaluation"

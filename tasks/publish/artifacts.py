@@ -65,7 +65,7 @@ def notify_api(what: str, do: Callable[[], T]) -> T | None:
         # One that is refused says nothing about the next.
         unreachable = is_away(error)
         if _Server.answers or not unreachable:
-            more = ", and whatever else it would be told until it answers again" if unreachable else ""
+            more = ", nor anything else until it answers again" if unreachable else ""
             # The address may have a password in it.
             why = re.sub(r"//[^/\s@]*@", "//", f"{type(error).__name__}: {error}")
             _log.warning(f"the Prefect server was not told {what}{more} ({why}); the run goes on")

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.comparison import ALL, FieldComparison
 from answerkey.metrics_core.formatting import chance
 from answerkey.metrics_core.gate.gate import Verdict, rounded
+from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import HUMAN, NONE, NOT_SHOWN, count, dollars, ends, finding, number, percent, signed
 from answerkey.tasks.reports.manifest import noted
-from answerkey.tasks.reports.report import LABEL, Report, ReportPoint, Score
+from answerkey.tasks.reports.report import Report, ReportPoint, Score
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.llm.cost import Cost

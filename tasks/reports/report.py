@@ -26,17 +26,7 @@ _SQL = statements(__name__)
 MOST_REPORTS = 40
 """Most reports in a history, unless more are asked for."""
 
-LABEL = "label"
-LABEL_SIGNATURE = "label|v1"
-LABEL_FIELD = Field("correct", "1 where people call the answer right", binary=True)
-NOT_LABELLED = "not labelled"
 NOT_GIVEN = "no such score came with the answer"
-MOST_LABELLED = 0.5
-"""The share of the rows below which the others are predicted from their scores.
-
-With more labels than that, the labels speak for themselves. The other rows then mostly have none because annotators
-could not judge them, so predictions for them are worth less than they seem.
-"""
 
 
 @dataclass(frozen=True, slots=True)
