@@ -45,7 +45,11 @@ _LOWEST = Parameter("--samples", group=OUTPUT, help="Show this many samples of e
 def report(  # noqa: PLR0913
     report_ids: Annotated[
         list[str] | None,
-        Parameter(metavar="ID", help="faq/gpt-4/v2, or gpt-4 for its newest. Without one: those of the newest run."),
+        Parameter(
+            metavar="ID",
+            help="A report (faq/gpt-4/v2), or a release (gpt-4) for its newest report. Default: "
+            "the reports of the newest run.",
+        ),
     ] = None,
     /,
     *,
@@ -57,7 +61,7 @@ def report(  # noqa: PLR0913
         Parameter(
             "--by",
             metavar="METRIC.FIELD",
-            help="The field whose slices, and lowest scores, are shown. Without it: the primary field.",
+            help="The field whose slices and lowest scores are shown. Default: the primary field.",
         ),
     ] = None,
     samples: Annotated[int, _LOWEST] = 0,
@@ -126,8 +130,8 @@ def compare(
         Parameter(
             "--wide",
             group=OUTPUT,
-            help="Print also how many samples each field has, clusters, p, the difference that they can show, how many "
-            "would show this one, and how many answers were fixed and broken.",
+            help="Also print samples, clusters and p of each field, the smallest difference that it could show, the "
+            "samples that this one would take, and how many answers were fixed and broken.",
         ),
     ] = False,
     samples: Annotated[
@@ -137,7 +141,10 @@ def compare(
         ),
     ] = 0,
     moved: Annotated[
-        Literal["both", "better", "worse"], Parameter("--moved", group=OUTPUT, help="Which way those samples moved.")
+        Literal["both", "better", "worse"],
+        Parameter(
+            "--moved", group=OUTPUT, help="Which of these samples to print: those that got better, worse, or both."
+        ),
     ] = "both",
     as_json: AsJson = False,
     home: HomeOption = HOME,

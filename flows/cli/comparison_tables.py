@@ -129,7 +129,7 @@ def _what(found: Difference) -> Iterator[str]:
     counts = {
         "only in the old report": found.n_only_old,
         "only in the new report": found.n_only_new,
-        "with another question or other references": found.n_questions,
+        "with a different question or different references": found.n_questions,
         "with other facts": found.n_facts,
         "with another answer": found.n_answers,
         "with another label": found.n_labels,

@@ -58,7 +58,7 @@ def print_reports(
         return
     every = fields_of(reports)
     names = every if all_fields else [*_with_passes(headlines(reports), every)]
-    shown = [_scores(reports, names), *tables.rankings(reports), *_slices(reports, by)]
+    shown = [tables.scores_of(reports, names), *tables.rankings(reports), *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
     more = len(every) - len(names)
     rest = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
@@ -153,14 +153,6 @@ def _named(reports: Sequence[Report]) -> tables.Named:
     return {names[report.report_id]: report for report in reports}
 
 
-def _scores(reports: Sequence[Report], names: Sequence[str]) -> Table:
-    if len(reports) == 1:
-        return tables.report_scores(reports[0], names)
-    named, dataset = _named(reports), reports[0].dataset
-    title = f"{len(reports)} releases on {dataset}: mean [95 % interval]"
-    return tables.scores(title, named, names, list(tables.counts(named)))
-
-
 def _slices(reports: Sequence[Report], by: str | None) -> Iterator[Table]:
     fields = list(dict.fromkeys(score.name for report in reports for score in report.scores))
     if by is not None and by not in fields:
@@ -214,7 +206,7 @@ def print_generated(made: Generated, registration: Registration, *, as_json: boo
     page = Table(f"{made.release} on {made.dataset}", ("", unit), rows, groups=[*("" for _ in parts), "all"])
     lines = [f"without an answer: {escape(made.why)}"] if made.reasons else []
     if made.n_cut_off:
-        lines.append(f"cut off at the limit of tokens: {made.n_cut_off:,}")
+        lines.append(f"cut off at the token limit: {made.n_cut_off:,}")
     if made.n_refused:
         lines.append(f"refused: {made.n_refused:,}")
     state = f"has the report {registration.report_id}" if registration.report_id else "waits for its evaluation"

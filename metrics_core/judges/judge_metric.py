@@ -282,7 +282,7 @@ class JudgeMetric(Metric):
             return None
         values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         details = {"reference": index, **self.identical}
-        return Scored(values, "the answer is the reference but for its form", details)
+        return Scored(values, "the answer equals the reference apart from its form", details)
 
     def differs_in_case(self, sample: Sample) -> bool:
         """Whether the answer equals references, and differs from all of these in what may be a unit or an abbreviation:

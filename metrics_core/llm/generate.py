@@ -214,5 +214,5 @@ class _Work:
 
 def _read(reply: str) -> str:
     if is_blank(reply):
-        raise Unreadable("no_room", "nothing that can be seen before the answer was cut off; allow more (max_tokens)")
+        raise Unreadable("no_room", "no visible text before the answer was cut off; allow more (max_tokens)")
     return reply

@@ -228,7 +228,7 @@ def read_verdict(reply: str, n_references: int) -> Judgement:
     verdict = one_of(reply_object, "verdict", get_args(MatchVerdict))
     rule = one_of(reply_object, "rule", get_args(Guideline))
     if rule not in _RULES[verdict]:
-        raise Unreadable("inconsistent", f"the verdict {verdict} does not go with the rule {rule}")
+        raise Unreadable("inconsistent", f"the verdict {verdict} does not fit the rule {rule}")
     _same_score(reply_object, verdict)
     reference = _reference(reply_object.get("reference"), n_references, matched=verdict == "match")
     return Judgement(verdict, rule, reason_of(reply_object), reference)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
-from answerkey.tasks.reports.headline import LABELLED
+from answerkey.metrics_core.metrics.label import LABELLED
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home

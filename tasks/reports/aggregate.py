@@ -24,6 +24,7 @@ from answerkey.metrics_core.judges.votes import (
 from answerkey.metrics_core.llm.request import NO_CONNECTION
 from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
+from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
 from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap, clopper_pearson
 from answerkey.metrics_core.statistics.ranking import Shown, rank
@@ -31,7 +32,6 @@ from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.given import Fields, add_given, agreements, given_fields, notes_of, signature_of
 from answerkey.tasks.reports.manifest import SEED, fallback_warnings, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, as_columns, count_answers
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
 from answerkey.tasks.reports.scores import SplitScores, add_scores
 from answerkey.tasks.warehouse.content import write_report_checksums
 from answerkey.tasks.warehouse.home import Home

@@ -113,7 +113,7 @@ def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
     content, where = read.content, read.file
     name, listed = (content.get("name"), content.get("expectations")) if isinstance(content, dict) else (None, content)
     if not isinstance(listed, list) or not listed:
-        raise UserError(f"{where}: no suite: it needs a list `expectations`, each with `type` and `kwargs`")
+        raise UserError(f"{where}: not a suite: it needs a list `expectations`, each with `type` and `kwargs`")
     own = tuple(_expectation(one, f"{where}: expectation {n}") for n, one in enumerate(listed, start=1))
     taken = reserved()
     for n, one in enumerate(own, start=1):

@@ -352,7 +352,7 @@ def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(server, dask_
         loading()
     assert re.fullmatch(
         rf"{source.answers}: not all of it could be loaded \(2 workers died while they worked on it, the last one was "
-        r"tcp://127.0.0.1:\d+\); run the same again",
+        r"tcp://127.0.0.1:\d+\); run the same command again",
         str(stopped.value),
     )
 

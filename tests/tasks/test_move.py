@@ -112,7 +112,7 @@ def test_what_is_in_the_way_is_said(source, tmp_path):
     with target.warehouse.writing():
         pass
     assert "there is tables already" in refusal(move, source, target)
-    with target.warehouse.claimed("move"), pytest.raises(UserError, match="another process moves a home to it"):
+    with target.warehouse.claimed("move"), pytest.raises(UserError, match="another process is moving a home to it"):
         move(source, target)
 
 

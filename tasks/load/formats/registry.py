@@ -188,7 +188,7 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[st
     read = reading.rows(itertools.chain(first, rows))
     head = list(itertools.islice(read, LOOK_AHEAD))
     if not head and reading.format is not PLAIN:
-        raise UserError(f"{called(source)}: {reading.format.title}, in which is no answer beside what was expected")
+        raise UserError(f"{called(source)}: {reading.format.title}, which has no answers besides the expected ones")
     if not head:
         raise UserError(f"{called(source)}: no rows; it needs at least one")
     there = list(

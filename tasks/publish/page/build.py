@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD
 from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import rogan_gladen
 from answerkey.tasks.compare.drift import drift
@@ -28,7 +29,7 @@ from answerkey.tasks.publish.page.warnings import summary, warnings
 from answerkey.tasks.publish.table import Cell, Table
 from answerkey.tasks.publish.text import NONE, count
 from answerkey.tasks.reports.headline import fields_of, headlines, why_primary
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, Report, moments, read_reports
+from answerkey.tasks.reports.report import Report, moments, read_reports
 from answerkey.tasks.reports.report import labels as labels_of
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements

@@ -67,9 +67,9 @@ def test_a_file_as_it_is_read(read):
          "question, answer, references, context"),
         ("[question, answer]", "{question: yes}", 'p.yaml:2: inputs: "{ question : true}" cannot be judged; ch'),
         ("[question, answer]", "[~]", 'p.yaml:2: inputs: "null" cannot be judged; choose from question, '),
-        ("yes/no", "1-50", 'p.yaml:4: scale: "1-50" is no scale; write yes/no, a range like 1-5, or labels with their '
-         "values from 0 to 1, like {rude: 0, polite: 1}"),
-        ("yes/no", "{yes: 1, no: 2}", "is no scale; write yes/no, a range"),
+        ("yes/no", "1-50", 'p.yaml:4: scale: "1-50" is not a scale; write yes/no, a range like 1-5, or labels with '
+         "their values from 0 to 1, like {rude: 0, polite: 1}"),
+        ("yes/no", "{yes: 1, no: 2}", "is not a scale; write yes/no, a range"),
         ("yes/no", "{yes: 1, no: 1}", "p.yaml:4: scale: every label is worth 1; "),
         ("verdict: no", "verdict: maybe", 'p.yaml:6: examples[0].verdict: "maybe" is not one of yes, no'),
         ("verdict: no", "verdct: no", "p.yaml:6: examples[0].verdct: an example has no such key; did you mean "

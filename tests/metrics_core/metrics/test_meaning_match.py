@@ -147,7 +147,7 @@ def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict, rules
             assert found.values == {"match": float(match)}
             assert found.details == {"verdict": verdict, "rule": rule, "reference": 0 if match else None}
         else:
-            assert found.reason == f"inconsistent: the verdict {verdict} does not go with the rule {rule}"
+            assert found.reason == f"inconsistent: the verdict {verdict} does not fit the rule {rule}"
 
 
 @pytest.mark.parametrize("index", range(len(PARSER)))
@@ -264,7 +264,7 @@ def test_no_judge_is_asked_where_nothing_needs_asking(judge_server):
     assert [one.outcome for one in found] == [
         Scored({"match": 0.0}, "blank answer"),
         Undefined("no reference: every reference is missing or blank"),
-        Scored({"match": 1.0}, "the answer is the reference but for its form", details),
+        Scored({"match": 1.0}, "the answer equals the reference apart from its form", details),
     ]
     judges = JudgeOptions(judges=(f"openai/m@{server.url}",))
     [undefined] = evaluate(samples[:1], ["meaning_match"], judge=judges, blank_answer="undefined")

@@ -192,7 +192,7 @@ def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(tmp_path):
     for run_id in ("r1", "r2", "r1"):
         record_validation(home, run_id, "source.jsonl", loaded, checked)
     found = query(home, "SELECT * EXCLUDE raw FROM quarantine ORDER BY run_id")
-    row = ("answers", "source.jsonl", 13, "bad", "one", "references_present", "no reference that is not blank")
+    row = ("answers", "source.jsonl", 13, "bad", "one", "references_present", "every reference is missing or blank")
     assert found == [("r1", *row), ("r2", *row)]
     [(raw,)] = query(home, "SELECT raw FROM quarantine WHERE run_id = 'r1'")
     assert json.loads(raw)["answer"] == "x"

@@ -144,7 +144,7 @@ def test_a_folder_without_logs_has_no_traces_yet(tmp_path, ids):
     [
         ("nowhere.jsonl", "there is no such file or folder"),
         ("*.jsonl", "there is no file; give JSONL or Parquet files, a folder"),
-        ("a.csv", "is of no known kind; give JSONL or Parquet files, a folder"),
+        ("a.csv", "is of an unknown kind; give JSONL or Parquet files, a folder"),
     ],
 )
 def test_invalid_sources(tmp_path, source, said):

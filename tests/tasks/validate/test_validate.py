@@ -59,7 +59,7 @@ def test_rows_that_are_all_accepted_as_they_are_are_not_written_again(tmp_path):
         assert found.check("citation_mark").n_failed == (name == "warned")
 
 
-NO_REFERENCE = ("references_present", "no reference that is not blank")
+NO_REFERENCE = ("references_present", "every reference is missing or blank")
 ONE_ROW = [
     ({"sample_id": None}, "id_present", "the id is missing or blank"),
     ({"sample_id": " \u00a0\t"}, "id_present", "the id is missing or blank"),
@@ -131,7 +131,7 @@ def test_the_same_row_again_is_kept_once(tmp_path):
     assert found.check("id_unique").message == "2 rows whose id occurs more than once in the release (rows 3, 5)"
 
 
-UNKNOWN = "which one is right is not known; several answers to one question need a column `repeat`"
+UNKNOWN = "it is not known which is right; several answers to one question need a column `repeat`"
 
 
 def test_rows_that_differ_under_one_id_are_all_out(tmp_path):
@@ -147,7 +147,7 @@ def test_rows_that_differ_under_one_id_are_all_out(tmp_path):
         rule, reason = found.reasons[number + 1]
         assert (rule, reason.split("; also ")[0]) == (
             "id_unique",
-            f"the id 'q{number // 3}' has 3 rows in release 'old' that are not the same, the first at row "
+            f"the id 'q{number // 3}' has 3 rows in release 'old' that differ, the first at row "
             f"{number // 3 * 3 + 1}: {UNKNOWN}",
         )
 
@@ -160,7 +160,7 @@ def test_repeats_are_other_answers_and_a_repeat_that_comes_again_is_a_duplicate(
     ]  # fmt: skip
     found = validated(tmp_path, [row(**fields) for fields in given])
     assert found.kept == [1, 2, 3, 7]
-    several = "the id 'q2' has 2 rows with repeat 'run b' in release 'old' that are not the same, the first at row 5: "
+    several = "the id 'q2' has 2 rows with repeat 'run b' in release 'old' that differ, the first at row 5: "
     assert found.reasons == {
         4: ("id_unique", "the same row again, first seen at row 2"),
         **dict.fromkeys((5, 6), ("id_unique", f"{several}{UNKNOWN}")),
@@ -219,7 +219,7 @@ def test_a_row_that_breaks_several_rules_is_quarantined_once(tmp_path):
     several = {"label": "maybe", "references": [], "answer": "\x01", "release": None}
     found = validated(tmp_path, rows({}, several, texts))
     assert {number: reason for number, (_, reason) in found.reasons.items()} == {
-        2: "the release is missing or blank; also references_present: no reference that is not blank; "
+        2: "the release is missing or blank; also references_present: every reference is missing or blank; "
         "also encoding: the answer holds U+0001 at character 1; "
         "also label_boolean: the label 'maybe' is neither true nor false",
         3: "the question holds U+0007 at character 2; the answer holds U+FFFD at character 1; "
