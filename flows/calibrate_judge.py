@@ -9,13 +9,14 @@ from answerkey.flows.parameters import Judging, preflight
 from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.runs import log, started
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.judges.learning import Learned
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.gate.learn import Learning
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
 from answerkey.tasks.publish.tables import agreement, costs
-from answerkey.tasks.publish.text import code_block, literal, price, what_it_learned
+from answerkey.tasks.publish.text import code_block, price, what_it_learned
 from answerkey.tasks.warehouse.warehouse import nothing_here
 
 _NEWEST: list[str] = []

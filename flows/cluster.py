@@ -21,7 +21,7 @@ from answerkey.flows.parameters import LOCAL, RUNNER_PATTERN
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.evaluate import check_portable
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
-from answerkey.metrics_core.metric import Kind, Metric
+from answerkey.metrics_core.metric import Metric, Workload
 from answerkey.tasks.score.score import schedule_order
 from answerkey.tasks.score.shard import Shard, portable
 from answerkey.tasks.warehouse.home import Home
@@ -203,7 +203,8 @@ class _Run(Generic[S]):
     def __init__(self, cluster: Cluster, shards: Sequence[S], key_from: Callable[[S], str]) -> None:
         self._cluster, self._key_from = cluster, key_from
         self._id = uuid.uuid4().hex
-        self._waiting: dict[Kind, deque[S]] = {"semantic": deque(), "judge": deque(), "lexical": deque()}
+        kinds: tuple[Workload, ...] = ("semantic", "judge", "offline", "lexical")
+        self._waiting: dict[Workload, deque[S]] = {kind: deque() for kind in kinds}
         for shard in schedule_order(shards):
             self._waiting[shard.workload].append(shard)
         self._sent: dict[Future[None], S] = {}
@@ -259,7 +260,7 @@ class _Run(Generic[S]):
             while not logged.empty():
                 self._repeat(logged.get()[1])
 
-    def _room(self, workers: Mapping[str, Any]) -> dict[Kind, int]:
+    def _room(self, workers: Mapping[str, Any]) -> dict[Workload, int]:
         """How many shards of each kind the cluster gets at a time: of judges no more than calls are allowed at once.
 
         Kinds that wait share the workers: those that ask judges mostly wait for them.
@@ -268,18 +269,20 @@ class _Run(Generic[S]):
         asking = min(offered(workers, RESOURCES["judge"]), self._askers)
         at_once = [_calls_at_once(shard) for shard in islice(self._waiting["judge"], 1)]
         threads = len(workers)
-        room: dict[Kind, int] = {
+        in_python = threads + 1 + threads // 4 if threads else 0
+        room: dict[Workload, int] = {
             "semantic": offered(workers, RESOURCES["semantic"]),
             "judge": min([asking, *at_once]),
-            "lexical": threads + 1 + threads // 4 if threads else 0,
+            "offline": in_python,
+            "lexical": in_python,
         }
         kinds = sum(map(bool, self._waiting.values())) or 1
         return {kind: -(-most // kinds) for kind, most in room.items()}
 
-    def _has(self, kind: Kind) -> bool:
+    def _has(self, kind: Workload) -> bool:
         return bool(self._waiting[kind]) or any(shard.workload == kind for shard in self._sent.values())
 
-    def _send_some(self, client: Client, room: Mapping[Kind, int]) -> None:
+    def _send_some(self, client: Client, room: Mapping[Workload, int]) -> None:
         for kind, waiting in self._waiting.items():
             free = room[kind] - sum(shard.workload == kind for shard in self._sent.values())
             for _ in range(min(free, len(waiting))):
@@ -318,7 +321,7 @@ class _Run(Generic[S]):
             error = WorkersDied(f"{n} workers died while they worked on it, the last one was {last}")
         yield shard, shard.part if error is None else error
 
-    def _given_up(self, client: Client, kind: Kind) -> Iterator[tuple[S, str | Exception]]:
+    def _given_up(self, client: Client, kind: Workload) -> Iterator[tuple[S, str | Exception]]:
         sent = [future for future, shard in self._sent.items() if shard.workload == kind]
         client.cancel(sent)
         shards = [*(self._sent.pop(future) for future in sent), *self._waiting[kind]]

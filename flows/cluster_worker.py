@@ -11,7 +11,7 @@ from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, check
-from answerkey.metrics_core.metric import Kind
+from answerkey.metrics_core.metric import Workload
 from answerkey.tasks.load.shard import SourceShard, stage_shard
 from answerkey.tasks.reports.commit_shard import CommitShard, write_commit
 from answerkey.tasks.reports.manifest import code_revision, versions
@@ -25,7 +25,7 @@ from answerkey.tasks.warehouse.home import Home
 TOPIC = "answerkey"
 """The events by which workers tell drivers what they log."""
 
-RESOURCES: Mapping[Kind, str] = {"semantic": "model", "judge": "judge"}
+RESOURCES: Mapping[Workload, str] = {"semantic": "model", "judge": "judge"}
 """What a worker must offer to get such a shard: `dask worker ... --resources "model=1 judge=1"`."""
 
 AnyShard = Shard | MeasuredShard | SourceShard | CommitShard | ScoresShard

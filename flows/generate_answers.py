@@ -24,6 +24,7 @@ from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.generate import ANSWERS, Prompting, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider import check
+from answerkey.metrics_core.llm.provider_options import check_environment, extras
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.load.columns import parse_map
@@ -79,6 +80,7 @@ def generate_answers(
     """
     with started(home) as run:
         asking = _asking(run, generating)
+        check_environment(generating.extra_headers)
         _check(asking, afterwards, scoring, judging, dry_run=generating.dry_run)
         found = _found(run, questions)
         check_release(run.home, found.dataset, generating.release, asking)
@@ -153,5 +155,7 @@ def _asking(run: Run, form: Generating) -> Asking:
         form.concurrency, form.timeout_s, form.deadline_s, form.max_calls or None, form.max_cost_usd or None,
         form.max_cost_total_usd or None,
     )  # fmt: skip
-    prompting = Prompting(text_or_file(form.system), template, form.temperature, form.seed, form.max_tokens)
-    return Asking(prompting, ModelRef.parse(form.model), limits, run.access, form.key_from, form.repeats)
+    sent = extras(form.service_tier, form.extra_headers, form.extra_body)
+    prompting = Prompting(text_or_file(form.system), template, form.temperature, form.seed, form.max_tokens, sent)
+    model = replace(ModelRef.parse(form.model), service_tier=form.service_tier)
+    return Asking(prompting, model, limits, run.access, form.key_from, form.repeats)

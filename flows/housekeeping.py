@@ -1,4 +1,4 @@
-"""Clean up after runs that died: mark them, close them, and remove what they left behind. Look after the tables.
+"""Clean up after runs that died: mark them, close them, and remove what they left behind. Maintain the tables.
 
 Runs that have waited for labels for long enough go on.
 """
@@ -25,30 +25,30 @@ class Keeping(Form):
         10,
         ge=2,
         title="Minutes without a heartbeat",
-        description="After which a running run counts as dead. Runs give a sign of life every half minute.",
+        description="A running run without a heartbeat for this long counts as dead. Runs send one every half minute.",
     )
     starting_minutes: int = Field(
         30,
         ge=2,
         title="Minutes to start",
-        description="After which a run that a worker is still starting counts as dead.",
+        description="A run that a worker has been starting for this long counts as dead.",
     )
     days: int = Field(
         7,
         ge=1,
         title="Days",
-        description="How long the work of killed runs is kept; the same evaluation, started again, takes it up.",
+        description="How long the work of killed runs is kept. The same evaluation, started again, continues from it.",
     )
     tables: bool = Field(
         False,
-        title="Look after the tables",
-        description="Merge small files and remove what no report needs: for the night, since writers wait meanwhile.",
+        title="Maintain the tables",
+        description="Merge small files and remove what no report needs. Best at night, since writers have to wait.",
     )
     older_than: int = Field(
         0,
         ge=0,
         title="Remove reports older than",
-        description="Days. The newest report of each release stays, with what it is about; 0: all stay.",
+        description="Days. The newest report of each release is kept, with its data. 0: keep all.",
     )
 
 
@@ -71,7 +71,7 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
     for dead in mark_dead_runs(silent, starting, but=[run_id()]):
         log.warning(f"{dead.name}: marked as crashed: {dead.reason}")
     for name in resume_waiting():
-        log.info(f"{name}: it has waited for labels for long enough, and goes on with what is known")
+        log.info(f"{name}: it has waited long enough for labels, and continues with what is known")
     closed = close_runs(Home.parse(home))
     gone = prune(Home.parse(home), keeping.days)
     log.info(
@@ -89,4 +89,6 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
             log.warning(f"nothing older was removed: {error}")
     if keeping.tables and warehouse.exists():
         done = warehouse.maintain()
-        log.info(f"tables: {done.merged} files merged, {done.states} old states given up, {done.removed} files removed")
+        log.info(
+            f"tables: {done.merged} files merged, {done.states} old snapshots removed, {done.removed} files removed"
+        )

@@ -42,7 +42,7 @@ class _Labelling(LocalPages):
     def do_POST(self) -> None:
         """Do what the page asks for, and send what it shows next."""
         if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
-            self.send_text(HTTPStatus.FORBIDDEN, "another page may not ask for this")
+            self.send_text(HTTPStatus.FORBIDDEN, "requests from other pages are refused")
         elif not secrets.compare_digest(self.headers.get(TOKEN, "").encode(), self._token.encode()):
             self.send_text(HTTPStatus.FORBIDDEN, "open the address that `answerkey label` printed: it has a token")
         else:
@@ -59,7 +59,7 @@ class _Labelling(LocalPages):
             raise UserError(f"a request has at most {_LARGEST:,} bytes")
         request = json.loads(self.rfile.read(size))
         if not isinstance(request, Mapping):
-            raise UserError("a request is a JSON object")
+            raise UserError("a request must be a JSON object")
         return request
 
     def _done(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class LocalPages(BaseHTTPRequestHandler):
             return False
         if self.anywhere or is_loopback(self.headers.get("Host", "")):
             return True
-        self.send_text(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to localhost and 127.0.0.1 only")
+        self.send_text(HTTPStatus.MISDIRECTED_REQUEST, "this server only answers on localhost and 127.0.0.1")
         return False
 
     def send_text(self, status: HTTPStatus, message: str) -> None:

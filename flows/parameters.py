@@ -26,12 +26,20 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
+from answerkey.metrics_core.llm.provider_options import (
+    EXTRA_BODY,
+    EXTRA_HEADERS,
+    SERVICE_TIER,
+    Headers,
+    JsonObject,
+)
 from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS, create
 from answerkey.metrics_core.validation import Option
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import DESCRIBED
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.validate.contract import Contract, Thresholds
 
@@ -100,7 +108,7 @@ class Data(Form):
     format: FormatChoice = Field(
         "",
         title="Format",
-        description="Format of the answers, where those of two tools fit; `plain` takes the rows as they stand. Empty: "
+        description="Format of the answers, if several fit; `plain` reads the rows as they are. Empty: "
         "it is recognised.",
     )
 
@@ -315,10 +323,10 @@ class Judging(Form, JudgeOptions):
     refuse what may contain a password, since the server stores what is typed.
     """
 
-    usual = ("judges", "max_calls")
+    usual = ("judges", "max_calls", "max_cost_usd", "dry_run")
     model_config = ConfigDict(
         json_schema_extra=in_order(
-            "judges", "api_base", "key_from", "max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"
+            "judges", "max_calls", "max_cost_usd", "dry_run", "api_base", "key_from", "max_cost_total_usd"
         )
     )
 
@@ -424,8 +432,8 @@ RUNNER = Field(
     # Shown in the form only: the flow refuses a wrong address in one line.
     json_schema_extra={"pattern": RUNNER_PATTERN},
     title="Runner",
-    description="Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it; "
-    "dask+tls:// where it asks for certificates.",
+    description="Where answers are scored: local, or on the workers of a Dask scheduler, dask://HOST:PORT; "
+    "dask+tls:// if it requires certificates.",
 )
 RunnerAddress = Annotated[str, RUNNER]
 
@@ -520,7 +528,7 @@ class Comparing(Form):
     )
 
 
-def _as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
+def as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
     """The field of another form, with its limits; `description` says what is different here."""
     field = copy(form.model_fields[name])
     field.description = description or field.description
@@ -530,7 +538,7 @@ def _as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
 class Rerunning(Form):
     """Which report to make again, and what to change. Everything else stays as in the report."""
 
-    usual = ("report", "metrics", "judges", "key_from", "only_failed", "dry_run")
+    usual = ("report", "metrics", "judges", "key_from", "max_calls", "max_cost_usd", "only_failed", "dry_run")
     # As in the form for judges: whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Rerun", hide_input_in_errors=True, allow_inf_nan=False)
 
@@ -539,14 +547,14 @@ class Rerunning(Form):
         title="Report",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
-        json_schema_extra=names_of("releases"),
+        json_schema_extra=names_of("reports"),
     )
     metrics: list[MetricChoice] = Field(
         default_factory=list,
         title="Metrics",
         description="The metrics of the new report. Empty: those of the old one.",
     )
-    own_metrics: list[str] = _as_in(Scoring, "own_metrics")
+    own_metrics: list[str] = as_in(Scoring, "own_metrics")
     only_failed: bool = Field(
         False,
         title="Only failed",
@@ -557,23 +565,29 @@ class Rerunning(Form):
         title=Scoring.model_fields["threshold"].title,
         description=f"{Scoring.model_fields['threshold'].description} Empty: as in the report.",
     )
-    judges: tuple[JudgeName, ...] = _as_in(
+    judges: tuple[JudgeName, ...] = as_in(
         Judging, "judges", "offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: those of the report."
     )
-    api_base: str = _as_in(
+    api_base: str = as_in(
         Judging,
         "api_base",
         "http://... of an OpenAI-compatible server, for the judges above without an address of their own.",
     )
-    key_from: str = _as_in(
+    key_from: str = as_in(
         Judging,
         "key_from",
         "Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: as in the report.",
     )
-    max_calls: int = _as_in(Judging, "max_calls")
-    max_cost_usd: float = _as_in(Judging, "max_cost_usd")
-    max_cost_total_usd: float = _as_in(Judging, "max_cost_total_usd")
-    dry_run: bool = _as_in(Judging, "dry_run")
+    max_calls: int = as_in(Judging, "max_calls")
+    max_cost_usd: float = as_in(Judging, "max_cost_usd")
+    max_cost_total_usd: float = as_in(Judging, "max_cost_total_usd")
+    dry_run: bool = as_in(Judging, "dry_run")
+
+    @field_validator("report")
+    @classmethod
+    def _without_description(cls, report: str) -> str:
+        # The form offers it with what it was made with.
+        return report.partition(DESCRIBED)[0]
 
 
 class Questions(Form):
@@ -645,7 +659,7 @@ class Generating(Form):
         "{question}",
         min_length=1,
         title="Template",
-        description="What is asked, or a text file with it: {question} and other columns of the data set in braces.",
+        description="The prompt, or a text file with it: {question} and other columns of the data set in braces.",
         examples=["{question}\nAnswer in the language {lang}."],
     )
     temperature: float = Field(
@@ -668,7 +682,7 @@ class Generating(Form):
         title="Tokens at most",
         description="The longest answer, in tokens; a longer one is cut off there.",
     )
-    seed: int = Field(0, title="Seed", description="Another seed asks everything anew.")
+    seed: int = Field(0, title="Seed", description="A different seed asks everything again.")
     max_calls: int = Field(
         0,
         ge=0,
@@ -697,7 +711,7 @@ class Generating(Form):
         ge=0.0,
         le=1.0,
         title="Answered at least",
-        description="Share of the answers that must be there for the release to be registered.",
+        description="The share of questions that must be answered for the release to be registered.",
     )
     concurrency: int = Field(
         64,
@@ -717,6 +731,9 @@ class Generating(Form):
         title="Seconds per question",
         description="Seconds after which a question is abandoned for good, retries and waiting included.",
     )
+    service_tier: str = SERVICE_TIER
+    extra_headers: Headers = EXTRA_HEADERS
+    extra_body: JsonObject = EXTRA_BODY
 
 
 class Afterwards(Form):

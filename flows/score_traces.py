@@ -134,7 +134,7 @@ def window_of(form: Tracing) -> Window:
     """
     since, until = _moment("since", form.since), _moment("until", form.until)
     if since and until and since >= until:
-        raise UserError(f"--since {form.since} --until {form.until}: no time lies between them; until is exclusive")
+        raise UserError(f"--since {form.since} --until {form.until}: nothing lies between them; until is exclusive")
     return Window(since, until)
 
 

@@ -9,7 +9,7 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
 from answerkey.metrics_core.metric import Field, Metric, metric, option
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.metrics_core.result import Result
+from answerkey.metrics_core.result import Result, Results
 from answerkey.metrics_core.sample import Sample
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Measurement",
     "Metric",
     "Result",
+    "Results",
     "Sample",
     "Scored",
     "Skipped",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 
-from answerkey.metrics_core.formatting import chance, number, table_html
+from answerkey.metrics_core.formatting import Displayed, Shown, chance, number
 from answerkey.metrics_core.frame import to_frame
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Codes
@@ -22,6 +22,9 @@ from answerkey.metrics_core.statistics.power import minimum_detectable, needed_t
 Finding = Literal["better", "worse", "not shown to differ"]
 ALL = "all"
 """The slice with every row."""
+LENGTH_RATIO = 1.5
+"""Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
+REWARDS_OVERLAP = "Scores that reward overlap"
 HEADLINES, ALL_FIELDS = "headlines", "all fields"
 """Families of fields that are compared, and corrected for, together: one of each metric, or all."""
 
@@ -116,12 +119,13 @@ class FieldComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The comparison of two reports, named by their ids.
+class Comparison(Displayed):
+    """The comparison of two reports, named by their ids, or of two results, named by their releases.
 
     `margin` is the non-inferiority margin of the gate, if any. `not_comparable` says why there are no numbers at all
     (signatures that differ), None if there are. Samples in both reports are `n_common`, in one only
-    `n_only_old` and `n_only_new`; `n_changed` of the common ones have another question or other references, and are
+    `n_only_old` and `n_only_new`; `n_changed` of the common ones have a different question or different references,
+    and are
     left out. The adjusted p-values allow for `n_candidates` comparisons that were made together, this one included, and
     for the fields of `family`: 'headlines', 'all fields', or the fields that were named.
 
@@ -163,19 +167,48 @@ class Comparison:
         names += ["n_common", "n_clusters", "mde", "needed", "fixed", "broken", "test", "note"]
         return to_frame({name: [getattr(row, name) for row in self.rows] for name in names})
 
-    def _repr_html_(self) -> str:
-        head = ("", "old", "new", "difference", "from", "to", "p adjusted", "finding", "samples")
+    def shown(self) -> Shown:
+        """A row for each field and slice."""
+        head = ("", "old", "new", "difference [95 % interval]", "p adjusted", "finding", "samples")
         rows = [
             (
                 row.name if row.slice == ALL else f"{row.name} [{row.slice}]", number(row.old), number(row.new),
-                *(number(value, sign=True) for value in (row.difference, row.low, row.high)), chance(row.p_adjusted),
-                row.finding or f"not compared: {row.note}", f"{row.n_common:,}",
+                _interval(row), chance(row.p_adjusted), row.finding or f"not compared: {row.note}", f"{row.n_common:,}",
             )
             for row in self.rows
         ]  # fmt: skip
         caption = f"{self.old} → {self.new}: {self.n_common - self.n_changed:,} samples in both"
         notes = [note for note in (self.not_comparable, *self.warnings, family_note(self)) if note]
-        return table_html(caption, head, rows, notes)
+        return Shown(caption, head, rows, notes)
+
+
+def _interval(row: FieldComparison) -> str:
+    difference, *ends = (number(value, sign=True) for value in (row.difference, row.low, row.high))
+    return difference if row.low is None else f"{difference} [{', '.join(ends)}]"
+
+
+def length_warning(old_length: Floats, new_length: Floats) -> Iterator[str]:
+    """A sentence if the answers of the new release are much longer or shorter than those of the old one.
+
+    Args:
+        old_length: (samples,): characters of each answer; NaN where there is none. `new_length`: likewise.
+
+    >>> [line] = length_warning(np.array([10.0, 10.0]), np.array([30.0, 30.0]))
+    >>> line[:34]
+    'answers are 3 times longer: the me'
+    """
+    both = np.isfinite(old_length) & np.isfinite(new_length)
+    if not both.any():
+        return
+    old, new = float(np.median(old_length[both])), float(np.median(new_length[both]))
+    # An answer of no characters is a length too, and nothing can be divided by it.
+    ratio = (max(old, new) or 1.0) / (min(old, new) or 1.0)
+    if ratio > LENGTH_RATIO:
+        yield (
+            f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
+            f"to {new:,.6g} characters. {REWARDS_OVERLAP} (F1, precision, BLEU, similarity) move with length "
+            f"alone; rely on recall, judges and human labels"
+        )
 
 
 def family_note(comparison: Comparison) -> str | None:

@@ -79,9 +79,9 @@ def turns(value: object) -> list[dict[str, Any]]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise ValueError("is no JSON list of messages with role and content") from None
+            raise ValueError("is not a JSON list of messages with role and content") from None
     if not isinstance(value, list):
-        raise ValueError("is no list of messages with role and content")
+        raise ValueError("is not a list of messages with role and content")
     try:
         conversation = _CONVERSATION.validate_python({"messages": value})
     except ValidationError as error:

@@ -106,7 +106,7 @@ def _content(loader: yaml.SafeLoader, node: yaml.Node, path: str, lines: dict[st
         raise UserError(f"{file}:{node.start_mark.line + 1}: nested more than {_DEEPEST} levels deep")
     if not isinstance(node, yaml.ScalarNode) and node.tag not in _TAGS:
         raise UserError(
-            f"{file}:{node.start_mark.line + 1}: not YAML: {node.tag.rpartition(':')[2]} is no tag; leave it out"
+            f"{file}:{node.start_mark.line + 1}: not YAML: {node.tag.rpartition(':')[2]} is not a tag; leave it out"
         )
     if isinstance(node, yaml.SequenceNode):
         return [_content(loader, item, f"{path}[{n}]", lines, file) for n, item in enumerate(node.value)]

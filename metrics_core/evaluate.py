@@ -2,56 +2,76 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import threading
-import time
 import uuid
+import warnings
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, overload
 
 from answerkey.metrics_core import frame
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric, measured
+from answerkey.metrics_core.metrics.label import Label
 from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
-from answerkey.metrics_core.result import Result
+from answerkey.metrics_core.result import Result, Results
 from answerkey.metrics_core.sample import Sample
+from answerkey.processes import spawned_pool
 
-_LOOK_AT_PARENT_SECONDS = 1.0
+
+@overload
+def evaluate(
+    samples: Iterable[Sample],
+    metrics: Iterable[MetricLike] | None = ...,
+    *,
+    label: Literal[""] = ...,
+    workers: int = ...,
+    **options: object,
+) -> Result: ...
+
+
+@overload
+def evaluate(
+    samples: Any, metrics: Iterable[MetricLike] | None = ..., *, label: str = ..., workers: int = ..., **options: object
+) -> Any: ...
 
 
 def evaluate(
     samples: Any,
     metrics: Iterable[MetricLike] | None = None,
     *,
+    label: str = "",
     workers: int = 1,
     **options: object,
-) -> Result:
+) -> Result | Results:
     """Score every sample with every metric.
 
+    A metric that has a score for no sample at all causes a warning, with the reason.
+
     Args:
-        samples: the answers of one release: an iterable of `Sample`, or a data frame (pandas, polars, Arrow) whose
-            columns are recognised by their names. Samples with the same id are answers to the same question.
+        samples: the answers of one release: an iterable of `Sample`. Or a data frame (pandas, polars, Arrow) whose
+            columns are recognised by their names, of one release or several. Samples of a release with the same id are
+            answers to the same question.
         metrics: names from `METRICS`, specs (`x=my_package.metrics:Politeness(threshold=.9)`), metrics such as
             `RougeL()`, metric classes, functions of an answer and its references. By default `DEFAULT_METRICS`; the
             judge is the offline one unless `judge` names a model.
-        workers: processes for the lexical metrics.
+        label: the column of a data frame with human labels (true or false, 1 or 0, yes or no), if it has any. They
+            become the field `label.correct`, as the labels of samples do.
+        workers: processes for the lexical metrics and the offline judge.
         options: options of the metrics that are not given as objects, for instance
             `profile="continuous_eval_v0_3"` or `judge=JudgeOptions(judges=["openai/gpt-4o-mini"])`.
 
     Returns:
-        A list with one measurement per metric and sample, in the order of `metrics`, then of `samples`. It also has
-        `summary()`, `to_pandas()`, `worst()` and `compare(baseline)`.
+        A `Result`: a list with one measurement per metric and sample, in the order of `metrics`, then of `samples`.
+        For a data frame with a column of releases (`release`, `model` or the like), `Results`: the `Result` of each
+        release by its name.
 
     Raises:
-        UserError: a data frame lacks a column, repeats an id, or has the answers of several releases; a metric is not
-            known; an option is out of its range, or none of the metrics has it.
+        UserError: a data frame lacks a column, repeats an id, or has rows without a release; a metric is not known; an
+            option is out of its range, or none of the metrics has it.
 
     >>> [m] = evaluate([Sample("1", "It is Paris.", ["Paris"])], ["contains"])
     >>> m.values["match"]
@@ -62,22 +82,39 @@ def evaluate(
     # One budget for all metrics of this call.
     run = uuid.uuid4().hex
     chosen = [_of_run(metric, run) for metric in create(DEFAULT_METRICS if metrics is None else metrics, **options)]
-    samples = _samples(samples, [name for metric in chosen for name in metric.columns])
-    if workers > 1 and len(samples) > 1:
-        return Result(_in_processes(samples, chosen, workers), samples, chosen)
-    return Result((measurement for metric in chosen for measurement in measured(metric, samples)), samples, chosen)
+    releases = _releases(samples, [name for metric in chosen for name in metric.columns], label)
+    rows = [sample for part in releases.values() for sample in part]
+    if any(sample.label is not None for sample in rows):
+        chosen = [Label(), *chosen]
+    if workers > 1 and len(rows) > 1:
+        measurements = _in_processes(rows, chosen, workers)
+    else:
+        measurements = [measurement for metric in chosen for measurement in measured(metric, rows)]
+    results, start = Results(), 0
+    for name, part in releases.items():
+        indices = (index * len(rows) + start for index in range(len(chosen)))
+        found = (one for index in indices for one in measurements[index : index + len(part)])
+        results[name] = Result(found, part, chosen, name)
+        start += len(part)
+    for name, result in results.items():
+        for problem in result.unscored:
+            warnings.warn(f"{name}: {problem}" if name else problem, stacklevel=2)
+    return results[""] if list(results) == [""] else results
 
 
-def _samples(source: Any, others: Sequence[str]) -> list[Sample]:
+def _releases(source: Any, others: Sequence[str], label: str) -> dict[str, list[Sample]]:
+    """The samples by release; a source without releases has the release ""."""
     if isinstance(source, Sample):
         raise UserError("a single sample; give a list of samples, or a data frame")
-    if (rows := frame.samples(source, others)) is not None:
-        return rows
+    if (by_release := frame.samples(source, others, label)) is not None:
+        return by_release or {"": []}
+    if label:
+        raise UserError(f"label={label!r} names a column of a data frame; a sample has its own, label=True")
     samples = list(source) if isinstance(source, Iterable) else [source]
     for item in samples:
         if not isinstance(item, Sample):
-            raise UserError(f"evaluate() takes samples (answerkey.Sample) or a data frame, not {type(item).__name__}")
-    return samples
+            raise UserError(f"evaluate() takes a list of answerkey.Sample or a data frame, not {type(item).__name__}")
+    return {"": samples}
 
 
 def _of_run(metric: Metric, run: str) -> Metric:
@@ -92,7 +129,7 @@ def _in_processes(samples: list[Sample], metrics: list[Metric], workers: int) ->
     measurements: list[Measurement] = []
     with spawned_pool(workers) as pool:
         for metric in metrics:
-            if metric.workload == "lexical":
+            if metric.workload in ("lexical", "offline"):
                 check_portable(metric)
                 parts = pool.map(partial(measured, metric), chunks)
                 measurements.extend(measurement for part in parts for measurement in part)
@@ -113,39 +150,3 @@ def check_portable(metric: Metric) -> None:
         raise UserError(
             f"metric {metric.name} cannot be sent to another process ({error}): define it at the top level of a module"
         ) from error
-
-
-def spawned_pool(workers: int) -> Executor:
-    """A pool of `workers` processes that end with this process, even if it is killed.
-
-    Spawned, not forked: a fork of a process with threads (torch, an orchestrator) can hang. By loky, since the pool of
-    Python 3.11 can also hang: where a worker dies while a call is submitted, that call is never answered.
-    """
-    from multiprocessing import resource_tracker
-
-    from loky import ProcessPoolExecutor
-
-    # Starting the tracker unblocks SIGINT in this thread (Python 3.11), so it starts before SIGINT is blocked.
-    resource_tracker.ensure_running()
-    # A worker inherits the blocked SIGINT, until it is ready to end by it. The first call starts all workers.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        pool: Executor = ProcessPoolExecutor(workers, initializer=_end_with_parent, initargs=(os.getpid(),))
-        pool.submit(os.getpid)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return pool
-
-
-def _end_with_parent(parent: int) -> None:
-    # Ctrl-C is for every process of a terminal. What it means is said by the parent: no traceback for each worker.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    # The workers of a parent that was killed would otherwise wait for its next call for ever.
-    threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
-
-
-def _watch_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK_AT_PARENT_SECONDS)
-    os._exit(1)

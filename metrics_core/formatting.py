@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from html import escape
+from typing import NamedTuple
+
+_NUMBER = re.compile(r"[-+<]? ?[\d–]")
 
 
 def number(value: float | None, *, sign: bool = False) -> str:
@@ -27,16 +31,68 @@ def chance(p: float | None) -> str:
     return "< 0.001" if p is not None and p < 0.0005 else number(p)
 
 
-def table_html(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """An HTML table with notes below it. All texts are escaped.
+def literal(text: str) -> str:
+    r"""Text from data in one line, as Markdown shows it literally.
 
-    >>> "&lt;b&gt;" in table_html("<b>", ("", "mean"), [("a", "1")])
+    >>> literal("*a*") == r"\*a\*"
     True
     """
-    lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    return (
-        f"<table><caption>{escape(caption)}</caption>"
-        f"<thead><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr></thead>"
-        f"<tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody></table>"
-        f"{''.join(f'<p>{escape(note)}</p>' for note in notes)}"
-    )
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))
+
+
+class Shown(NamedTuple):
+    """A table, with a caption above it and notes below."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+
+class Displayed:
+    """A result that a notebook, `print` and a pull request show as the same table."""
+
+    __slots__ = ()
+
+    def shown(self) -> Shown:
+        """The table."""
+        raise NotImplementedError
+
+    def to_html(self) -> str:
+        """The table in HTML, as a notebook shows it. All texts are escaped."""
+        shown = self.shown()
+        # Notebooks set cells to the right, which suits numbers alone.
+        text = [not all(map(_NUMBER.match, column)) for column in zip(*shown.rows, strict=True)]
+        text = text or [True] * len(shown.head)
+        left = [' style="text-align:left"' if one else "" for one in text]
+
+        def row(tag: str, cells: Sequence[str]) -> str:
+            return "".join(f"<{tag}{style}>{escape(cell)}</{tag}>" for style, cell in zip(left, cells, strict=True))
+
+        rows = "".join(f"<tr>{row('td', cells)}</tr>" for cells in shown.rows)
+        return (
+            f'<table><caption style="text-align:left">{escape(shown.caption)}</caption>'
+            f"<thead><tr>{row('th', shown.head)}</tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+            f"{''.join(f'<p>{escape(note)}</p>' for note in shown.notes)}"
+        )
+
+    def to_markdown(self) -> str:
+        """The table in Markdown, for instance for a pull request. All texts are shown literally."""
+        return self._as_text(literal)
+
+    def __str__(self) -> str:
+        return self._as_text(str)
+
+    def _as_text(self, cell: Callable[[str], str]) -> str:
+        shown = self.shown()
+        lines = [list(map(cell, row)) for row in (shown.head, *shown.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        head, *rows = (
+            f"| {' | '.join(text.ljust(width) for text, width in zip(line, widths, strict=True))} |" for line in lines
+        )
+        rule = f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+        return "\n".join([cell(shown.caption), "", head, rule, *rows, *(f"\n{cell(note)}" for note in shown.notes)])
+
+    def _repr_html_(self) -> str:
+        return self.to_html()

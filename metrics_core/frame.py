@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.errors import UserError, did_you_mean
+from answerkey.metrics_core.sample import Sample, truth
 
 _BATCH = 5_000
-_SHOWN = 5
-"""The most releases in a message."""
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
     "repeat", "finish_reason", "incorrect_references", "messages", "references-as", "scores",
@@ -69,54 +67,60 @@ _LISTS: tuple[Key, ...] = ("references", "facts", "context", "incorrect_referenc
 _FIELDS: tuple[Key, ...] = ("id", "answer", "question", "cluster", *_LISTS)
 
 
-def samples(frame: Any, others: Sequence[str] = ()) -> list[Sample] | None:
-    """The rows of a data frame as samples; None for any other object.
+def samples(frame: Any, others: Sequence[str] = (), label: str = "") -> dict[str, list[Sample]] | None:
+    """The rows of a data frame as samples, by release in the order of their first rows; None for any other object.
 
-    Columns are recognised by the names in `USUAL_NAMES`; `others` names those that become `Sample.columns`. A row
-    without an id has its number, from 0.
+    Columns are recognised by the names in `USUAL_NAMES`; `others` names those that become `Sample.columns`, and `label`
+    that of the human labels. A row without an id has its number, from 0. Without releases, the only key is "".
 
     Raises:
-        UserError: there is no column for the answer or the references, a cell is of another type, an id occurs twice,
-            or the answers are those of several releases.
+        UserError: there is no column for the answer or the references, a cell is of another type, an id occurs twice in
+            a release, or a row has no release although others have one.
 
     >>> import pyarrow as pa
-    >>> samples(pa.table({"response": ["It is Paris."], "reference": ["Paris"]}))[0].references
+    >>> samples(pa.table({"response": ["It is Paris."], "reference": ["Paris"]}))[""][0].references
     ('Paris',)
     """
     rows = records(frame)
     if rows is None:
         return None
     there = [str(name) for name in (frame.schema.names if hasattr(frame, "to_batches") else frame.columns)]
-    if absent := [name for name in others if name not in there]:
-        raise UserError(f"the data frame has no column {absent[0]!r}; it has {', '.join(there)}")
+    if absent := [name for name in (*others, *filter(None, [label])) if name not in there]:
+        raise UserError(
+            f"the data frame has no column {absent[0]!r}; it has {', '.join(there)}{did_you_mean(absent[0], there)}"
+        )
     columns = {field: next((name for name in USUAL_NAMES[field] if name in there), "") for field in _FIELDS}
     for field in ("answer", "references"):
         if not columns[field]:
             names = ", ".join(USUAL_NAMES[field])
             raise UserError(f"the data frame has no column for {field} ({names}); it has {', '.join(there)}")
-    made, releases, first = [], dict[str, None](), dict[tuple[str, str], int]()
     release = next((name for name in USUAL_NAMES["release"] if name in there), "")
+    by_release, first = dict[str, list[Sample]](), dict[tuple[str, str, str], int]()
     for number, row in enumerate(rows):
-        made.append(sample := _sample(number, row, columns, others))
-        if (named := row.get(release)) is not None:
-            releases[str(named)] = None
-        before = first.setdefault((sample.sample_id, str(row.get("repeat"))), number)
-        if before != number and len(releases) < 2:
+        sample = _sample(number, row, columns, others, label)
+        named = "" if row.get(release) is None else str(row[release]).strip()
+        by_release.setdefault(named, []).append(sample)
+        before = first.setdefault((named, sample.sample_id, str(row.get("repeat"))), number)
+        if before != number:
             raise UserError(
                 f"row {number} of the data frame: the id {sample.sample_id!r} is that of row {before}; drop one of "
                 "them, or number several answers to a question in a column `repeat`"
             )
-    if len(releases) > 1:
-        shown = ", ".join([*list(releases)[:_SHOWN], *(["..."] if len(releases) > _SHOWN else [])])
-        raise UserError(
-            f"the data frame has the answers of {len(releases)} releases (column {release}: {shown}); evaluate each by "
-            f"itself, for instance those with {release} {next(iter(releases))!r}, and compare the results"
-        )
-    return made
+    if len(by_release) > 1 and "" in by_release:
+        number = min(row for (named, *_), row in first.items() if not named)
+        raise UserError(f"row {number} of the data frame: no release in {release}; fill it in, or drop the row")
+    return by_release
 
 
-def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str], others: Sequence[str]) -> Sample:
+def _sample(
+    number: int, row: Mapping[str, Any], columns: Mapping[Key, str], others: Sequence[str], label: str
+) -> Sample:
     texts: dict[str, Any] = {"sample_id": str(number), "answer": None}
+    if (given := row.get(label)) is not None:
+        try:
+            texts["label"] = truth(str(given))
+        except ValueError as error:
+            raise UserError(f"row {number} of the data frame: the label {error}") from error
     if others:
         texts["columns"] = {name: row.get(name) for name in others}
     for field, name in columns.items():

@@ -34,6 +34,8 @@ BlankAnswer = Literal["zero", "undefined"]
 
 Need = Literal["answer", "references", "question", "context"]
 Kind = Literal["lexical", "semantic", "judge"]
+Workload = Kind | Literal["offline"]
+"""What scoring keeps busy: a kind, or the offline judge, which computes as words do, but for longer."""
 """Where scoring happens. `lexical`: in Python code, spread over processes. `semantic`: in a model in this process.
 `judge`: over the network.
 """
@@ -79,7 +81,7 @@ class Field:
         if not NAME.fullmatch(self.name):
             raise ValueError(f"field {self.name!r}: a name is made of a-z, 0-9 and _, and starts with a letter")
         if not -math.inf < self.low < self.high < math.inf:
-            raise ValueError(f"field {self.name!r}: {self.low!r} to {self.high!r} is no range")
+            raise ValueError(f"field {self.name!r}: {self.low!r} to {self.high!r} is not a range")
 
     def problem(self, value: float) -> str | None:
         """Explain why `value` is not valid for this field; None if it is.
@@ -221,7 +223,7 @@ class Metric(ABC):
         return f"{alias}{self.target}({', '.join(changed)})" if changed else f"{alias}{self.target}"
 
     @property
-    def workload(self) -> Kind:
+    def workload(self) -> Workload:
         """The kind of this instance: `kind`, unless its options change it."""
         return self.kind
 
@@ -392,7 +394,7 @@ def _model(cls: type[Metric]) -> type[BaseModel]:
     undeclared = [name for name in inspect.get_annotations(cls) if name not in cls.__dataclass_fields__]
     if undeclared:
         name = f"{cls.__name__}.{undeclared[0]}"
-        raise ValueError(f"{name} is no option yet: decorate the class with @dataclass(frozen=True)")
+        raise ValueError(f"{name} is not an option yet: decorate the class with @dataclass(frozen=True)")
     if all(getattr(cls, name) is getattr(Metric, name) for name in ("score", "outcome", "measure")):
         raise ValueError(f"{cls.__name__} must have score(sample), or measure(samples)")
     from pydantic import ConfigDict, create_model

@@ -1,19 +1,23 @@
-"""The result of `evaluate`: measurements, with their means, their worst samples, and comparisons with other results."""
+"""What `evaluate` returns: measurements, with their means, their worst samples, comparisons and verdicts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.formatting import number, table_html
+from answerkey.metrics_core.formatting import Displayed, Shown, number
 from answerkey.metrics_core.frame import to_frame
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Field, Metric
+from answerkey.metrics_core.metrics.label import LABELLED, MOST_LABELLED
 from answerkey.metrics_core.sample import Sample
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
+    from answerkey.metrics_core.gate.gate import Verdict
+    from answerkey.metrics_core.result_pair import ResultPair
     from answerkey.metrics_core.statistics.bounded_mean import Floats
     from answerkey.metrics_core.statistics.clustered import Codes, Mask
 
@@ -31,29 +35,40 @@ class Mean(NamedTuple):
     total: int
 
 
-class Result(list[Measurement]):
-    """The measurements, metric by metric, in the order of the samples. A notebook shows their means.
+class Result(Displayed, list[Measurement]):
+    """The measurements of one release, metric by metric, in the order of the samples. A notebook shows their means.
 
     Samples of the same cluster, or with the same id, are not treated as independent.
 
     Attributes:
         samples: the scored samples; `metrics`: the metrics that scored them.
+        release: its name, empty where the data name none.
 
     >>> from answerkey import Sample, evaluate
-    >>> old = evaluate([Sample(str(n), "Rome", ["Paris"], "Capital?") for n in range(9)], ["contains"])
-    >>> new = evaluate([Sample(str(n), "It is Paris.", ["Paris"], "Capital?") for n in range(9)], ["contains"])
+    >>> old = evaluate([Sample(str(n), "Rome", ["Paris"], f"Capital {n}?") for n in range(9)], ["contains"])
+    >>> new = evaluate([Sample(str(n), "It is Paris.", ["Paris"], f"Capital {n}?") for n in range(9)], ["contains"])
     >>> new
-    9 samples: mean [95 % interval], scored/total
-    contains.match  1.000 [0.664, 1.000]  9/9
+    9 samples: mean [95 % interval]
+    <BLANKLINE>
+    |                | result               |
+    |----------------|----------------------|
+    | contains.match | 1.000 [0.664, 1.000] |
+    | scored/total   | 9/9                  |
     >>> new.compare(old).rows[0].finding
     'better'
+    >>> new.gate(old, margin=0.1).outcome
+    'PASS'
     """
 
     def __init__(
-        self, measurements: Iterable[Measurement] = (), samples: Sequence[Sample] = (), metrics: Sequence[Metric] = ()
+        self,
+        measurements: Iterable[Measurement] = (),
+        samples: Sequence[Sample] = (),
+        metrics: Sequence[Metric] = (),
+        release: str = "",
     ) -> None:
         super().__init__(measurements)
-        self.samples, self.metrics = list(samples), list(metrics)
+        self.samples, self.metrics, self.release = list(samples), list(metrics), release
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -62,9 +77,22 @@ class Result(list[Measurement]):
 
     @property
     def headlines(self) -> list[str]:
-        """One METRIC.FIELD per metric. The first summarises the result: `meaning_match.match`, if it was computed."""
-        names = [f"{metric.name}.{metric.headline}" for metric in self.metrics]
-        return sorted(names, key=lambda name: name != _MATCH)
+        """One METRIC.FIELD per metric. The first summarises the result.
+
+        That is `label.correct` if at least half of the samples have a human label, else `meaning_match.match`, if it
+        was computed.
+        """
+        return _primary_first([f"{metric.name}.{metric.headline}" for metric in self.metrics], [self])
+
+    @property
+    def unscored(self) -> list[str]:
+        """A sentence for each metric that has no score for any sample, with the most frequent reason."""
+        return [
+            f"{metric.name} has no score for any of {len(found):,} samples: {reason} ({n:,} of them)"
+            for metric in self.metrics
+            if (found := self.of(metric.name)) and not any(one.status == "scored" for one in found)
+            for reason, n in Counter(one.reason for one in found).most_common(1)
+        ]
 
     def of(self, metric: str) -> list[Measurement]:
         """The measurements of one metric, in the order of the samples."""
@@ -181,37 +209,65 @@ class Result(list[Measurement]):
             UserError: `baseline` is not a result, an id occurs twice, or neither result has one of the `fields`.
         """
         from answerkey.metrics_core.comparison import ALL_FIELDS, HEADLINES, Settings, adjust
-        from answerkey.metrics_core.result_pair import ResultPair
 
-        if not isinstance(baseline, Result):
-            raise UserError(f"compare takes what evaluate returned for the baseline, not {type(baseline).__name__}")
+        pair = self._paired(baseline)
         if isinstance(fields, str):
             raise UserError(f"fields is the text {fields!r}; give a list: fields=[{fields!r}]")
-        known = [*self.fields, *baseline.fields]
-        for name in fields:
-            if name not in known:
-                raise UserError(
-                    f"{name}: these results have {', '.join(dict.fromkeys(known))}{did_you_mean(name, known)}"
-                )
+        _check_fields(fields, [*baseline.fields, *self.fields])
         wanted = list(fields) or self._comparable(baseline, all_fields=all_fields)
-        pair, settings = ResultPair(baseline, self), Settings(n_tests=len(wanted))
+        settings = Settings(n_tests=len(wanted))
         rows = tuple(pair.compared(name, settings) for name in wanted)
         family = ", ".join(fields) or (ALL_FIELDS if all_fields else HEADLINES)
         [comparison] = adjust([pair.comparison(rows, family)])
         return comparison
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (row.field, number(row.mean), number(row.low), number(row.high), f"{row.scored:,}/{row.total:,}")
-            for row in self.means(self.headlines)
-        ]
-        return table_html(f"{len(self.samples):,} samples", ("", "mean", "95 % from", "to", "scored/total"), rows)
+    def gate(
+        self,
+        baseline: Result,
+        *,
+        margin: float,
+        primary: str = "",
+        rules: Sequence[str] = (),
+        judge_bias: float = 0.0,
+    ) -> Verdict:
+        """Decide whether this release may ship in place of an earlier one, as `answerkey gate` does.
+
+        A notebook keeps no record of earlier looks at the same releases, so the verdict holds for a single look.
+
+        Args:
+            baseline: the older result.
+            margin: the largest loss in the primary field that is accepted.
+            primary: METRIC.FIELD; by default the first that `compare` shows.
+            rules: further rules, as in a policy: `["level meaning_match.match >= 0.8"]`.
+            judge_bias: how far the bias of a judge may differ between the releases.
+
+        Raises:
+            UserError: `baseline` is not a result, an id occurs twice, the policy is not valid, or it rests on human
+                labels of which some are missing.
+        """
+        from answerkey.metrics_core.gate.gate import apply_policy
+        from answerkey.metrics_core.gate.policy import parse_policy
+
+        pair = self._paired(baseline)
+        primary = primary or next(iter(self._comparable(baseline, all_fields=False)), "")
+        written = {"primary": primary, "margin": margin, "rules": list(rules), "judge_bias": judge_bias}
+        policy = parse_policy(written, "gate")
+        _check_fields(policy.fields, [*baseline.fields, *self.fields])
+        return apply_policy(*pair.evidence(policy))
+
+    def shown(self) -> Shown:
+        """The means of `headlines`."""
+        return _means([self])
 
     def __repr__(self) -> str:
-        rows = [(row.field, _estimate(row), f"{row.scored:,}/{row.total:,}") for row in self.means(self.headlines)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([f"{len(self.samples):,} samples: mean [95 % interval], scored/total", *lines])
+        return str(self)
+
+    def _paired(self, baseline: Result) -> ResultPair:
+        from answerkey.metrics_core.result_pair import ResultPair
+
+        if not isinstance(baseline, Result):
+            raise UserError(f"the baseline is a {type(baseline).__name__}; give the result of the older release")
+        return ResultPair(baseline, self)
 
     def _known(self, field: str) -> str:
         if not (name := field or next(iter(self.headlines), "")):
@@ -231,7 +287,11 @@ class Result(list[Measurement]):
         from answerkey.metrics_core.judges.votes import SPREAD
 
         names = [*self.headlines, *(name for name in self.fields if all_fields and not name.endswith(f".{SPREAD}"))]
-        return [name for name in dict.fromkeys(names) if name in baseline.fields]
+        return _primary_first([name for name in dict.fromkeys(names) if name in baseline.fields], [baseline, self])
+
+    def labelled(self) -> float:
+        """The share of the samples with a human label, 0 to 1."""
+        return sum(sample.label is not None for sample in self.samples) / max(1, len(self.samples))
 
     def _mean(self, name: str) -> Mean:
         import numpy as np
@@ -259,5 +319,96 @@ class Result(list[Measurement]):
         return codes_of([unit for unit, chosen in zip(units, rows, strict=True) if chosen], int(rows.sum()))
 
 
-def _estimate(row: Mean) -> str:
-    return number(row.mean) + ("" if row.low is None else f" [{number(row.low)}, {number(row.high)}]")
+class Results(Displayed, dict[str, Result]):
+    """The `Result` of each release of a data frame by its name, in the order of their first rows.
+
+    Of two releases, the first is the old one, unless they are named.
+
+    >>> import pyarrow as pa
+    >>> from answerkey import evaluate
+    >>> asked = {"id": [*range(9)] * 2, "model": ["gpt-3.5"] * 9 + ["gpt-4o"] * 9, "reference": ["Paris"] * 18}
+    >>> results = evaluate(pa.table({**asked, "answer": ["Rome"] * 9 + ["Paris"] * 9}), ["contains"])
+    >>> results.compare("gpt-4o", "gpt-3.5").rows[0].finding
+    'better'
+    >>> results.gate(margin=0.02).outcome
+    'PASS'
+    """
+
+    def compare(
+        self, new: str = "", old: str = "", fields: Sequence[str] = (), *, all_fields: bool = False
+    ) -> Comparison:
+        """Compare two releases; see `Result.compare`.
+
+        Raises:
+            UserError: there is no such release, or more than two and none is named.
+        """
+        after, before = self._pair(new, old)
+        return after.compare(before, fields, all_fields=all_fields)
+
+    def gate(self, new: str = "", old: str = "", **policy: Any) -> Verdict:
+        """Decide whether `new` may ship in place of `old`; `policy` are the arguments of `Result.gate`.
+
+        Raises:
+            UserError: there is no such release, or more than two and none is named.
+        """
+        after, before = self._pair(new, old)
+        return after.gate(before, **policy)
+
+    def shown(self) -> Shown:
+        """The means of every release."""
+        return _means(list(self.values()))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _pair(self, new: str, old: str) -> tuple[Result, Result]:
+        names = list(self)
+        if not (new and old):
+            if len(names) != 2:
+                raise UserError(f"name the new and the old release, of {', '.join(names)}")
+            new = new or next(name for name in names[::-1] if name != old)
+            old = old or next(name for name in names if name != new)
+        for name in (new, old):
+            if name not in self:
+                raise UserError(f"no release {name!r}; there are {', '.join(names)}{did_you_mean(name, names)}")
+        return self[new], self[old]
+
+
+def _check_fields(names: Iterable[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UserError(f"{name}: these results have {', '.join(dict.fromkeys(known))}{did_you_mean(name, known)}")
+
+
+def _primary_first(names: Sequence[str], results: Sequence[Result]) -> list[str]:
+    """These fields, the one that decides before the others."""
+    if LABELLED in names and all(result.labelled() >= MOST_LABELLED for result in results):
+        first = LABELLED
+    else:
+        first = _MATCH if _MATCH in names else next((name for name in names if name != LABELLED), LABELLED)
+    return sorted(names, key=lambda name: name != first)
+
+
+def _means(results: Sequence[Result]) -> Shown:
+    fields = list(dict.fromkeys(name for result in results for name in result.headlines))
+    means = [{row.field: row for row in result.means(set(fields) & set(result.fields))} for result in results]
+    counts = [{name: f"{row.scored:,}/{row.total:,}" for name, row in of.items()} for of in means]
+    # One line of counts if all metrics have the same.
+    alike = all(len(set(of.values())) <= 1 for of in counts)
+    rows = [[name, *(_estimate(of.get(name), with_count=not alike) for of in means)] for name in fields]
+    if alike and fields:
+        rows.append(["scored/total", *(next(iter(of.values()), number(None)) for of in counts)])
+    sizes = {len(result.samples) for result in results}
+    caption = f"{' or '.join(f'{size:,}' for size in sorted(sizes))} sample{'' if sizes == {1} else 's'}"
+    named = [f"{result.release}: " if len(results) > 1 else "" for result in results]
+    notes = [f"{name}{problem}" for name, result in zip(named, results, strict=True) for problem in result.unscored]
+    return Shown(
+        f"{caption}: mean [95 % interval]", ["", *(result.release or "result" for result in results)], rows, notes
+    )
+
+
+def _estimate(row: Mean | None, *, with_count: bool) -> str:
+    if row is None:
+        return number(None)
+    interval = "" if row.low is None else f" [{number(row.low)}, {number(row.high)}]"
+    return number(row.mean) + interval + (f" {row.scored:,}/{row.total:,}" if with_count else "")

@@ -10,6 +10,11 @@ from dataclasses import dataclass, field
 from answerkey.metrics_core.text import is_blank
 
 _canonical = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "t", "y", "correct"), True) | dict.fromkeys(
+    ("false", "no", "0", "0.0", "f", "n", "incorrect"), False
+)
+NO_LABEL = ("", "nan", "null", "none", "n/a", "na", "-")
+"""Spellings of a label."""
 
 
 UNANSWERABLE = "The question cannot be answered."
@@ -23,7 +28,7 @@ class Sample:
     `references`, `facts`, `context` (the passages that the answer should rest on) and `incorrect_references` (answers
     known to be wrong) accept any sequence of texts; a single text counts as a list of one.
     `columns` has others of the row, which rubrics are about, by name: a text, or any other JSON value as its text. The
-    column `messages` is a conversation (see `conversation.turns`).
+    column `messages` is a conversation (see `conversation.turns`). `label` says whether people call the answer right.
     A missing answer is `None`; metrics score it by their policy `blank_answer`.
 
     Raises:
@@ -41,6 +46,7 @@ class Sample:
     context: Sequence[str] = ()
     incorrect_references: Sequence[str] = ()
     columns: Mapping[str, str] = field(default_factory=dict, hash=False)
+    label: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("answer", "question", "cluster"):
@@ -59,7 +65,7 @@ class Sample:
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
         # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
         rest = (self.question, self.facts, self.cluster, self.slices, self.context, self.incorrect_references)
-        return Sample, (self.sample_id, self.answer, self.references, *rest, self.columns)
+        return Sample, (self.sample_id, self.answer, self.references, *rest, self.columns, self.label)
 
     def _texts(self, name: str) -> tuple[str, ...]:
         value = getattr(self, name)
@@ -107,7 +113,7 @@ def sample_key(
 ) -> str:
     """A hash of everything that a score depends on (128 bits, hex).
 
-    The id, the cluster and the slices are not in it, so the same answer in two releases, or under two
+    The id, the cluster, the slices and the label are not in it, so the same answer in two releases, or under two
     ids, is scored and paid for once. References are hashed in order: a metric may name one by index. A sample
     without context, without answers known to be wrong, and without other columns, has the key that it had before there
     were any.
@@ -136,3 +142,20 @@ def content_hash(value: object) -> str:
     Lone surrogates, which JSON files can smuggle into a Python text, are hashed rather than refused.
     """
     return hashlib.blake2b(_canonical(value).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def truth(text: str) -> bool | None:
+    """The label that a text is; None if it says that there is none.
+
+    Raises:
+        ValueError: it is neither true nor false.
+
+    >>> truth("Yes"), truth("n/a")
+    (True, None)
+    """
+    word = text.strip().lower()
+    if word in NO_LABEL:
+        return None
+    if word not in TRUTH:
+        raise ValueError(f"{text[:40]!r} is neither true nor false")
+    return TRUTH[word]

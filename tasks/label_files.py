@@ -108,7 +108,7 @@ def import_labels(home: Home, file: Path, annotator: str = "") -> int:
     new: dict[tuple[str, str], NewLabel] = {}
     for row, _, label in rows:
         if queue and label.sample_key not in known:
-            raise UserError(f"{file}, row {row}: sample_key is of no answer that queue {queue.id} has drawn")
+            raise UserError(f"{file}, row {row}: sample_key belongs to no answer that queue {queue.id} has drawn")
         key = (label.sample_key, label.annotator)
         if new.setdefault(key, label).verdict != label.verdict:
             raise UserError(f"{file}, row {row}: a second verdict of {label.annotator} on the same answer; keep one")
@@ -135,7 +135,7 @@ def _read(file: Path, annotator: str) -> Iterator[tuple[int, str, NewLabel]]:
                 if verdict not in VERDICTS:
                     raise UserError(f"{file}, row {number}, verdict: {verdict[:40]!r}; write {', '.join(VERDICTS)}")
                 if not who:
-                    raise UserError(f"{file}, row {number}, annotator: nobody is named; give --annotator")
+                    raise UserError(f"{file}, row {number}, annotator: no name; give --annotator")
                 found = NewLabel((row["sample_key"] or "").strip(), who, verdict)
                 yield number, (row.get("queue") or "").strip(), found
     except (OSError, UnicodeDecodeError, csv.Error) as error:

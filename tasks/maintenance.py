@@ -114,7 +114,7 @@ def close_runs(home: Home) -> int:
     for run_id, long_ago in rows:
         state = states.get(run_id)
         if state and state.is_final():
-            ended.append((f"{state.name}: {state.message or 'the process ended without a word'}", run_id))
+            ended.append((f"{state.name}: {state.message or 'the process ended without a message'}", run_id))
         elif run_id not in states and is_held(home.scratch / run_id / PROCESS) is False:
             ended.append(("no server knows it, and its process is gone", run_id))
         elif run_id not in states and long_ago:

@@ -72,7 +72,7 @@ def _moving(source: Home, target: Home) -> Iterator[None]:
     """Claim the target for this move, and mark it as unfinished."""
     with target.warehouse.claimed("move") as mine:
         if not mine:
-            raise UserError(f"{target}: another process moves a home to it just now")
+            raise UserError(f"{target}: another process is moving a home to it")
         if not target.store.exists(_MARK):
             _refuse_unless_empty(target)
             with target.store.atomic_write(_MARK) as file:
@@ -141,7 +141,7 @@ def _move_files(source: Store, target: Store) -> dict[str, int]:
             _copy_file(source, target, name)
     changed = set(_names(source)) ^ set(_names(target))
     if changed:
-        raise UserError(f"{min(changed)}: this file came or went during the move; run it again")
+        raise UserError(f"{min(changed)}: this file appeared or disappeared during the move; run the move again")
     return wanted
 
 

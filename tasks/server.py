@@ -80,8 +80,8 @@ def kept_server(folder: Path) -> str:
     while (keeps := _keeps(address, note.parent.resolve())) is None and is_held(folder / LOCK):
         if time.monotonic() > deadline:
             _log.warning(
-                f"the Prefect server of this home, {address}, does not answer: this goes on without it. Runs are then "
-                "not in its list, and what is registered is evaluated when it answers again"
+                f"the Prefect server of this home, {address}, does not answer, so this run goes on without it: it is "
+                f"not listed there, and registered releases are evaluated once the server is back"
             )
             break
         time.sleep(1.0)

@@ -29,7 +29,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 SERVERS_OF_CLUSTERS = {"postgres_server", "s3_server", "shared_dask_cluster"}
-LONG_FILES = ("flows", "llm")
+LONG_FILES = (
+    "test_deployments.py", "test_docs_commands.py", "test_cluster.py", "test_lake.py", "test_wheel.py", "flows", "llm",
+)  # fmt: skip
 PARAMETERS_WITH_SERVERS = {"lake", "postgres"}
 
 
@@ -45,8 +47,8 @@ def _needs_a_cluster(item):
 def pytest_collection_modifyitems(items):
     """What needs the servers of a cluster is slow: each process of pytest would start its own for a few tests.
 
-    The long files first, mixed: some wait most of the time, and some keep a core busy. A long one at the end would
-    keep one process waiting for another, and those that wait would wait together.
+    The longest files come first, in the order of LONG_FILES, then folders that wait much. A long file at the end would
+    keep one process at work while the others have ended.
     """
     for item in items:
         if _needs_a_cluster(item):
@@ -55,8 +57,8 @@ def pytest_collection_modifyitems(items):
 
 
 def _position(item):
-    folder = next((number for number, name in enumerate(LONG_FILES) if name in item.path.parts), len(LONG_FILES))
-    return folder, zlib.crc32(item.nodeid.partition("::")[0].encode())
+    place = next((number for number, name in enumerate(LONG_FILES) if name in item.path.parts), len(LONG_FILES))
+    return place, zlib.crc32(item.nodeid.partition("::")[0].encode())
 
 
 def pytest_collection_finish():
@@ -272,17 +274,6 @@ def lake(postgres_server, s3_server):
 def any_home(request, tmp_path):
     """A home of each kind, with nothing in it."""
     return Home.parse(request.getfixturevalue("lake")) if request.param == "lake" else Home(tmp_path / "home")
-
-
-@pytest.fixture(scope="module", params=["folder", "lake"])
-def module_home(request, tmp_path_factory):
-    """As `any_home`, for all tests of a file."""
-    if request.param == "folder":
-        yield Home(tmp_path_factory.mktemp("home"))
-        return
-    servers = request.getfixturevalue("postgres_server"), request.getfixturevalue("s3_server")
-    with new_lake(*servers) as address:
-        yield Home.parse(address)
 
 
 @pytest.fixture(scope="module")

@@ -136,9 +136,11 @@ def test_the_notebook_runs_and_shows_what_it_says(capsys):
             else:
                 exec(compile(ast.Module([last], []), "releases.ipynb", "exec"), names)
     assert capsys.readouterr().out == ""
-    assert len(shown) == 5
-    new, comparison = names["new"], names["comparison"]
-    assert new.summary().loc["meaning_match.match", "mean"] > names["old"].summary().loc["meaning_match.match", "mean"]
+    assert len(shown) == 6
+    old, new = names["results"].values()
+    comparison = names["comparison"]
+    assert new.summary().loc["meaning_match.match", "mean"] > old.summary().loc["meaning_match.match", "mean"]
     assert comparison.rows[0].name == "meaning_match.match"
     assert comparison.rows[0].finding == "not shown to differ"
-    assert list(names["old"].worst(3)["id"]) == ["q2", "q3", "q4"]
+    assert names["verdict"].outcome == "PASS"
+    assert list(old.worst(3)["id"]) == ["q2", "q3", "q4"]

@@ -3,14 +3,13 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.test_wheel import copy_sources
+from tests.warm_command import WarmCommand
 
 PAGE = ROOT / "docs/developing.md"
 
@@ -18,8 +17,8 @@ PAGE = ROOT / "docs/developing.md"
 class Copy:
     """A scratch copy of the project, and the files that were touched in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.touched = folder, list[str]()
+    def __init__(self, folder: Path, warm: WarmCommand) -> None:
+        self.folder, self.touched, self._warm = folder, list[str](), warm
         copy_sources(folder)
 
     def add(self, file: str, text: str) -> None:
@@ -39,17 +38,19 @@ class Copy:
         """What Python prints in the copy: `-c CODE`, or `-m MODULE ARGUMENTS`."""
         guard = os.environ["PYTHONPATH"].split(os.pathsep)[0]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder), guard]), "COLUMNS": "200"}
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.folder, env=environment, check=False, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+        module, *words = arguments[1:]
+        if arguments[0] == "-c":
+            script = self.folder / "script.py"
+            script.write_text(module, encoding="utf-8")
+            module = str(script)
+        done = self._warm.run(module, words, self.folder, environment, 240)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
 
 @pytest.fixture
-def copy(tmp_path):
-    return Copy(tmp_path)
+def copy(tmp_path, warm_command):
+    return Copy(tmp_path, warm_command)
 
 
 @pytest.fixture

@@ -6,18 +6,23 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import sysconfig
 import tomllib
+import urllib.error
 import urllib.request
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.cluster_servers import free_ports
 from tests.conftest import ROOT
-from tests.flows.cli.test_server import two_free_ports
+from tests.flows.deployed_help import until
 
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
@@ -196,10 +201,11 @@ def test_what_it_imports_is_what_it_declares():
 
 
 @pytest.mark.slow
-def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_missing(project):
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_EXTRAS, str(project)], check=False, capture_output=True, text=True, timeout=240
-    )
+def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_missing(warm_command, tmp_path):
+    script, project = tmp_path / "script.py", tmp_path / "project"
+    script.write_text(WITHOUT_EXTRAS)
+    project.mkdir()
+    done = warm_command.run(str(script), [str(project)], ROOT, dict(os.environ), 240)
     wanted = "pip install 'answerkey[sentence-transformers]'"
     assert done.stdout.splitlines() == [
         "{'scored'}",
@@ -244,31 +250,69 @@ def test_the_command_works_beside_the_users_own_packages(installed, project):
     }  # fmt: skip
 
 
+def two_free_ports():
+    """The first of two that follow each other: the server's, and that of the pages."""
+    while True:
+        [port] = free_ports(1)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
+            return port
+
+
+def got(request):
+    with urllib.request.urlopen(request, timeout=100) as reply:
+        return str(reply.read().decode())
+
+
 @pytest.mark.slow
-def test_it_serves_its_flows_from_there(installed, project):
-    port = two_free_ports()
-    command = [sys.executable, "-m", "answerkey.flows.cli", "serve", "--port", str(port), "--home", "home"]
+def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, project, warm_command):
+    port, home = two_free_ports(), project / "home"
+    server = f"http://127.0.0.1:{port}"
     settings = {key: value for key, value in environment(installed).items() if not key.startswith("PREFECT_")}
+
+    def serve(port, home):
+        return warm_command.run("answerkey.flows.cli", ["serve", "--port", str(port), "--home", str(home)], ROOT,
+                                dict(os.environ), 240)  # fmt: skip
+
     with subprocess.Popen(
-        command, cwd=project, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as served:
+        [sys.executable, "-m", "answerkey.flows.cli", "serve", "--port", str(port), "--home", str(home)],
+        cwd=project, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as served:  # fmt: skip
         try:
             assert served.stdout
             lines = [served.stdout.readline(), served.stdout.readline()]
-            assert lines[1].startswith("ready"), [*lines, served.stdout.read()]
-            server = f"http://127.0.0.1:{port}/api"
+            assert lines[1] == f"ready: {server}  (home {home}; Ctrl-C stops it)\n", lines
+            shown = json.loads(got(f"{server}/ui-settings"))
+            assert (shown["api_url"], shown["default_ui"]) == ("/api", "v1")
+            assert "<html" in got(f"{server}/").lower()
+            # A page of another origin may not send JSON: a browser asks first, and is refused.
+            asked = {"Origin": "https://example.com", "Access-Control-Request-Method": "POST"}
+            asked["Access-Control-Request-Headers"] = "content-type"
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                got(urllib.request.Request(f"{server}/api/flow_runs/", headers=asked, method="OPTIONS"))
+            assert "<h1>0 data sets</h1>" in got(f"http://127.0.0.1:{port + 1}/")
+            assert (home / "prefect/prefect.db").is_file()
+            # A second one on the same home would take the first one's database.
+            again, taken = serve(two_free_ports(), home), serve(port, project / "other")
+            assert (again.returncode, taken.returncode) == (2, 2)
+            assert f"{home}: another `answerkey serve` uses this home; stop it, or give --home" in again.stderr
+            assert f"--port {port}: not available" in taken.stderr
             done = subprocess.run(
                 [sys.executable, "-m", "prefect", "deployment", "run", "--watch", "score-traces/score-traces"],
-                cwd=project, env={**settings, "PREFECT_API_URL": server}, check=False, capture_output=True, text=True,
-                timeout=240,
+                cwd=project, env={**settings, "PREFECT_API_URL": f"{server}/api"}, check=False, capture_output=True,
+                text=True, timeout=240,
             )  # fmt: skip
             assert done.returncode == 0, done.stdout + done.stderr
-            request = urllib.request.Request(
-                f"{server}/deployments/filter", b"{}", {"Content-Type": "application/json"}
-            )
-            with urllib.request.urlopen(request, timeout=30) as reply:
-                entrypoints = {one["entrypoint"] for one in json.load(reply)}
+            headers = {"Content-Type": "application/json"}
+            listed = json.loads(got(urllib.request.Request(f"{server}/api/deployments/filter", b"{}", headers)))
+            entrypoints = {one["entrypoint"] for one in listed}
             assert "answerkey.flows.score_traces.score_traces" in entrypoints
             assert not [entrypoint for entrypoint in entrypoints if not entrypoint.startswith("answerkey.flows.")]
+            children = Path(f"/proc/{served.pid}/task/{served.pid}/children").read_text().split()
+            assert len(children) == 3
+            served.send_signal(signal.SIGINT)
+            assert served.wait(250) == 0
+            assert served.stdout.read().endswith("stopped; reports, runs and schedules are kept\n")
+            until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 100, "the children")
         finally:
+            # Not by force, which would leave its children.
             served.terminate()

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,11 @@ from rapidfuzz import fuzz, process
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from answerkey.metrics_core.offline_judge.depth import kind_of, out_of_depth  # noqa: E402
+from answerkey.metrics_core.metric import identical_reference  # noqa: E402
+from answerkey.metrics_core.offline_judge.depth import _foreign, language_of, out_of_depth  # noqa: E402
 from answerkey.metrics_core.offline_judge.matcher import Pair, Seen, look  # noqa: E402
-from answerkey.metrics_core.offline_judge.reading import read  # noqa: E402
+from answerkey.metrics_core.offline_judge.reading import Text, read  # noqa: E402
+from answerkey.metrics_core.sample import Sample  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data"
 FILES = {
@@ -45,7 +48,18 @@ ALIKE = 85
 LIMITS = {"answer": 150, "reference": 40}
 """In words: nearly all of training is shorter."""
 
+KINDS = ("short answers", "claims", "other languages")
+"""The kinds of data that agreement is told for: facts of a few words in English, sentences in English, all others."""
+CLAIM_WORDS = 5
+
 Row = Mapping[str, Any]
+
+
+def kind_of(question: Text, answer: Text, references: Sequence[Text]) -> str:
+    """The kind of data that a pair is."""
+    if language_of(f"{question.raw} {answer.raw}") != "en" or _foreign(answer) or all(map(_foreign, references)):
+        return "other languages"
+    return "claims" if median(len(text.tokens) for text in references) >= CLAIM_WORDS else "short answers"
 
 
 def rarities(texts: Iterable[str], least: int = 4) -> dict[str, float]:
@@ -134,6 +148,8 @@ class Table:
     releases: np.ndarray
     kinds: np.ndarray
     flagged: np.ndarray
+    given: np.ndarray
+    """Whether the answer is a reference but for its form, so that no judge is asked."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -162,6 +178,7 @@ def table(rows: Mapping[str, Sequence[Row]], words: Mapping[str, float]) -> Tabl
         np.array([row["model"] or "" for _, row in flat]),
         np.array([kind_of(*some) for some in texts]),
         np.array([bool(out_of_depth(*some, LIMITS)) for some in texts]),
+        np.array([identical_reference(Sample("", p.answer, p.references)) is not None for p in pairs]),
     )
 
 

@@ -8,23 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from _matcher_data import MADE, Row, Table
-from _matcher_training import Judged, border
+from _matcher_training import Judged
 
+from answerkey.metrics_core.judges.cascade import holds, trial_size
 from answerkey.metrics_core.statistics.agreement import agreement
 from answerkey.metrics_core.text import words
 
-SHOWN = (0.01, 0.02, 0.05)
-HOMES = {
-    "short answers": ("evouna_nq", "evouna_tq", "efficientqa"), "claims": ("truthfulqa",),
-    "other languages": ("truthfulqa",),
-}  # fmt: skip
-"""The sets that a kind of data is known from. Without any of them, nothing is decided about it."""
+SHOWN, DRAWS = (0.02, 0.05), 1_000
 RIVALS = {"judge_bem": "BEM", "judge_davinci003": "text-davinci-003", "judge_gpt4": "GPT-4"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training found: a table, what judges say of it, and the borders of the undecided zone."""
+    """What training found: a table, what judges say of it."""
 
     data: Table
     rows: Mapping[str, Sequence[Row]]
@@ -32,8 +28,6 @@ class Outcome:
     within: Judged
     left_out: Mapping[str, Judged]
     final: Judged
-    borders: Mapping[str, Sequence[float]]
-    errors: Sequence[float]
 
     def judged(self, name: str) -> dict[str, Judged]:
         """Who judges a set: nq301 the shipped model, which has seen none of its questions."""
@@ -118,46 +112,36 @@ def _releases(outcome: Outcome) -> None:
 
 
 def _cascades(outcome: Outcome) -> None:
-    """People stand in for the language model. A set that was left out is judged by the borders of the others."""
-    print("\n| data | left out | accepted error | calls saved | error found | 2 standard errors |")
-    print("|---|---|---|---|---|---|")
-    data = outcome.data
+    """People stand in for the language model. The trial is drawn anew `DRAWS` times, as in cascades of as many runs."""
+    print("\n| data | left out | promise | sure | wrong of these | trial holds | wrong if so | broken | calls saved |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    data, rng = outcome.data, np.random.default_rng(0)
     for title, name, own in outcome.groups():
+        asked = own & ~data.given
         for judge, found in outcome.judged(name).items():
-            left = judge.endswith("left out")
-            for error in SHOWN:
-                at = _borders(outcome, name if left else "", error)
-                sure = np.maximum(found.probabilities, 1 - found.probabilities)
-                stands = own & (sure > np.array([at[kind] for kind in data.kinds]))
-                stands &= ~found.flagged | ~found.by_model
-                wrong = (stands & (found.verdicts != data.labels))[own]
-                spread = 200 * _clustered(wrong.astype(float), data.questions[own])
-                row = f"{error:.0%} | {stands[own].mean():.1%} | {wrong.mean():.2%} | {spread:.2f}"
-                print(f"| {title} | {'yes' if left or name == 'nq301' else 'no'} | {row} |")
+            left = judge.endswith("left out") or name == "nq301"
+            for promise in SHOWN:
+                sure = np.maximum(found.probabilities, 1 - found.probabilities) > 1 - promise
+                stands = asked & sure & (~found.flagged | ~found.by_model)
+                wrong = (found.verdicts != data.labels)[stands]
+                held = [kept for kept in (_trial(rng.permutation(wrong), promise) for _ in range(DRAWS)) if len(kept)]
+                shares = [kept.mean() for kept in held]
+                saved = sum(map(len, held)) / DRAWS / asked.sum()
+                own_share = f"{np.mean(shares):.2%}" if held else ""
+                row = f"{promise:.0%} | {len(wrong)} of {asked.sum()} | {_share(wrong)} | {len(held) / DRAWS:.0%}"
+                broken = sum(share > promise for share in shares) / DRAWS
+                print(f"| {title} | {'yes' if left else 'no'} | {row} | {own_share} | {broken:.1%} | {saved:.1%} |")
 
 
-def _borders(outcome: Outcome, without: str, error: float) -> dict[str, float]:
-    """By kind of data: the shipped borders, or those that the other sets of the kind give, 1 where there are none."""
-    if not without:
-        return {kind: some[list(outcome.errors).index(error)] for kind, some in outcome.borders.items()}
-    data, found = outcome.data, {}
-    for kind in outcome.borders:
-        needed = [1.0]
-        for family, judged in outcome.left_out.items():
-            own = np.array([name.startswith(family) for name in data.sets]) & outcome.real & (data.kinds == kind)
-            if not without.startswith(family) and own.sum() >= 200:
-                right = np.where(data.labels == 1, judged.probabilities, 1 - judged.probabilities)[own]
-                needed.append(border(right, error))
-        others = any(not without.startswith(family) for family in HOMES[kind])
-        found[kind] = max(needed[1:], default=1.0) if others else 1.0
-    return found
+def _trial(wrong: np.ndarray, promise: float) -> np.ndarray:
+    """Of the verdicts of a cascade, in random order, those that are given without a judge: none where it is refused."""
+    drawn = trial_size(len(wrong), promise)
+    held = drawn < len(wrong) and holds(len(wrong), drawn, int(wrong[:drawn].sum()), promise)
+    return wrong[drawn:] if held else wrong[:0]
 
 
-def _clustered(values: np.ndarray, questions: np.ndarray) -> float:
-    """The standard error of a mean whose values are independent between questions only."""
-    codes = np.unique(questions, return_inverse=True)[1]
-    sums = np.bincount(codes, values - values.mean())
-    return float(np.sqrt((sums**2).sum()) / len(values))
+def _share(wrong: np.ndarray) -> str:
+    return f"{wrong.mean():.2%}" if len(wrong) else ""
 
 
 def _flags(outcome: Outcome) -> None:

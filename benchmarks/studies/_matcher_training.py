@@ -1,4 +1,4 @@
-"""How the offline matcher is trained: trees, calibration, what wrong answers weigh, the borders."""
+"""How the offline matcher is trained: trees, calibration, what wrong answers weigh."""
 
 from __future__ import annotations
 
@@ -287,16 +287,3 @@ def rule_probabilities(labels: np.ndarray, rulings: Sequence[Ruling | None]) -> 
         added = 9.0 if rule in FOR_A_MATCH else 0.5
         found[rule] = BY_DOCUMENT.get(rule, round((float(sum(own)) + added) / (len(own) + 10), 4))
     return found
-
-
-def border(right: np.ndarray, error: float) -> float:
-    """The probability that the right verdict stays above in all but a share `error` of answers like these.
-
-    Args:
-        right: (answers,): the probability that was given to the right verdict.
-
-    The finite-sample rank of split conformal prediction: floor(error (n + 1)) answers may lie below.
-    """
-    allowed = int(np.floor(error * (len(right) + 1)))
-    # A verdict stands where the other one would be stranger than all but that share: 1 - p <= the quantile of `right`.
-    return 1.0 if allowed < 1 else float(1 - np.sort(right)[allowed - 1])

@@ -18,6 +18,7 @@ import numpy as np
 from _matcher_data import (
     DATA,
     FILES,
+    KINDS,
     LIMITS,
     MADE,
     TRAINED_ON,
@@ -39,7 +40,6 @@ from _matcher_training import (
     UNTAUGHT,
     Judged,
     base_of,
-    border,
     centroids,
     exported,
     highest,
@@ -50,12 +50,10 @@ from _matcher_training import (
     train,
 )
 
-from answerkey.metrics_core.offline_judge.depth import KINDS
 from answerkey.metrics_core.offline_judge.model import FILE
 from answerkey.metrics_core.offline_judge.rules import RULES_VERSION
 from answerkey.metrics_core.statistics.agreement import agreement
 
-ERRORS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
 FAMILIES = {
     "evouna_nq": ("evouna_nq",),
     "evouna_tq": ("evouna_tq",),
@@ -113,12 +111,11 @@ def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
     final = Judged(data, *(slope * logits(models, side.x) + offset for side in (data.right, data.wrong)), within.fitted)
     for judged in (within, final):
         judged.doubt(data, places)
-    borders = {kind: borders_of(data, real, within, left_out, kind) for kind in KINDS}
     agreed = agreements(data, real, within, slope * right + offset)
-    outcome = Outcome(data, rows, real, within, left_out, final, borders, ERRORS)
+    outcome = Outcome(data, rows, real, within, left_out, final)
     print_tables(outcome)
     return {
-        "format": 6,
+        "format": 7,
         "trained_on": {
             "data": ", ".join([*TRAINED_ON, "pairs made from them"]) + ", without the questions of nq301",
             "answers": int(real.sum()),
@@ -134,8 +131,6 @@ def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
         "slope": round(slope, 6),
         "offset": round(offset, 6),
         **within.fitted,
-        "errors": ERRORS,
-        "borders": borders,
         "base": base_of(models),
         "scale": 1 / len(models),
         "trees": exported(models),
@@ -163,20 +158,6 @@ def without_the_set(
         found[name] = Judged(data, *(slope * one + offset for one in scores), {**against, "rules": rules})
         found[name].doubt(data, centroids(data, found[name], real))
     return found
-
-
-def borders_of(data: Table, real: np.ndarray, within: Judged, left_out: Mapping[str, Judged], kind: str) -> list[float]:
-    """By error: the highest border that any set of this kind needs, left out of training or not."""
-    judged = [(np.isin(data.sets, family), left_out[name]) for name, family in FAMILIES.items()]
-    found = [right_of(data, one, (data.kinds == kind) & inside & real) for inside, one in judged]
-    found.append(right_of(data, within, (data.kinds == kind) & real))
-    # A handful of answers of another kind in a set says nothing about that kind.
-    return [round(max(border(one, error) for one in found if len(one) >= 200), 4) for error in ERRORS]
-
-
-def right_of(data: Table, judged: Judged, own: np.ndarray) -> np.ndarray:
-    """The probability that was given to the right verdict."""
-    return np.where(data.labels == 1, judged.probabilities, 1 - judged.probabilities)[own]
 
 
 def agreements(data: Table, real: np.ndarray, within: Judged, right: np.ndarray) -> dict[str, float]:

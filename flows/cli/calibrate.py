@@ -45,7 +45,7 @@ def calibrate(  # noqa: PLR0913
             "--learn", help="Choose this many examples for --rubric from these labels, and report what they change."
         ),
     ] = 0,
-    rubric: Annotated[str, Parameter("--rubric", metavar="FILE", help="The rubric that --learn is about.")] = "",
+    rubric: Annotated[str, Parameter("--rubric", metavar="FILE", help="The rubric that --learn improves.")] = "",
     out: Annotated[str, Parameter("--out", metavar="FILE", help="Where --learn writes the rubric.")] = "",
     seed: Annotated[int, Parameter("--seed", help="Seed of the bootstrap.")] = 0,
     as_json: AsJson = False,
@@ -54,7 +54,7 @@ def calibrate(  # noqa: PLR0913
     """Compare a metric or judge with human labels.
 
     The labels are those that came with the answers, or those in a file. The result is kept, and a gate can require it.
-    With --learn, a rubric gets examples from them instead, which are tried on other answers.
+    With --learn, examples for a rubric are chosen from them instead, and tested on other answers.
 
     Examples:
         answerkey calibrate meaning_match.match

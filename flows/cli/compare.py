@@ -37,13 +37,19 @@ OLD_OR_NEW = "A report (faq/gpt-4/v2), or a release (gpt-4), which stands for it
 OldReport = Annotated[str, Parameter(metavar="OLD", help=OLD_OR_NEW)]
 NewReport = Annotated[str, Parameter(metavar="NEW", help="The report or release that is compared with the old one.")]
 
+_MOST_TESTED = 20
+"""Data sets of which `history` tests whether the newest report differs: each takes a tenth of a second or more."""
 _LOWEST = Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score lowest.")
 
 
 def report(  # noqa: PLR0913
     report_ids: Annotated[
         list[str] | None,
-        Parameter(metavar="ID", help="faq/gpt-4/v2, or gpt-4 for its newest. Without one: those of the newest run."),
+        Parameter(
+            metavar="ID",
+            help="A report (faq/gpt-4/v2), or a release (gpt-4) for its newest report. Default: "
+            "the reports of the newest run.",
+        ),
     ] = None,
     /,
     *,
@@ -55,7 +61,7 @@ def report(  # noqa: PLR0913
         Parameter(
             "--by",
             metavar="METRIC.FIELD",
-            help="The field whose slices, and lowest scores, are shown. Without it: the primary field.",
+            help="The field whose slices and lowest scores are shown. Default: the primary field.",
         ),
     ] = None,
     samples: Annotated[int, _LOWEST] = 0,
@@ -124,8 +130,8 @@ def compare(
         Parameter(
             "--wide",
             group=OUTPUT,
-            help="Print also how many samples each field has, clusters, p, the difference that they can show, how many "
-            "would show this one, and how many answers were fixed and broken.",
+            help="Also print samples, clusters and p of each field, the smallest difference that it could show, the "
+            "samples that this one would take, and how many answers were fixed and broken.",
         ),
     ] = False,
     samples: Annotated[
@@ -135,7 +141,10 @@ def compare(
         ),
     ] = 0,
     moved: Annotated[
-        Literal["both", "better", "worse"], Parameter("--moved", group=OUTPUT, help="Which way those samples moved.")
+        Literal["both", "better", "worse"],
+        Parameter(
+            "--moved", group=OUTPUT, help="Which of these samples to print: those that got better, worse, or both."
+        ),
     ] = "both",
     as_json: AsJson = False,
     home: HomeOption = HOME,
@@ -149,7 +158,10 @@ def compare(
         answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5
     """
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
+    from answerkey.flows.cli.layout import show
     from answerkey.tasks.compare.examples import largest_changes
+    from answerkey.tasks.publish.tables import rankings
+    from answerkey.tasks.reports.report import read_reports
 
     _check_samples(samples)
     with running(home):
@@ -165,6 +177,7 @@ def compare(
         print_json(content)
     else:
         print_pairs([pair], by_slice=by_slice, wide=wide, samples=changed)
+        show(*rankings(read_reports(home, [pair.old, pair.new])))
     return 0
 
 
@@ -232,9 +245,11 @@ def history(
         return 0
     if not metric_field:
         raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
-    found = history_of(home, metric_field, dataset)
-    drifts = {one: drift(home, moments) for one, moments in found.items()}
-    looks = {one: looks_taken(home, one, metric_field) for one in found}
+    with home.warehouse.reading():
+        found = history_of(home, metric_field, dataset)
+        tested = found if len(found) <= _MOST_TESTED else {}
+        drifts = {one: drift(home, moments) for one, moments in tested.items()}
+        looks = looks_taken(home, [*found], metric_field)
     print_history(metric_field, found, drifts, looks, as_json=as_json)
     return 0
 

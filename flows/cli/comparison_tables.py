@@ -129,7 +129,7 @@ def _what(found: Difference) -> Iterator[str]:
     counts = {
         "only in the old report": found.n_only_old,
         "only in the new report": found.n_only_new,
-        "with another question or other references": found.n_questions,
+        "with a different question or different references": found.n_questions,
         "with other facts": found.n_facts,
         "with another answer": found.n_answers,
         "with another label": found.n_labels,
@@ -162,17 +162,22 @@ def print_history(
 ) -> None:
     """A field over reports: a table a data set, with the interval of each report drawn on one axis.
 
-    Below it, whether the newest report differs from those before it, and how often gates have looked at the field.
+    Below it, whether the newest report differs from those before it, where `drifts` has that of the data set, and how
+    often gates have looked at the field.
     """
     if as_json:
         rows = {dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()}
         for dataset, (*_, newest) in rows.items():
-            newest |= {"drift": asdict(drifts[dataset]), "looks": [asdict(one) for one in looks[dataset]]}
+            drift = asdict(drifts[dataset]) if dataset in drifts else None
+            newest |= {"drift": drift, "looks": [asdict(one) for one in looks[dataset]]}
         print_json(rows)
         return
     for place, (dataset, moments) in enumerate(found.items()):
         show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
-        show(_drifted(drifts[dataset]), *(escape(str(one)) for one in looks[dataset]))
+        drifted = [_drifted(drifts[dataset])] if dataset in drifts else []
+        show(*drifted, *(escape(str(one)) for one in looks[dataset]))
+    if not drifts:
+        show("", "whether a newest report differs from those before it is tested for one data set: add --dataset NAME")
 
 
 def _drifted(drift: Drift) -> str:

@@ -134,7 +134,7 @@ def _bucket(home: Home) -> list[DoctorCheck]:
     name = f"doctor/{uuid.uuid4().hex}"
     try:
         with home.warehouse.claimed(name) as mine:
-            lock = DoctorCheck("lock", mine, "taken and given back" if mine else "another process has it")
+            lock = DoctorCheck("lock", mine, "acquired and released" if mine else "another process has it")
     except (UserError, Unreachable) as error:
         lock = DoctorCheck("lock", False, str(error))
     try:
@@ -180,7 +180,7 @@ def _cluster(cluster: Cluster, home: Home) -> Iterator[DoctorCheck]:
             text = f"{cluster.address}: {problem or f'{len(workers)} workers of one thread; {resources}'}"
             yield DoctorCheck("runner", not problem, text)
             problem = cluster.unlike(client)
-            yield DoctorCheck("runner versions", not problem, problem or "scheduler and workers are as this machine")
+            yield DoctorCheck("runner versions", not problem, problem or "scheduler and workers match this machine")
             if not problem:
                 problem = cluster.not_ready(client, home, [])
                 yield DoctorCheck("runner home", not problem, problem or f"all workers see {home}")
@@ -190,7 +190,7 @@ def _cluster(cluster: Cluster, home: Home) -> Iterator[DoctorCheck]:
 
 def _server() -> DoctorCheck:
     if not has_server():
-        return DoctorCheck("server", True, "none, and none is needed (`answerkey serve` starts one)")
+        return DoctorCheck("server", True, "none; none is needed (`answerkey serve` starts one)")
     import httpx
     from prefect.settings import get_current_settings
 

@@ -48,8 +48,8 @@ _Looks = Annotated[
     Parameter(
         "--looks",
         group=_POLICY,
-        help="repeated, or how often: the gate is asked again as data arrive, and all its verdicts share the error "
-        "rate of one.",
+        help="How often the gate runs as data arrive: once, repeated, or a planned number of times. All verdicts "
+        "together keep the error rate of one.",
     ),
 ]
 Rules = Annotated[
@@ -92,7 +92,7 @@ _AllowInconclusive = Annotated[
     Parameter(
         "--allow-inconclusive",
         group=OUTPUT,
-        help="Exit with 0 where too few samples leave it open; in JUnit XML, such rules are skipped.",
+        help="Exit with 0 if the verdict is INCONCLUSIVE; in JUnit XML, such rules are skipped.",
     ),
 ]
 _SelfTest = Annotated[
@@ -100,7 +100,7 @@ _SelfTest = Annotated[
     Parameter(
         "--self-test",
         group=OUTPUT,
-        help="Simulate the gate on these samples: how often it raises a false alarm, and how often it sees a loss.",
+        help="Simulate the gate on these samples: how often it raises a false alarm, and how often it detects a loss.",
     ),
 ]
 

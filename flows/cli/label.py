@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _DRAW = heading("Draw")
 Labels = Annotated[
     int | None,
-    Parameter("--labels", group=_DRAW, metavar="N", help="Label N questions, and decide once. Without: until decided."),
+    Parameter(
+        "--labels", group=_DRAW, metavar="N", help="Label N questions and decide once. Default: label until decided."
+    ),
 ]
 UntilDecided = Annotated[
     bool,
@@ -37,11 +39,17 @@ DesignOption = Annotated[
     Parameter(
         "--design",
         group=_DRAW,
-        help="stratified: questions in which the primary field sees a change are drawn twice as often as others.",
+        help="stratified: draw questions whose primary field changed twice as often as others.",
     ),
 ]
 Annotators = Annotated[
-    int, Parameter("--annotators", group=_DRAW, metavar="N", help="People who label each question; 2 show agreement.")
+    int,
+    Parameter(
+        "--annotators",
+        group=_DRAW,
+        metavar="N",
+        help="People who label each question; with 2, their agreement is reported.",
+    ),
 ]
 
 
@@ -69,7 +77,7 @@ def label(  # noqa: PLR0913
     """Label answers in the browser until a gate can decide about two releases.
 
     Draws questions, and serves them on this machine until Ctrl-C: both answers in random order, without the names of
-    the releases and without what a judge says. The same command goes on where it stopped. Exits with the code of the
+    the releases and without what a judge says. Run the same command again to continue. Exits with the code of the
     verdict, as `gate` does.
 
     Examples:
@@ -116,7 +124,7 @@ def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
             print(f"{name}: goes on", flush=True)
     except Exception as error:
         # The labels are kept, and the wait of the run will end.
-        log.warning(f"runs that wait for these labels were not told: {error}")
+        log.warning(f"runs that wait for these labels could not be notified: {error}")
 
 
 def _serve(session: LabellingSession, port: int) -> None:
@@ -130,4 +138,4 @@ def _serve(session: LabellingSession, port: int) -> None:
             with stopping_on_signals():
                 server.serve_forever()
         except Stopped:
-            print("stopped; the same command goes on", flush=True)
+            print("stopped; run the same command to continue", flush=True)

@@ -19,14 +19,14 @@ def export(
     *,
     dataset: Dataset = "",
     every: Annotated[
-        bool, Parameter("--all", help="All drawn questions, and not only those up to the next analysis.")
+        bool, Parameter("--all", help="All drawn questions, not only those up to the next analysis.")
     ] = False,
     home: HomeOption = HOME,
 ) -> int:
     """Write the questions of the newest queue for two releases, with their labels, as CSV.
 
-    A row for each answer and annotator; the verdict is empty where there is none. Rows do not tell which release gave
-    an answer. What is written into `verdict` (right, wrong, cannot tell) and `annotator` can be imported.
+    A row for each answer and annotator; the verdict is empty where there is none. Rows do not name the release of an
+    answer. What is written into `verdict` (right, wrong, cannot tell) and `annotator` can be imported.
 
     Examples:
         answerkey labels export gpt-4 gpt-5 labels.csv
@@ -49,8 +49,8 @@ def import_(
 ) -> int:
     """Take labels from a CSV file into the warehouse.
 
-    Rows without a verdict are left out, and so are labels that are known already. A changed label counts from now on,
-    and the one before stays in the table `labels`. Nothing is taken from a file with a wrong row.
+    Rows without a verdict are left out, and so are labels that are known already. A changed label counts from now
+    on; the earlier one stays in the table `labels`. Nothing is taken from a file with a wrong row.
 
     Examples:
         answerkey labels import labels.csv --annotator AB

@@ -22,6 +22,7 @@ import textwrap
 import types
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, get_args
 
@@ -94,7 +95,7 @@ _AT_WORK = ("evaluate", "rerun", "generate", "score-traces", "evaluate-registere
 """Commands that show how far they are, from their start on: what they import takes a second on a slow machine."""
 
 _PARENTS = {
-    "warehouse": "Verify, export, back up, maintain or move what a home has, or remove some of it for good.",
+    "warehouse": "Verify, export, back up, maintain or move a warehouse, or delete some of it for good.",
     "labels": "Take the questions of a queue out as CSV, and labels back in.",
 }
 """What is said of the first word of a command with two."""
@@ -210,10 +211,10 @@ def _outside(error: BaseException | None) -> str:
             server = os.environ.get("PREFECT_API_URL", "of your profile").rpartition("@")[2]
             status = _status(error)
             said = f"answers {status}" if status else "does not answer"
-            return (
-                f"the Prefect server {server} {said}; run again once it works (what was scored is kept), or unset "
-                "PREFECT_API_URL"
-            )
+            then = "run again once it works (what was scored is kept), or unset PREFECT_API_URL"
+            if status == HTTPStatus.UNAUTHORIZED:
+                then = "set PREFECT_API_AUTH_STRING, or for Prefect Cloud PREFECT_API_KEY"
+            return f"the Prefect server {server} {said}; {then}"
         if name.endswith("ConcurrencySlotAcquisitionError") and not error.__cause__:
             return "the Prefect server refuses requests; run again once it works: what was scored is kept"
         error = error.__cause__ or error.__context__
@@ -366,7 +367,7 @@ def what_is_wrong(error: CycloptsError) -> str:
             return f"{_called(error.argument)}{_repeated(error)}: {_expected(error)}"
         case UnusedCliTokensError():
             return f"one argument too many; see `{chain} --help`"
-    return f"this cannot be understood; see `{chain} --help`"
+    return f"this cannot be parsed; see `{chain} --help`"
 
 
 def _unknown(typed: str, what: str, known: Iterable[str], chain: str) -> str:

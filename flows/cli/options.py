@@ -66,8 +66,8 @@ HomeOption = Annotated[
         n_tokens=1,
         converter=lambda _type, tokens: Home.parse(tokens[0].value) if tokens[0].value else HOME,
         env_var="ANSWERKEY_HOME",
-        help="Where everything is kept: a folder of this machine, or s3://BUCKET/PREFIX, which machines share (its "
-        "catalog is in ANSWERKEY_CATALOG).",
+        help="Where everything is kept: a folder on this machine, or s3://BUCKET/PREFIX, which several machines can "
+        "share (set ANSWERKEY_CATALOG).",
     ),
 ]
 AllFields = Annotated[
@@ -80,7 +80,7 @@ AsJson = Annotated[bool, Parameter("--json", group=OUTPUT, help="Print JSON inst
 Quiet = Annotated[bool, Parameter("--quiet", group=OUTPUT, help="Print only warnings while it runs.")]
 Verbose = Annotated[
     bool,
-    Parameter(["--verbose", "-v"], group=OUTPUT, help="Print also where Great Expectations' pages about the data are."),
+    Parameter(["--verbose", "-v"], group=OUTPUT, help="Also print where Great Expectations' Data Docs are."),
 ]
 Dataset = Annotated[
     str, Parameter("--dataset", metavar="NAME", help="The data set, where a release has reports on several.")
@@ -118,7 +118,8 @@ _Config = Annotated[
     Parameter(
         "--config",
         metavar="FILE",
-        help="A YAML file that has what the options leave out, with the keys of the forms on a server, for instance "
+        help="A YAML file with values for options that are not given, under the keys of the forms on a server, for "
+        "instance "
         "`scoring: {metrics: [bleu]}`.",
     ),
 ]

@@ -120,7 +120,7 @@ def rerun(
 ) -> int:
     """Make a report again with another judge, threshold or metrics.
 
-    The new report is the next version, from the same answers. What you leave out stays as it was.
+    The new report is the next version, from the same answers. Options that you leave out stay as they were.
 
     Examples:
         answerkey rerun faq/gpt-4/v2 --judge openai/gpt-4o-mini --max-cost 5

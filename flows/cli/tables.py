@@ -58,7 +58,7 @@ def print_reports(
         return
     every = fields_of(reports)
     names = every if all_fields else [*_with_passes(headlines(reports), every)]
-    shown = [_scores(reports, names), *_slices(reports, by)]
+    shown = [tables.scores_of(reports, names), *tables.rankings(reports), *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
     more = len(every) - len(names)
     rest = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
@@ -131,30 +131,26 @@ def _spent(reports: Sequence[Report]) -> Iterator[str]:
     yield from map(escape, dict.fromkeys(said) if all(line.endswith("; free") for line in said) else said)
 
 
-def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int]]) -> str:
+def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int, int, int]]) -> str:
     if judge["judges"] == [OFFLINE]:
         return f"judge: {judge['about']}; free"
     line = f"judge: {judge['calls']:,} call{'' if judge['calls'] == 1 else 's'}, {price(judge['cost_usd'])}"
     if not cascades:
         return line
-    decided, calls = (sum(part) for part in zip(*cascades, strict=True))
+    offline, tried, different, calls = (sum(part) for part in zip(*cascades, strict=True))
+    promise = f"at most {judge['cascade']:.3g} of its verdicts wrong by the judge's"
+    trial = f"of {tried:,} that both judged, they differ on {different:,}" if tried else "too few to be tried"
+    if not offline:
+        return f"{line}; none saved: the cascade decided nothing ({promise} was not shown: {trial})"
     return (
-        f"{line}; {calls:,} call{'' if calls == 1 else 's'} saved, since the offline judge decided {decided:,} "
-        f"answers of meaning_match at an accepted error of {judge['cascade']:.3g} ({judge['about']})"
+        f"{line}; {calls:,} call{'' if calls == 1 else 's'} saved: the offline judge decided {offline:,} answers of "
+        f"meaning_match, {promise} ({trial}; {judge['about']})"
     )
 
 
 def _named(reports: Sequence[Report]) -> tables.Named:
     names = labels(reports)
     return {names[report.report_id]: report for report in reports}
-
-
-def _scores(reports: Sequence[Report], names: Sequence[str]) -> Table:
-    if len(reports) == 1:
-        return tables.report_scores(reports[0], names)
-    named, dataset = _named(reports), reports[0].dataset
-    title = f"{len(reports)} releases on {dataset}: mean [95 % interval]"
-    return tables.scores(title, named, names, list(tables.counts(named)))
 
 
 def _slices(reports: Sequence[Report], by: str | None) -> Iterator[Table]:
@@ -191,7 +187,9 @@ def print_estimates(
     if as_json:
         print_json([asdict(estimate) for estimate in estimates])
         return
-    decided = [f"{one.metric}: the offline judge decides {one.offline:,}" for one in estimates if one.offline]
+    decided = [
+        f"{one.metric}: {one.offline:,} answers less if the cascade's trial holds" for one in estimates if one.offline
+    ]
     decided += [f"{one.metric}: {one.probes:,} of the calls test the judges" for one in estimates if one.probes]
     title = f"dry run: what {models} would be asked{' at most' if at_most else ''}"
     last = "no model was asked; reply tokens are estimated, and failed calls come on top"
@@ -208,7 +206,7 @@ def print_generated(made: Generated, registration: Registration, *, as_json: boo
     page = Table(f"{made.release} on {made.dataset}", ("", unit), rows, groups=[*("" for _ in parts), "all"])
     lines = [f"without an answer: {escape(made.why)}"] if made.reasons else []
     if made.n_cut_off:
-        lines.append(f"cut off at the limit of tokens: {made.n_cut_off:,}")
+        lines.append(f"cut off at the token limit: {made.n_cut_off:,}")
     if made.n_refused:
         lines.append(f"refused: {made.n_refused:,}")
     state = f"has the report {registration.report_id}" if registration.report_id else "waits for its evaluation"

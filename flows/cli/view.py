@@ -26,8 +26,8 @@ def view(
         Parameter(
             "--to",
             metavar="FOLDER",
-            help="Write all pages as files into this folder, for a web server or an object store, and serve nothing. "
-            "Pages that an earlier call has written there, and that are none any more, are removed.",
+            help="Write all pages as files into this folder, for a web server or an object store, instead of serving "
+            "them. Pages of an earlier call that no longer exist are removed.",
         ),
     ] = None,
     home: HomeOption = HOME,
@@ -35,7 +35,7 @@ def view(
     """Look at everything in a browser: data sets, releases over time, verdicts, reports, spend, and runs at work.
 
     Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made from the
-    snapshot, so no run waits for them. Runs at work, and two reports that you choose, are served only.
+    snapshot, so they delay no run. Runs at work, and two reports that you choose, are served only.
 
     Examples:
         answerkey view

@@ -23,7 +23,7 @@ _HOME = "a folder, or s3://BUCKET/PREFIX with ANSWERKEY_CATALOG"
 
 
 def export(
-    folder: Annotated[Path, Parameter(help="A folder that is not there yet, outside of the home.")],
+    folder: Annotated[Path, Parameter(help="A folder that does not exist yet, outside the home.")],
     /,
     *names: Annotated[str, Parameter(help="Tables and views; all tables, if none is named.")],
     format: Annotated[Literal["parquet", "csv"], Parameter(help="Format of the files.")] = "parquet",
@@ -50,13 +50,13 @@ def export(
 
 
 def backup(
-    folder: Annotated[Path, Parameter(help="A folder that is not there yet, outside of the home.")],
+    folder: Annotated[Path, Parameter(help="A folder that does not exist yet, outside the home.")],
     /,
     *,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Copy the home into a folder, while runs go on.
+    """Copy the home into a folder; runs can continue meanwhile.
 
     Tables, ledger, pages, registered and generated answers, and parts. The copy is a home: use it with --home, or, to
     restore it, put it in the place of the other one while no run is at work.
@@ -81,17 +81,17 @@ def forget(
     dataset: Annotated[str, Parameter(help="The data set.")],
     /,
     *,
-    sample: Annotated[str, Parameter(help="The id of a sample: it goes with all answers to it.")] = "",
-    release: Annotated[str, Parameter(help="A release: it goes; with --sample, only its answer to that sample.")] = "",
-    reason: Annotated[str, Parameter(help="Why, to be kept with the record of the removal.")] = "",
+    sample: Annotated[str, Parameter(help="A sample to delete, with all answers to it: its id.")] = "",
+    release: Annotated[str, Parameter(help="A release to delete; with --sample, only its answer to that sample.")] = "",
+    reason: Annotated[str, Parameter(help="The reason, which is kept in the record of the removal.")] = "",
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
     """Remove a sample, an answer or a release for good.
 
     Out of tables, ledger, snapshot, registered and generated answers, unfinished work and pages of the data set; the
-    files are rewritten, so that nothing of the texts is left in them. A record says that something was removed, and not
-    what. Reports about other answers are computed again from those, and say so.
+    files are rewritten, so that nothing of the texts is left in them. A record says that something was removed, but
+    not what. Reports about other answers are computed again from those, and say so.
 
     Examples:
         answerkey warehouse forget faq --sample q17 --reason 'request of 3 May'
@@ -119,9 +119,12 @@ def _say_removed(done: Removed, home: Home, *, as_json: bool) -> int:
     print(f"{home}: removal {done.removal}: rows: {rows}; {done.calls:,} calls of the ledger, {done.files:,} files")
     if done.reports:
         reports = printable(", ".join(done.reports))
-        print(f"reports whose numbers are still with it: {reports}; answerkey rerun makes one of what is left")
+        print(f"reports whose scores still include it: {reports}; answerkey rerun makes a report without it")
     if home.shared:
-        print("earlier states of the lake keep the rows for 30 days; `answerkey warehouse maintain` gives them up then")
+        print(
+            "earlier snapshots of the lake keep the rows for 30 days; after that, `answerkey warehouse maintain` "
+            "removes them"
+        )
     return 0
 
 
@@ -129,15 +132,15 @@ def maintain(
     *,
     older_than: Annotated[
         int | None,
-        Parameter(help="Also remove reports older than so many days, except the newest of each release."),
+        Parameter(help="Also remove reports older than this many days, except the newest of each release."),
     ] = None,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Keep the tables quick to read and small.
+    """Keep the tables small and fast to read.
 
-    On a lake: merges small files, gives up states older than 30 days, and removes files a day after they were last
-    needed. In a file: gives free what was deleted. Reports, scores and answers stay as they are. The deployment
+    On a lake: merges small files, drops snapshots older than 30 days, and removes files a day after they were last
+    needed. In a file: frees the space of deleted rows. Reports, scores and answers stay as they are. The deployment
     housekeeping does it every night.
 
     Examples:
@@ -162,7 +165,8 @@ def maintain(
         print_json({**asdict(done), "size": size})
         return 0
     print(
-        f"{place}: {done.merged:,} files merged, {done.states:,} old states given up, {done.removed:,} files removed; "
+        f"{place}: {done.merged:,} files merged, {done.states:,} old snapshots removed, {done.removed:,} files "
+        f"removed; "
         f"{before[1] / 1e6:.1f} MB before, {size / 1e6:.1f} MB now"
     )
     return 0
@@ -171,9 +175,9 @@ def maintain(
 def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
     """Check that the warehouse holds what was written.
 
-    Hashes every row, tests keys and checks, and compares the calls of judges with the ledger. Names what was changed,
-    added or removed by other means; the exit code is 1 then. Writers wait meanwhile. To see whether the numbers of a
-    report follow from its answers, make it again with answerkey rerun.
+    Hashes every row, tests keys and checks, and compares the calls of judges with the ledger. Lists what was
+    changed, added or removed by other means, and then exits with 1. Writers wait meanwhile. To see whether the
+    numbers of a report follow from its answers, make it again with answerkey rerun.
 
     Examples:
         answerkey warehouse verify
@@ -199,7 +203,7 @@ def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
 
 def move(
     source: Annotated[str, Parameter(help=f"The home to copy: {_HOME}.")],
-    target: Annotated[str, Parameter(help=f"A home with nothing in it: {_HOME}.")],
+    target: Annotated[str, Parameter(help=f"An empty home: {_HOME}.")],
     /,
     *,
     as_json: AsJson = False,

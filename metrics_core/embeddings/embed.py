@@ -221,7 +221,7 @@ def embed(encoder: Encoder, texts: Iterable[str], cache: EmbeddingCache | None) 
         if text not in result.by_text:
             parts = chunk(text, encoder.pieces, encoder.max_pieces)
             if parts is None:
-                result.by_text[text] = Undefined(f"{encoder.name} knows less than half of its letters")
+                result.by_text[text] = Undefined(f"{encoder.name} knows less than half of its characters")
             else:
                 chunked[text] = parts
     _encode_all(encoder, chunked, cache, result)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +22,9 @@ from answerkey.metrics_core.statistics.ppi import ppi_difference
 
 Basis = Literal["people", "people and judge", "judge", "text", "given"]
 """The basis of a number: human labels, labels that correct a judge, a judge alone, or the text alone."""
+
+OFFLINE_ALONE = "|judge:offline@"
+"""In the signature of a metric whose verdicts are all the offline judge's; a cascade has another judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +242,17 @@ class BiasShift(NamedTuple):
     typical: float
     largest: float
     source: str
+
+
+def public_bias_shift() -> BiasShift:
+    """The offline judge's bias shift on the data set with the most pairs in `benchmarks/studies/decisions.py`.
+
+    >>> public_bias_shift().source
+    '87 public pairs of releases with labels'
+    """
+    measured = json.loads(files("answerkey.metrics_core.offline_judge").joinpath("bias.json").read_text("utf-8"))
+    known = max(measured["offline judge"].values(), key=lambda part: part["pairs"])
+    return BiasShift(known["median"], known["largest"], f"{known['pairs']} public pairs of releases with labels")
 
 
 @dataclass(frozen=True, slots=True)

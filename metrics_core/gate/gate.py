@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.formatting import Displayed, Shown
 from answerkey.metrics_core.gate.evidence import (
     Basis,
     Calibrated,
@@ -82,7 +83,7 @@ class RuleOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Displayed):
     """The decision of a gate, in one sentence that a release manager can act on, and the rules behind it.
 
     `look` is the number of this interim analysis of the two releases, from 1; None if it is not known, or nothing was
@@ -102,6 +103,11 @@ class Verdict:
     level: float = LEVEL
     notes: tuple[str, ...] = ()
     basis: Basis | None = None
+
+    def shown(self) -> Shown:
+        """The sentence, the rules with their reasons, and the notes."""
+        rows = [(rule.rule, rule.outcome, rule.sentence) for rule in self.rules]
+        return Shown(f"{self.outcome}: {self.sentence}", ("rule", "outcome", "why"), rows, self.notes)
 
 
 class _Gap(NamedTuple):
@@ -218,9 +224,10 @@ def _bounds(rule: PolicyRule, evidence: Evidence) -> _Bounds | Missing:
 
 
 def _changed(n: int, new: str) -> str:
+    what = " has a different question or different" if n == 1 else "s have different questions or"
     return (
-        f"{n:,} sample{' has another question or other' if n == 1 else 's have other questions or'} references in the "
-        f"data set of {new}; evaluate both releases on the same version of the data set"
+        f"{n:,} sample{what} references in the data set of {new}; evaluate both releases on the same version of the "
+        "data set"
     )
 
 
@@ -367,7 +374,7 @@ def _score(
             tail = _meaning(rule, statistic, without, interval, needed, about.level)
             tail += f", but not by the {slack:g} more that the policy wants, since the judge may favour one release"
         elif outcome == "INCONCLUSIVE" and interval and interval.high < rule.floor - slack:
-            tail += f" (it is below the floor, but among {about.family} rules not surely enough)"
+            tail += f" (it is below the floor, but not by enough after the correction for {about.family} rules)"
     low, high = (interval.low, interval.high) if interval else (None, None)
     sentence = f"{_numbers(rule, statistic, interval, about)}; {tail}"
     if rule.at_most:
@@ -608,7 +615,7 @@ def _kappa_on(rule: PolicyRule, calibration: Calibrated | Missing, n_releases: i
         needed = needed_by_width(interval, value - rule.floor, calibration.n)
     meaning = {
         "PASS": f"at least {rule.floor:g} is shown{', and on the other release as well' if n_releases > 1 else ''}",
-        "INCOMPLETE": f"it is below {rule.floor:g}, so take another judge or prompt",
+        "INCOMPLETE": f"it is below {rule.floor:g}, so use a different judge or prompt",
         "INCONCLUSIVE": f"at least {rule.floor:g} is not shown"
         + (f", and about {needed:,} labels would show it with a power of {percent(POWER)}" if needed else ""),
     }[outcome]
@@ -635,7 +642,7 @@ def _turning(
         else f"nothing is known about how much its bias differs between releases: calibrate {rule.field} on two of them"
     )
     yield (
-        f"This verdict would turn if the judge were {room:.3f} more {'lenient' if passes else 'strict'} with "
+        f"This verdict would change if the judge were {room:.3f} more {'lenient' if passes else 'strict'} with "
         f"{evidence.new} than with {evidence.old}; {known}."
     )
 
@@ -652,8 +659,8 @@ def _summary(
     start = {
         "PASS": f"{evidence.new} may ship in place of {evidence.old}, every rule holds",
         "FAIL": f"{evidence.new} must not ship in place of {evidence.old}",
-        "INCONCLUSIVE": f"It is open whether {evidence.new} may ship",
-        "INCOMPLETE": f"Whether {evidence.new} may ship cannot be said",
+        "INCONCLUSIVE": f"It is not yet clear whether {evidence.new} may ship",
+        "INCOMPLETE": f"It cannot be decided whether {evidence.new} may ship",
     }[outcome]
     first = next(iter(decisive))
     # A rule about depth or coverage shares its cause with the rule whose numbers it invalidates.

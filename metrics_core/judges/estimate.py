@@ -8,9 +8,8 @@ from itertools import islice
 from answerkey.metrics_core.judges.canary import has_canary, with_order
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.probes import Probe, draw_of
-from answerkey.metrics_core.judges.votes import DECIDED_BY
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, Replies, known_replies
-from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.measurement import Outcome
 from answerkey.metrics_core.sample import Sample
 
 _BATCH = 512
@@ -19,6 +18,8 @@ _BATCH = 512
 
 def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     """What `metric.measure(samples)` will ask and cost. No call is made, and no ledger is created.
+
+    The calls of a cascade are those that it makes if its trial fails.
 
     Raises:
         UserError: litellm does not know the provider of a judge.
@@ -33,8 +34,8 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     """
     if metric.run_probes is None:
         samples = list(samples)
-        metric = metric.of_run(samples, len(samples))
-    n_samples = offline = 0
+        metric = metric.of_run(samples, len(samples)).with_trial(samples)
+    n_samples = 0
     draws: list[int] = []
     told: list[Sample] = []
     jurors = [(judge, repeat) for judge in metric.judge.models() for repeat in range(metric.judge.repeats)]
@@ -43,7 +44,6 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
         for sample, decided in _with_known(metric, samples):
             n_samples += 1
             if decided is not None:
-                offline += isinstance(decided, Scored) and DECIDED_BY in decided.details
                 continue
             new = 0
             for judge, repeat in jurors:
@@ -62,6 +62,8 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
                 for sample in told:
                     for call in metric.expected_calls(sample, judge, 0, replies):
                         counter.add(call)
+    trial = metric.trial
+    offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
     return counter.cost(metric.name, n_samples, offline, probes=counter.calls - of_rows)
 
 

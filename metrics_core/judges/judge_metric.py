@@ -9,15 +9,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.canary import Canaries, Order, has_canary, order_of, share_of, with_order
+from answerkey.metrics_core.judges.cascade import OTHER, SAME, Trial, holds, key_of, trial_of
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS, Examination, Probe, draw_of, examination_of
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import (
     ANSWERED_BY,
+    DECIDED_BY,
     DISPUTED,
     FALLBACK_VOTED,
     OBEYS,
@@ -37,7 +40,7 @@ from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
 from answerkey.metrics_core.llm.response import NO_WEIGHTS, every
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
-from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference, option
+from answerkey.metrics_core.metric import Field, Metric, Workload, degenerate, identical_reference, option
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import differ_in_case, normal_reference, normalise
@@ -46,6 +49,7 @@ PARSER = 1
 """Counts the changes of how replies are read that can change a number."""
 
 _LEAST_SHOWN = 0.0005
+_MATCHED_AT_ONCE = 512
 _log = logging.getLogger("answerkey")
 
 
@@ -59,6 +63,7 @@ class JudgeMetric(Metric):
         access: the key, the ledger and the run; it changes no number.
         run_probes: what its judges are tested with; None: `of_run` finds it out. It changes no number.
         told_share: the share of answers that canaries are made of, 0 to 1; as `of_run` has it.
+        trial: of a cascade; None: `with_trial` draws it.
     """
 
     judge: JudgeOptions = option(
@@ -69,6 +74,7 @@ class JudgeMetric(Metric):
     access: Access = field(default=NO_ACCESS, compare=False)
     run_probes: tuple[Probe, ...] | None = field(default=None, compare=False, repr=False)
     told_share: float = field(default=0.0, compare=False, repr=False)
+    trial: Trial | None = field(default=None, compare=False, repr=False)
 
     kind = "judge"
     needs = frozenset(("answer", "references", "question"))
@@ -125,6 +131,29 @@ class JudgeMetric(Metric):
         probes = (*self.probes, *self.generated_probes(samples, answers))
         return replace(self, run_probes=probes, told_share=share_of(answers))
 
+    def with_trial(self, samples: Iterable[Sample]) -> Self:
+        """Return the metric with the trial of its cascade, if it has one, in a run that judges these samples."""
+        if self.trial is not None or not self.accepted_error:
+            return self
+        rest = iter(samples)
+        candidates = (
+            sample
+            for batch in iter(lambda: list(islice(rest, _MATCHED_AT_ONCE)), [])
+            for sample, decided in zip(batch, self.decided_first(batch), strict=True)
+            if decided is not None
+        )
+        trial = trial_of(candidates, self.accepted_error)
+        if not trial.drawn:
+            _log.warning(
+                f"{self.name}: the cascade decides nothing. The {trial.candidates:,} answers that the offline judge is "
+                f"sure of are too few to show that at most {self.accepted_error:.3g} of its verdicts on them are wrong"
+            )
+        return replace(self, trial=trial)
+
+    def decided_first(self, samples: Sequence[Sample]) -> list[Outcome | None]:
+        """For each sample, what the offline judge decides in a cascade; None where it is not sure, or not needed."""
+        raise NotImplementedError
+
     def tested(self) -> dict[str, list[tuple[Probe, bool]]]:
         """By judge and fallback: the probes of the run that it answered, each with whether it was right.
 
@@ -143,9 +172,9 @@ class JudgeMetric(Metric):
         return runtime.run(work.probed(self.run_probes), lambda: None)
 
     @property
-    def workload(self) -> Kind:
-        """Where the work is done: the offline judge is a model in this process."""
-        return "semantic" if self.judge.offline else "judge"
+    def workload(self) -> Workload:
+        """Where the work is done: by the offline judge on this machine, or by a model elsewhere."""
+        return "offline" if self.judge.offline else "judge"
 
     @property
     def all_at_once(self) -> bool:
@@ -206,7 +235,7 @@ class JudgeMetric(Metric):
         else:
             from answerkey.metrics_core.llm import loop as runtime
 
-            of_run = self.of_run(samples, len(samples))
+            of_run = self.of_run(samples, len(samples)).with_trial(pending)
             work = _Work(of_run, len(pending), signature)
             # What a batch says of itself is enough.
             judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
@@ -253,7 +282,7 @@ class JudgeMetric(Metric):
             return None
         values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         details = {"reference": index, **self.identical}
-        return Scored(values, "the answer is the reference but for its form", details)
+        return Scored(values, "the answer equals the reference apart from its form", details)
 
     def differs_in_case(self, sample: Sample) -> bool:
         """Whether the answer equals references, and differs from all of these in what may be a unit or an abbreviation:
@@ -411,8 +440,6 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
         if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
             raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
-        if options.service_tier and "service_tier" not in abilities(judge.model).parameters:
-            raise UserError(f"judge {judge.label}: litellm sends it no service tier; leave service_tier out")
         if options.log_probabilities and not {"logprobs", "top_logprobs"} <= abilities(judge.model).parameters:
             raise UserError(
                 f"judge {judge.label} sends no log-probabilities, so its verdicts cannot be weighed; leave "
@@ -506,11 +533,64 @@ class _Work:
             at_once = len(samples) if self._options.batch else self._options.concurrency
             if self._examination is not None:
                 client.admit = partial(self._admit, client, self._examination)
-            judged = await runtime.each(samples, partial(self._measured, client), at_once)
+            first = await self._first(client, samples, at_once) if self._metric.accepted_error else {}
+            asked = [sample for sample in samples if key_of(sample) not in first] if first else samples
+            rest = iter(await runtime.each(asked, partial(self._measured, client), at_once))
+            judged = [
+                first[key]._replace(sample_id=sample.sample_id)
+                if first and (key := key_of(sample)) in first
+                else next(rest)
+                for sample in samples
+            ]
         if self._canaries and self._canaries.why:
             obeyed = Failed(OBEYS, self._canaries.why)
             return [one._replace(outcome=obeyed) if isinstance(one.outcome, Scored) else one for one in judged]
         return judged
+
+    async def _first(self, client: Client, samples: Sequence[Sample], at_once: int) -> dict[str, Measurement]:
+        """By `key_of`, the answers of a cascade's trial, and the others that the offline judge decides."""
+        from answerkey.metrics_core.llm import loop as runtime
+
+        metric, trial, main = self._metric, self._metric.trial, self._metric.main.name
+        if trial is None or not trial.drawn:
+            return {}
+        own = {key_of(sample) for sample in samples}
+        # Whether it holds has to be known before a batch is sent.
+        direct = client.for_probes()
+        direct.admit = client.admit
+
+        async def judged(sample: Sample) -> Measurement:
+            return await self._measured(direct, sample, counts=key_of(sample) in own)
+
+        found, different = {}, 0
+        by_judges = await runtime.each(trial.drawn, judged, at_once)
+        for sample, by_judge, sure in zip(trial.drawn, by_judges, metric.decided_first(trial.drawn), strict=True):
+            outcome, agrees = metric.rounded(by_judge.outcome), False
+            if isinstance(outcome, Scored) and isinstance(sure, Scored):
+                agrees = outcome.values[main] == sure.values[main]
+            given = by_judge.outcome
+            if isinstance(given, Scored):
+                given = replace(given, details={**given.details, DECIDED_BY: SAME if agrees else OTHER})
+            found[key_of(sample)] = by_judge._replace(outcome=given)
+            different += not agrees
+        held = holds(trial.candidates, len(trial.drawn), different, metric.accepted_error)
+        # Every shard of a run comes by here, and one says so.
+        if key_of(trial.drawn[0]) in own:
+            told = (
+                f"the cascade decides {trial.candidates - len(trial.drawn):,} answers"
+                if held
+                else "the cascade decides nothing, and the judge is asked about all"
+            )
+            _log.log(
+                logging.INFO if held else logging.WARNING,
+                f"{metric.name}: {told}: on {different:,} of the {len(trial.drawn):,} that were tried, the judge says "
+                f"otherwise than the offline judge ({metric.accepted_error:.3g} of its verdicts may be wrong)",
+            )
+        if held:
+            for sample, sure in zip(samples, metric.decided_first(samples), strict=True):
+                if sure is not None and (key := key_of(sample)) not in found:
+                    found[key] = Measurement(sample.sample_id, metric.name, self._signature, sure)
+        return found
 
     async def _admit(
         self, client: Client, examination: Examination, request: Request, read: Callable[[str], object]
@@ -560,7 +640,7 @@ class _Work:
         if isinstance(outcome, Scored):
             canaries.add(again.judge.label, followed=outcome.values[main] == order.value)
 
-    async def _measured(self, client: Client, sample: Sample) -> Measurement:
+    async def _measured(self, client: Client, sample: Sample, *, counts: bool = True) -> Measurement:
         started = time.perf_counter()
         jurors = [_Juror(judge, repeat) for judge in self._models for repeat in range(self._options.repeats)]
         if len(jurors) == 1:
@@ -572,10 +652,11 @@ class _Work:
             open_to = {juror.repeat: juror for juror in reversed(jurors) if juror.vote is None}
             await every(*(self._ask(client, sample, fallback, juror) for juror in open_to.values()))
         outcome, complete = self._outcome(jurors)
-        self._done += 1
-        self._failed += isinstance(outcome, Failed)
         bill = Bill.total([juror.bill for juror in jurors])
-        tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
+        if counts:
+            self._done += 1
+            self._failed += isinstance(outcome, Failed)
+            tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
         usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
         from_ledger = complete and not bill.calls
         if self._examination and isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):

@@ -11,7 +11,14 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.provider_options import ROUTING, Headers, JsonObject, extras
+from answerkey.metrics_core.llm.provider_options import (
+    EXTRA_BODY,
+    EXTRA_HEADERS,
+    SERVICE_TIER,
+    Headers,
+    JsonObject,
+    extras,
+)
 from answerkey.metrics_core.validation import Option, Validated
 
 Jury = Literal["majority", "unanimous", "mean"]
@@ -91,7 +98,7 @@ class JudgeOptions(Validated):
     price: str = Field(
         "",
         title="Price",
-        description="IN,OUT: dollars per million tokens that are asked and replied, for all judges, for instance "
+        description="IN,OUT: dollars per million tokens of input and output, for all judges, for instance "
         "0.15,0.6. Empty: as litellm knows it.",
     )
     cascade: Annotated[float, NoLimitIfZero] = Field(
@@ -99,15 +106,16 @@ class JudgeOptions(Validated):
         ge=0.0,
         lt=0.5,
         title="Cascade",
-        description="Let the offline judge decide meaning_match where that makes at most this share of all answers "
-        "wrong, for instance 0.02, and ask the judges only about the rest. 0: ask them about everything.",
+        description="Let the offline judge decide meaning_match where it is sure, and ask the judges only about the "
+        "rest, if at most this share of its own verdicts is wrong by theirs, for instance 0.02. A trial on the answers "
+        "of the run shows that; if not, they are asked about all. 0: ask them about everything.",
     )
     probes: Probing = Field(
         "auto",
         title="Probes",
         description="Ask each judge questions with known verdicts before the first answer, many of them made from the "
         "references, and one more after every 50 or so; one that is wrong too often is stopped. Ask again about 12 "
-        "rows, or 5 %, with an order of ours beside them; one that obeys is stopped. auto: in runs of at least 10 "
+        "rows, or 5 %, with an instruction injected; a judge that obeys it is stopped. auto: in runs of at least 10 "
         "answers.",
     )
     second_opinion: SecondOpinion = Field(
@@ -130,7 +138,7 @@ class JudgeOptions(Validated):
     fallbacks: tuple[str, ...] = Field(
         (),
         title="Fallback judges",
-        description="Judges to ask, in this order, about what a named judge has failed on for good. The report counts "
+        description="Judges to ask, in this order, if a named judge fails for good. The report counts "
         "their verdicts, and the next run asks the named judge again.",
     )
     temperature: float = Field(
@@ -138,25 +146,25 @@ class JudgeOptions(Validated):
         ge=0.0,
         le=2.0,
         title="Temperature",
-        description="0: as repeatable as the provider can. Repeats of a judge that takes no seed need more.",
+        description="0: as repeatable as the provider allows. Repeats of a judge without a seed need more than 0.",
     )
     max_tokens: int = Field(
         1_024,
         ge=1,
         title="Tokens of a reply",
-        description="Tokens that a reply may have, with the judge's thoughts; one that was cut off gets four times as "
-        "many, once.",
+        description="The longest reply, in tokens, with the judge's reasoning. A reply that was cut off is asked for "
+        "once more, with four times as many.",
     )
     reasoning_effort: Effort = Field(
         "default",
         title="Reasoning effort",
-        description="How much the judge thinks before it replies. default: what its provider thinks best.",
+        description="How much the judge reasons before it replies. default: as its provider sets it.",
     )
     log_probabilities: bool = Field(
         False,
         title="Weigh verdicts",
-        description="Score meaning_match and own judges with the probability of the verdict, by the log-probabilities "
-        "of its tokens, instead of 0 or 1. For judges that send them.",
+        description="Score meaning_match and your own judges with the probability of the verdict, from the "
+        "log-probabilities of its tokens, instead of 0 or 1. For judges that return them.",
     )
     concurrency: Annotated[int, Option("--judge-concurrency")] = Field(
         64,
@@ -176,44 +184,27 @@ class JudgeOptions(Validated):
         title="Seconds per question",
         description="Seconds after which a question to a judge is abandoned for good, retries and waiting included.",
     )
-    service_tier: str = Field(
-        "",
-        pattern=r"^[a-z_]*$",
-        title="Service tier",
-        description="The provider's class of service, for instance flex (slower and cheaper) or priority. Empty: the "
-        "provider's own choice.",
-    )
-    extra_headers: Headers = Field(
-        (),
-        title="Headers",
-        description="NAME=VALUE, sent with every call, for instance X-Title=nightly. A secret is never typed here: "
-        "NAME=env:VARIABLE reads it, from a variable that ends in _API_KEY, _TOKEN or _SECRET.",
-        examples=[["X-Title=nightly"]],
-    )
-    extra_body: JsonObject = Field(
-        "",
-        title="Fields of the body",
-        description=f"A JSON object whose fields are sent with every call, such as a provider's routing: {ROUTING}. "
-        "Empty: none.",
-    )
+    service_tier: str = SERVICE_TIER
+    extra_headers: Headers = EXTRA_HEADERS
+    extra_body: JsonObject = EXTRA_BODY
     batch: bool = Field(
         False,
         title="As a batch",
         description="Send what is not in the ledger as a batch, at about half the price, and wait for it, up to a day. "
-        "For OpenAI and servers with OpenAI's batch endpoints. The same command finds a batch again.",
+        "For OpenAI and servers with OpenAI's batch endpoints. The same command picks up a batch again.",
     )
     batch_poll_s: float = Field(
         60.0,
         gt=0.0,
         title="Seconds between looks",
-        description="Seconds between two looks at a batch that is waited for.",
+        description="Seconds between two polls of a batch.",
     )
 
     @field_validator("price")
     @classmethod
     def _two_prices(cls, price: str) -> str:
         if price and _dollars_per_token(price) is None:
-            raise ValueError("write the dollars per million tokens that are asked and replied, for instance 0.15,0.6")
+            raise ValueError("write the dollars per million tokens of input and output, for instance 0.15,0.6")
         return price
 
     @field_validator("judges")

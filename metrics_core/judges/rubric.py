@@ -421,7 +421,7 @@ def _scale(value: object) -> Scale:
     fits = all(_LABEL.fullmatch(label) and type(score) in (int, float) and 0 <= score <= 1 for label, score in levels)
     distinct = {label.casefold() for label, _ in levels}
     if not (fits and 1 < len(levels) == len(distinct) <= _MOST_LEVELS):
-        raise ValueError(f"{quoted(value)} is no scale; write {_SCALES}")
+        raise ValueError(f"{quoted(value)} is not a scale; write {_SCALES}")
     if len({score for _, score in levels}) == 1:
         raise ValueError(f"every label is worth {levels[0][1]:g}; write {_SCALES}")
     return tuple((label, float(score)) for label, score in levels)

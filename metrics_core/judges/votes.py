@@ -15,7 +15,7 @@ SPREAD = "spread"
 OUT_OF_DEPTH = "out_of_depth"
 """In the details: why the offline judge should not be trusted on this sample."""
 DECIDED_BY = "decided_by"
-"""In the details of a cascade: `offline`, or `judge`."""
+"""In the details of a cascade: `offline`, `judge`, or, of an answer of its trial, `cascade.SAME` or `cascade.OTHER`."""
 
 ANSWERED_BY = "answered_by"
 """In the details: the fallback judges that voted in the place of named ones which had failed, with ", " between."""
@@ -30,6 +30,9 @@ ORDER_DECIDED = "order_decided"
 """The code of a failure: the verdict on two answers changed with the order in which they were shown."""
 SHOWN_FIRST, SHOWN_SECOND = (f"the answer shown {place} was preferred in both orders" for place in ("first", "second"))
 """What happened then. Otherwise it was a tie in one order only."""
+
+PAIRS = "pairs"
+"""In the details of `ranking`: by release, the verdict with this answer second and with it first; 1 is for this one."""
 
 DISPUTED = "disputed"
 """The code of a failure: the offline judge disagrees with the verdict of a language model."""

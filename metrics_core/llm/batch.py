@@ -88,8 +88,8 @@ class Batch:
         """What to do about a batch that is not waited for, for people."""
         name = self.provider_id or f"{self.name} (as answerkey calls it)"
         return (
-            f"the batch {name} goes on at {self.model.label} and will have to be paid: run the same again with --batch "
-            "to fetch its replies, or cancel it at the provider"
+            f"the batch {name} goes on at {self.model.label} and will have to be paid for: run the same command again "
+            f"with --batch to fetch its replies, or cancel it at the provider"
         )
 
     def take(self, call_id: str, messages: Sequence[Message], settings: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ class Batch:
         elif call_id not in self.results and self.completed:
             why = "it is missing from the results of its batch, which was completed"
         elif not status:
-            raise Unsent("the provider did not work on it: its batch expired or was cancelled")
+            raise Unsent("the provider did not process it: its batch expired or was cancelled")
         else:
             return reply_in(status, body, self.model)
         raise CallError("permanent", GARBLED, f"{why}; it counts as paid")

@@ -35,8 +35,8 @@ class Cost:
     """What one metric, or the answers of a model, will cost. `cost_usd` is None if a price is unknown.
 
     `calls` is exact if no call fails and every reply can be read at once. Tokens are counted by the tokenizer that
-    litellm has for the model; those of the replies are guessed. `offline`: samples that are decided without a call.
-    `probes`: those of the calls that are not about samples, but test the judges.
+    litellm has for the model; those of the replies are guessed. `offline`: samples that need no call if the trial of a
+    cascade holds. `probes`: those of the calls that are not about samples, but test the judges.
     """
 
     metric: str

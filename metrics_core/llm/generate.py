@@ -81,6 +81,7 @@ class Prompting:
         system: the system message; empty: none.
         template: the user message, with places like `{question}`.
         temperature, seed, max_tokens: as the provider is asked. What a server refuses is left out; see `left_out`.
+        extras: what else is sent, as `provider_options.extras` has it; empty: nothing.
 
     >>> from answerkey.metrics_core.llm.model import ModelRef
     >>> how = Prompting(system="Be brief.", template="{question} Answer in {lang}.")
@@ -93,6 +94,7 @@ class Prompting:
     temperature: float = 0.0
     seed: int = 0
     max_tokens: int = 1_024
+    extras: str = ""
 
     def request(self, model: ModelRef, values: Mapping[str, str], repeat: int = 1) -> Request:
         """What the model is asked about a question with these values, for its answer number `repeat`, from 1.
@@ -101,7 +103,8 @@ class Prompting:
         """
         user, later = filled(self.template, values), repeat - 1
         return Request(
-            model.label, PROMPT, self.system, user, "", self.temperature, self.seed + later, self.max_tokens, later
+            model.label, PROMPT, self.system, user, "", self.temperature, self.seed + later, self.max_tokens, later,
+            extras=self.extras,
         )  # fmt: skip
 
 
@@ -211,5 +214,5 @@ class _Work:
 
 def _read(reply: str) -> str:
     if is_blank(reply):
-        raise Unreadable("no_room", "nothing that can be seen before the answer was cut off; allow more (max_tokens)")
+        raise Unreadable("no_room", "no visible text before the answer was cut off; allow more (max_tokens)")
     return reply

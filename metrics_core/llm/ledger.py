@@ -62,7 +62,7 @@ _WAIT_S = 60.0
 """For a lock that another process holds, and for a server that is away."""
 _PAGE = 500
 _LOCKED = "another process keeps it locked: end that one, then run again"
-_DAMAGED = "the file is damaged: restore it from a backup, or move it away to begin a new one"
+_DAMAGED = "the file is damaged: restore it from a backup, or move it away to start a new one"
 _UNWRITABLE = "make the file and its folder writable, then run again"
 _REMEDIES = {
     0: _DAMAGED,  # not from SQLite: a text in it cannot be decoded
@@ -330,7 +330,7 @@ class Ledger(ABC):
         if version != _VERSION:
             raise LedgerError(
                 f"the ledger {self.where} was made by another version of answerkey: its format is {version}, "
-                f"and this one needs {_VERSION}: use that version, or move the ledger away to begin a new one"
+                f"and this one needs {_VERSION}: use that version, or move the ledger away to start a new one"
             )
 
     @abstractmethod
@@ -660,7 +660,7 @@ class _SQLite(Ledger):
         tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
         if tables and "answerkey_ledger" not in tables:
             raise LedgerError(
-                f"{self.where} is not a ledger that this version of answerkey can use: move it away to begin a new one"
+                f"{self.where} is not a ledger that this version of answerkey can use: move it away to start a new one"
             )
         return self._connection.execute("SELECT version FROM answerkey_ledger").fetchone()[0] if tables else None
 
@@ -804,11 +804,12 @@ def _settings(location: str) -> dict[str, Any]:
     except psycopg.Error:
         # The message of libpq repeats the text, and there may be a password in it.
         raise UserError(
-            "the place of the ledger is not what libpq takes: write postgresql://USER@HOST/DATABASE"
+            "the address of the ledger is not a valid connection string: write postgresql://USER@HOST/DATABASE"
         ) from None
     if "password" in settings or "sslpassword" in settings:
         raise UserError(
-            "the place of the ledger must not contain a password: put it into the file that PGPASSFILE names, or into "
+            "the address of the ledger must not contain a password: put it into the file that PGPASSFILE names, or "
+            "into "
             "PGPASSWORD"
         )
     # A host that is lost without a word is noticed within half a minute.

@@ -241,10 +241,10 @@ def _unpacked(packed: bytes, most_bytes: int) -> bytes:
             if len(content) > most_bytes:
                 raise _too_long(most_bytes)
             if not unpacker.eof:
-                raise CallError("again", GARBLED, "the server's answer is cut off within its packed data")
+                raise CallError("again", GARBLED, "the server's compressed answer is cut off")
             packed = unpacker.unused_data
     except zlib.error as error:
-        raise CallError("again", GARBLED, f"the server's answer cannot be unpacked: {error}") from error
+        raise CallError("again", GARBLED, f"the server's answer cannot be decompressed: {error}") from error
     return content
 
 
@@ -528,7 +528,7 @@ def error_of(error: BaseException, wire: _Wire, model: ModelRef, timeout_s: floa
         return CallError("trouble", "disconnected", message)
     if within := _error_within(wire.json):
         return _of_error_within(within, wire.headers, model)
-    problem_is = "has no choices" if wire.json else "is no JSON object"
+    problem_is = "has no choices" if wire.json else "is not a JSON object"
     return CallError("again", GARBLED, f"the server's answer {problem_is}: {quoted(without_secrets(wire.text, model))}")
 
 
@@ -777,11 +777,13 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
     """Check what can be known before the first call. Nothing is sent, and an estimate needs no key.
 
     Raises:
-        UserError: litellm does not know the provider, or lacks a module for it; the key is not set; or the cost is to
-            be limited and the price is not known.
+        UserError: litellm does not know the provider, lacks a module for it, or sends it no service tier; the key is
+            not set; or the cost is to be limited and the price is not known.
     """
     for model in models:
-        abilities(model.model, noun)
+        taken = abilities(model.model, noun).parameters
+        if model.service_tier and "service_tier" not in taken:
+            raise UserError(f"{noun} {model.label}: litellm sends it no service tier; leave service_tier out")
         if package := _missing_package(model.model):
             raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
         if needs_key and (variables := missing_key(model)):

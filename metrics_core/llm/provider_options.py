@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.validation import Option
@@ -97,6 +97,28 @@ JsonObject = Annotated[
     WithJsonSchema({"type": "string", "pattern": rf'^(?!.*({_SECRET_FIELD}|:\s*"({_SECRET_VALUE})))'}),
 ]
 """The text of a JSON object; a file of options may have the object itself."""
+
+
+SERVICE_TIER: Any = Field(
+    "",
+    pattern=r"^[a-z_]*$",
+    title="Service tier",
+    description="The provider's class of service, for instance flex (slower and cheaper) or priority. Empty: the "
+    "provider's own choice.",
+)
+EXTRA_HEADERS: Any = Field(
+    (),
+    title="Headers",
+    description="NAME=VALUE, sent with every call, for instance X-Title=nightly. A secret is never typed here: "
+    "NAME=env:VARIABLE reads it, from a variable that ends in _API_KEY, _TOKEN or _SECRET.",
+    examples=[["X-Title=nightly"]],
+)
+EXTRA_BODY: Any = Field(
+    "",
+    title="Fields of the body",
+    description=f"A JSON object whose fields are sent with every call, such as a provider's routing: {ROUTING}. "
+    "Empty: none.",
+)
 
 
 def extras(service_tier: str, headers: Iterable[str], body: str) -> str:

@@ -354,7 +354,7 @@ def _refuse_other_json(text: str) -> None:
             load(candidate)
         except Unreadable:
             continue
-        raise Unreadable("not_object", f"the reply is JSON but no object: {quoted(candidate)}")
+        raise Unreadable("not_object", f"the reply is JSON but not an object: {quoted(candidate)}")
 
 
 def _end(text: str, start: int) -> int:

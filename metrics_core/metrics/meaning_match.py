@@ -5,7 +5,6 @@ The judge picks a verdict and the rule that decided it from closed lists; the co
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -26,8 +25,6 @@ from answerkey.metrics_core.sample import UNANSWERABLE, Sample
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.offline_judge.matcher import Match
-
-_log = logging.getLogger("answerkey")
 
 Guideline = Literal[
     "factual_equivalence", "alias", "formatting", "extra_context", "hedging", "number_form", "alternatives"
@@ -75,8 +72,8 @@ class MeaningMatch(JudgeMetric):
 
     The offline judge adds the calibrated `probability` that people would call it a match, and `out_of_depth` where it
     should not be trusted; its `rule` is "model" if no rule decided. In a cascade (`judge.cascade`) the offline judge
-    decides first, and the judges are asked only where its probabilities leave both verdicts open at the accepted
-    error; `decided_by` says which of them decided.
+    decides first where it is sure enough, once a trial has shown that the judges agree with it (see `judges.cascade`);
+    `decided_by` says which of them decided.
 
     >>> [measured] = MeaningMatch().measure([Sample("1", "paris.", ["Paris"], "What is the capital of France?")])
     >>> measured.values, measured.details["rule"]
@@ -92,23 +89,16 @@ class MeaningMatch(JudgeMetric):
     checked_offline: ClassVar[bool] = True
     tokens_out: ClassVar[int] = 80
 
-    def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
-        """The outcomes that need no judge; in a cascade, including those that the offline judge decides."""
-        outcomes = super().known(samples)
-        pending = [index for index, outcome in enumerate(outcomes) if outcome is None]
-        if not (pending and self.accepted_error):
-            return outcomes
+    def decided_first(self, samples: Sequence[Sample]) -> list[Outcome | None]:
+        """The verdicts of the offline judge that it gives a smaller probability of being wrong than is accepted."""
         from answerkey.metrics_core.offline_judge import matcher
 
+        outcomes: list[Outcome | None] = [None] * len(samples)
+        pending = [index for index, known in enumerate(self.known(samples)) if known is None]
         matches = self._match([samples[index] for index in pending])
         for index, match in zip(pending, matches, strict=True):
             if not matcher.undecided(match, self.accepted_error):
                 outcomes[index] = self._decided_offline(match, samples[index])
-        asked = outcomes.count(None)
-        _log.info(
-            f"{self.name}: the offline judge decided {len(pending) - asked:,} of {len(pending):,} answers at an "
-            f"accepted error of {self.accepted_error:.3g}; the other {asked:,} go to the judge"
-        )
         return outcomes
 
     def without_judge(self, sample: Sample) -> Outcome | None:
@@ -238,7 +228,7 @@ def read_verdict(reply: str, n_references: int) -> Judgement:
     verdict = one_of(reply_object, "verdict", get_args(MatchVerdict))
     rule = one_of(reply_object, "rule", get_args(Guideline))
     if rule not in _RULES[verdict]:
-        raise Unreadable("inconsistent", f"the verdict {verdict} does not go with the rule {rule}")
+        raise Unreadable("inconsistent", f"the verdict {verdict} does not fit the rule {rule}")
     _same_score(reply_object, verdict)
     reference = _reference(reply_object.get("reference"), n_references, matched=verdict == "match")
     return Judgement(verdict, rule, reason_of(reply_object), reference)  # type: ignore[arg-type]

@@ -152,7 +152,7 @@ class ExactMatch(LexicalMetric):
     """
 
     name = "exact_match"
-    summary = "the answer is a reference, but for case, form and outer punctuation"
+    summary = "the answer equals a reference, apart from case, form and outer punctuation"
     fields = MATCH
     method = f"norm:{TOKENIZER_ID}|refs:any"
 
@@ -174,7 +174,7 @@ class Contains(LexicalMetric):
     """
 
     name = "contains"
-    summary = "the words of a reference stand in the answer in one piece"
+    summary = "the answer contains the words of a reference, in order and unbroken"
     fields = MATCH
     method = f"tok:{TOKENIZER_ID}|refs:any"
 

@@ -1,21 +1,15 @@
-"""The kind of data that a pair is, and whether it is outside the training data of the offline judge."""
+"""Whether a pair is outside the training data of the offline judge."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from statistics import median
-from typing import Any, Literal, get_args
+from typing import Any
 
 import regex
 
 from answerkey.metrics_core.offline_judge.reading import Text
 from answerkey.metrics_core.offline_judge.vocabulary import word_list
-
-Kind = Literal["short answers", "claims", "other languages"]
-"""The kinds of data with a calibration of their own: facts of a few words in English, sentences in English, and
-everything that is not in English."""
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 UNLIKE_TRAINING = "unlike the answers that it was trained on"
 """The reason if the model decides, and the features of the answer are far from all those in training."""
@@ -24,25 +18,11 @@ _LETTER = regex.compile(r"\p{L}")
 _FOREIGN = regex.compile(r"[\p{L}--\p{Latin}]", regex.VERSION1)
 _ENOUGH_LETTERS = 4
 _FOREIGN_SHARE = 0.3
-_CLAIM_WORDS = 5
 _UNLIKELY = 0.02
 _PLAINLY = 3
 _ENGLISH = word_list("plainly_english")
 """A text with three of these words is taken for English."""
 _ENOUGH_WORDS = 3
-
-
-def kind_of(question: Text, answer: Text, references: Iterable[Text]) -> Kind:
-    """The kind of data that a pair is.
-
-    >>> from answerkey.metrics_core.offline_judge.reading import read
-    >>> kind_of(read("Which is denser?"), read("Air"), [read("Air is denser than water vapor")])
-    'claims'
-    """
-    references = list(references)
-    if language_of(f"{question.raw} {answer.raw}") != "en" or _foreign(answer) or all(map(_foreign, references)):
-        return "other languages"
-    return "claims" if median(len(text.tokens) for text in references) >= _CLAIM_WORDS else "short answers"
 
 
 def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limits: Mapping[str, int]) -> str:

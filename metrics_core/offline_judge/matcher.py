@@ -14,7 +14,7 @@ from rapidfuzz import fuzz
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import names_whole, part_ratio
-from answerkey.metrics_core.offline_judge.depth import UNLIKE_TRAINING, Kind, kind_of, out_of_depth
+from answerkey.metrics_core.offline_judge.depth import UNLIKE_TRAINING, out_of_depth
 from answerkey.metrics_core.offline_judge.features import features, focus
 from answerkey.metrics_core.offline_judge.model import load
 from answerkey.metrics_core.offline_judge.reading import read
@@ -106,7 +106,6 @@ class Match:
         reference: index of the matching or the nearest reference.
         out_of_depth: why the pair is outside the training data, so that the verdict should not be trusted, or "".
         wrong: index of the known wrong answer that the answer repeats, if that decided.
-        kind: the kind of data, on which the reliability of verdicts depends.
 
     >>> Match(True, 0.97, "match", "same_number", "the answer names the same number", 0).match
     True
@@ -120,7 +119,6 @@ class Match:
     reference: int
     out_of_depth: str = ""
     wrong: int | None = None
-    kind: Kind = "short answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,10 +340,8 @@ def signature() -> str:
 def undecided(judged: Match, accepted_error: float) -> bool:
     """Whether the verdict is too uncertain if a share of at most `accepted_error` (0..1) of verdicts may be wrong.
 
-    Split conformal prediction (Vovk et al. 2005): for each kind of data and error, the model file has the border that
-    the probability of the right verdict exceeded for all but that share of answers, on data sets of the kind that were
-    left out of training; the highest border counts. A pair outside the training data is always undecided, unless a
-    rule decided.
+    It is by the calibrated probability, which holds on data like those of the training. A pair outside the training
+    data is always undecided, unless a rule decided.
 
     >>> sure = Match(True, 0.99, "match", "model", "", 0)
     >>> undecided(sure, accepted_error=0.05)
@@ -353,7 +349,7 @@ def undecided(judged: Match, accepted_error: float) -> bool:
     """
     if judged.out_of_depth and judged.rule == "model":
         return True
-    return max(judged.probability, 1 - judged.probability) <= load().border(judged.kind, accepted_error)
+    return max(judged.probability, 1 - judged.probability) <= 1 - accepted_error
 
 
 def _verdict(
@@ -361,17 +357,17 @@ def _verdict(
 ) -> Match:
     model = load()
     texts = (read(pair.question), read(pair.answer), [read(reference) for reference in pair.references])
-    kind, unknown = kind_of(*texts), out_of_depth(*texts, model.limits)
+    unknown = out_of_depth(*texts, model.limits)
     at, ruling = final_ruling(ruled.rulings, probabilities)
     index = ruled.indices[at]
     if ruling is not None:
         match, probability = ruling.verdict == "match", model.rules[ruling.rule]
-        return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, index, unknown, kind=kind)
+        return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, index, unknown)
     assert seen is not None
     matched = probabilities[at] >= HALF
     verdict, reason = explained(seen.values[at], matched=matched)
     depth = unknown or (UNLIKE_TRAINING if far[at] else "")
-    return Match(matched, probabilities[at], verdict, "model", reason, index, depth, kind=kind)
+    return Match(matched, probabilities[at], verdict, "model", reason, index, depth)
 
 
 _SAME_QUANTITY, _OTHER_QUANTITY = frozenset(("same_number", "same_date")), frozenset(("other_number", "other_date"))

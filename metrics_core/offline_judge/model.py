@@ -1,4 +1,4 @@
-"""The trained model (boosted trees, calibration, undecided zone), read from a JSON file."""
+"""The trained model (boosted trees, calibration), read from a JSON file."""
 
 from __future__ import annotations
 
@@ -120,8 +120,6 @@ class MatcherModel:
         base, scale: the mean logit, and the factor of the sum of the leaves.
         slope, offset: calibration: logit -> slope * logit + offset (Platt 1999).
         rules: by rule, the calibrated probability of a match if it decided.
-        errors, borders: the undecided zone: at accepted error `errors[i]` a verdict stands if its probability, of a
-            match or of no match, is above `borders[kind][i]`.
         against: for samples with answers known to be wrong: the offset of a logistic regression, and a weight for each
             of `matcher.AGAINST`.
         against_trees, against_base: trees for the same samples, and the mean logit.
@@ -140,8 +138,6 @@ class MatcherModel:
     slope: float
     offset: float
     rules: dict[str, float]
-    errors: list[float]
-    borders: dict[str, list[float]]
     against: list[float]
     against_trees: Trees
     against_base: float
@@ -170,17 +166,6 @@ class MatcherModel:
         (2,)
         """
         return weigher(self.against, self.against_trees, self.against_base, self.scale, few, many)
-
-    def border(self, kind: str, accepted_error: float) -> float:
-        """The probability above which a verdict stands; 1 if the accepted error is below all those in the file.
-
-        >>> load().border("short answers", 0.05) < load().border("short answers", 0.01)
-        True
-        """
-        known = [
-            border for error, border in zip(self.errors, self.borders[kind], strict=True) if error <= accepted_error
-        ]
-        return known[-1] if known else 1.0
 
 
 def weigher(

@@ -96,7 +96,7 @@ def clear(case: Case) -> bool:
 def same_text(case: Case) -> Ruling | None:
     """The texts are equal apart from form and articles."""
     if case.answer.content_stems and _plain(case.answer) == _plain(case.reference):
-        return Ruling("same_text", "match", "the answer equals the reference but for its form")
+        return Ruling("same_text", "match", "the answer equals the reference apart from its form")
     return None
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,10 @@ Clusters = Sequence[Hashable] | None
 """The cluster of each row (None: the row belongs to no cluster), or None if all rows are independent."""
 
 
+_LEAST_DEPENDENCE = 0.01
+"""Of the variance of a mean: a few copies among many samples are as good as independent, and cost no better method."""
+
+
 def codes_of(clusters: Clusters, n: int) -> Codes | None:
     """Number the clusters of `n` rows in the order of first appearance.
 
@@ -46,6 +50,81 @@ def codes_of(clusters: Clusters, n: int) -> Codes | None:
     names = [(row,) if cluster is None else ("cluster", cluster) for row, cluster in enumerate(clusters)]
     codes = [seen.setdefault(name, len(seen)) for name in names]
     return None if len(seen) == n else np.array(codes, np.intp)
+
+
+def dependent_samples(
+    columns: Mapping[str, Any], old: str, new: str
+) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
+    """Codes of the samples of two releases that are not independent, and notes on them.
+
+    Samples that are together in the data of either release are dependent: neither file can undo what the other shows.
+    Of the others, those with the same question and the same answers in both releases are copies, and no more evidence
+    than one of them.
+
+    Args:
+        columns: (samples,) each. `clustered`: whether the sample has a cluster in either release; `cluster`: its code
+            there, else a code of its own; `old_cluster` and `new_cluster`: a code of that in each release, where
+            `in_old_cluster` and `in_new_cluster`; `copies`: the same for samples that are copies of each other.
+        old, new: names of the releases.
+
+    Returns:
+        Codes of shape (samples,), None where all samples are independent.
+
+    >>> no = np.zeros(3, bool)
+    >>> about = {"clustered": no, "cluster": np.arange(3), "copies": np.array([7, 8, 7])}
+    >>> sides = {f"{side}_cluster": no for side in ("old", "new", "in_old", "in_new")}
+    >>> codes, notes = dependent_samples({**about, **sides}, "v1", "v2")
+    >>> bool(codes[0] == codes[2] != codes[1]), len(notes)
+    (True, 1)
+    """
+    clustered = columns["clustered"].astype(bool)
+    codes, notes = columns["cluster"].astype(np.int64), []
+    sides = [
+        (np.asarray(columns[f"{side}_cluster"]), columns[f"in_{side}_cluster"].astype(bool)) for side in ("old", "new")
+    ]
+    both = sides[0][1] & sides[1][1]
+    if (sides[0][0][both] != sides[1][0][both]).any():
+        codes = _connected(sides)
+        n_old, n_new, n_pairs = (
+            len(np.unique(part, axis=0))
+            for part in (*(side[both] for side, _ in sides), np.stack([side[both] for side, _ in sides], axis=1))
+        )
+        if not n_old == n_new == n_pairs:
+            notes.append(
+                f"The {both.sum():,} samples with a cluster in both data sets are in {n_old:,} clusters with {old} and "
+                f"in {n_new:,} with {new}. Samples that are in one cluster with either count as dependent, which makes "
+                f"{len(np.unique(codes[both])):,}."
+            )
+    copies = columns["copies"]
+    _, first, group, counts = np.unique(copies[~clustered], return_index=True, return_inverse=True, return_counts=True)
+    if (counts * (counts - 1.0)).sum() > _LEAST_DEPENDENCE * len(copies):
+        codes[~clustered] = codes.max(initial=0) + 1 + first[group]
+        n, several = int(counts[counts > 1].sum()), int((counts > 1).sum())
+        notes.append(
+            f"{n:,} samples have the same question and the same answers as another one: these copies are "
+            f"{several:,} cluster{'' if several == 1 else 's'}, which count as one sample each. If they are different "
+            "questions, name each in a column `cluster` (--map cluster=COLUMN)."
+        )
+        clustered = np.ones(len(copies), bool)
+    return codes if clustered.any() else None, tuple(notes)
+
+
+def _connected(sides: Sequence[tuple[npt.NDArray[np.uint64], Mask]]) -> npt.NDArray[np.int64]:
+    """Which samples are connected through clusters, where each side has a name for those in its mask."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = n_nodes = len(sides[0][1])
+    rows, nodes = [], []
+    for cluster, known in sides:
+        names, code = np.unique(cluster[known], return_inverse=True)
+        rows.append(np.flatnonzero(known))
+        nodes.append(n_nodes + code)
+        n_nodes += len(names)
+    edges = np.concatenate(rows), np.concatenate(nodes)
+    graph = coo_array((np.ones(len(edges[0]), bool), edges), shape=(n_nodes, n_nodes))
+    codes: npt.NDArray[np.int64] = connected_components(graph, directed=False)[1][:n].astype(np.int64)
+    return codes
 
 
 def unit_sums(values: Floats, codes: Codes | None) -> Floats:

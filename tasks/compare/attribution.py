@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from answerkey.metrics_core.gate.paired_field import SCORED
 from answerkey.metrics_core.statistics.clustered import Mask, mean
-from answerkey.tasks.compare.paired_samples import SCORED, PairedSamples, pair_samples
+from answerkey.tasks.compare.paired_samples import PairedSamples, pair_samples
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.reports.report import Report, read_pair
 from answerkey.tasks.warehouse.home import Home
@@ -26,11 +27,11 @@ Cause = Literal["rows", "coverage", "sample", "answer", "method", "several", "no
 CAUSES: dict[Cause, str] = {
     "rows": "samples that only one report has",
     "coverage": "samples that only one report has a score for",
-    "sample": "another question, other references or facts",
+    "sample": "different question, references or facts",
     "answer": "another answer",
-    "method": "the same texts, scored in another way",
+    "method": "the same texts, scored in a different way",
     "several": "more than one of these at once",
-    "none": "the same texts and the same way, another number",
+    "none": "the same texts, scored in the same way, with a different result",
 }
 """What each cause means, in the order of reports."""
 
@@ -135,7 +136,8 @@ class Changed:
 class Difference:
     """Two reports, and in what they differ.
 
-    Counts are samples. `n_questions` have another question or other references, `n_facts` other facts, `n_answers`
+    Counts are samples. `n_questions` have a different question or different references, `n_facts` other facts,
+    `n_answers`
     another answer, `n_labels` another label; all of them are samples that both reports have.
     """
 

@@ -25,7 +25,9 @@ from answerkey.metrics_core.comparison import (
 )
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.gate.evidence import LabelDraw
+from answerkey.metrics_core.gate.paired_field import SCORED, STATUSES, FieldScores, Unscored
 from answerkey.metrics_core.judges.votes import SPREAD
+from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED, MOST_LABELLED
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
@@ -34,17 +36,13 @@ from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.earlier import removed_notes
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
-    SCORED,
-    STATUSES,
-    FieldScores,
     PairedSamples,
-    Unscored,
     pair_samples,
 )
 from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods, unanswered_warnings
 from answerkey.tasks.labels import drawn_labels
-from answerkey.tasks.reports.headline import LABELLED, fields_of, headlines
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_pair, read_reports
+from answerkey.tasks.reports.headline import fields_of, headlines
+from answerkey.tasks.reports.report import Report, read_pair, read_reports
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -144,7 +142,8 @@ def _compare_pairs(
     """Compare each pair by the fields that are `wanted` of it, corrected for all of them."""
     n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(reports))) if reports else 0
     settings = replace(settings, n_tests=n_tests)
-    compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
+    with home.warehouse.reading():
+        compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
     return adjust(compared, candidates)
 
 
@@ -158,11 +157,7 @@ def _compare(
     if drawn:
         labels = _Labels(drawn.old, drawn.new, drawn.draw)
     elif LABELLED in old.names and LABELLED in new.names:
-        found = samples.scores(LABEL, LABEL_FIELD.name)
-        labels = _Labels(
-            np.where(found.old_status == SCORED, found.old, np.nan),
-            np.where(found.new_status == SCORED, found.new, np.nan),
-        )
+        labels = _Labels(*samples.scores(LABEL, LABEL_FIELD.name).known())
     rows: list[FieldComparison] = []
     for metric, _, field in (name.partition(".") for name in wanted):
         if note := differ.get(metric) or _only_in_one(old, new, f"{metric}.{field}"):

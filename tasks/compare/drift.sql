@@ -1,6 +1,6 @@
 -- name: numbers
 -- The numbers of the trailing reports and of the newest one. The beginning of the next two statements. A sample with
--- another question or other references, or with other facts where $facts, is another sample.
+-- a different question or different references, or with other facts where $facts, is another sample.
 -- A question that one version lacks because it lacks the column is not a different question.
 -- Texts are compared once for each version of the data set, not for each report.
 WITH numbers AS (

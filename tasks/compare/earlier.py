@@ -11,11 +11,13 @@ import numpy as np
 
 from answerkey.metrics_core.gate.evidence import PairedScores, Veto, statistic_of
 from answerkey.metrics_core.gate.gate import PRECEDENCE, decisions
+from answerkey.metrics_core.gate.paired_field import SCORED
 from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, SCORED, PairedSamples, floats
+from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, floats
 from answerkey.tasks.compare.warnings import relabelled_notes, relabelled_vetoes
-from answerkey.tasks.reports.report import LABEL, labels
+from answerkey.tasks.reports.report import labels
 from answerkey.tasks.warehouse.sql import statements
 
 _SQL = statements(__name__)

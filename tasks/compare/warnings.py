@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
+from answerkey.metrics_core.comparison import ALL, REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
 from answerkey.tasks.compare.attribution import signature_changes
@@ -15,12 +13,8 @@ from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, noted, order_warnings, uniform_warnings
 from answerkey.tasks.reports.report import Report, Score, labels
 
-LENGTH_RATIO = 1.5
-"""Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
-
 MOVES_WITH_LENGTH = "moves with length"
 """What is said of a field where the lengths of the answers differ so much."""
-_OVERLAP = "Scores that reward overlap"
 _REWARDS_OVERLAP = re.compile(
     r"(bleu|chrf|rouge|semantic_similarity)\.|.*[._](precision|f1|similarity|bleu|bleu_score)$"
 )
@@ -42,7 +36,7 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
     """
     differ = {metric: why for metric, why in differing_methods(samples.old, samples.new).items() if metric in metrics}
     return (
-        *_length(samples),
+        *length_warning(samples.old_length, samples.new_length),
         *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
         *changed_models(samples.old.manifest, samples.new.manifest, [one for one in metrics if one not in differ]),
         *_samples(samples),
@@ -61,7 +55,7 @@ def confounded(comparison: Comparison) -> frozenset[str]:
     >>> set(confounded(Comparison("a", "b", (row,), (said,)))), set(confounded(Comparison("a", "b", (row,))))
     ({'token_overlap.f1'}, set())
     """
-    if not any(_OVERLAP in warning for warning in comparison.warnings):
+    if not any(REWARDS_OVERLAP in warning for warning in comparison.warnings):
         return frozenset()
     return frozenset(row.name for row in comparison.overall if _REWARDS_OVERLAP.match(row.name))
 
@@ -74,7 +68,7 @@ def differing_methods(old: Report, new: Report) -> dict[str, str]:
     before: Mapping[str, str] = old.manifest["signatures"]
     after: Mapping[str, str] = new.manifest["signatures"]
     reasons = {
-        metric: "computed in another way, "
+        metric: "computed in a different way, "
         + ", ".join(str(change) for change in signature_changes(before[metric], signature))
         for metric, signature in after.items()
         if before.get(metric, signature) != signature
@@ -115,6 +109,8 @@ def _other_judges(old: Report, new: Report, metric: str) -> str:
 def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
     """Why the scores of a metric decide nothing because of what its judges did, each as part of a sentence."""
     reasons = []
+    if "|opponents:" in new.manifest["signatures"].get(metric, ""):
+        reasons.append("a pair that the order decided counts as a tie there; take preference to decide about a release")
     for report in (old, new):
         orders = noted(report.manifest, "orders").get(metric, {"consistent": 0, "decided": 0})
         asked = orders["consistent"] + orders["decided"]
@@ -142,7 +138,7 @@ def judge_notes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
 def relabelled_notes(samples: PairedSamples) -> Iterator[str]:
     """A sentence about answers, the same word for word, that people called right in one release only."""
     if samples.relabelled.any():
-        yield f"{_relabelled(samples)}. Labels move by that alone: label these answers once for both releases."
+        yield f"{_relabelled(samples)}. That alone moves the labels: label these answers once for both releases."
 
 
 def relabelled_vetoes(samples: PairedSamples, fields: Sequence[str]) -> Iterator[Veto]:
@@ -156,7 +152,7 @@ def _relabelled(samples: PairedSamples) -> str:
     n, names = int(samples.relabelled.sum()), labels((samples.old, samples.new))
     what = "answer with the same text has" if n == 1 else "answers with the same text have"
     return (
-        f"{n:,} {what} another label in {names[samples.new.report_id]} than in {names[samples.old.report_id]}, of "
+        f"{n:,} {what} a different label in {names[samples.new.report_id]} than in {names[samples.old.report_id]}, of "
         f"{int(samples.labelled.sum()):,} questions that people labelled in both"
     )
 
@@ -173,21 +169,6 @@ def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterato
             )
 
 
-def _length(samples: PairedSamples) -> Iterator[str]:
-    both = np.isfinite(samples.old_length) & np.isfinite(samples.new_length)
-    if not both.any():
-        return
-    old, new = float(np.median(samples.old_length[both])), float(np.median(samples.new_length[both]))
-    # An answer of no characters is a length too, and nothing can be divided by it.
-    ratio = (max(old, new) or 1.0) / (min(old, new) or 1.0)
-    if ratio > LENGTH_RATIO:
-        yield (
-            f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
-            f"to {new:,.6g} characters. {_OVERLAP} (F1, precision, BLEU, similarity) move with length "
-            "alone; go by recall, judges and human labels"
-        )
-
-
 def _samples(samples: PairedSamples) -> Iterator[str]:
     """One line about all samples that are not compared, whether the data set or only the answers have changed."""
     names = labels((samples.old, samples.new))
@@ -195,7 +176,7 @@ def _samples(samples: PairedSamples) -> Iterator[str]:
     masks = {
         f"only in {names[samples.old.report_id]}": samples.in_old & ~samples.in_new,
         f"only in {names[samples.new.report_id]}": samples.in_new & ~samples.in_old,
-        "with another question or other references": samples.changed,
+        "with a different question or different references": samples.changed,
         "with other facts, left out of ground_truth_similarity": samples.facts_changed & ~samples.changed,
     }
     found = [f"{what}: {n:,}" for what, mask in masks.items() if (n := int(mask.sum()))]
@@ -231,8 +212,7 @@ def _coverage(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]
             lines.setdefault(counts, []).append(metric)
     for counts, names in lines.items():
         yield (
-            f"{', '.join(names)}: scored {counts}; rows without a score are no part of the comparison, and they may be "
-            "the hard ones"
+            f"{', '.join(names)}: scored {counts}; rows without a score are not compared, and they may be the hard ones"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -12,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import BiasShift, Calibrated, Missing
+from answerkey.metrics_core.gate.evidence import OFFLINE_ALONE, BiasShift, Calibrated, Missing, public_bias_shift
 from answerkey.metrics_core.judges.calibration import HumanAgreement, Labelled, human_agreement
+from answerkey.metrics_core.metrics.label import LABEL, MOST_LABELLED
 from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
-from answerkey.tasks.reports.report import LABEL, MOST_LABELLED, Report, latest_run, read_reports, report_named
+from answerkey.tasks.reports.report import Report, latest_run, read_reports, report_named
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.sql import statements, text
+from answerkey.tasks.warehouse.sql import statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,6 @@ class LabelledScore:
     second: bool | None = None
 
 
-OFFLINE_ALONE = "|judge:offline@"
-"""In the signature of a metric whose verdicts are all the offline judge's; a cascade has another judge."""
 STORED = "stored"
 """In the signature of scores that a labels file brings."""
 
@@ -321,12 +319,5 @@ def bias_shift(home: Home, report: Report, name: str) -> BiasShift | None:
     biases = [bias for (bias,) in home.rows(_SQL["biases"], about)]
     shifts = [abs(one - other) for one, other in combinations(biases, 2)]
     if not shifts:
-        return _public_shift() if OFFLINE_ALONE in str(about["signature"]) else None
+        return public_bias_shift() if OFFLINE_ALONE in str(about["signature"]) else None
     return BiasShift(median(shifts), max(shifts), f"{len(biases)} releases that it was calibrated on")
-
-
-def _public_shift() -> BiasShift:
-    """The offline judge's bias shift on the data set with the most pairs in `benchmarks/studies/decisions.py`."""
-    measured = json.loads(text("answerkey.metrics_core.offline_judge", "bias.json"))["offline judge"]
-    known = max(measured.values(), key=lambda part: part["pairs"])
-    return BiasShift(known["median"], known["largest"], f"{known['pairs']} public pairs of releases with labels")

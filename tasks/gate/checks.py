@@ -7,16 +7,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from answerkey.metrics_core.comparison import LENGTH_RATIO
 from answerkey.metrics_core.gate.evidence import Veto
+from answerkey.metrics_core.gate.paired_field import SCORED
 from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED, MOST_LABELLED
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask, mean, mean_interval
 from answerkey.metrics_core.statistics.intervals import Estimate, independent_difference
 from answerkey.metrics_core.statistics.paired import difference_interval
-from answerkey.tasks.compare.paired_samples import SCORED, PairedSamples
-from answerkey.tasks.compare.warnings import LENGTH_RATIO
-from answerkey.tasks.reports.headline import LABELLED, headlines
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, labels
+from answerkey.tasks.compare.paired_samples import PairedSamples
+from answerkey.tasks.reports.headline import headlines
+from answerkey.tasks.reports.report import Report, labels
 from answerkey.tasks.warehouse.sql import statements
 
 _SQL = statements(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.document import read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.gate.evidence import (
+    OFFLINE_ALONE,
     Basis,
-    Coverage,
     Depth,
     Evidence,
     Missing,
@@ -20,51 +20,33 @@ from answerkey.metrics_core.gate.evidence import (
     Veto,
 )
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
+from answerkey.metrics_core.gate.paired_field import PairedField, is_checked, people_decide
 from answerkey.metrics_core.gate.policy import SCORE_KINDS, Policy, check_ranges, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
 from answerkey.metrics_core.statistics.multiple_testing import planned_level, shared_level
 from answerkey.tasks.compare.earlier import check_earlier
-from answerkey.tasks.compare.paired_samples import (
-    CORPUS_BLEU,
-    SCORED,
-    STATUSES,
-    FieldScores,
-    PairedSamples,
-    Unscored,
-    pair_samples,
-)
+from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples
 from answerkey.tasks.compare.warnings import differing_methods, judge_notes, judge_vetoes
-from answerkey.tasks.gate.calibrate import OFFLINE_ALONE, bias_shift, calibrations_of
+from answerkey.tasks.gate.calibrate import bias_shift, calibrations_of
 from answerkey.tasks.gate.checks import labels_selected, named_among_others, same_value
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.given import GIVEN, USAGE_METRICS
-from answerkey.tasks.reports.headline import LABELLED
 from answerkey.tasks.reports.manifest import most_frequent, noted
-from answerkey.tasks.reports.report import (
-    LABEL,
-    LABEL_FIELD,
-    Report,
-    is_known,
-    labels,
-    pair_named,
-    read_pair,
-    report_named,
-)
+from answerkey.tasks.reports.report import Report, is_known, labels, pair_named, read_pair, report_named
 from answerkey.tasks.warehouse.home import Home
 
 _ROOM = 2
 """How many times the ceiling of a rule a single value may be at least."""
 FROM_THE_DATA = frozenset((LABEL, GIVEN, *USAGE_METRICS, *(name.replace("-", "_") for name in FORMATS)))
 """Names of metrics that come with the answers."""
-_WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
-"""What a sample is that the metric has something to say about."""
 
 Check = Callable[[PairedSamples, Policy], Iterable[Veto | str]]
 """What may speak against the numbers of two reports.
@@ -104,7 +86,9 @@ def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy 
         raise UserError("a policy needs a baseline: name the release that the new one is to replace")
     read = read_policy(policy)
     check_fields(read, metrics)
-    ranges = {f"{metric.name}.{one.name}": (one.low, one.high) for metric in metrics for one in metric.fields}
+    fields = {f"{metric.name}.{one.name}": one for metric in metrics for one in metric.fields}
+    _check_directions(read, {name: one.lower_is_better for name, one in fields.items()})
+    ranges = {name: (one.low, one.high) for name, one in fields.items()}
     check_ranges(read, {LABELLED: (LABEL_FIELD.low, LABEL_FIELD.high)} | ranges)
     return read
 
@@ -121,7 +105,7 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
     for name in policy.fields:
         if name not in known and name.partition(".")[0] not in FROM_THE_DATA - measured:
             hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
-            raise UserError(f"policy: {name}: this run will not have such a field{hint}")
+            raise UserError(f"policy: {name}: this run will have no such field{hint}")
 
 
 def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, candidates: int = 1) -> ReleaseVerdict:
@@ -162,7 +146,7 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         new = report_named(home, new, dataset, policy.fields)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
-        sentence = f"Whether {new} may ship cannot be said: {sentence}"
+        sentence = f"It cannot be decided whether {new} may ship: {sentence}"
         return ReleaseVerdict(old, new, policy, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
     _check_known(policy, before, after)
@@ -221,7 +205,7 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
     before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
-    _check_directions(policy, after)
+    _check_directions(policy, {name: after.lower_is_better(*name.split(".", 1)) for name in policy.fields})
     names = (name.partition(".") for name in policy.fields)
     known = [(metric, field) for metric, _, field in names if metric == LABEL or after.metric(metric)]
     ranges = {f"{metric}.{field}": (metric, field) for metric, field in known if _kind(after, metric) != "given"}
@@ -229,14 +213,14 @@ def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tu
     return before, after
 
 
-def _check_directions(policy: Policy, report: Report) -> None:
-    """Check that rules put a ceiling on that of which less is better, and a floor under everything else.
+def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
+    """Check that rules put a ceiling on that of which less is better, as `lower` says, and a floor under all else.
 
     Raises:
         UserError: one does not.
     """
     for rule in policy.rules:
-        if rule.field and rule.at_most != report.lower_is_better(*rule.field.split(".", 1)):
+        if rule.at_most != lower.get(rule.field, rule.at_most):
             less, sign = ("more", ">=") if rule.at_most else ("less", "<=")
             raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
 
@@ -244,18 +228,6 @@ def _check_directions(policy: Policy, report: Report) -> None:
 def _kind(report: Report, metric: str) -> str:
     note = report.metric(metric)
     return note.kind if note else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _PairedField:
-    """One field in both reports, and which samples are not the same in both; masks of shape (samples,)."""
-
-    columns: FieldScores
-    unscored: Unscored
-    changed: Mask
-    binary: bool
-    low: float
-    high: float
 
 
 def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1) -> tuple[Policy, Evidence]:
@@ -275,7 +247,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     correct = (drawn.old, drawn.new) if drawn else _labels(samples)
     scores = {
         (name, slice_): _column(
-            samples, fields[name], slice_, masks, correct if _is_checked(policy, new, name) else None,
+            samples, fields[name], slice_, masks, correct if is_checked(policy, name, _basis(new, name)) else None,
             drawn,
         )
         for name, slice_ in policy.needs
@@ -283,7 +255,8 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     bases = {name: _basis(new, name) for name in policy.fields}
     asked = drawn is not None and drawn.queue.policy.primary.field == policy.primary.field
     if policy.primary.kind == "difference" and (asked or bases[policy.primary.field] == "judge"):
-        policy = policy.by_people() if _people_decide(policy, scores[policy.primary.field, ALL]) else policy
+        drawn_so = policy.labels == "random"
+        policy = policy.by_people() if people_decide(scores[policy.primary.field, ALL], drawn=drawn_so) else policy
     depth = {name: depths for name in policy.fields if (depths := _depth(samples, name, names))}
     judged = [rule.field for rule in policy.rules if rule.kind in SCORE_KINDS]
     policy = policy.with_depth([name for name in dict.fromkeys(judged) if name in depth])
@@ -301,7 +274,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
         names[old.report_id],
         names[new.report_id],
         scores,
-        {name: _coverage(samples, field, names) for name, field in fields.items() if isinstance(field, _PairedField)},
+        {name: field.coverage((*names.values(),)) for name, field in fields.items() if isinstance(field, PairedField)},
         {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.rule("kappa", name)},
         None if samples.clusters is None else samples.clusters.astype(np.intp),
         vetoes,
@@ -313,10 +286,10 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
 
 
 def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
-    """How the labels were drawn, and a veto where people cannot tell of more questions than may lack a number."""
+    """How the labels were drawn, and a veto where people cannot judge more questions than may lack a number."""
     yield drawn.sentence
     if drawn.n_untold > (1 - policy.coverage) * drawn.n_drawn:
-        reason = f"people cannot tell of {drawn.n_untold:,} of {drawn.n_drawn:,} drawn questions"
+        reason = f"people cannot judge {drawn.n_untold:,} of {drawn.n_drawn:,} drawn questions"
         yield from (Veto(rule.field, reason) for rule in policy.rules if rule.kind == "people")
 
 
@@ -326,36 +299,11 @@ def _basis(report: Report, name: str) -> Basis:
     return "people" if metric == LABEL else "judge" if kind == "judge" else "given" if kind == "given" else "text"
 
 
-def _is_checked(policy: Policy, report: Report, name: str) -> bool:
-    """Whether human labels are about what the field measures: whether answers agree with the references.
-
-    Metrics of others may measure something else; where a rule about people names one, its author says that it predicts
-    labels. Of fields of the text alone, the primary one stands for the answers.
-    """
-    metric = name.partition(".")[0]
-    known = metric in METRICS and "references" in METRICS[metric].needs
-    decides = name == policy.primary.field or _basis(report, name) == "judge"
-    return policy.rule("people", name) is not None or (known and decides)
-
-
 def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
     """Human labels of both releases, NaN where there is none."""
     if any(LABELLED not in report.names for report in (samples.old, samples.new)):
         return None
-    found = samples.scores(LABEL, LABEL_FIELD.name)
-    old, new = (np.where(status == SCORED, side, np.nan) for side, status in _sides(found))
-    return old, new
-
-
-def _people_decide(policy: Policy, column: PairedScores | Missing) -> bool:
-    """Whether every sample has a label in both releases, or those that do were drawn, by a queue or by the policy."""
-    people = None if isinstance(column, Missing) else column.by_people()
-    if people is None or isinstance(column, Missing):
-        return False
-    wanted = column.as_predictions().comparable() & np.isfinite(column.filled(column.low))
-    labelled = wanted & np.isfinite(people.filled(0.0))
-    drawn = policy.labels == "random" or column.draw is not None
-    return bool(labelled.any()) and (drawn or int(labelled.sum()) == int(wanted.sum()))
+    return samples.scores(LABEL, LABEL_FIELD.name).known()
 
 
 def _depth(samples: PairedSamples, name: str, names: Mapping[str, str]) -> tuple[Depth, ...]:
@@ -379,7 +327,7 @@ def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]
         yield from judge_notes(samples.old, samples.new, metric)
 
 
-def _field(samples: PairedSamples, name: str, policy: Policy) -> _PairedField | Missing:
+def _field(samples: PairedSamples, name: str, policy: Policy) -> PairedField | Missing:
     metric, _, field = name.partition(".")
     for report in (samples.old, samples.new):
         if name not in report.names:
@@ -388,8 +336,8 @@ def _field(samples: PairedSamples, name: str, policy: Policy) -> _PairedField | 
     if why := differing_methods(samples.old, samples.new).get(metric):
         return Missing(f"{why}; evaluate both releases with the same settings")
     if (metric, field) == CORPUS_BLEU:
-        return Missing("it is one number for a whole release, and a gate needs one for each sample; take bleu.bleu")
-    columns = samples.scores(metric, field)
+        return Missing("it is one number for a whole release, and a gate needs one for each sample; use bleu.bleu")
+    columns, unscored = samples.scores(metric, field), samples.unscored(metric, field)
     low, high = samples.range(metric, field)
     if samples.new.lower_is_better(metric, field):
         # Its range was seen in the data, and few answers must not show that a mean is far below what they had at most.
@@ -398,29 +346,12 @@ def _field(samples: PairedSamples, name: str, policy: Policy) -> _PairedField | 
         )
         # More is better in a gate.
         low, high, columns = -high, -low, replace(columns, old=-columns.old, new=-columns.new)
-    # A missing answer is the lowest score, so it has to be one of the two.
-    binary = (low, high) == (0.0, 1.0) and all(
-        np.isin(side[status == SCORED], (0, 1)).all() for side, status in _sides(columns)
-    )
-    unscored = samples.unscored(metric, field)
-    # Of several answers to a question those that are missing are the lowest score, as a missing question is.
-    given = replace(columns, new=columns.new + unscored.share * (low - columns.new))
-    return _PairedField(given, unscored, samples.changed_for(metric), binary and not unscored.share.any(), low, high)
-
-
-def _wanted(columns: FieldScores) -> Mask:
-    """The samples that the field has something to say about in either report."""
-    wanted: Mask = np.isin(columns.old_status, _WANTED) | np.isin(columns.new_status, _WANTED)
-    return wanted
-
-
-def _sides(columns: FieldScores) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    return (columns.old, columns.old_status), (columns.new, columns.new_status)
+    return PairedField.of(columns, unscored, samples.changed_for(metric), low, high)
 
 
 def _column(
     samples: PairedSamples,
-    field: _PairedField | Missing,
+    field: PairedField | Missing,
     slice_: str,
     masks: dict[str, tuple[Mask, Mask]],
     correct: tuple[Floats, Floats] | None,
@@ -437,40 +368,4 @@ def _column(
         return Missing(f"the two reports have no slice {slice_} in common{hint}")
     in_old, in_new = masks[slice_]
     inside = np.where(samples.in_old, in_old, in_new)
-    old, new = (np.where(inside & (status == SCORED), side, np.nan) for side, status in _sides(field.columns))
-    # A sample that is undefined in both reports is nothing that either could have answered.
-    asked = inside & _wanted(field.columns)
-    unanswered, unmeasured = (
-        {reason: mask & asked for reason, mask in reasons.items()}
-        for reasons in (field.unscored.by_release, field.unscored.by_measurement)
-    )
-    left_out = np.where(np.isfinite(new), field.unscored.n_missing, 0)
-    # The labels of a queue say nothing of samples that could not be drawn.
-    unmeasured_old = inside & np.isin(field.columns.old_status, _WANTED) & (field.columns.old_status != SCORED)
-    if drawn is not None:
-        unmeasured_old &= drawn.asked
-    return PairedScores(
-        old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside, left_out,
-        None if correct is None else (np.where(inside, correct[0], np.nan), np.where(inside, correct[1], np.nan)),
-        drawn.draw if drawn else None, unmeasured_old,
-    )  # fmt: skip
-
-
-def _coverage(samples: PairedSamples, field: _PairedField, names: Mapping[str, str]) -> tuple[Coverage, ...]:
-    """Of the samples that the field has something to say about in either report, those with a comparable number.
-
-    A sample that is undefined in both has nothing to say (no reference, no label). One that is undefined or absent in
-    one only counts against that one: leaving answers out must not pay.
-    """
-    columns = field.columns
-    wanted = _wanted(columns)
-    parts = []
-    for report, (_, status) in zip((samples.old, samples.new), _sides(columns), strict=True):
-        scored = wanted & (status == SCORED) & ~field.changed
-        counts = np.bincount(status[wanted], minlength=len(STATUSES))
-        missing = {name: int(n) for name, n in zip(STATUSES, counts, strict=True) if n and name != "scored"}
-        changed = int((wanted & (status == SCORED) & field.changed).sum())
-        if changed:
-            missing["changed in the data set"] = changed
-        parts.append(Coverage(names[report.report_id], int(wanted.sum()), int(scored.sum()), missing))
-    return tuple(parts)
+    return field.scores(inside, correct, drawn.draw if drawn else None, asked=drawn.asked if drawn else None)

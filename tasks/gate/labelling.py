@@ -104,7 +104,7 @@ class LabellingSession:
             shown = self._shown.get(annotator, (0, 0.0))[0] == place and place in self._questions
             answers, settles = self._asked(place, annotator) if shown else ([], False)
             if not answers:
-                raise UserError("label: this is not your question by now, others have labelled it; nothing was kept")
+                raise UserError("label: others have labelled this question in the meantime; nothing was saved")
             if set(verdicts) != {answer.sample_key for answer in answers} or not set(verdicts.values()) <= set(
                 VERDICTS
             ):

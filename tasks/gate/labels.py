@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.sample import NO_LABEL, TRUTH, truth
 from answerkey.tasks.load.columns import as_text, repeat_of, value
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS
 from answerkey.tasks.load.sources import read
@@ -24,11 +25,6 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "repeat": ("repeat",),
 }
 """What a row may have, and the columns in which it is looked for where nothing is mapped."""
-
-_TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "t", "y", "correct"), True) | dict.fromkeys(
-    ("false", "no", "0", "0.0", "f", "n", "incorrect"), False
-)
-_NONE = ("", "nan", "null", "none", "n/a", "na", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +104,17 @@ def _row(record: Mapping[str, Any], paths: Mapping[str, str], where: str) -> Lab
 
 
 def _truth(text: str, where: str) -> bool | None:
-    if text.lower() in _NONE:
-        return None
-    if (found := _TRUTH.get(text.lower())) is None:
-        raise UserError(f"{where} {text[:40]!r} is neither true nor false")
-    return found
+    try:
+        return truth(text)
+    except ValueError as error:
+        raise UserError(f"{where} {error}") from error
 
 
 def _score(text: str, where: str) -> float | None:
-    if text.lower() in _NONE:
+    if text.lower() in NO_LABEL:
         return None
-    if text.lower() in _TRUTH:
-        return float(_TRUTH[text.lower()])
+    if text.lower() in TRUTH:
+        return float(TRUTH[text.lower()])
     try:
         found = float(text)
     except ValueError:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
-from answerkey.tasks.reports.headline import LABELLED
+from answerkey.metrics_core.metrics.label import LABELLED
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
@@ -98,11 +98,13 @@ class LooksTaken:
         return f"The gate has taken {times} at {self.new} against {self.old}, the last of them {self.outcome}."
 
 
-def looks_taken(home: Home, dataset: str, primary: str) -> tuple[LooksTaken, ...]:
-    """Of every two releases on a data set that a gate decided on by the METRIC.FIELD `primary`, oldest first."""
-    names = {"dataset": dataset, "primary": primary, "metric": primary.partition(".")[0]}
-    rows = home.rows(_SQL["seen"] + "\n" + _SQL["looks_taken"], names)
-    return tuple(LooksTaken(*row) for row in rows)
+def looks_taken(home: Home, datasets: Sequence[str], primary: str) -> dict[str, tuple[LooksTaken, ...]]:
+    """By data set: of every two releases that a gate decided on by the METRIC.FIELD `primary`, oldest first."""
+    names = {"datasets": list(datasets), "primary": primary, "metric": primary.partition(".")[0]}
+    found: dict[str, list[LooksTaken]] = {dataset: [] for dataset in datasets}
+    for dataset, *row in home.rows(_SQL["seen"] + "\n" + _SQL["looks_taken"], names):
+        found[dataset].append(LooksTaken(*row))
+    return {dataset: tuple(looks) for dataset, looks in found.items()}
 
 
 def look_at(home: Home, old: Report, new: Report, primary: str) -> tuple[int, int]:
@@ -112,7 +114,7 @@ def look_at(home: Home, old: Report, new: Report, primary: str) -> tuple[int, in
     measuring. The same data again have the number that they had first, and are no less one of several candidates.
     """
     metric = primary.partition(".")[0]
-    names = {"dataset": new.dataset, "primary": primary, "metric": metric, "old": old.release, "new": new.release}
+    names = {"datasets": [new.dataset], "primary": primary, "metric": metric, "old": old.release, "new": new.release}
     rows = home.rows(_SQL["seen"] + "\n" + _SQL["looks"], names)
     seen = [what for what, _ in rows]
     data = [

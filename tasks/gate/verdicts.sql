@@ -16,11 +16,11 @@ ORDER BY list_position(?, new_report), created_at, rowid
 -- What verdicts by a field have looked at: data, answers and method of both reports. A report that repeats another has
 -- the same, so it is no look of its own. The beginning of the next two statements.
 WITH seen AS (
-    SELECT v.created_at, v.rowid AS place, v.outcome, v.n_candidates, o.release AS old, n.release AS new,
+    SELECT n.dataset, v.created_at, v.rowid AS place, v.outcome, v.n_candidates, o.release AS old, n.release AS new,
            [o.dataset_version, o.answers_version, o.manifest->'signatures'->>$metric,
             n.dataset_version, n.answers_version, n.manifest->'signatures'->>$metric] AS data
     FROM verdicts v JOIN reports o ON o.report_id = v.old_report JOIN reports n ON n.report_id = v.new_report
-    WHERE o.dataset = $dataset AND n.dataset = $dataset AND v."primary" = $primary
+    WHERE o.dataset = n.dataset AND n.dataset IN (SELECT unnest($datasets)) AND v."primary" = $primary
 )
 
 -- name: looks
@@ -28,5 +28,5 @@ SELECT data, coalesce(max(n_candidates), 1) FROM seen WHERE old = $old AND new =
 ORDER BY min(created_at), min(place)
 
 -- name: looks_taken
-SELECT old, new, count(DISTINCT data), arg_max(outcome, (created_at, place)) FROM seen
-GROUP BY old, new ORDER BY min(created_at), min(place)
+SELECT dataset, old, new, count(DISTINCT data), arg_max(outcome, (created_at, place)) FROM seen
+GROUP BY dataset, old, new ORDER BY min(created_at), min(place)

@@ -164,7 +164,8 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
     taken = {path for paths in columns.paths.values() for path in paths.split("\n")} | set(columns.slices)
     names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
     if made:
-        taken |= {name for record in records for name in record.get("scores") or ()}
+        given = [record.get("scores") for record in records]
+        taken |= {str(name) for one in given if isinstance(one, Mapping) for name in one}
     taken |= {way[0] for path in taken if (way := steps(path))}
     unused = [name for name in names if name not in taken and _looks_right(name, records) and not made]
     if "references" not in columns.paths:

@@ -101,8 +101,14 @@ def given_at(record: Mapping[str, Any], path: str) -> dict[str, float]:
         number = as_number(found)
         return {} if number is None else {usage: number * USAGE[usage][path]}
     if isinstance(found, Mapping):
-        return {one if "." in one else f"{GIVEN}.{slug(one)}": number for one, number in _numbers("", found)}
+        return {_named(one): number for one, number in _numbers("", found)}
     return {f"{GIVEN}.{slug(path)}": number for _, number in _numbers(path, found)}
+
+
+def _named(name: str) -> str:
+    """METRIC.FIELD, as names of metrics and fields are."""
+    metric, dot, field = name.partition(".")
+    return f"{slug(metric)}.{slug(field)}" if dot else f"{GIVEN}.{slug(name)}"
 
 
 def slug(name: str) -> str:

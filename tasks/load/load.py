@@ -87,7 +87,7 @@ class Source:
         """Raise UserError if `release` is not written as it will be called, or `wide` says it as well."""
         if self.wide and (self.release or self.format or {"answer", "release"} & self.paths.keys()):
             raise UserError(
-                "--wide says where answers and releases are; leave --release, --format and --map of these out"
+                "--wide already says where answers and releases are; leave out --release, --format and --map for these"
             )
         try:
             name = release_name(self.release)
@@ -138,7 +138,7 @@ def dataset_name(source: Source) -> str:
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
     if name in _TAKEN:
-        raise UserError(f"--dataset {name!r}: a page or a folder of the site has this name; choose another one")
+        raise UserError(f"--dataset {name!r}: a page or folder of the site has this name; choose another one")
     return name
 
 
@@ -257,7 +257,7 @@ _WITHOUT: Mapping[Key, str] = {
 def _require(columns: ColumnMap, records: Sequence[Record], source: Source, joined: bool, format: Format) -> None:
     if format not in (PLAIN, CHATS) and not (source.release or "release" in columns.paths):
         raise UserError(
-            f"{_name(source.answers)}: it is not said which release answered ({format.title}); name it with --release"
+            f"{_name(source.answers)}: it does not say which release answered ({format.title}); name it with --release"
         )
     needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not joined else ("answer",)
     if not joined and columns.paths.keys().isdisjoint(("id", "question", "references")):

@@ -52,13 +52,13 @@ _LETTERS = (
 _BINARY: Mapping[bytes, tuple[str, str, tuple[str, ...]]] = {
     b"PAR1": ("a Parquet file", "name it .parquet", PARQUET),
     b"ARROW1": ("an Arrow file", "name it .arrow", ARROW),
-    b"FEA1": ("a Feather file of version 1, which nothing writes any more", "save it as Parquet", ()),
+    b"FEA1": ("a Feather file of version 1, which is obsolete", "save it as Parquet", ()),
     b"PK\x03\x04": ("a zip archive or a workbook", "name a workbook .xlsx, and unpack an archive", (*EXCEL, ".eval")),
     b"\xd0\xcf\x11\xe0": (
         "a workbook with a password, or one of Excel 97", "save it as .xlsx without a password", (),
     ),
-    b"\x1f\x8b": ("compressed by gzip", "put .gz behind its name", (".gz",)),
-    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "put .zst behind its name", (".zst",)),
+    b"\x1f\x8b": ("compressed by gzip", "add .gz to its name", (".gz",)),
+    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "add .zst to its name", (".zst",)),
     b"BZh": ("compressed by bzip2", "decompress it", ()),
     b"\xfd7zXZ": ("compressed by xz", "decompress it", ()),
     b"SQLite format 3": ("an SQLite database", "export its table as CSV or Parquet", ()),
@@ -140,7 +140,7 @@ def _decompressed(file: Path) -> Iterator[bytes]:
             while piece := content.read(_PIECE):
                 yield piece
     except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{file}: cut off or damaged ({error}); copy it again from where it comes from") from error
+        raise UserError(f"{file}: cut off or damaged ({error}); copy it again from its source") from error
 
 
 def _opened(file: Path) -> Any:
@@ -163,7 +163,7 @@ def check_kind(file: Path) -> None:
         tail = content.read()
     ending = file.suffix.lower()
     if ending in PARQUET and head[:4] == b"PAR1" != tail:
-        raise UserError(f"{file}: cut off or damaged: its end is missing; copy it again from where it comes from")
+        raise UserError(f"{file}: cut off or damaged: its end is missing; copy it again from its source")
     found = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
     if found and ending not in found[2]:
         meant = "DuckDB" if ending in DUCKDB else ending or "a text"
@@ -171,7 +171,7 @@ def check_kind(file: Path) -> None:
     is_another = head[8:12] != b"DUCK" if ending in DUCKDB else ending in (*COMPRESSED, *EXCEL, *PARQUET)
     if found is None and is_another:
         raise UserError(
-            f"{file}: this is no {ending} file: it begins with {head[:8]!r}; give it the ending of its kind"
+            f"{file}: this is not a {ending} file: it begins with {head[:8]!r}; give it the ending of its kind"
         )
 
 
@@ -201,11 +201,11 @@ def _found_encoding(file: Path, notes: list[str]) -> str:
         encoding, others = _told(sample)
         if others:
             raise UserError(
-                f"{file}: the text is not UTF-8, and its encoding cannot be told for sure ({shown(encoding)}, or "
-                f"{', '.join(map(shown, others[:3]))}?); say it with --encoding; --encoding utf-8 puts the rows that "
-                "do not fit into quarantine"
+                f"{file}: the text is not UTF-8, and its encoding is not certain ({shown(encoding)}, or "
+                f"{', '.join(map(shown, others[:3]))}?); name it with --encoding; --encoding utf-8 quarantines the "
+                f"rows that it cannot decode"
             )
-        notes.append(f"read as {shown(encoding)}, which was detected (--encoding says another)")
+        notes.append(f"read as {shown(encoding)}, which was detected (--encoding overrides it)")
     else:
         notes.append(f"read as {encoding.upper()}")
     return encoding
@@ -308,7 +308,7 @@ def with_ending(file: Path) -> Path:
     with file.open("rb") as content:
         head = content.read(_PIECE)
     if not head.strip():
-        raise UserError(f"{file.name}: there is nothing in it; it needs at least one row")
+        raise UserError(f"{file.name}: the file is empty; it needs at least one row")
     binary = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
     if binary and not binary[2]:
         raise UserError(f"{file.name}: this is {binary[0]}; {binary[1]}")

@@ -54,8 +54,8 @@ class ReferenceTable:
             self.sliced.update(row["sliced"])
         elif self.get(row["sample_id"]) != Reference(*marshal.loads(row["content"])):
             raise UserError(
-                f"{row['place']}: id {row['sample_id']!r} comes again in row {row['row']} with other content; keep one "
-                "row per id"
+                f"{row['place']}: id {row['sample_id']!r} occurs again in row {row['row']} with different content; "
+                f"keep one row per id"
             )
         return bool(done.rowcount)
 

@@ -107,7 +107,7 @@ def read_arrow(file: Path) -> Iterator[Raw]:
                 yield from (Raw(next(numbers), record) for record in batch.to_pylist())
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         why = str(error).strip().split("\n", 1)[0]
-        raise UserError(f"{file}: no Arrow file, or one that is cut off or damaged ({why}); write it again") from error
+        raise UserError(f"{file}: not an Arrow file, or cut off or damaged ({why}); write it again") from error
 
 
 def read_archive(file: Path) -> Iterator[Raw]:
@@ -121,11 +121,11 @@ def read_archive(file: Path) -> Iterator[Raw]:
             names = {one.filename: one for one in archive.infolist() if one.filename.endswith(".json")}
             header = names.get("header.json") or names.get("_journal/start.json")
             if header is None:
-                raise UserError(f"{file}: there is no log of Inspect in it")
+                raise UserError(f"{file}: there is no Inspect log in it")
             samples = [names[name] for name in sorted(names) if name.startswith("samples/")]
             log = {**_decoded(archive, header), "samples": [_decoded(archive, one) for one in samples]}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
-        raise UserError(f"{file}: not an archive of Inspect, or a damaged one ({error})") from error
+        raise UserError(f"{file}: not an Inspect archive, or damaged ({error})") from error
     except ValueError as error:
         raise UserError(f"{file}: {error}") from error
     yield Raw(1, log, document=True)

@@ -165,7 +165,7 @@ def _why_no_rows(file: Path, table: str, error: Exception) -> str:
     """What keeps the rows of a table from being read, as people know it; else in DuckDB's words."""
     said = first_line(error)
     if is_damage(error):
-        return f"{file}: cut off or damaged ({said}); copy it again from where it comes from"
+        return f"{file}: cut off or damaged ({said}); copy it again from its source"
     if "Could not set lock" in said:
         return f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
     if "Interrupted" in said or "Out of Memory" in said:

@@ -67,7 +67,7 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Row]:
         SyntaxError,
     ) as error:
         why = str(error).strip().split("\n", 1)[0] or type(error).__name__
-        raise UserError(f"{file}: no workbook, or one that is cut off or damaged ({why}); save it again") from error
+        raise UserError(f"{file}: not a workbook, or cut off or damaged ({why}); save it again") from error
 
 
 def _chosen(file: Path, book: Any, sheet: str) -> Any:

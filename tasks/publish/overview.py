@@ -187,7 +187,7 @@ def _summary(
         for title, part in ((f"Reports on {name}", cells[:_NEWEST]), (f"Earlier reports on {name}", cells[_NEWEST:]))
         if part
     )
-    return DatasetSummary(name, n_samples, n_releases, shown, tables, files, moments(warehouse, name, shown))
+    return DatasetSummary(name, n_samples, n_releases, shown, tables, files, moments(warehouse, [name], shown)[name])
 
 
 def _address(dataset: str, release: str, version: int) -> str:

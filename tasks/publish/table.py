@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from answerkey.metrics_core.formatting import literal
 from answerkey.tasks.publish.escape import visible
-from answerkey.tasks.publish.text import NONE, ends, literal, number
+from answerkey.tasks.publish.text import NONE, ends, number
 
 
 @dataclass(frozen=True, slots=True)

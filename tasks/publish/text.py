@@ -272,11 +272,6 @@ def bleu_note(report: Report) -> str | None:
     )
 
 
-def literal(text: str) -> str:
-    """Text from data, as markdown shows it literally."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))
-
-
 def code_block(text: str, language: str = "") -> str:
     """Lines of text as Markdown that is shown as it is, whatever stands in it.
 

@@ -134,7 +134,7 @@ def tally(made: Generated) -> str:
     said = ", ".join(f"{count:,} {name}" for name, count in parts)
     times = f", {made.repeats:,} answers each" if made.repeats > 1 else ""
     why = f" ({made.why})" if made.reasons else ""
-    cut = f"; {made.n_cut_off:,} cut off at the limit of tokens" if made.n_cut_off else ""
+    cut = f"; {made.n_cut_off:,} cut off at the token limit" if made.n_cut_off else ""
     cut += f"; {made.n_refused:,} refused" if made.n_refused else ""
     return f"{made.dataset}/{made.release}: {made.n_questions:,} questions{times}: {said}{why}{cut}; {spent(made)}"
 

@@ -140,8 +140,8 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
         first = seen.setdefault(sample.sample_id, content)
         if first != content:
             raise UserError(
-                f"{_shown(question_set)}: id {sample.sample_id!r} comes again in row {raw.row} with other content; "
-                "keep one row per id"
+                f"{_shown(question_set)}: id {sample.sample_id!r} occurs again in row {raw.row} with different "
+                f"content; keep one row per id"
             )
         if first is not content:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +17,21 @@ from answerkey.metrics_core.judges.votes import (
     OBEYS,
     ORDER_DECIDED,
     OUT_OF_DEPTH,
+    PAIRS,
     SHOWN_FIRST,
     SHOWN_SECOND,
 )
 from answerkey.metrics_core.llm.request import NO_CONNECTION
 from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
+from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
 from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
 from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap, clopper_pearson
+from answerkey.metrics_core.statistics.ranking import Shown, rank
 from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.given import Fields, add_given, agreements, given_fields, notes_of, signature_of
 from answerkey.tasks.reports.manifest import SEED, fallback_warnings, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, as_columns, count_answers
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
 from answerkey.tasks.reports.scores import SplitScores, add_scores
 from answerkey.tasks.warehouse.content import write_report_checksums
 from answerkey.tasks.warehouse.home import Home
@@ -377,6 +379,7 @@ def _note_judges(
     notes: dict[str, dict[str, dict[str, Any]]] = {}
     for report_id, key, metric, noted in chain(
         _orders(warehouse, reports, signatures),
+        _rankings(warehouse, reports, signatures),
         _uniform(warehouse, reports, metrics),
         _decisions(warehouse, reports, signatures),
         _second_opinions(warehouse, reports, signatures),
@@ -407,12 +410,39 @@ def _orders(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signat
     `consistent` pairs got one verdict in both orders, `decided` did not; of these, the answer shown `first`, or
     `second`, was preferred in both orders.
     """
-    compared = {metric: signature for metric, signature in signatures.items() if "|against:" in signature}
+    compared = {
+        metric: signature
+        for metric, signature in signatures.items()
+        if "|against:" in signature and "|opponents:" not in signature
+    }
     codes = {"order_decided": ORDER_DECIDED, "shown_first": SHOWN_FIRST, "shown_second": SHOWN_SECOND}
     for report_id, metric, *numbers in _rows(warehouse, "orders", reports, compared, **codes):
         noted = dict(zip(("consistent", "decided", "first", "second"), numbers, strict=True))
         if noted["decided"]:
             yield report_id, "orders", metric, noted
+
+
+def _rankings(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
+    """`ranking`: the releases of the run by pairwise preference (see `statistics.ranking`), in each of their reports.
+
+    A pair of answers counts once, though both releases have the verdicts on it; of several answers to a question the
+    first does.
+    """
+    compared = {metric: signature for metric, signature in signatures.items() if "|opponents:" in signature}
+    shown: dict[str, dict[tuple[str, str, str], list[Shown]]] = {metric: {} for metric in compared}
+    swayed: Counter[str] = Counter()
+    for metric, release, sample_id, cluster, text in _rows(warehouse, "pairs", reports, compared, pairs=PAIRS):
+        for other, (second, first) in json.loads(text).items():
+            one, two = sorted((release, other))
+            if one != two and (sample_id, one, two) not in shown[metric]:
+                swayed[metric] += first != second
+                shown[metric][sample_id, one, two] = [
+                    Shown(other, release, 1.0 - second, cluster), Shown(release, other, first, cluster),
+                ]  # fmt: skip
+    for metric, pairs in shown.items():
+        if found := rank(list(chain.from_iterable(pairs.values()))):
+            noted = {**asdict(found), "asked": len(pairs), "swayed": swayed[metric]}
+            yield from ((report_id, "ranking", metric, noted) for report_id in reports)
 
 
 def _uniform(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], metrics: Sequence[Metric]) -> _Notes:
@@ -431,7 +461,8 @@ def _uniform(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], metri
 def _decisions(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
     """What the offline judge did.
 
-    `decided`: of a cascade, how many answers it decided (`offline`) and how many were left (`judge`).
+    `decided`: of a cascade, how many answers the offline judge decided (`offline`), how many were left (`judge`), and
+    how many were in its trial (`cascade.SAME`, `cascade.OTHER`).
     `out_of_depth`: for how many answers it warns of its own verdict, by reason, and `of` how many.
     """
     offline = {metric: signature for metric, signature in signatures.items() if ":offline@" in signature}

@@ -243,6 +243,16 @@ JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
 WHERE a.report_id IN (SELECT unnest($reports))
 GROUP BY ALL ORDER BY ALL
 
+-- name: pairs
+-- The verdicts of each answer on its pairs with those of other releases, the first of several answers first.
+SELECT f.metric, a.release, a.sample_id, coalesce('cluster ' || a."cluster", a.sample_id),
+       CAST(json_extract(m.details, '$.' || $pairs) AS VARCHAR)
+FROM report_answers a
+CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+WHERE a.report_id IN (SELECT unnest($reports))
+ORDER BY f.metric, a.sample_id, a.release, try_cast(a.repeat AS INTEGER), a.repeat
+
 -- name: uniform
 -- Of the long answers that have a number, how many have the most frequent one.
 WITH counts AS (

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.metrics.answer_correctness import PARTITIONS, AnswerCorrectness
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, Score
+from answerkey.metrics_core.metrics.label import LABELLED, MOST_LABELLED
+from answerkey.tasks.reports.report import Report, Score
 
-LABELLED = f"{LABEL}.{LABEL_FIELD.name}"
 MATCH = "meaning_match.match"
 _TOLERANCE = 1e-12
 """Between two means of the same numbers, which may be summed in another order."""

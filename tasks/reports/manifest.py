@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import answerkey.metrics_core
 import answerkey.tasks
+from answerkey.metrics_core.judges.cascade import OTHER, SAME
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.probes import in_words
@@ -233,13 +235,16 @@ def _hash_of(folder: Path, files: Iterable[Path]) -> str:
     return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in sorted(files)])[:12]
 
 
-def saved(manifest: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Answers of a report that the first judge of a cascade decided, and calls that this saved; None without one."""
+def saved(manifest: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
+    """Of the cascade of a report, None without one: the answers that the offline judge decided, those of the trial, how
+    many of these the judges decided otherwise, and the calls saved.
+    """
     judge = manifest.get("judge") or {}
     if "decided" not in judge:
         return None
-    decided = sum(counts["offline"] for counts in judge["decided"].values())
-    return decided, decided * len(judge["judges"]) * judge["repeats"]
+    decided = sum((Counter(counts) for counts in judge["decided"].values()), Counter[str]())
+    calls = decided["offline"] * len(judge["judges"]) * judge["repeats"]
+    return decided["offline"], decided[SAME] + decided[OTHER], decided[OTHER], calls
 
 
 def named(manifest: Mapping[str, Any]) -> str:

@@ -26,17 +26,7 @@ _SQL = statements(__name__)
 MOST_REPORTS = 40
 """Most reports in a history, unless more are asked for."""
 
-LABEL = "label"
-LABEL_SIGNATURE = "label|v1"
-LABEL_FIELD = Field("correct", "1 where people call the answer right", binary=True)
-NOT_LABELLED = "not labelled"
 NOT_GIVEN = "no such score came with the answer"
-MOST_LABELLED = 0.5
-"""The share of the rows below which the others are predicted from their scores.
-
-With more labels than that, the labels speak for themselves. The other rows then mostly have none because annotators
-could not judge them, so predictions for them are worth less than they seem.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +187,19 @@ def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]
     return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
 
 
+DESCRIBED = "\u2003"
+"""Separates the id of a report from what it was made with, an em space."""
+
+
 def known_names(home: Home, most: int = 100) -> dict[str, list[str]]:
-    """The `datasets` that have reports, and their `releases` as DATASET/RELEASE: at most so many of each, the ones that
-    were evaluated last first; none where there is no warehouse yet."""
+    """The `datasets` that have reports, their `releases` as DATASET/RELEASE, and `reports` with what made them.
+
+    At most so many of each, the ones that were evaluated last first; none where there is no warehouse yet.
+    """
     if not home.warehouse.exists():
         return {}
-    found = {kind: home.rows(_SQL[f"known_{kind}"], {"most": most}) for kind in ("datasets", "releases")}
+    more: dict[str, dict[str, Any]] = {"datasets": {}, "releases": {}, "reports": {"described": DESCRIBED}}
+    found = {kind: home.rows(_SQL[f"known_{kind}"], {"most": most} | about) for kind, about in more.items()}
     return {kind: [str(name) for (name,) in rows] for kind, rows in found.items()}
 
 
@@ -367,20 +364,21 @@ def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) 
             there = f"the reports on {dataset}" if dataset else "the reports"
             fields = ", ".join(dict.fromkeys(field for _, field in known)) or "no numbers"
             raise UserError(f"{name}: {there} in {home} have {fields}")
-        return {one: moments(warehouse, one, [name], most) for one in datasets}
+        return moments(warehouse, datasets, [name], most)
 
 
 def moments(
-    warehouse: duckdb.DuckDBPyConnection, dataset: str, names: Sequence[str], most: int = MOST_REPORTS
-) -> tuple[ReportPoint, ...]:
-    """The fields `names` (METRIC.FIELD) in the newest `most` reports of a data set that have any, oldest first."""
-    rows = warehouse.execute(_SQL["moments"], {"dataset": dataset, "names": list(names), "most": most}).fetchall()
-    met: dict[str, dict[str, int]] = {}
-    found = []
-    for row in rows:
-        *about, metric, manifest = row
-        known = met.setdefault(metric, {})
-        signature = str(json.loads(manifest)["signatures"].get(metric))
-        about.append(known.setdefault(signature, len(known) + 1))
-        found.append(ReportPoint(*about))
-    return tuple(found)
+    warehouse: duckdb.DuckDBPyConnection, datasets: Sequence[str], names: Sequence[str], most: int = MOST_REPORTS
+) -> dict[str, tuple[ReportPoint, ...]]:
+    """By data set, in the order given: the fields `names` (METRIC.FIELD) in the newest `most` reports that have any.
+
+    The oldest report is first.
+    """
+    asked = {"datasets": list(datasets), "names": list(names), "most": most}
+    met: dict[tuple[str, str], dict[str, int]] = {}
+    found: dict[str, list[ReportPoint]] = {dataset: [] for dataset in datasets}
+    for *about, metric, signature, dataset in warehouse.execute(_SQL["moments"], asked).fetchall():
+        known = met.setdefault((dataset, metric), {})
+        about.append(known.setdefault(str(signature), len(known) + 1))
+        found[dataset].append(ReportPoint(*about))
+    return {dataset: tuple(points) for dataset, points in found.items()}

@@ -8,6 +8,18 @@ SELECT dataset FROM reports GROUP BY dataset ORDER BY max(created_at) DESC, data
 -- name: known_releases
 SELECT dataset || '/' || release AS name FROM reports GROUP BY name ORDER BY max(created_at) DESC, name LIMIT $most
 
+-- name: known_reports
+SELECT concat_ws(
+    $described, report_id,
+    concat_ws(
+        '; ',
+        array_to_string(CAST(manifest->'$.parameters.scoring.metrics' AS VARCHAR[]), ', '),
+        array_to_string(CAST(manifest->'$.judge.judges' AS VARCHAR[]), ', '),
+        'threshold ' || nullif(CAST(manifest->>'$.parameters.scoring.threshold' AS DOUBLE), 0)
+    )
+)
+FROM reports ORDER BY created_at DESC, report_id LIMIT $most
+
 -- name: latest_run
 SELECT report_id FROM reports
 WHERE run_id = (SELECT run_id FROM reports ORDER BY created_at DESC LIMIT 1) ORDER BY rowid
@@ -56,9 +68,9 @@ WHERE $dataset IN ('', dataset) ORDER BY ALL
 WITH found AS (
     SELECT r.report_id, r.release, r.version, strftime(r.created_at, '%Y-%m-%d %H:%M'), r.dataset_version, r.status,
            s.metric || '.' || s.field AS name, s.n_scored, s.n_total, s.mean, s.ci_low, s.ci_high, s.metric,
-           r.manifest, r.created_at, r.rowid AS place
+           r.manifest->'signatures'->>s.metric, r.dataset, r.created_at, r.rowid AS place
     FROM reports r JOIN report_scores s USING (report_id)
-    WHERE r.dataset = $dataset AND s.slice = 'all' AND name IN (SELECT unnest($names))
-    QUALIFY dense_rank() OVER (ORDER BY r.created_at DESC, r.rowid DESC) <= $most
+    WHERE r.dataset IN (SELECT unnest($datasets)) AND s.slice = 'all' AND name IN (SELECT unnest($names))
+    QUALIFY dense_rank() OVER (PARTITION BY r.dataset ORDER BY r.created_at DESC, r.rowid DESC) <= $most
 )
-SELECT * EXCLUDE (created_at, place) FROM found ORDER BY created_at, place, list_position($names, name)
+SELECT * EXCLUDE (created_at, place) FROM found ORDER BY dataset, created_at, place, list_position($names, name)

@@ -83,8 +83,8 @@ def key(key_from: str, of: KeyPlaces = JUDGES) -> str | None:
     if not _PLACE.fullmatch(key_from):
         # Not repeated: it may be the key itself.
         raise UserError(
-            f"the place of {of.owner}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself stands "
-            f"nowhere but there (or in the environment variable {of.variable})"
+            f"the location of {of.owner}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself "
+            f"belongs only there (or in the environment variable {of.variable})"
         )
     kind, _, name = key_from.partition(":")
     if kind == "env":

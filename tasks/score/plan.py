@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.votes import ANSWERED_BY
-from answerkey.metrics_core.metric import Kind, Metric
-from answerkey.metrics_core.metrics.preference import Preference
+from answerkey.metrics_core.metric import Metric, Workload
+from answerkey.metrics_core.metrics.preference import Preference, Ranking
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.score.shard import Shard, part_schema, portable, samples_of
 from answerkey.tasks.warehouse.home import Home
@@ -31,7 +31,7 @@ TODO = "todo.parquet"
 MAX_SHARDS = 40
 """Shards of all metrics together. A server handles 50 task runs per flow run well; bursts over 100 stall it."""
 
-_SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
+_SHARD_ROWS: Mapping[Workload, int] = {"lexical": 5_000, "semantic": 2_000, "offline": 1_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
 _MOST_LEXICAL_ROWS = 20_000
@@ -115,21 +115,24 @@ def plan(
 
 
 def _with_probes(metric: Metric, home: str, todo: str, need: _Need) -> Metric:
-    """A metric of judges with the probes of the run: from all of its rows, of which a shard has some."""
+    """A metric of judges with the probes and the trial of the run: from all of its rows, of which a shard has some."""
     if not isinstance(metric, JudgeMetric):
         return metric
-    rows = samples_of(Shard(metric, home, todo, 0, need.n_todo, "", need.places))
-    return metric.of_run(chain.from_iterable(rows), need.n_todo)
+    rows = Shard(metric, home, todo, 0, need.n_todo, "", need.places)
+    metric = metric.of_run(chain.from_iterable(samples_of(rows)), need.n_todo)
+    return metric.with_trial(chain.from_iterable(samples_of(rows)))
 
 
 def _with_its_baseline_answers(shard: Shard) -> Shard:
-    """A shard with those answers of the baseline that its own rows need: it travels."""
+    """A shard with those answers of other releases that its own rows need: it travels."""
     if not isinstance(shard.metric, Preference):
         return shard
-    answers = shard.metric.baseline_answers
-    keys = (sample.sample_id for samples in samples_of(shard) for sample in samples)
-    needed = {key: answers[key] for key in keys if key in answers}
-    return replace(shard, metric=replace(shard.metric, baseline_answers=needed))
+    keys = {sample.sample_id for samples in samples_of(shard) for sample in samples}
+    answers = {key: answer for key, answer in shard.metric.baseline_answers.items() if key in keys}
+    metric = replace(shard.metric, baseline_answers=answers)
+    if isinstance(metric, Ranking):
+        metric = replace(metric, rivals={key: answer for key, answer in metric.rivals.items() if key in keys})
+    return replace(shard, metric=metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +230,7 @@ def _part_folder(signature: str, contents: str) -> str:
     return f"parts/{content_hash([signature, contents, str(part_schema())])}"
 
 
-def _least_rows(kind: Kind, rows: int) -> int:
+def _least_rows(kind: Workload, rows: int) -> int:
     """The fewest rows of a shard, if there are so many in all.
 
     A part costs the driver of a cluster as much however many rows it has, so shards of words grow with the run.

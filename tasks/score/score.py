@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -13,8 +13,8 @@ from functools import cache
 from importlib import import_module
 from typing import ParamSpec, Protocol, TypeVar
 
-from answerkey.metrics_core.evaluate import spawned_pool
-from answerkey.metrics_core.metric import Kind, Metric
+from answerkey.metrics_core.metric import Metric, Workload
+from answerkey.processes import spawned_pool
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.shard import Cancelled, Shard, score_shard
 
@@ -23,7 +23,7 @@ class Work(Protocol):
     """What can be done by any process."""
 
     @property
-    def workload(self) -> Kind:
+    def workload(self) -> Workload:
         """What doing it keeps busy."""
 
 
@@ -34,6 +34,10 @@ R = TypeVar("R")
 log = logging.getLogger("answerkey")
 
 _one_model_at_a_time = threading.Lock()
+_LEXICAL_ROWS: Mapping[Workload, int] = {"lexical": 1, "offline": 5}
+"""For how many lexical rows one counts. Both are Python, of which two threads do not run at once. One of the offline
+judge takes longer than that, but each process reads texts again that one process reads once: 2,400 rows of two such
+metrics took 29 % more of the processors in two."""
 _SPAWN_ROWS = 40_000
 """Up to this many lexical rows a run stays in one process. With 70,000 in two, a run takes a quarter less time on an
 idle machine and no more of the processors, since both start while the answers are validated; with 30,000 it takes a
@@ -50,7 +54,7 @@ def start_processes(metrics: Iterable[Metric], n_rows: int) -> None:
 
     What they import, they have imported by the time that the rows are validated.
     """
-    lexical = n_rows * sum(metric.workload == "lexical" for metric in metrics)
+    lexical = n_rows * sum(_LEXICAL_ROWS.get(metric.workload, 0) for metric in metrics)
     if worth_spawning(lexical):
         # `spawns` looks what has become of them.
         with suppress(BrokenProcessPool):
@@ -60,7 +64,7 @@ def start_processes(metrics: Iterable[Metric], n_rows: int) -> None:
 
 def spawns(shards: Sequence[Work]) -> bool:
     """Whether there is enough to do for more than one process, and processes can be started."""
-    rows = [shard.n_rows if shard.workload == "lexical" else 0 for shard in shards if isinstance(shard, Shard)]
+    rows = [shard.n_rows * _LEXICAL_ROWS.get(shard.workload, 0) for shard in shards if isinstance(shard, Shard)]
     # Other work is cut into shards only where there is enough of it.
     if len(rows) == len(shards) and not worth_spawning(sum(rows)):
         return False
@@ -80,9 +84,9 @@ def _import() -> None:
 def score(shard: Shard, *, spawn: bool, key_from: str = "", stopped: Callable[[], bool] | None = None) -> str:
     """Score a shard and return its part.
 
-    Words are counted in Python, which two threads cannot do at once, so they go to processes. Embedding models
-    stay here, where they are loaded once; two shards of them at a time would only take turns at every batch. The
-    offline judge is such a model.
+    Words are counted and the offline judge decides in Python, which two threads cannot do at once, so they go to
+    processes. Embedding models stay here, where they are loaded once; two shards of them at a time would only take
+    turns at every batch.
     Judges are waited for here as well, so that all shards share their pacing; `key_from` says where their key
     is kept (see `judges.key`), which is looked up only now. What is not spawned asks now and then whether it is
     `stopped`; see `score_shard`.
@@ -120,14 +124,14 @@ def schedule_order(shards: Sequence[W]) -> list[W]:
     """The order in which models, processes and the network are busy side by side.
 
     One shard of an embedding model and one of a judge come first: each keeps one thread for long, and leaves the
-    rest to the lexical shards. The others of both take turns afterwards, since embedding hardly waits, and judging
-    hardly does anything else.
+    rest to the processes, which begin with what takes longest. The others of both take turns afterwards, since
+    embedding hardly waits, and judging hardly does anything else.
     """
-    by_kind: dict[Kind, list[W]] = {"semantic": [], "judge": [], "lexical": []}
+    by_kind: dict[Workload, list[W]] = {"semantic": [], "judge": [], "offline": [], "lexical": []}
     for shard in shards:
         by_kind[shard.workload].append(shard)
     semantic, judge = by_kind["semantic"], by_kind["judge"]
-    return [*semantic[:1], *judge[:1], *by_kind["lexical"], *_in_turns(judge[1:], semantic[1:])]
+    return [*semantic[:1], *judge[:1], *by_kind["offline"], *by_kind["lexical"], *_in_turns(judge[1:], semantic[1:])]
 
 
 def _in_turns(*groups: Sequence[W]) -> list[W]:

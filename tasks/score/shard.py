@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Failed, Measurement, Skipped
-from answerkey.metrics_core.metric import Kind, Metric, measured
+from answerkey.metrics_core.metric import Metric, Workload, measured
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.warehouse.home import Home
 
@@ -44,7 +44,7 @@ class Shard:
     places: str | None = None
 
     @property
-    def workload(self) -> Kind:
+    def workload(self) -> Workload:
         """What scoring it keeps busy, as `Metric.workload`."""
         return self.metric.workload
 

@@ -146,7 +146,7 @@ def _problems(located: Located) -> Iterator[tuple[str, str]]:
     """Place and message of everything that is wrong."""
     content = located.content
     if not isinstance(content, dict):
-        yield "", f"a rule has the keys {', '.join(_NEEDED)} and more, and here is {_kind(content)}"
+        yield "", f"a rule has the keys {', '.join(_NEEDED)} and more; this is {_kind(content)}"
         return
     for key in content:
         if key not in KEYS:
@@ -184,7 +184,7 @@ def _plain_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     }  # fmt: skip
     for key, (kind, called) in kinds.items():
         if content.get(key) is not None and not isinstance(content[key], kind):
-            yield key, f"{key}: must be {called}, and here is {_kind(content[key])}"
+            yield key, f"{key}: must be {called}, not {_kind(content[key])}"
     name = content.get("name")
     if isinstance(name, str) and name and not re.fullmatch(r"\w[\w.-]*", name):
         yield "name", f"name: {name!r} must be letters, digits, dots, dashes and underscores"
@@ -201,7 +201,7 @@ def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if mapping is None:
         return
     if not isinstance(mapping, dict):
-        yield "mapping", f"mapping: must be names and paths, like answer: output.text, and here is {_kind(mapping)}"
+        yield "mapping", f"mapping: must be names and paths, like answer: output.text, not {_kind(mapping)}"
         return
     named: dict[str, str] = {}
     for key, path in mapping.items():
@@ -243,7 +243,7 @@ def _metric_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if judge is not None and made.kind != "judge":
         yield "judge", f"judge: {metric} asks none; remove it, or choose a metric that does"
     if judge is not None and not isinstance(judge, str | list | dict):
-        yield "judge", f"judge: must be PROVIDER/MODEL, or keys and values, and here is {_kind(judge)}"
+        yield "judge", f"judge: must be PROVIDER/MODEL, or keys and values, not {_kind(judge)}"
 
 
 def _is_number(value: object) -> bool:

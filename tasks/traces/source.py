@@ -45,7 +45,7 @@ def files_in(source: str) -> list[str]:
         if not URL.match(file) and not Path(file).is_file():
             raise UserError(f"{file}: there is no such file or folder")
         if not _kind(file):
-            raise UserError(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
+            raise UserError(f"{without_secrets(file)}: is of an unknown kind; give {SUPPORTED}")
     return files
 
 
@@ -159,8 +159,8 @@ def path_problem(path: object) -> str | None:
     if not isinstance(path, str) or not path.strip():
         return "a path is a text like metadata.user.id or messages[0].text"
     if ".." in path or "*" in path:
-        return f"{path!r} names several values; write the way to one, like messages[0].text"
+        return f"{path!r} names several values; write the path of one, like messages[0].text"
     # What follows the names and numbers is left of a bracket that is not closed, or holds no number.
     if not re.fullmatch(r"\$?\.?[^\[\]]+(\[\d+\][^\[\]]*)*", path.strip()) or not steps(path) or path.endswith("."):
-        return f"{path!r} is no path; write names with dots and numbers in brackets, like messages[0].text"
+        return f"{path!r} is not a path; write names with dots and numbers in brackets, like messages[0].text"
     return None

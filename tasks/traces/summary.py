@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.statistics.bounded_mean import Floats, bounded_mean
@@ -24,7 +25,7 @@ from answerkey.metrics_core.statistics.intervals import (
 from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Shift
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.text import count, ends, literal, number
+from answerkey.tasks.publish.text import count, ends, number
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -43,7 +44,7 @@ BUCKETS: Mapping[str, str] = {
     "sampled_out": "not in the sample",
     "quarantined": "cannot be scored",
     "scored": "have a number",
-    "undefined": "nothing to say: no reference",
+    "undefined": "not scored: no reference",
     "failed": "tried again by the next run",
     "skipped": "left for the next run",
 }
@@ -243,7 +244,7 @@ def funnel_table(funnels: Sequence[Funnel]) -> Table:
     """A column a rule: how many traces were seen, where each of them ended, and the mean of the metric's main field."""
     shown = {
         name: what
-        for name, what in {"again": "of those seen, seen before", **BUCKETS}.items()
+        for name, what in {"again": "of these, seen before", **BUCKETS}.items()
         if name == "scored" or any(getattr(funnel, name) for funnel in funnels)
     }
     rows = [

@@ -233,8 +233,8 @@ def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
         *lengths,
         RowExpectation("encoding", "critical", "damaged", "no text holds broken characters",
              "with broken characters (U+FFFD or control characters)", reason=_damaged),
-        RowExpectation("error_page", "critical", "failed_call", "no answer is the text of an error",
-             "with the text of an error in place of an answer", reason=_error_text),
+        RowExpectation("error_page", "critical", "failed_call", "no answer is an error message",
+             "with an error message in place of an answer", reason=_error_text),
         RowExpectation("truncated_answer", "critical", "cut", "no answer was cut off",
              "whose answer was cut off", reason=_cut_off),
         RowExpectation("label_boolean", "critical", "label_odd", "every label can be read as true or false",
@@ -262,12 +262,12 @@ def _fixed(reason: str) -> Reason:
 
 
 def _error_text(row: Row, marks: Marks) -> str:
-    return f"the answer is the text of an error: {textwrap.shorten(str(row['answer']), 80, placeholder='...')}"
+    return f"the answer is an error message: {textwrap.shorten(str(row['answer']), 80, placeholder='...')}"
 
 
 def _cut_off(row: Row, marks: Marks) -> str:
     if row["finish_reason"]:
-        return f"the model stopped at its limit of tokens (finish_reason {row['finish_reason']!r})"
+        return f"the model stopped at its token limit (finish_reason {row['finish_reason']!r})"
     return "the answer ends with a mark that it was cut off"
 
 
@@ -276,8 +276,8 @@ def _repeated(row: Row, marks: Marks) -> str:
         return f"the same row again, first seen at row {marks['first_row']}"
     repeat = "" if row["repeat"] in (None, "1") else f" with repeat {row['repeat']!r}"
     return (
-        f"the id {row['sample_id']!r} has {marks['same_id']} rows{repeat} in release {row['release']!r} that are not "
-        f"the same, the first at row {marks['first_row']}: which one is right is not known; several answers to one "
+        f"the id {row['sample_id']!r} has {marks['same_id']} rows{repeat} in release {row['release']!r} that differ, "
+        f"the first at row {marks['first_row']}: it is not known which is right; several answers to one "
         "question need a column `repeat`"
     )
 
@@ -337,7 +337,7 @@ _NO_REFERENCES = RowExpectation(
     "references_blank",
     "every row has a reference",
     "without a reference",
-    reason=_fixed("no reference that is not blank"),
+    reason=_fixed("every reference is missing or blank"),
 )
 _REFERENCES_WANTED = RowExpectation(
     "references_present",
@@ -403,8 +403,8 @@ _WARNINGS = (
              "with 'null' inside a word: a replacement of 'nan' may have hit texts, as in 'finullce'"),
             ("joined_references", "joined", "no single reference looks like several joined by '/', '|' or ';'",
              "with one reference that looks like several joined by '/', '|' or ';': give them as a list"),
-            ("unfinished_answer", "unfinished", "no long answer ends within a sentence",
-             "with a long answer that ends within a sentence: was there a limit of tokens?"),
+            ("unfinished_answer", "unfinished", "no long answer ends mid-sentence",
+             "with a long answer that ends mid-sentence: was there a token limit?"),
             ("right_and_wrong", "right_and_wrong", "no answer known to be right is known to be wrong as well",
              "with the same text among the references and the answers known to be wrong"),
             ("doubled_backslash", "doubled_backslash", "no text has doubled backslashes",

@@ -1,48 +1,31 @@
-"""What Great Expectations keeps of validations in a home: suites, checkpoints, results, and Data Docs to read them.
+"""Validations in the folder `great_expectations` of a home, as Great Expectations keeps them, with pages to read them.
 
-It is a file context in the folder `great_expectations` of the home, which
-`gx.get_context(mode="file", project_root_dir="HOME/great_expectations")` opens. No text of a row is written to it.
+`gx.get_context(mode="file", project_root_dir="HOME/great_expectations")` opens it. No text of a row is written to it.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.validate.context import SITE, Outcome, keep_validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
-from answerkey.tasks.validate.suite import contract_suite, great_expectations, its_own_project
-from answerkey.tasks.validate.validate import Check, Validation
+from answerkey.tasks.validate.library import beside
+from answerkey.tasks.validate.suite import contract_suite
+from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import text
 
-if TYPE_CHECKING:
-    import great_expectations as gx
-
 FOLDER = "great_expectations"
-SITE = "pages/_data-docs"
-CONTRACT = "contract"
-_SOURCE = "answerkey"
 _TRACKING = re.compile(
     r"<img[^>]*great-expectations-web-assets[^>]*>|<footer>.*?</footer>"
     r"|background: url\('https://great-expectations-web-assets[^;]*;",
     re.DOTALL,
 )
-_DRAWN = (
-    "expect_column_quantile_values_to_be_between",
-    "expect_column_pair_cramers_phi_value_to_be_less_than",
-    "expect_column_kl_divergence_to_be_less_than",
-)
-"""Types of which the library draws a table or a chart of what was observed: a sentence is no such thing."""
 _KEPT = 50
 """Results kept of each data set and suite; what older ones say is in the table `validations`."""
 
@@ -56,47 +39,30 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
     Raises:
         UserError: a page cannot be written.
     """
-    suites = [(CONTRACT, contract_suite(contract))]
+    suites = {"contract": contract_suite(contract)}
     if contract.expectations:
         own = read_suite(contract.expectations)
-        suites.append((own.name, own.as_suite()))
-    with _context(home) as context:
-        asset = _asset(context, dataset)
-        checkpoint, pages = [], []
-        for name, suite in suites:
-            stored = context.suites.add_or_update(suite)
-            definition = _definition(context, f"{dataset} {name}", asset, stored)
-            checkpoint.append(definition)
-            pages.append(_keep(context, definition, run_id, dataset, checked.checks))
-        library = great_expectations()
-        context.checkpoints.add_or_update(
-            library.Checkpoint(name=dataset, validation_definitions=checkpoint, actions=[])
-        )
-        _forget_old(home, context, dataset)
-        built = [*pages, *(page.expectation_suite_identifier for page in pages)]
-        context.build_data_docs(resource_identifiers=built)
-        names = [_name(site) for one in built for site in context.get_docs_sites_urls(resource_identifier=one)]
-        _without_tracking([home.local / name for name in (*names, f"{SITE}/index.html")])
-        broken = {check.rule for check in checked.checks if not check.success}
-        names_of = [{one.meta["name"] for one in definition.suite.expectations} for definition in checkpoint]
-        return names[next((n for n, of_one in enumerate(names_of) if of_one & broken), 0)]
-
-
-@contextmanager
-def _context(home: Home) -> Iterator[Any]:
-    """The context of a home, one process at a time; what is new in the site goes to the store."""
+        suites[own.name] = own.configurations()
+    outcomes = [
+        Outcome(one.rule, one.success, one.n_checked, one.n_failed, one.message, one.release) for one in checked.checks
+    ]
     root = (home.local / FOLDER).resolve()
     settings = root / "gx" / "great_expectations.yml"
     (home.local / SITE).mkdir(parents=True, exist_ok=True)
+    # One process at a time.
     with home.warehouse.claimed(FOLDER, wait=True):
         if not settings.exists():
             settings.parent.mkdir(parents=True, exist_ok=True)
             settings.write_text(text("answerkey.tasks.validate", "great_expectations.yml"), encoding="utf-8")
-        with its_own_project(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield great_expectations().get_context(mode="file", project_root_dir=str(root))
+        pages = beside(keep_validation, str(root), run_id, dataset, suites, outcomes, _KEPT)
+        for page in pages.removed:
+            (home.local / page).unlink(missing_ok=True)
+            if home.shared:
+                home.store.remove(page)
+        _without_tracking([home.local / name for name in (*pages.written, f"{SITE}/index.html")])
         if home.shared:
             _share(home)
+    return pages.first
 
 
 def _without_tracking(pages: Sequence[Path]) -> None:
@@ -118,123 +84,3 @@ def _share(home: Home) -> None:
         if file.is_file() and there.get(name) != file.stat().st_size:
             with home.store.atomic_write(name) as unfinished:
                 shutil.copyfile(file, unfinished)
-
-
-def _asset(context: Any, dataset: str) -> Any:
-    """The batch definition of a data set: a data frame that is passed when the checkpoint runs."""
-    try:
-        source = context.data_sources.get(_SOURCE)
-    except KeyError:
-        source = context.data_sources.add_pandas(_SOURCE)
-    try:
-        return source.get_asset(dataset).get_batch_definition("rows")
-    except LookupError:
-        return source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
-
-
-def _definition(context: Any, name: str, batch_definition: Any, suite: gx.ExpectationSuite) -> Any:
-    library = great_expectations()
-    return context.validation_definitions.add_or_update(
-        library.ValidationDefinition(name=name, data=batch_definition, suite=suite)
-    )
-
-
-def _keep(context: Any, definition: Any, run_id: str, dataset: str, checks: Sequence[Check]) -> Any:
-    """Store what the checks say as the result of a validation definition; returns its identifier."""
-    great_expectations()
-    from great_expectations.core import ExpectationSuiteValidationResult, RunIdentifier
-    from great_expectations.data_context.types.resource_identifiers import (
-        ExpectationSuiteIdentifier,
-        ValidationResultIdentifier,
-    )
-
-    of_rule: dict[str, list[Check]] = {}
-    for check in checks:
-        of_rule.setdefault(check.rule, []).append(check)
-    results = [
-        _result(one.configuration, of_rule[one.meta["name"]])
-        for one in definition.suite.expectations
-        if one.meta["name"] in of_rule
-    ]
-    held = sum(result.success for result in results)
-    run = RunIdentifier(run_name=run_id, run_time=datetime.now(UTC))
-    kept = ExpectationSuiteValidationResult(
-        success=held == len(results),
-        results=results,
-        suite_name=definition.suite.name,
-        statistics={
-            "evaluated_expectations": len(results),
-            "successful_expectations": held,
-            "unsuccessful_expectations": len(results) - held,
-            "success_percent": 100 * held / max(len(results), 1),
-        },
-        meta={
-            "great_expectations_version": great_expectations().__version__,
-            "batch_spec": {"data_asset_name": dataset},
-            "active_batch_definition": {
-                "datasource_name": _SOURCE,
-                "data_asset_name": dataset,
-                "batch_identifiers": {},
-            },
-            "validation_id": definition.id,
-            "run_id": run,
-            "validation_time": run.run_time,
-        },
-        batch_id=f"{_SOURCE}-{dataset}",
-    )
-    suite = ExpectationSuiteIdentifier(name=definition.suite.name)
-    place = ValidationResultIdentifier(batch_identifier=kept.batch_id, expectation_suite_identifier=suite, run_id=run)
-    context.validation_results_store.store_validation_results(
-        suite_validation_result=kept,
-        suite_validation_result_identifier=place,
-        expectation_suite_identifier=suite,
-    )
-    return place
-
-
-def _result(configuration: Any, checks: Sequence[Check]) -> Any:
-    """One expectation with its counts, in the form of the library; a rule of releases has a check for each of them,
-    whose counts add up, unless there are so many that one says how many of them break it."""
-    from great_expectations.core import ExpectationValidationResult
-
-    counted = [check for check in checks if check.release is None] or checks
-    n_failed, n_checked = sum(check.n_failed for check in counted), sum(check.n_checked for check in counted)
-    # It has names of releases in it, and the pages show it as it is.
-    said = [escape(check.message, quote=False) for check in checks if not check.success]
-    share = 100 * n_failed / max(n_checked, 1)
-    return ExpectationValidationResult(
-        success=all(check.success for check in checks),
-        expectation_config=configuration,
-        result={
-            "element_count": n_checked,
-            "unexpected_count": n_failed,
-            "unexpected_percent": share,
-            "missing_count": 0,
-            "missing_percent": 0.0,
-            "unexpected_percent_total": share,
-            "unexpected_percent_nonmissing": share,
-            "partial_unexpected_list": [],
-            **({"observed_value": "; ".join(said)} if said and configuration.type not in _DRAWN else {}),
-        },
-        exception_info={"raised_exception": False, "exception_traceback": None, "exception_message": None},
-    )
-
-
-def _forget_old(home: Home, context: Any, dataset: str) -> None:
-    """Remove the results of a data set beyond the newest, and their pages."""
-    store = context.validation_results_store
-    keys = [key for key in store.list_keys() if key.batch_identifier == f"{_SOURCE}-{dataset}"]
-    by_suite: dict[str, list[Any]] = {}
-    for key in sorted(keys, key=lambda key: key.run_id.run_time):
-        by_suite.setdefault(key.expectation_suite_identifier.name, []).append(key)
-    for old in (key for of_suite in by_suite.values() for key in of_suite[:-_KEPT]):
-        store.remove_key(old)
-        for page in map(_name, context.get_docs_sites_urls(resource_identifier=old)):
-            (home.local / page).unlink(missing_ok=True)
-            if home.shared:
-                home.store.remove(page)
-
-
-def _name(site: Mapping[str, Any]) -> str:
-    """The name of a page of Data Docs in the store of the home. Of its address, the library quotes this part alone."""
-    return f"{SITE}/{unquote(str(site['site_url']).rpartition(f'/{SITE}/')[2])}"

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.document import is_text, read_yaml
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.tasks.validate.contract import Severity, reserved
-from answerkey.tasks.validate.suite import failure_of, great_expectations, problem, validated
+from answerkey.tasks.validate.library import as_suite, failure_of, great_expectations, problem, validated
 
 if TYPE_CHECKING:
-    import great_expectations as gx
     import pandas as pd
     import pyarrow as pa
 
@@ -76,20 +75,18 @@ class OwnSuite:
     expectations: tuple[OwnExpectation, ...]
     text: str
 
-    def as_suite(self, which: Sequence[int] | None = None) -> gx.ExpectationSuite:
-        """Them, or some of them by their places, as a suite of the library, each with its name and its sentence."""
-        suite: gx.ExpectationSuite = great_expectations().ExpectationSuite(name=self.name)
-        from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for n in range(len(self.expectations)) if which is None else which:
-                one = self.expectations[n]
-                meta = {**one.config["meta"], "name": one.name}
-                # Data Docs write it into their pages as it is.
-                config = {**one.config, "meta": meta, "description": escape(one.sentence, quote=False)}
-                suite.add_expectation_configuration(ExpectationConfiguration(**config))
-        return suite
+    def configurations(self, which: Sequence[int] | None = None) -> list[dict[str, Any]]:
+        """Them, or some of them by their places, as `library.as_suite` takes them, each with its name and sentence."""
+        chosen = self.expectations if which is None else [self.expectations[n] for n in which]
+        # Data Docs write the sentence into their pages as it is.
+        return [
+            {
+                **one.config,
+                "meta": {**one.config["meta"], "name": one.name},
+                "description": escape(one.sentence, quote=False),
+            }
+            for one in chosen
+        ]
 
 
 @dataclass(slots=True)
@@ -116,7 +113,7 @@ def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
     content, where = read.content, read.file
     name, listed = (content.get("name"), content.get("expectations")) if isinstance(content, dict) else (None, content)
     if not isinstance(listed, list) or not listed:
-        raise UserError(f"{where}: no suite: it needs a list `expectations`, each with `type` and `kwargs`")
+        raise UserError(f"{where}: not a suite: it needs a list `expectations`, each with `type` and `kwargs`")
     own = tuple(_expectation(one, f"{where}: expectation {n}") for n, one in enumerate(listed, start=1))
     taken = reserved()
     for n, one in enumerate(own, start=1):
@@ -338,7 +335,7 @@ def _results(own: OwnSuite, which: Sequence[int], frame: pd.DataFrame) -> Iterat
     if not which or (not len(frame) and own.expectations[which[0]].alone):
         return
     places = {own.expectations[n].name: n for n in which}
-    for result in validated(frame, own.as_suite(which)):
+    for result in validated(frame, as_suite(own.name, own.configurations(which))):
         n = places[result.expectation_config.meta["name"]]
         if why := failure_of(result):
             one = own.expectations[n]

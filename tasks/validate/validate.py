@@ -6,7 +6,6 @@ rules of `contract.py`, and the rows are then split in one pass over the file, a
 
 from __future__ import annotations
 
-import math
 import os
 import textwrap
 from collections import Counter
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     import duckdb
     import numpy as np
     import numpy.typing as npt
-    import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -127,7 +125,9 @@ def validate(
     with measured(staged, out_dir, measures) as db:
         slices = [str(name) for (name,) in db.execute(_SQL["slices"]).fetchall()] if suite else []
         own_rows, own_whole = _own(suite, staged, slices) if suite else ([], [])
-        releases = db.execute(_SQL["releases"]).df()
+        found = db.execute(_SQL["releases"])
+        names = [column[0] for column in found.description]
+        releases = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
         broken, off = _breaking(db, releases, _counts(staged, rejects), contract)
         broken += own_rows
         with parquet_writer(quarantine, quarantine_schema()) as out:
@@ -190,7 +190,7 @@ class _Broken:
 
 
 def _breaking(
-    db: duckdb.DuckDBPyConnection, releases: pd.DataFrame, counts: tuple[int, int], contract: Contract
+    db: duckdb.DuckDBPyConnection, releases: Sequence[Mapping[str, Any]], counts: tuple[int, int], contract: Contract
 ) -> tuple[list[_Broken], list[set[int]]]:
     """What breaks each rule of single rows, and the places of the releases that break each rule of releases.
 
@@ -205,7 +205,7 @@ def _breaking(
     lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
     [found] = db.execute(f"SELECT {lists} FROM frame").fetchall()
     numbers = {column: values or [] for column, values in zip(columns, found, strict=True)}
-    numbers |= {rule.column: releases[rule.column].tolist() for rule in of_releases}
+    numbers |= {rule.column: [release[rule.column] for release in releases] for rule in of_releases}
     places = breaking(numbers | _table(*counts), (*rules, *of_releases, *table_rules(contract)))
     broken = [
         _Broken(rule, np.asarray(numbers[rule.column], "int64")[of_rule], Group(rule.name, 0, [], rule.breaks))
@@ -303,18 +303,19 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], cont
     ]
 
 
-def _release_checks(releases: pd.DataFrame, off: Sequence[set[int]], contract: Contract) -> Iterator[Check]:
+def _release_checks(
+    releases: Sequence[Mapping[str, Any]], off: Sequence[set[int]], contract: Contract
+) -> Iterator[Check]:
     tell: tuple[Callable[[Mapping[Any, Any], bool, Contract], Check], ...] = (_same_samples, _length_drift)
-    rows = releases.to_dict("records")
     for rule, failed, check in zip(release_rules(contract), off, tell, strict=True):
-        shown = range(len(rows)) if len(rows) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
-        yield from (check(rows[i], i not in failed, contract) for i in shown)
+        shown = range(len(releases)) if len(releases) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
+        yield from (check(releases[i], i not in failed, contract) for i in shown)
         if len(failed) > len(shown):
             said = (
-                f"{len(failed):,} of {len(rows):,} releases fail this check, not all of them listed: "
+                f"{len(failed):,} of {len(releases):,} releases fail this check, not all of them listed: "
                 "is the release mapped to the right column?"
             )
-            yield Check(rule.name, rule.severity, False, len(rows), len(failed), said)
+            yield Check(rule.name, rule.severity, False, len(releases), len(failed), said)
 
 
 def _same_samples(row: Mapping[Any, Any], success: bool, contract: Contract) -> Check:
@@ -345,8 +346,8 @@ def _length_drift(row: Mapping[Any, Any], success: bool, contract: Contract) -> 
     return Check("length_drift", "warning", success, 1, 0 if success else 1, message, release)
 
 
-def _chars(median: float) -> str:
-    return "unknown, no answers" if math.isnan(median) else f"{median:,.6g} characters"
+def _chars(median: float | None) -> str:
+    return "unknown, no answers" if median is None else f"{median:,.6g} characters"
 
 
 def _count(n: int, noun: str) -> str:

@@ -321,7 +321,7 @@ CREATE TABLE IF NOT EXISTS comparisons (
     samples_common   BIGINT NOT NULL,   -- in both reports; this and what follows is the same on all their rows
     samples_only_old BIGINT NOT NULL,   -- in the old report only
     samples_only_new BIGINT NOT NULL,   -- in the new report only
-    samples_changed  BIGINT NOT NULL,   -- of the common ones: another question or other references, so left out
+    samples_changed  BIGINT NOT NULL,   -- of the common ones: a different question or different references, so left out
     warnings         VARCHAR[] NOT NULL, -- what to know before trusting the numbers
     not_comparable   VARCHAR,           -- why there are no numbers at all
     seed             BIGINT NOT NULL,   -- of the random sign flips and the bootstrap

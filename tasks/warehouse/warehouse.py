@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Timer
+from threading import Event, Timer, local
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from filelock import FileLock, Timeout
@@ -112,10 +112,16 @@ class WarehouseFile:
     def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
         """A read-only session; several may read at once. Tables of an older version are migrated first.
 
+        Within a session of the same thread it is a part of that one, which spares attaching the file again.
+
         Raises:
             UserError: there is no warehouse yet, a newer answerkey made it, or another program has it open for
                 writing.
         """
+        if (held := _held.__dict__.get("duck")) and _held.folder == self.folder:
+            with _cursor(held) as connection:
+                yield connection
+            return
         if not self.exists():
             raise nothing_here(self.folder)
         snapshot = self.folder / SNAPSHOT
@@ -294,10 +300,15 @@ class WarehouseFile:
         duck = _started(self.folder)
         try:
             _attach(duck, file, wait_s, read_only=read_only)
-            with duck.cursor() as connection:
-                connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'; USE answerkey")
-                check_version(self.folder, version_of(connection))
-                yield connection
+            with _cursor(duck) as connection:
+                version = version_of(connection)
+                check_version(self.folder, version)
+                if read_only and version == VERSION:
+                    _held.folder, _held.duck = self.folder, duck
+                try:
+                    yield connection
+                finally:
+                    _held.__dict__.clear()
             duck.execute("DETACH answerkey")
         except BaseException as error:
             # After some errors DuckDB can only be started again.
@@ -306,6 +317,17 @@ class WarehouseFile:
                 raise _unusable(file, error) from error
             raise
         _keep(duck)
+
+
+_held = local()
+"""The `folder` and the `duck` of the session that this thread reads in."""
+
+
+@contextmanager
+def _cursor(duck: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duck.cursor() as connection:
+        connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'; USE answerkey")
+        yield connection
 
 
 _idle: list[duckdb.DuckDBPyConnection] = []

@@ -46,19 +46,8 @@ def wait_until_gone(file):
 
 
 @dataclass(frozen=True)
-class HeldStager(Stager):
-    """Loading goes on when a file is gone."""
-
-    held: str = ""
-
-    def stage(self, raw: Raw) -> dict[str, Any]:
-        wait_until_gone(self.held)
-        return super().stage(raw)
-
-
-@dataclass(frozen=True)
 class HeldReferenceStager(ReferenceStager):
-    """The same of references."""
+    """Loading of references goes on when a file is gone."""
 
     held: str = ""
 

@@ -19,7 +19,7 @@ from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows.cluster import Cluster, NoWorker, WorkersDied
-from answerkey.flows.fan_out import DaskRunner, load
+from answerkey.flows.fan_out import DaskRunner, load, write_commit, write_scores
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
@@ -27,14 +27,18 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.load.load import Source, Stager
 from answerkey.tasks.load.load import load as load_whole
+from answerkey.tasks.reports import scores as rows_of_reports
+from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import plan
-from answerkey.tasks.validate.measures import MeasuredShard, merge_measures
+from answerkey.tasks.score.score import score
+from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.lake import Lake
 from answerkey.tasks.warehouse.store import Unreachable
 from tests.dask_servers import Scheduler, Worker
-from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStager, HeldStager
+from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStager
 from tests.judge_server import JudgeServer, agreeable
-from tests.tasks.staging_help import jsonl, stage
+from tests.tasks.staging_help import jsonl, query, stage
 
 LONG_S = 300.0
 
@@ -120,7 +124,7 @@ def running(cluster, shards):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", ["worker", "nanny", "scheduler"])
+@pytest.mark.parametrize("killed", ["worker", "scheduler"])
 def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(dask_cluster, tmp_path, killed):
     """One worker waits for a judge that never answers, the other one does all the rest; then the first one dies."""
 
@@ -141,17 +145,12 @@ def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(dask_cluster, tmp_path,
             [stuck] = dask_cluster.busy()
             if killed == "worker":
                 os.kill(dask_cluster.pids()[stuck], signal.SIGKILL)
-            elif killed == "nanny":
-                [nanny] = [worker for worker in dask_cluster.workers if worker.has(stuck)]
-                nanny.kill()
             else:
                 dask_cluster.start_again()
         assert outcomes == {shard.part: shard.part for shard in shards}
         assert not_answered_once(server, 40) == {}
         assert {row["status"] for row in content(shards)} == {"scored"} and len(content(shards)) == 40
         assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {dask_cluster.KEY}"}
-    if killed == "nanny":
-        nanny.start()
 
 
 def test_a_finished_shard_is_not_scored_again_when_its_worker_dies(dask_cluster, tmp_path):
@@ -313,24 +312,9 @@ def staged_while_one_worker_is_killed(cluster, shards, home, held):
     assert sorted(outcome for _, outcome in found) == sorted(one.part for one in shards)
 
 
-def test_a_worker_that_is_killed_while_it_loads_costs_nothing(dask_cluster, tmp_path):
-    whole, home = stage(tmp_path / "whole", rows(60)), Home(tmp_path / "home")
-    made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
-    held = tmp_path / "held"
-    shards = [MeasuredShard(one) for one in held_first(made.shards, HeldStager, held)]
-    staged_while_one_worker_is_killed(dask_cluster, shards, home, held)
-    measures = pq.read_table(merge_measures(shards, home, home.scratch / "run"))
-    assert measures.column("sample_id").to_pylist() == [row["id"] for row in rows(60)]
-    loaded = source_shards.gather(made, home, home.scratch / "run")
-    assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
-    assert loaded.contents == whole.contents
-
-
-@pytest.mark.parametrize("place", ["folder", pytest.param("lake", marks=pytest.mark.slow)])
-def test_references_in_shards_on_workers_of_which_one_is_killed(request, tmp_path, place):
+def test_references_in_shards_on_workers_of_which_one_is_killed(dask_cluster, tmp_path):
     """The workers stage the references, one dies meanwhile, and then they look them up for the answers."""
-    cluster = request.getfixturevalue("lake_cluster" if place == "lake" else "dask_cluster")
-    home = Home.parse(request.getfixturevalue("lake")) if place == "lake" else Home(tmp_path / "home")
+    home = Home(tmp_path / "home")
     data, out = rows(120), home.scratch / "run"
     known = [{"id": row["id"], "reference": row["reference"], "lang": "en"} for row in data[:-7]]
     given = [{"id": row["id"], "answer": row["answer"]} for row in data]
@@ -341,16 +325,15 @@ def test_references_in_shards_on_workers_of_which_one_is_killed(request, tmp_pat
     references = source_shards.split_references(source, home, out, 1_000)
     assert len(references.shards) > 3
     shards = held_first(references.shards, HeldReferenceStager, held)
-    staged_while_one_worker_is_killed(cluster, shards, home, held)
+    staged_while_one_worker_is_killed(dask_cluster, shards, home, held)
     made = source_shards.cut(source, home, out, 1_500, references)
-    found = {outcome for _, outcome in Cluster(cluster.address).run(made.shards, no_key)}
+    found = {outcome for _, outcome in Cluster(dask_cluster.address).run(made.shards, no_key)}
     assert found == {one.part for one in made.shards} and len(found) > 3
     loaded = source_shards.gather(made, home, out)
     assert loaded.references and whole.references
     for ours, theirs in ((loaded.staged, whole.staged), (loaded.references, whole.references)):
         assert pq.read_table(ours) == pq.read_table(theirs)
     assert (loaded.contents, loaded.notes) == (whole.contents, whole.notes)
-    assert list(home.store.files("runs/run")) == [] or place == "folder"
 
 
 @pytest.mark.slow
@@ -369,6 +352,29 @@ def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(server, dask_
         loading()
     assert re.fullmatch(
         rf"{source.answers}: not all of it could be loaded \(2 workers died while they worked on it, the last one was "
-        r"tcp://127.0.0.1:\d+\); run the same again",
+        r"tcp://127.0.0.1:\d+\); run the same command again",
         str(stopped.value),
     )
+
+
+def test_what_no_worker_can_write_the_run_commits(lake, dask_cluster, tmp_path, monkeypatch, caplog):
+    """Its workers have not been told how to reach the lake."""
+    monkeypatch.setattr(Lake, "adopts_from", 1)
+    monkeypatch.setattr(rows_of_reports, "LARGE", 1)
+    home, runner = Home.parse(lake), DaskRunner(Cluster(dask_cluster.address))
+    source = Source(jsonl(tmp_path / "faq.jsonl", rows(9)))
+    out, metrics = home.scratch / "run", create(["bleu"])
+    loaded = load_whole(source, out)
+    planned = plan(loaded.staged, home, out, metrics, only_failed=False)
+    parts = [score(shard, spawn=False) for shard in planned.shards]
+    cut = write_commit(runner, home, "run", loaded, loaded.staged, parts, out)
+    committed = commit(home, "run", source.answers, loaded, loaded.staged, parts, cut)
+    assert (cut, write_scores(runner, home, committed, metrics, out)) == (None, None)
+    why = f"{lake}: a home in a bucket needs a catalog"
+    said = [record.getMessage() for record in caplog.records if why in record.getMessage()]
+    assert [line.partition(", so the run does it: ")[0] for line in said] == [
+        "no worker could write what is committed",
+        "no worker could write the rows of the reports",
+    ]
+    assert [len(query(home, f"FROM {table}")) for table in ("samples", "answers", "measurements")] == [9, 9, 9]
+    assert not verify(home).findings

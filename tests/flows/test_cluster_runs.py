@@ -9,10 +9,8 @@ from typing import get_args
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from answerkey.flows.cluster import Cluster
 from answerkey.flows.cluster_worker import AnyShard
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.fan_out import DaskRunner, write_commit, write_scores
 from answerkey.flows.parameters import Data, Scoring
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
@@ -32,7 +30,7 @@ from answerkey.tasks.warehouse.lake import Lake
 from tests.dask_servers import DaskCluster
 from tests.flows.test_cluster import LONG_S, rows
 from tests.judge_server import JudgeServer, agreeable
-from tests.tasks.staging_help import jsonl, query
+from tests.tasks.staging_help import jsonl
 
 KEY = DaskCluster.KEY
 METRICS = ("--metrics", "bleu,semantic_similarity,meaning_match")
@@ -106,35 +104,6 @@ def sent(home, source, metrics):
     of_scores = split_scores(home, committed, metrics, out)
     assert of_scores
     yield from of_scores.shards
-
-
-def test_what_no_worker_can_write_the_run_commits(
-    lake,
-    dask_cluster,
-    tmp_path,
-    monkeypatch,
-    caplog,
-):
-    """Its workers have not been told how to reach the lake."""
-    monkeypatch.setattr(Lake, "adopts_from", 1)
-    monkeypatch.setattr(rows_of_reports, "LARGE", 1)
-    home, runner = Home.parse(lake), DaskRunner(Cluster(dask_cluster.address))
-    source = Source(jsonl(tmp_path / "faq.jsonl", rows(9)))
-    out, metrics = home.scratch / "run", create(["bleu"])
-    loaded = load(source, out)
-    planned = plan(loaded.staged, home, out, metrics, only_failed=False)
-    parts = [score(shard, spawn=False) for shard in planned.shards]
-    cut = write_commit(runner, home, "run", loaded, loaded.staged, parts, out)
-    committed = commit(home, "run", source.answers, loaded, loaded.staged, parts, cut)
-    assert (cut, write_scores(runner, home, committed, metrics, out)) == (None, None)
-    why = f"{lake}: a home in a bucket needs a catalog"
-    said = [record.getMessage() for record in caplog.records if why in record.getMessage()]
-    assert [line.partition(", so the run does it: ")[0] for line in said] == [
-        "no worker could write what is committed",
-        "no worker could write the rows of the reports",
-    ]
-    assert [len(query(home, f"FROM {table}")) for table in ("samples", "answers", "measurements")] == [9, 9, 9]
-    assert not verify(home).findings
 
 
 def test_a_shard_of_a_lake_holds_no_path_and_no_key(lake, tmp_path, monkeypatch, s3_server, postgres_server):

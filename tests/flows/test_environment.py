@@ -158,7 +158,7 @@ CLAIMS = "SELECT count(*) FROM answerkey_claims"
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("number", "code", "on_server"),
-    [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
+    [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True)],
 )
 def test_a_run_that_is_told_to_end_ends_and_leaves_no_claim(number, code, on_server, judge, request, tmp_path):
     prefect, home = request.getfixturevalue("server") if on_server else "", tmp_path / "home"

@@ -84,13 +84,11 @@ def _shown_in_the_ui(ask, home):
     assert run["state_type"] == "COMPLETED"
     of_run = {"flow_runs": {"id": {"any_": [run["id"]]}}}
     names = [run["name"] for run in ask("task_runs/filter", of_run)]
-    assert "score bleu, 8 rows" in names
+    assert "score bleu 1/1, 8 rows" in names
     artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
-    assert {"scores-faq-old", "scores-faq-new", "report-faq-new", "scoring"} <= set(artifacts)
-    table = json.loads(artifacts["scores-faq-new"]["data"])
-    assert {"metric": "exact_match.match", "mean": "0.500", "scored/total": "4/4"}.items() <= {
-        k: v for row in table if row["metric"] == "exact_match.match" for k, v in row.items()
-    }.items()
+    assert {"scores-faq", "report-faq-new", "scoring"} <= set(artifacts)
+    [matches] = [row for row in json.loads(artifacts["scores-faq"]["data"]) if row["metric"] == "exact_match.match"]
+    assert [matches[name].split()[0] for name in ("old", "new")] == ["0.250", "0.500"]
     page = artifacts["report-faq-new"]["data"]
     # Two releases are compared without being asked, and the page says which was taken as the old one.
     assert "No difference between new and old is shown: " in page
@@ -228,21 +226,6 @@ def start(server, *arguments):
 
 
 @pytest.mark.slow
-def test_two_runs_at_once_lose_nothing(server, answers, tmp_path, home):
-    runs = [start(server, "evaluate", answers, "--metrics", metric) for metric in ("bleu", "contains")]
-    for run in runs:
-        _, errors = run.communicate(timeout=240)
-        assert run.returncode == 0, errors
-    made = query(home, "SELECT report_id FROM reports ORDER BY ALL")
-    assert made == [("faq/new/v1",), ("faq/new/v2",), ("faq/old/v1",), ("faq/old/v2",)]
-    # "-5" and "blue" are the only equal texts, and their questions differ: eight measurements per metric.
-    assert query(home, "SELECT metric, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [
-        ("bleu", 8),
-        ("contains", 8),
-    ]
-
-
-@pytest.mark.slow
 def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, home):
     file = tmp_path / "many.jsonl"
     with file.open("w") as out:
@@ -283,14 +266,8 @@ def answers(file, **bad):
     return file
 
 
-@pytest.mark.parametrize(
-    ("bad", "why"),
-    [
-        ({"q8": "502 Bad Gateway", "q9": "Error: 429 Too Many Requests"}, "2 quarantined (error_page)"),
-        pytest.param({"q8": "Bo\x07nn", "q9": "Cor\ufffd"}, "2 quarantined (encoding)", marks=pytest.mark.slow),
-    ],
-)
-def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bare_cli, tmp_path, bad, why, home):
+def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bare_cli, tmp_path, home):
+    bad, why = {"q8": "502 Bad Gateway", "q9": "Error: 429 Too Many Requests"}, "2 quarantined (error_page)"
     home = ["--home", home]
     metric = ["--metrics", "exact_match", "--no-page"]
     file = answers(tmp_path / "faq.jsonl", **bad)

@@ -177,9 +177,27 @@ def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli, tmp_path):
     assert rows["q3"]["missing_because"].startswith("no_room: ")
     assert rows["q4"]["missing_because"] == "content_filter: the provider's filter stopped the reply"
     assert (manifest["cut_off"], manifest["refused"], manifest["failed"]) == (1, 1, 2)
-    assert (
-        "2 failed, 0 skipped (1 no_room, 1 content_filter); 1 cut off at the limit of tokens; 1 refused" in done.stderr
+    assert "2 failed, 0 skipped (1 no_room, 1 content_filter); 1 cut off at the token limit; 1 refused" in done.stderr
+
+
+def test_what_a_provider_is_sent_beside_the_question(bare_cli, model, questions, tmp_path):
+    asked = ("generate", "--dataset", questions, "--model", f"openai/m@{model.url}", "--release", "new", "--home",
+             tmp_path / "home")  # fmt: skip
+    sent = (
+        "--service-tier",
+        "flex",
+        "--extra-header",
+        "X-Title=nightly",
+        "--extra-body",
+        '{"provider": {"only": ["a"]}}',
     )
+    bare_cli(*asked, *sent, code=0)
+    assert {received.headers["x-title"] for received in model.requests} == {"nightly"}
+    assert {received.body["service_tier"] for received in model.requests} == {"flex"}
+    assert all(received.body["provider"] == {"only": ["a"]} for received in model.requests)
+    # A release is of one way of asking.
+    assert "extras" in bare_cli(*asked, code=2).stderr
+    assert "a secret" in bare_cli(*asked, "--extra-header", "X-Api-Key=sk-abc", code=2).stderr
 
 
 def test_the_manifest_counts_the_calls_of_all_runs(bare_cli, tmp_path):

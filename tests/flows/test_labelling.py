@@ -63,7 +63,7 @@ def test_what_is_no_label_of_the_question_on_the_screen_is_refused(server: Serve
     shown = server.ask("state")[1]
     keys = [answer["key"] for answer in shown["answers"]]
     for place, verdicts, why in (
-        (shown["place"] + 1, dict.fromkeys(keys, "right"), "not your question by now"),
+        (shown["place"] + 1, dict.fromkeys(keys, "right"), "others have labelled this question"),
         (shown["place"], {keys[0]: "right"}, "each answer on the screen is one of"),
         (shown["place"], dict.fromkeys(keys, "withdrawn"), "each answer on the screen is one of"),
         (shown["place"], {**dict.fromkeys(keys, "right"), "another": "right"}, "each answer on the screen is one of"),
@@ -99,6 +99,6 @@ def test_a_question_is_on_one_screen_at_a_time_until_that_person_has_gone(tmp_pa
     assert shown["place"] == 1
     verdicts = {answer["key"]: "right" for answer in shown["answers"]}
     session.label("Cid", 1, verdicts)
-    with pytest.raises(UserError, match="not your question by now"):
+    with pytest.raises(UserError, match="others have labelled this question"):
         session.label("Ann", 1, verdicts)
     assert query(tmp_path, "SELECT DISTINCT annotator FROM labels") == [("Cid",)]

@@ -168,7 +168,7 @@ def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(bare_cli,
     ("form", "said"),
     [
         ({"since": "2026-02-30"}, "--since 2026-02-30: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z"),
-        ({"since": "2026-11-02", "until": "2026-11-01"}, "no time lies between them; until is exclusive"),
+        ({"since": "2026-11-02", "until": "2026-11-01"}, "nothing lies between them; until is exclusive"),
         ({"only": ["wrods"]}, "--rule wrods: there is no rule of this name; did you mean words?"),
     ],
 )

@@ -18,18 +18,18 @@ import pytest
 import answerkey.metrics_core
 from answerkey.metrics_core import METRICS, Sample, evaluate
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.evaluate import spawned_pool
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.offline_judge.rules import RuleId
 from answerkey.metrics_core.registry import DEFAULT_METRICS
+from answerkey.processes import spawned_pool
 from tests.metrics_core.metrics_help import ROOT, seconds
 
 LEXICAL = [name for name, cls in METRICS.items() if cls.kind == "lexical" and name != "rouge"]
 PACKAGE = Path(answerkey.metrics_core.__file__).parent
 PARENT = """
 import os, time
-from answerkey.metrics_core.evaluate import spawned_pool
+from answerkey.processes import spawned_pool
 if __name__ == "__main__":
     pool = spawned_pool(1)
     print(pool.submit(os.getpid).result(), flush=True)
@@ -38,7 +38,7 @@ if __name__ == "__main__":
 CTRL_C = """
 import os, signal, time
 from concurrent.futures.process import BrokenProcessPool
-from answerkey.metrics_core.evaluate import spawned_pool
+from answerkey.processes import spawned_pool
 if __name__ == "__main__":
     # Whoever started the tests may have switched Ctrl-C off, as a shell does for what runs in the background.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -102,7 +102,9 @@ def test_without_a_judge_the_offline_one_decides():
 
 def test_processes_give_the_same_list_and_have_the_options():
     rows = samples(20)
-    here, there = (evaluate(rows, ["contains", "bleu"], blank_answer="undefined", workers=n) for n in (1, 2))
+    here, there = (
+        evaluate(rows, ["contains", "bleu", "meaning_match"], blank_answer="undefined", workers=n) for n in (1, 2)
+    )
     assert there == here
     assert evaluate(samples(1), ["rouge_l"], workers=8) == evaluate(samples(1), ["rouge_l"])
 

@@ -58,10 +58,14 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
             r"row 0 of the data frame: reference has a bytes, not a text",
         ),
         (
-            pd.DataFrame({"id": list("abab"), "answer": "x", "reference": "x", "model": ["old"] * 2 + ["new"] * 2}),
+            pd.DataFrame({"id": list("aba"), "answer": "x", "reference": "x", "model": ["old", "old", None]}),
             ["contains"],
-            r"the data frame has the answers of 2 releases \(column model: old, new\); evaluate each by itself, for "
-            r"instance those with model 'old', and compare the results",
+            r"row 2 of the data frame: no release in model; fill it in, or drop the row",
+        ),
+        (
+            pd.DataFrame({"id": list("aab"), "answer": "x", "reference": "x", "model": ["old", "old", "new"]}),
+            ["contains"],
+            r"row 1 of the data frame: the id 'a' is that of row 0; drop one of them, .+",
         ),
         (
             pd.DataFrame({"id": ["a", "b", "a"], "answer": list("xyz"), "reference": "x"}), ["contains"],
@@ -70,8 +74,8 @@ def test_numbers_are_texts_and_a_text_is_one_reference():
         ),
         (SAMPLES, "contains", r"metrics is the text 'contains'; give a list: metrics=\['contains'\]"),
         (SAMPLES[0], ["contains"], r"a single sample; give a list of samples, or a data frame"),
-        ([{"answer": ""}], ["bleu"], r"evaluate\(\) takes samples \(answerkey\.Sample\) or a data frame, not dict"),
-        (7, ["contains"], r"evaluate\(\) takes samples \(answerkey\.Sample\) or a data frame, not int"),
+        ([{"answer": ""}], ["bleu"], r"evaluate\(\) takes a list of answerkey\.Sample or a data frame, not dict"),
+        (7, ["contains"], r"evaluate\(\) takes a list of answerkey\.Sample or a data frame, not int"),
     ],
 )  # fmt: skip
 def test_the_usual_mistakes(given, metrics, message):
@@ -82,4 +86,18 @@ def test_the_usual_mistakes(given, metrics, message):
 
 def test_several_answers_to_a_question_are_numbered():
     frame = pd.DataFrame({"id": ["a", "a"], "repeat": [1, 2], "answer": ["x", "y"], "reference": "x", "model": "old"})
-    assert [one.values["match"] for one in evaluate(frame, ["contains"])] == [1.0, 0.0]
+    assert [one.values["match"] for one in evaluate(frame, ["contains"])["old"]] == [1.0, 0.0]
+
+
+def test_labels_are_a_column_that_is_named():
+    frame = pd.DataFrame({"answer": list("abcd"), "reference": "a", "right": ["yes", 0, None, "n/a"]})
+    result = evaluate(frame, ["exact_match"], label="right")
+    assert [sample.label for sample in result.samples] == [True, False, None, None]
+    assert [(one.status, one.values.get("correct")) for one in result.of("label")] == [
+        ("scored", 1.0), ("scored", 0.0), ("undefined", None), ("undefined", None),
+    ]  # fmt: skip
+    assert "label.correct" not in evaluate(frame, ["exact_match"]).fields
+    with pytest.raises(UserError, match="row 0 of the data frame: the label 'a' is neither true nor false"):
+        evaluate(frame, ["exact_match"], label="answer")
+    with pytest.raises(UserError, match=r"the data frame has no column 'rihgt'; it has .*; did you mean right"):
+        evaluate(frame, ["exact_match"], label="rihgt")

@@ -136,7 +136,7 @@ def test_an_alias_is_the_name_of_one_instance():
         ({"score": Metric.score}, r"Bad must have score\(sample\), or measure\(samples\)"),
         (
             {"limit": 0.5, "__annotations__": {"limit": float}},
-            r"Bad.limit is no option yet: decorate the class with @dataclass\(frozen=True\)",
+            r"Bad.limit is not an option yet: decorate the class with @dataclass\(frozen=True\)",
         ),
     ],
 )
@@ -147,7 +147,7 @@ def test_what_is_no_metric_is_refused_where_it_is_made(namespace, message):
 
 @pytest.mark.parametrize("ends", [(0.0, 0.0), (1.0, 0.0), (0.0, math.inf), (math.nan, 1.0)])
 def test_a_field_has_a_name_and_a_range(ends):
-    with pytest.raises(ValueError, match="is no range"):
+    with pytest.raises(ValueError, match="is not a range"):
         Field("a", "", *ends)
     with pytest.raises(ValueError, match="field 'A b': a name is made of"):
         Field("A b")

@@ -1,4 +1,6 @@
-"""The catalogue of metrics, and what it says to a wrong name."""
+"""The catalogue of metrics, what it says to a wrong name, and signatures that stay what they were."""
+
+from pathlib import Path
 
 import pytest
 
@@ -6,7 +8,9 @@ from answerkey.metrics_core import METRICS, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.metrics.words import RougeL
+from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.registry import entry_point_metrics
+from tests.metrics_core.metrics_help import read_jsonl
 
 
 def test_the_catalogue_in_the_order_of_reports():
@@ -45,7 +49,7 @@ def test_the_offline_judge_is_work_for_this_machine():
         return [one.workload for one in create(["meaning_match", "ground_truth_similarity", "bleu"], judge=judge)]
 
     online = JudgeOptions(judges=("openai/a",))
-    assert workloads(JudgeOptions()) == ["semantic", "semantic", "lexical"]
+    assert workloads(JudgeOptions()) == ["offline", "offline", "lexical"]
     assert workloads(online) == ["judge", "judge", "lexical"]
     assert workloads(online.model_copy(update={"cascade": 0.02})) == ["judge", "judge", "lexical"]
 
@@ -157,3 +161,49 @@ def test_an_installed_package_offers_metrics(tmp_path, monkeypatch):
             create(["ofered_one"])
     finally:
         entry_point_metrics.cache_clear()
+
+
+# Signatures are in every warehouse: the first version's texts, made by its code, are the texts of today.
+
+
+CASES = read_jsonl(Path(__file__).parent / "data/signatures_v1.jsonl")
+
+
+def made(metric, options):
+    """The signature and the names of the fields of a metric with these options, in JSON's types."""
+    given = {
+        name.replace("embedding_models", "models"): tuple(value) if isinstance(value, list) else value
+        for name, value in options.items()
+    }
+    if "judge" in given:
+        judge = {name: tuple(value) if isinstance(value, list) else value for name, value in given["judge"].items()}
+        given["judge"] = JudgeOptions(**judge)
+    [one] = create([metric], given)
+    signature = one.signature.replace("semantic_similarity|v2|", "semantic_similarity|v1|")
+    return signature, [field.name for field in one.fields if field.name != "calibrated"]
+
+
+FIRST_EDITION = "offline@1:0b1693"
+GRAMMAR = "grammar:1"
+"""The offline judge of the first version, and how it split facts. Others say so in the signature."""
+
+
+def test_every_signature_and_field_of_the_first_version_is_the_same():
+    changed = [
+        (case, now)
+        for case in CASES
+        if (now := made(case["metric"], case["options"]))
+        != (case["signature"].replace(FIRST_EDITION, matcher.signature()).replace(GRAMMAR, "grammar:2"), case["fields"])
+    ]
+    assert changed == []
+    assert sum(FIRST_EDITION in case["signature"] for case in CASES) > 10
+
+
+def test_every_metric_and_option_is_among_them():
+    assert {case["metric"] for case in CASES} == set(METRICS) - {"rouge"}  # which came later
+    assert len({case["signature"] for case in CASES}) > 80
+    options = {name for case in CASES for name in (*case["options"], *case["options"].get("judge", ()))}
+    assert options >= {
+        "profile", "blank_answer", "embedding_models", "aggregation", "threshold", "tolerance", "judges", "api_base",
+        "jury", "repeats", "cascade",
+    }  # fmt: skip

@@ -1,14 +1,20 @@
-"""What evaluate returns: its numbers are those of a report, and its comparison is that of the command line."""
+"""What evaluate returns: outcomes, the numbers of a report, and what may be said about a difference."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from answerkey import Sample, evaluate
+from answerkey.metrics_core import Failed, Measurement, Scored, Skipped, Undefined, Usage, create
+from answerkey.metrics_core.comparison import Comparison, FieldComparison, adjust
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -37,30 +43,114 @@ def results():
     return evaluate(OLD, METRICS), evaluate(NEW, METRICS)
 
 
+def both(**columns):
+    """Both releases in one frame, with a human label for each answer. Row 39 is missing in the new release."""
+    rows = pd.concat([OLD.assign(model="old"), NEW.assign(model="new").iloc[:-1]], ignore_index=True)
+    right = [text == f"city {n[1:]}" for text, n in zip(rows["answer"], rows["id"], strict=True)]
+    return rows.assign(right=right, **columns)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("clusters", [False, True])
-def test_the_numbers_are_those_of_a_report_and_of_its_comparison(tmp_path, clusters):
-    groups = {"cluster": [f"c{n // 2}" for n in range(N)]} if clusters else {}
-    frames = [one.assign(**groups) for one in (OLD, NEW)]
+@pytest.mark.parametrize("dependent", ["none", "clusters", "copies"])
+def test_numbers_and_verdicts_are_those_of_the_command_line(tmp_path, dependent):
+    frame = both()
+    if dependent == "clusters":
+        frame["cluster"] = [f"c{int(n[1:]) // 2}" for n in frame["id"]]
+    if dependent == "copies":
+        same = frame["id"].isin(["q1", "q4", "q10"])
+        frame["question"] = frame["question"].mask(same, "Which city?")
     # Without a word, a release has no answer; the command line takes a row without one for a blank answer.
-    for name, one in zip(("old", "new"), frames, strict=True):
-        file = jsonl(tmp_path / f"{name}.jsonl", one.to_dict("records"))
-        run(tmp_path / "home", Source(file, dataset="d", release=name), METRICS)
-    old, new = (evaluate(one, METRICS) for one in frames)
-    [report] = read_reports(Home(tmp_path / "home"), ["d/new/v1"])
-    summary = new.summary()
+    file = jsonl(tmp_path / "answers.jsonl", frame.to_dict("records"))
+    metrics = (*METRICS, "meaning_match")
+    run(tmp_path / "home", Source(file, dataset="d", paths={"label": "right"}), metrics)
+    home, results = Home(tmp_path / "home"), evaluate(frame, metrics, label="right")
+    [report] = read_reports(home, ["d/new/v1"])
+    summary = results["new"].summary()
     for score in report.overall:
         mean, low, high, scored, total = summary.loc[score.name]
         assert (scored, total) == (score.n_scored, score.n_total)
         assert (mean, low, high) == pytest.approx((score.mean, score.ci_low, score.ci_high), abs=1e-6)
-    there = compare(Home(tmp_path / "home"), "d/old/v1", "d/new/v1")
-    here = new.compare(old)
+    there, here = compare(home, "d/old/v1", "d/new/v1"), results.compare("new", "old")
     assert [row.name for row in here.rows] == [row.name for row in there.overall]
+    assert here.rows[0].name == "label.correct"
     for ours, theirs in zip(here.rows, there.overall, strict=True):
         for name in ("n_common", "n_clusters", "fixed", "broken", "test", "finding", "needed", "note"):
             assert getattr(ours, name) == getattr(theirs, name), name
         for name in ("old", "new", "difference", "low", "high", "p", "p_adjusted", "mde"):
             assert getattr(ours, name) == pytest.approx(getattr(theirs, name), abs=1e-9), name
+    for primary, rules in (("label.correct", []), ("exact_match.match", ["level token_overlap.recall >= 0.2"]),
+                           ("meaning_match.match", [])):  # fmt: skip
+        policy = {"primary": primary, "margin": 0.1, "rules": rules}
+        decided = gate(home, "old", "new", parse_policy(policy, "policy")).verdict
+        alone = results.gate(primary=primary, margin=0.1, rules=rules)
+        assert (alone.outcome, alone.basis) == (decided.outcome, decided.basis)
+        assert [(one.rule, one.outcome, one.sentence) for one in alone.rules] == [
+            (one.rule, one.outcome, one.sentence) for one in decided.rules
+        ]
+        assert alone.sentence == decided.sentence
+
+
+def test_a_frame_with_releases_gives_the_result_of_each():
+    results = evaluate(both(), METRICS)
+    assert list(results) == ["old", "new"]
+    assert [len(one.samples) for one in results.values()] == [N, N - 1]
+    assert list(results["new"].scores("exact_match.match"))[:3] == [1.0, 0.0, 1.0]
+    compared = results.compare("new", "old")
+    assert compared == results.compare() == results["new"].compare(results["old"])
+    assert (compared.old, compared.new, compared.n_common) == ("old", "new", N - 1)
+    assert "old → new: 39 samples in both" in compared.to_html()
+    assert (
+        compared.to_markdown()
+        .splitlines()[4]
+        .startswith("| exact\\_match.match    | 0.333 | 0.667 | +0.333 \\[+0.165, ")
+    )
+    assert [one.strip() for one in str(results).splitlines()[2].split("|")] == ["", "", "old", "new", ""]
+    assert [line.split("|")[1].strip() for line in str(results).splitlines()[4:6]] == [
+        "exact_match.match", "token_overlap.recall",
+    ]  # fmt: skip
+
+
+def test_a_frame_with_one_release_gives_its_result_by_name():
+    results = evaluate(OLD.assign(model="old"), METRICS)
+    assert list(results) == ["old"]
+    with pytest.raises(UserError, match="name the new and the old release, of old"):
+        results.compare()
+
+
+def test_the_gate_names_its_reasons():
+    results = evaluate(both(), METRICS)
+    verdict = results.gate(margin=0.02)
+    assert (verdict.outcome, verdict.basis) == ("PASS", "text")
+    assert verdict.sentence.startswith("new may ship in place of old")
+    assert [rule.rule for rule in verdict.rules] == ["exact_match.match >= -0.02", "coverage >= 0.95"]
+    assert ">PASS</td>" in verdict.to_html()
+    assert "| coverage &gt;= 0.95" not in verdict.to_markdown()
+    assert results.gate("old", "new", margin=0.02).outcome == "FAIL"
+    sliced = results.gate(margin=0.02, rules=["exact_match.match[lang=en] >= -0.1", "kappa exact_match.match >= 0.6"])
+    assert sliced.outcome == "INCOMPLETE"
+    assert "there is no slice lang=en" in sliced.rules[1].sentence
+
+
+def test_labels_of_some_answers_do_not_decide_alone():
+    frame = both()
+    frame["right"] = frame["right"].astype(object).mask(frame.index < 10, None)
+    results = evaluate(frame, METRICS, label="right")
+    with pytest.raises(UserError, match=r"label\.correct >= -0\.02: some answers have no human label, and whether"):
+        results.gate(margin=0.02)
+    assert results.gate(margin=0.02, primary="exact_match.match").outcome == "PASS"
+
+
+def test_a_metric_that_fails_everywhere_says_so():
+    def length(answer, references):
+        return float(len(answer))
+
+    with pytest.warns(
+        UserWarning, match=r"length has no score for any of 2 samples: .*outside 0\.0 to 1\.0 \(2 of them\)"
+    ):
+        result = evaluate([Sample(name, "Paris", ["Paris"]) for name in "ab"], [length])
+    assert "length has no score for any of 2 samples" in result.to_html()
+    assert "length has no score for any of 2 samples" in str(result)
+    assert result.summary().loc["length.score", "scored"] == 0
 
 
 def test_a_row_for_each_sample(results):
@@ -104,16 +194,16 @@ def test_what_is_left_out_does_not_make_a_result_better():
 
 
 def test_another_question_is_another_sample(results):
-    changed = NEW.assign(question=["Another?"] * 5 + list(NEW["question"][5:]))
+    changed = NEW.assign(question=[f"Another {n}?" for n in range(5)] + list(NEW["question"][5:]))
     found = evaluate(changed, METRICS).compare(results[0])
     assert (found.n_common, found.n_changed, found.rows[0].n_common) == (N, 5, N - 5)
-    assert found.warnings == ("5 samples have another question or other references, and are left out",)
+    assert found.warnings == ("5 samples have a different question or different references, and are left out",)
     assert f"{N - 5} samples in both" in found._repr_html_()
 
 
 def test_other_facts_are_another_sample_to_the_metric_that_reads_them():
     def scored(facts):
-        samples = [Sample("q0", "Paris", ["Paris"], "?", [facts]), Sample("q1", "Paris", ["Paris"], "?", ["Paris"])]
+        samples = [Sample("q0", "Paris", ["Paris"], "A?", [facts]), Sample("q1", "Paris", ["Paris"], "B?", ["Paris"])]
         return evaluate(samples, ["ground_truth_similarity", "exact_match"])
 
     found = scored("It is Paris").compare(scored("Paris"))
@@ -130,7 +220,7 @@ def test_results_without_a_metric_in_common_say_so():
 
 def test_a_field_that_is_computed_otherwise_is_not_compared(results):
     found = evaluate(NEW, METRICS[:1], blank_answer="undefined").compare(results[0])
-    assert found.rows[0].note == found.not_comparable == "computed in another way: the signatures differ"
+    assert found.rows[0].note == found.not_comparable == "computed in a different way: the signatures differ"
     assert found.rows[0].finding is None
 
 
@@ -139,6 +229,7 @@ def test_a_comparison_as_a_frame_and_as_a_table(results):
     table = found.to_pandas()
     assert list(table["field"]) == ["match", "recall", "precision", "f1"]
     assert set(table["finding"]) == {"better"}
+    assert found.to_html() == found._repr_html_()
     assert "better" in found._repr_html_()
     assert "+0.325" in found._repr_html_()
     assert "findings and p are adjusted for 4 fields together (Holm)" in found._repr_html_()
@@ -150,9 +241,9 @@ def test_a_notebook_shows_texts_and_never_markup():
     result = evaluate(samples, ["exact_match"])
     assert "<script" not in result._repr_html_() + result.worst()._repr_html_()
     assert "exact_match.match" in result._repr_html_()
-    assert repr(result).splitlines()[1] == "exact_match.match  1.000  1/1"
-    assert evaluate([], ["exact_match"])._repr_html_().count("–") == 3
-    assert repr(evaluate(samples, [])) == "1 samples: mean [95 % interval], scored/total"
+    assert repr(result).splitlines()[-2:] == ["| exact_match.match | 1.000  |", "| scored/total      | 1/1    |"]
+    assert evaluate([], ["exact_match"])._repr_html_().count("–") == 1
+    assert repr(evaluate(samples, [])).startswith("1 sample: mean [95 % interval]")
 
 
 def test_half_a_character_is_no_reason_to_show_nothing():
@@ -171,16 +262,139 @@ def test_it_is_a_list_and_goes_to_other_processes(results):
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
-        (lambda one: one.compare(OLD), "compare takes what evaluate returned for the baseline, not DataFrame"),
+        (lambda one: one.compare(OLD), "the baseline is a DataFrame; give the result of"),
         (lambda one: one.compare(one, "exact_match.match"), "fields is the text 'exact_match.match'; give a list: "),
         (lambda one: one.compare(one, ["exact_match.mach"]), "exact_match.mach: these results have .*did you mean"),
         (lambda one: one.worst("exact_match.match"), "n is 'exact_match.match'; give a count, and name a field"),
         (lambda one: one.worst(3, "recall"), "recall: this result has exact_match.match, "),
         (lambda one: one.worst(-1), "n is -1; give a count"),
-        (lambda one: one.compare(evaluate([Sample("a", "x", ["x"])] * 2, METRICS)), "the baseline has several samples"),
+        (lambda one: one.compare(evaluate([Sample("a", "x", ["x"])] * 2, METRICS)), "baseline has several samples"),
         (lambda one: evaluate([], []).worst(), "this result has no metrics"),
+        (lambda one: one.gate(one, margin=-1), "gate: margin: '-1' cannot be used; write the largest loss"),
+        (lambda one: one.gate(one, margin=0.1, primary="exact_match.mach"), "exact_match.mach: these results have"),
+        (
+            lambda one: evaluate(both(), METRICS).compare("nwe", "old"),
+            "no release 'nwe'; there are old, new; did you mean new",
+        ),
     ],
 )
 def test_usual_mistakes(results, mistake, message):
     with pytest.raises(UserError, match=message):
         mistake(results[0])
+
+
+# What may be said about a difference.
+
+
+BETTER = FieldComparison(
+    "label", "correct", "all", n_common=100, n_only_old=0, n_only_new=0, old=0.5, new=0.6, difference=0.1, low=0.02,
+    high=0.18, p=0.01, p_adjusted=0.03, mde=0.1, fixed=20, broken=10, test="mcnemar",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding"),
+    [
+        ({}, "better"),
+        ({"difference": -0.1, "low": -0.18, "high": -0.02}, "worse"),
+        # The interval alone shows nothing that the corrected test does not show, and the reverse.
+        ({"p_adjusted": 0.05}, "not shown to differ"),
+        ({"p_adjusted": 0.05, "level": 0.9}, "better"),
+        ({"low": 0.0}, "not shown to differ"),
+        ({"low": None, "high": None}, "not shown to differ"),
+        ({"p_adjusted": None}, "better"),
+        ({"difference": None}, None),
+    ],
+)
+def test_a_finding_needs_interval_and_test(changes, finding):
+    assert replace(BETTER, **changes).finding == finding
+
+
+def compared(*p):
+    """Two fields on all samples, and a slice of each."""
+    rows = [
+        replace(BETTER, p=one, p_adjusted=None, slice=slice_) for slice_, one in zip(("all", "x=1") * 2, p, strict=True)
+    ]
+    return Comparison("d/a/v1", "d/b/v1", tuple(rows))
+
+
+def test_what_is_read_together_is_adjusted_together():
+    first, second = compared(0.01, 0.02, 0.04, 0.03), compared(0.005, 0.001, 0.5, 0.9)
+    [alone] = adjust([first])
+    assert [row.p_adjusted for row in alone.rows] == pytest.approx([0.02, 0.03, 0.04, 0.03])
+    assert alone.n_candidates == 1
+    both = adjust([first, second])
+    overall = [row.p_adjusted for one in both for row in one.overall]
+    assert overall == pytest.approx([0.03, 0.08, 0.02, 0.5])
+    slices = [row.p_adjusted for one in both for row in one.rows if row.slice != "all"]
+    assert slices == pytest.approx([0.04, 0.04, 0.004, 0.9])
+    assert {one.n_candidates for one in both} == {2}
+    # Of candidates that are evaluated elsewhere only the number is known.
+    [one_of_four] = adjust([first], 4)
+    assert [row.p_adjusted for row in one_of_four.rows] == pytest.approx([0.08, 0.12, 0.16, 0.12])
+    assert (one_of_four.n_candidates, adjust([])) == (4, ())
+
+
+# The four outcomes, and what a measurement shows of each.
+
+
+SCORED = Scored({"f1": 0.5, "recall": 1.0}, reason="half of it", details={"reference": 0})
+
+
+def measurement(outcome):
+    return Measurement("q7", "rouge_l", "rouge_l|v1", outcome)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "values", "reason", "details"),
+    [
+        (SCORED, "scored", {"f1": 0.5, "recall": 1.0}, "half of it", {"reference": 0}),
+        (Scored({"f1": 0.0}), "scored", {"f1": 0.0}, None, {}),
+        (Undefined("no reference"), "undefined", {}, "no reference", {}),
+        (Failed("timeout", "no reply in 60 s", attempts=3), "failed", {}, "timeout: no reply in 60 s", {}),
+        (Skipped("budget"), "skipped", {}, "budget", {}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_measurement_shows(outcome, status, values, reason, details):
+    shown = measurement(outcome)
+    assert (shown.sample_id, shown.metric, shown.signature) == ("q7", "rouge_l", "rouge_l|v1")
+    assert (shown.status, shown.values, shown.reason, shown.details) == (status, values, reason, details)
+    assert pickle.loads(pickle.dumps(shown)) == shown
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_nan_and_infinity_are_no_scores(bad):
+    with pytest.raises(ValueError, match=r"\{'f1': 1\.0, 'recall': -?(nan|inf)\}: a score is a finite number"):
+        Scored({"f1": 1.0, "recall": bad})
+
+
+def test_usage_is_free_unless_said_and_an_unknown_price_is_not_zero():
+    plain = measurement(SCORED)
+    assert (plain.usage, plain.from_ledger) == (Usage(seconds=0.0, tokens_in=0, tokens_out=0, cost_usd=0.0), False)
+    paid = Measurement("q7", "judge", "j", SCORED, Usage(1.5, 100, 20, None), from_ledger=True)
+    assert (paid.usage.tokens_out, paid.usage.cost_usd) == (20, None)
+    assert pickle.loads(pickle.dumps(paid)) == paid
+
+
+def test_a_blank_answer_gets_the_lowest_value_of_each_field_and_not_less_than_zero():
+    fields = (Field("similarity", "cosine", low=-1.0), Field("grade", "from one to five", low=1.0, high=5.0))
+    sample = Sample("1", " ", ["Paris"])
+    assert degenerate(sample, fields, "zero") == Scored({"similarity": 0.0, "grade": 1.0}, reason="blank answer")
+    assert degenerate(sample, fields, "undefined") == Undefined("blank answer")
+    assert degenerate(Sample("1", "a", ["Paris"]), fields, "zero") is None
+    assert degenerate(Sample("1", " ", [" "]), fields, "zero") == Undefined(
+        "no reference: every reference is missing or blank"
+    )
+
+
+def test_who_changes_the_values_of_a_measurement_changes_no_other():
+    for name in ("contains", "token_overlap"):
+        samples = [Sample("1", "It is Paris now.", ["Paris"]), Sample("2", "It is Paris now.", ["Paris"])]
+        [metric] = create([name])
+        one, other = metric.measure(samples)
+        before = dict(one.values), dict(one.details)
+        for mine in (one.values, one.details):
+            mine["mine"] = 1.0
+        assert (other.values, other.details) == (one.values, one.details) == before
+        assert metric.measure(samples)[0].values == before[0]

@@ -77,7 +77,7 @@ def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them_and_measurements_n
         "FROM sample_scores s JOIN answers USING (sample_id) JOIN measurements m USING (sample_key, metric) "
         "WHERE sample_id IN ('q00', 'q01', 'q98', 'q99') ORDER BY sample_id, s.metric",
     )
-    equal = "the answer is the reference but for its form"
+    equal = "the answer equals the reference apart from its form"
     assert found == [
         ("q00", "ground_truth_similarity", "1 of 2 facts match", 2, False, 1, True),
         ("q00", "meaning_match", "I say match.", 1, False, 1, True),

@@ -156,7 +156,7 @@ def test_people_who_cannot_tell_leave_a_verdict_incomplete(tmp_path: Path) -> No
     label(home, queue, 30)
     found = gate(home, "old", "new", POLICY).verdict
     assert (found.outcome, found.rules[0].n_labelled) == ("INCOMPLETE", 27)
-    assert "people cannot tell of 3 of 30 drawn questions" in found.sentence
+    assert "people cannot judge 3 of 30 drawn questions" in found.sentence
     assert "of 3 people cannot tell, and these are left out" in found.notes[0]
 
 
@@ -195,11 +195,11 @@ def test_csv_goes_out_blind_and_comes_back_whole_or_not_at_all(tmp_path: Path) -
 
     for changed, why in (
         ({"verdict": "maybe"}, "row 7, verdict: 'maybe'; write right, wrong, cannot tell"),
-        ({"sample_key": "x"}, "row 7: sample_key is of no answer that queue"),
+        ({"sample_key": "x"}, "row 7: sample_key belongs to no answer that queue"),
     ):
         with pytest.raises(UserError, match=why):
             import_labels(home, written(changed), "AB")
-    with pytest.raises(UserError, match="row 1, annotator: nobody is named"):
+    with pytest.raises(UserError, match="row 1, annotator: no name"):
         import_labels(home, written({}))
     assert query(tmp_path, "SELECT count(*) FROM labels") == [(0,)]
     assert import_labels(home, written({}), "=AB") == 50

@@ -1,10 +1,11 @@
-"""Homes are moved between a folder and a bucket; what is there afterwards is what was there before."""
+"""Homes are moved between a folder and a bucket, and copied while others write: what is there is what was."""
 
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -13,11 +14,14 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, Spent, open_ledger
+from answerkey.tasks.backup import backup
 from answerkey.tasks.move import _content, _tables, move
-from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.reports.commit import finish_run, start_run
+from answerkey.tasks.reports.report import latest_run, read_reports
+from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.judging_help import judged_home
-from tests.tasks.staging_help import refusal
+from tests.tasks.staging_help import query, refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,7 +112,7 @@ def test_what_is_in_the_way_is_said(source, tmp_path):
     with target.warehouse.writing():
         pass
     assert "there is tables already" in refusal(move, source, target)
-    with target.warehouse.claimed("move"), pytest.raises(UserError, match="another process moves a home to it"):
+    with target.warehouse.claimed("move"), pytest.raises(UserError, match="another process is moving a home to it"):
         move(source, target)
 
 
@@ -147,3 +151,52 @@ def test_a_table_that_changed_is_copied_again(source, tmp_path):
         page.write_text("other")
     move(source, target)
     same(source, target)
+
+
+# A copy that is made while others write is one state, and a home.
+
+
+@pytest.mark.slow
+def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path):
+    folder = tmp_path / "home"
+    home, stop = judged_home(folder), threading.Event()
+    (folder / "great_expectations/gx").mkdir(parents=True)
+    (folder / "great_expectations/gx/great_expectations.yml").write_text("config_version: 4.0", encoding="utf-8")
+    (folder / "answers").mkdir()
+    (folder / "answers/unfinished.7.part").touch()
+    newest = latest_run(home)
+
+    def write():
+        number = 0
+        while not stop.is_set():
+            start_run(home, f"run-{number}", "flow", "data", {})
+            finish_run(home, f"run-{number}", "complete")
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        done = backup(home, tmp_path / "backup")
+    finally:
+        stop.set()
+        writer.join()
+    assert (done.reports, done.files) == (2, 1) and done.calls > 0
+    assert (tmp_path / "backup/great_expectations/gx/great_expectations.yml").exists()
+    assert not list((tmp_path / "backup").rglob("*.part"))
+    assert latest_run(Home(tmp_path / "backup")) == newest
+    assert verify(Home(tmp_path / "backup")).findings == ()
+    assert not list(tmp_path.glob("*.part"))
+    # What was made after it goes when it is put back.
+    before = query(tmp_path / "backup", "SELECT count(*) FROM runs")
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "backup", folder)
+    assert query(folder, "SELECT count(*) FROM runs") == before
+    start_run(home, "next", "flow", "data", {})
+    assert query(folder, "SELECT count(*) FROM runs") == [(before[0][0] + 1,)]
+
+
+def test_what_cannot_be_backed_up_is_said(tmp_path):
+    assert "no warehouse here yet" in refusal(backup, Home(tmp_path / "none"), tmp_path / "backup")
+    assert "answerkey warehouse move s3://bucket/home FOLDER" in refusal(
+        backup, Home("s3://bucket/home"), tmp_path / "backup"
+    )

@@ -114,8 +114,10 @@ class Reading:
 
     def _with_scores(self, made: Row) -> Row:
         """A row whose scores are METRIC.FIELD, also as columns, so that they can be labels or slices."""
+        if not isinstance(made.get("scores"), Mapping):
+            return made
         tool = self.format.name.replace("-", "_")
-        named = {name if "." in name else f"{tool}.{name}": one for name, one in (made.get("scores") or {}).items()}
+        named = {name if "." in name else f"{tool}.{name}": one for name, one in made["scores"].items()}
         return {**made, **named, "scores": named} if named else made
 
     def _by_release(self, raw: Raw) -> Iterator[Raw]:
@@ -186,7 +188,7 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[st
     read = reading.rows(itertools.chain(first, rows))
     head = list(itertools.islice(read, LOOK_AHEAD))
     if not head and reading.format is not PLAIN:
-        raise UserError(f"{called(source)}: {reading.format.title}, in which is no answer beside what was expected")
+        raise UserError(f"{called(source)}: {reading.format.title}, which has no answers besides the expected ones")
     if not head:
         raise UserError(f"{called(source)}: no rows; it needs at least one")
     there = list(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD
 from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import rogan_gladen
 from answerkey.tasks.compare.drift import drift
@@ -28,7 +29,7 @@ from answerkey.tasks.publish.page.warnings import summary, warnings
 from answerkey.tasks.publish.table import Cell, Table
 from answerkey.tasks.publish.text import NONE, count
 from answerkey.tasks.reports.headline import fields_of, headlines, why_primary
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, Report, moments, read_reports
+from answerkey.tasks.reports.report import Report, moments, read_reports
 from answerkey.tasks.reports.report import labels as labels_of
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -75,10 +76,10 @@ def build_page(
         for comparison in comparisons
     )
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
-    means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
     with home.warehouse.reading() as warehouse:
+        means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
         page = _page(warehouse, reports, shown, why, named, said, means, most_samples)
-    return replace(page, history_notes=tuple(_history_notes(home, page)))
+        return replace(page, history_notes=tuple(_history_notes(home, page)))
 
 
 def _about_one(reports: list[Report]) -> list[Report]:
@@ -92,7 +93,7 @@ def _history_notes(home: Home, page: Page) -> Iterator[str]:
     """Whether the newest report of the data set differs from those before it, and the looks of the gate."""
     if len(page.moments) > 1:
         yield drift(home, page.moments[::-1]).sentence
-        yield from map(str, looks_taken(home, page.dataset, page.primary))
+        yield from map(str, looks_taken(home, [page.dataset], page.primary)[page.dataset])
 
 
 def _page(
@@ -134,7 +135,7 @@ def _page(
         quarantine=refused,
         agreements=agreements,
         corrected=tuple({(one.field, one.release): one for one in (*means, *calibrated)}.values()),
-        history=moments(warehouse, reports[0].dataset, shown),
+        history=moments(warehouse, [reports[0].dataset], shown)[reports[0].dataset],
         samples=read_samples(warehouse, labels, reports, primary, most_samples),
     )
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.formatting import literal
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.llm.untrusted import cut
 from answerkey.tasks.publish.escape import visible
@@ -15,7 +16,7 @@ from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import rules
-from answerkey.tasks.publish.text import count, literal, only_one, spent_on_judges, undetectable
+from answerkey.tasks.publish.text import count, only_one, spent_on_judges, undetectable
 from answerkey.tasks.reports.manifest import named
 
 if TYPE_CHECKING:

@@ -122,7 +122,8 @@ function cellElement(column, row) {
     return h("td", { role: "cell", class: `n change ${way}`, "data-label": label }, arrow, changeText(row.change));
   }
   const value = row.values[Number(key)];
-  const shade = value === null ? "" : value > 2 / 3 ? "high" : value < 1 / 3 ? "low" : "";
+  // Seconds, dollars and tokens are not between 0 and 1.
+  const shade = value === null || data.lower.includes(state.field) ? "" : value > 2 / 3 ? "high" : value < 1 / 3 ? "low" : "";
   return h("td", { role: "cell", class: state.matrix ? `n cell ${shade}` : "n", "data-label": label }, scoreText(column.side, value, row.place));
 }
 

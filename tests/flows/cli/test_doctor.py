@@ -32,9 +32,9 @@ def test_a_shared_home_is_tried(bare_cli, lake, monkeypatch):
     result = bare_cli("doctor", "--home", lake)
     found = findings(result)
     assert result.returncode == 0
-    assert found["server"] == ("ok", "none, and none is needed (`answerkey serve` starts one)")
+    assert found["server"] == ("ok", "none; none is needed (`answerkey serve` starts one)")
     assert found["warehouse"] == ("ok", f"none yet in {lake}; the first evaluation makes it")
-    assert (found["lock"], found["files"]) == (("ok", "taken and given back"), ("ok", "written, read and removed"))
+    assert (found["lock"], found["files"]) == (("ok", "acquired and released"), ("ok", "written, read and removed"))
     assert found["clock"][0] == "ok"
     assert list(Home.parse(lake).store.files("")) == []
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of somebody else")

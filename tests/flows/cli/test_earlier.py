@@ -136,10 +136,10 @@ def test_other_labels_for_the_same_answers_are_named_and_soon_decide_nothing(com
     evaluated(tmp_path, "old", changed, label="label")
     evaluated(tmp_path, "new", rows(label=True), label="label")
     sentence = (
-        f"{other} answers with the same text have another label in new than in old, of 600 questions that people "
+        f"{other} answers with the same text have a different label in new than in old, of 600 questions that people "
         "labelled in both"
     )
-    assert f"{sentence}. Labels move by that alone" in command("compare", "old", "new")[1]
+    assert f"{sentence}. That alone moves the labels" in command("compare", "old", "new")[1]
     found, said = gated(command, "label.correct")
     assert found == code
     assert (f"decides nothing, because {sentence}; label these answers once" in said) == (code == 4)
@@ -153,7 +153,7 @@ def test_copies_of_a_question_are_no_more_evidence_than_one(command, tmp_path):
     assert gated(command)[0] == 3
     sentence = (
         "600 samples have the same question and the same answers as another one: these copies are 100 clusters, which "
-        "count as one sample each. If they are different questions, map a column that names each as its cluster "
+        "count as one sample each. If they are different questions, name each in a column `cluster` "
         "(--map cluster=COLUMN)."
     )
     said = command("compare", "old", "new")[1]
@@ -180,7 +180,7 @@ def test_questions_in_several_languages_are_named(command, tmp_path, ids):
         evaluated(tmp_path, name, texts)
     assert (
         f"60 samples seem to be 20 questions in several languages ({ids.format(0, 'de')}, {ids.format(0, 'ru')}). The "
-        "answers to one question are not independent: map a column that names the question as the cluster"
+        "answers to one question are not independent: name the question in a column `cluster`"
     ) in command("compare", "old", "new")[1]
 
 

@@ -96,7 +96,7 @@ def test_a_release_is_asked_for_before_a_server_is_started(bare_cli, tmp_path, o
     file.write_bytes(export.content)
     done = bare_cli("evaluate", file, PREFECT_API_URL="", code=2)
     assert done.stderr == (
-        "answerkey: exp.csv: it is not said which release answered (an export of LangSmith); name it with --release\n"
+        "answerkey: exp.csv: it does not say which release answered (an export of LangSmith); name it with --release\n"
     )
 
 

@@ -118,8 +118,8 @@ def test_changed_references_are_another_data_set(bare_cli, cheats):
     assert (code, found["outcome"]) == (4, "INCOMPLETE")
     assert [rule["outcome"] for rule in found["rules"]] == ["INCOMPLETE", "PASS", "PASS"]
     assert (
-        "49 samples have other questions or references in the data set of rewriter; evaluate both releases on the same "
-        "version of the data set"
+        "49 samples have different questions or references in the data set of rewriter; evaluate both releases on the "
+        "same version of the data set"
     ) in found["sentence"]
 
 

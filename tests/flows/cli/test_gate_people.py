@@ -53,7 +53,7 @@ def decided(cli, home, *options, policy=PLAIN):
 RIGHT, FOREIGN = "The capital is Paris", "Столица этой страны город Париж"
 OTHER = {RIGHT: "Paris is the capital", FOREIGN: "Париж столица этой страны"}
 SAME = "meaning_match.match went from 1.000 to 1.000 (+0.000, 95 % interval -0.010 to +0.010, 400 samples)"
-UNDECIDED = f"Whether new may ship cannot be said: {MATCH} (+0.000) decides nothing, because"
+UNDECIDED = f"It cannot be decided whether new may ship: {MATCH} (+0.000) decides nothing, because"
 CASES: dict[str, tuple[int, str, str, str, str, str]] = {
     "people": (
         400, RIGHT, PLAIN, "FAIL", "people",
@@ -120,7 +120,7 @@ def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     assert rows == [(outcome, basis, "random" if policy == RANDOM else None, len(found["notes"]))]
     assert f"\nbasis: {words}\n" in shown.stdout
     assert verify(Home(tmp_path)).findings == ()
-    turning = [note for note in found["notes"] if note.startswith("This verdict would turn")]
+    turning = [note for note in found["notes"] if note.startswith("This verdict would change")]
     assert len(turning) == (case == "judge in depth")
     assert all("public pairs of releases with labels its bias differed by 0.0" in note for note in turning)
     depth = next(rule for rule in found["rules"] if rule["rule"] == f"in depth {MATCH} >= 0.5")
@@ -144,7 +144,7 @@ def test_a_judge_out_of_its_depth_fails_nothing_either(bare_cli, tmp_path):
         " The judge flags 0 of 500 verdicts on old and 260 of 500 on new as outside its training data."
         in (found["sentence"])
     )
-    assert found["notes"][0].startswith("This verdict would turn if the judge were 0.")
+    assert found["notes"][0].startswith("This verdict would change if the judge were 0.")
 
 
 def lenient_releases(home, labels, seed=0):

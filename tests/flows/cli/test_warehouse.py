@@ -33,7 +33,7 @@ def test_a_home_is_moved_and_nothing_is_moved_onto_it(bare_cli, home, tmp_path):
 
 def test_a_file_is_maintained(bare_cli, home):
     done = bare_cli("warehouse", "maintain", code=0)
-    assert "0 files merged, 0 old states given up, 0 files removed" in done.stdout
+    assert "0 files merged, 0 old snapshots removed, 0 files removed" in done.stdout
     found = json.loads(bare_cli("warehouse", "maintain", "--json").stdout)
     assert found == {"merged": 0, "states": 0, "removed": 0, "size": home.warehouse.size()[1]}
 

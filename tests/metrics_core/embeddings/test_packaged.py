@@ -123,7 +123,7 @@ def test_threads_share_the_models():
 def test_scripts_that_a_model_does_not_know(model, answer, reference):
     # Both texts are rows of "unknown" to the model: without the check their cosine is 1, or near it.
     [measurement] = SemanticSimilarity([model]).measure([Sample("1", answer, [reference])])
-    assert measurement.outcome == Undefined(f"answer: {model} knows less than half of its letters")
+    assert measurement.outcome == Undefined(f"answer: {model} knows less than half of its characters")
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -105,7 +105,7 @@ def test_one_sample_has_no_interval_and_decides_nothing():
 def test_a_metric_that_is_missing_never_passes(margin):
     found = apply_policy(policy(margin), evidence(Missing("new has no such field"), coverage={}))
     assert outcomes(found) == ["INCOMPLETE"] * 3
-    assert found.sentence == ("Whether new may ship cannot be said: label.correct: new has no such field.")
+    assert found.sentence == ("It cannot be decided whether new may ship: label.correct: new has no such field.")
     assert apply_policy(policy(margin), Evidence("old", "new", {}, {})).outcome == "INCOMPLETE"
     nothing = PairedScores(*[np.full(5, np.nan)] * 2, binary=True)
     assert apply_policy(policy(margin), evidence(nothing)).outcome == "INCOMPLETE"
@@ -232,6 +232,6 @@ def test_holm_lets_the_second_rule_fail_more_easily():
     slices = ("all", "s=0", "s=1", "s=2")
     alone = apply_policy(rules, evidence(close, *[column(900, 0, 0, 100)] * 3, slices=slices))
     assert alone.outcome == "INCONCLUSIVE"
-    assert "(it is below the floor, but among 4 rules not surely enough)" in alone.sentence
+    assert "(it is below the floor, but not by enough after the correction for 4 rules)" in alone.sentence
     with_others = apply_policy(rules, evidence(close, clear, clear, clear, slices=slices))
     assert outcomes(with_others)[1:5] == ["FAIL"] * 4

@@ -3,6 +3,7 @@
 import pytest
 
 from answerkey.metrics_core import Sample
+from answerkey.metrics_core.judges.cascade import trial_of
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
@@ -95,12 +96,8 @@ def test_nothing_to_ask_costs_nothing(judge_server):
     assert estimate_cost(metric, iter([])) == Cost("meaning_match", 0, 0, 0, 0, 0, 0.0)
 
 
-def test_a_cascade_estimates_only_what_would_be_asked(judge_server):
-    server = judge_server(agreeable)
-    whole, none, some = (
-        estimate_cost(asking(MeaningMatch, server, "our-own", cascade=accepted), SAMPLES)
-        for accepted in (0.0, 1e-9, 0.1)
-    )
-    # Five answers need judging, and two of them are equal: four requests. The offline judge leaves one of them open.
-    assert (whole.calls, whole.offline, none) == (4, 0, whole)
-    assert (some.calls, some.offline, some.cost_usd) == (1, 3, None)
+def test_a_cascade_estimates_all_calls_and_how_many_less_it_may_take(judge_server):
+    names = [f"{first}{last}" for first in "BDFGKLMNPRST" for last in ("alvik", "orund", "elmar", "intop", "umbra")]
+    samples = [Sample(name, f"It is {name}.", [name], f"Which town is next to {name[::-1]}?") for name in names]
+    found = estimate_cost(asking(MeaningMatch, judge_server(agreeable), "our-own", cascade=0.2), samples)
+    assert (found.calls - found.probes, found.offline) == (60, 60 - len(trial_of(samples, 0.2).drawn))

@@ -9,7 +9,7 @@ import pytest
 
 from answerkey.metrics_core import JudgeOptions, evaluate
 from answerkey.metrics_core.judges import judge_metric as panel
-from answerkey.metrics_core.llm import client, untrusted
+from answerkey.metrics_core.llm import untrusted
 from tests.judge_server import JudgeServer, Reply, data_of
 from tests.metrics_core.judges.asking import failure
 from tests.metrics_core.judges.injection_corpus import ALL, ATTACKS, CLAIMS, TOPICS, YES, Attack
@@ -201,18 +201,6 @@ def test_the_suite_notices_control_tokens_in_square_brackets(monkeypatch):
     whole = untrusted._escape
     monkeypatch.setattr(untrusted, "_escape", lambda text: text if text == "[" else whole(text))
     assert [attack.text[:7] for attack in flipped("meaning_match")[0].values()] == ["[/INST]", "[SYSTEM"]
-
-
-@pytest.mark.slow
-@in_three_ways
-def test_the_suite_notices_a_repair_that_shows_the_reply(first, monkeypatch):
-    def shown(messages, reply, problem):
-        said = {"role": "assistant", "content": reply.text}
-        return *messages, said, {"role": "user", "content": f"This reply cannot be used: {problem}."}
-
-    monkeypatch.setattr(client, "repair", shown)
-    metric = "ground_truth_similarity" if first is an_echo_in_fields else "meaning_match"
-    assert len(flipped(metric, repeating(first))[0]) >= 20
 
 
 # A judge that repeats the planted verdict beside its own

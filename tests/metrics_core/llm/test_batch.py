@@ -275,7 +275,7 @@ def test_a_cancelled_run_says_what_goes_on_and_the_next_one_fetches_it(tmp_path,
     with BatchServer(every_third_match, finishes=False) as server:
         found = left(server, tmp_path)
         assert "the batch batch_0 goes on at openai/gpt-4o-mini" in why_skipped(found[0])
-        assert "run the same again with --batch" in caplog.text
+        assert "run the same command again with --batch" in caplog.text
         assert [row[0] for row in rows(tmp_path, "status")] == ["sent"] * 3
 
         # Without the option it is looked at, and not waited for.

@@ -109,7 +109,7 @@ def test_faults_in_a_third_of_the_calls_cost_no_answer(judge_server, tmp_path):
 @pytest.mark.parametrize(
     ("reply", "reason", "calls"),
     [
-        (Reply("", "length"), "no_room: nothing that can be seen before the answer was cut off; ", 1),
+        (Reply("", "length"), "no_room: no visible text before the answer was cut off; ", 1),
         (Reply("\u200b"), "empty_reply: the reply is empty", 3),
         (Reply("", "content_filter"), "content_filter: ", 1),
     ],

@@ -587,7 +587,7 @@ def replace_by_older_format(file):
     execute(file.parent, "PRAGMA user_version = 5")
 
 
-DAMAGED = "restore it from a backup, or move it away to begin a new one"
+DAMAGED = "restore it from a backup, or move it away to start a new one"
 BROKEN = {
     "cut off": (truncate, DAMAGED),
     "no text": (
@@ -604,7 +604,7 @@ BROKEN = {
     ),
     "an older format": (
         replace_by_older_format,
-        "is not a ledger that this version of answerkey can use: move it away to begin a new one",
+        "is not a ledger that this version of answerkey can use: move it away to start a new one",
     ),
 }  # fmt: skip
 

@@ -226,7 +226,7 @@ def test_no_judge_is_asked_where_nothing_needs_asking(judge_server):
     assert [one.outcome for one in judged(server, *samples)] == [
         Scored(dict.fromkeys(FIELDS, 0.0), "blank answer"),
         Undefined("no reference: every reference is missing or blank"),
-        Scored(dict.fromkeys(FIELDS, 1.0), "the answer is the reference but for its form", {"reference": 1}),
+        Scored(dict.fromkeys(FIELDS, 1.0), "the answer equals the reference apart from its form", {"reference": 1}),
     ]
     assert server.n_requests == 0
 

@@ -1,13 +1,18 @@
-"""The lexical metrics one by one: the table of degenerate inputs, small numbers by hand, what the details say."""
+"""The lexical metrics one by one: degenerate inputs, small numbers by hand, details; the basket; rouge-score."""
 
 import random
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
 
 from answerkey.metrics_core import METRICS, Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
-from tests.metrics_core.metrics_help import scored, seconds
+from answerkey.metrics_core.metrics.answer_correctness import NAMES
+from answerkey.metrics_core.text import words
+from tests.metrics_core.metrics_help import read_jsonl, scored, seconds
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical" and name != "rouge"]
 INVISIBLE = "\u200b\u200d\ufeff\u00ad \u3164"
@@ -209,3 +214,153 @@ def test_the_policy_is_in_the_signature_and_an_unknown_one_is_refused(name):
     assert undefined.signature == zero.signature.replace("blank:zero", "blank:undefined") != zero.signature
     with pytest.raises(UserError, match=f"metric {name}: blank_answer is 'maybe', expected zero or undefined"):
         create([name], dict(blank_answer="maybe"))
+
+
+# The basket: each field its maximum over the references, beside the coherent numbers of the best one.
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "не", "-5", "5", "北", "?"]), min_size=1, max_size=8)
+TEXTS = WORDS.map(" ".join)
+
+
+def basket(answer, references, **options):
+    return scored("answer_correctness", answer, references, **options)
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=4))
+def test_each_field_is_the_maximum_of_its_values_for_single_references(answer, references):
+    single = [basket(answer, [reference]).values for reference in references]
+    assert basket(answer, references).values == {name: max(values[name] for values in single) for name in NAMES}
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=2, max_size=4))
+def test_the_coherent_numbers_are_those_of_the_best_reference(answer, references):
+    measurement = basket(answer, references)
+    index = measurement.details["reference"]
+    alone = basket(answer, [references[index]]).values
+    # An identical reference is the best for every field, and nothing else needs to be said.
+    assert measurement.details.get("coherent", measurement.values) == alone
+    assert alone["rouge_l_f1"] == max(basket(answer, [text]).values["rouge_l_f1"] for text in references)
+
+
+def test_blank_references_are_left_out_and_keep_their_place():
+    with_blanks = basket("a b", ["", "x", " \u200b", "a c"])
+    assert with_blanks.values == basket("a b", ["x", "a c"]).values
+    assert with_blanks.details["reference"] == 3
+
+
+@given(TEXTS, TEXTS)
+def test_the_basket_agrees_with_the_metrics_that_it_holds(answer, reference):
+    values = basket(answer, [reference]).values
+    assert tuple(values) == NAMES
+    samples = [Sample("1", answer, [reference])]
+    rouge_l, token_overlap, bleu = evaluate(samples, ["rouge_l", "token_overlap", "bleu"])
+    assert list(values.values()) == [*rouge_l.values.values(), *token_overlap.values.values(), bleu.values["bleu"]]
+
+
+def test_a_profile_changes_the_numbers_and_the_signature():
+    default = basket("Paris is not it", ["Paris is it"])
+    v0_3 = basket("Paris is not it", ["Paris is it"], profile="continuous_eval_v0_3")
+    assert v0_3.signature == "answer_correctness|v1|profile:continuous_eval_v0_3|blank:zero"
+    assert "profile" not in default.signature
+    # The old version dropped "not"; this is why it is a profile and not the default.
+    assert v0_3.values["token_overlap_f1"] == 1
+    assert default.values["token_overlap_f1"] < 1
+    assert tuple(v0_3.values) == tuple(default.values) == NAMES
+
+
+def test_a_profile_shares_the_table_of_degenerate_inputs():
+    for profile in ("continuous_eval_v0_2", "continuous_eval_v0_3"):
+        assert basket("", ["a"], profile=profile).values == dict.fromkeys(NAMES, 0.0)
+        assert basket(None, ["a"], profile=profile, blank_answer="undefined").status == "undefined"
+        assert basket("a", [" "], profile=profile).status == "undefined"
+
+
+def test_where_a_profile_has_no_number_it_says_so():
+    measurement = basket("a", ["..."], profile="continuous_eval_v0_2")
+    assert measurement.status == "undefined"
+    assert measurement.reason.startswith("continuous_eval_v0_2 has no number for this: ")
+    assert "'...'" in measurement.reason
+
+
+# The metric `rouge` is rouge-score, called as papers call it.
+
+
+TYPES = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
+
+
+class Words:
+    def tokenize(self, text):
+        return words(text)
+
+
+def rouge(answer, references, **options):
+    return scored("rouge", answer, references, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "scorer"),
+    [
+        ({}, RougeScorer(TYPES)),
+        ({"stemmer": True}, RougeScorer(TYPES, use_stemmer=True)),
+        ({"tokenizer": "words"}, RougeScorer(TYPES, tokenizer=Words())),
+    ],
+    ids=["plain", "stemmed", "words"],
+)
+@pytest.mark.parametrize(
+    ("answer", "references"),
+    [
+        ("The cats were sitting\non the mats.", ["The cat sat.\nIt was on a mat.", "cats sit on mats"]),
+        ("Paris", ["Paris"]),
+        ("a b c d", ["a b c d e f g h", "a", "c d", "x"]),
+        ("It's 3.14, isn't it?", ["it is 3.14"]),
+        ("столица Paris", ["Paris — столица", "Rome"]),
+        ("!", ["Paris"]),
+    ],
+)
+def test_rouge_is_rouge_scores(options, scorer, answer, references):
+    expected = scorer.score_multi(references, answer)
+    assert rouge(answer, references, **options).values == {name.lower(): expected[name].fmeasure for name in TYPES}
+
+
+def test_rouge_of_human_references_is_rouge_scores(shared):
+    folder = shared / "data" / "e2e_nlg"
+    references = {row["id"]: row["references"] for row in read_jsonl(folder / "e2e_references.jsonl")}
+    outputs = read_jsonl(folder / "e2e_outputs.jsonl")[::400]
+    assert len(outputs) > 30
+    samples = [Sample(row["id"], row["answer"], references[row["meta"]["question_id"]]) for row in outputs]
+    scorer = RougeScorer(TYPES)
+    for sample, measurement in zip(samples, evaluate(samples, ["rouge"]), strict=True):
+        expected = scorer.score_multi(sample.references, sample.answer)
+        assert measurement.values == {name.lower(): expected[name].fmeasure for name in TYPES}
+
+
+def test_signatures_name_the_tokenizer():
+    def signature(**options):
+        return rouge("a", ["a"], **options).signature
+
+    assert signature() == "rouge|v1|tok:rouge_score|refs:max|blank:zero"
+    assert signature(stemmer=True) == "rouge|v1|tok:rouge_score+porter|refs:max|blank:zero"
+    assert signature(tokenizer="words") == "rouge|v1|tok:unicode1|refs:max|blank:zero"
+    with pytest.raises(UserError, match="metric rouge: stemmer is for the tokenizer rouge_score"):
+        signature(tokenizer="words", stemmer=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "references", "options", "reason"),
+    [
+        ("Париж", ["Париж"], {}, "no reference has a word that the tokenizer rouge_score reads"),
+        ("?", ["?"], {"tokenizer": "words"}, "no reference has a word that the tokenizer words reads"),
+        ("a " * 6_000, ["b " * 5_000], {}, "too long for rouge-score: 30,000,000 pairs of words"),
+        ("a", [" "], {}, "no reference"),
+    ],
+)
+def test_where_rouge_score_has_no_number_there_is_none(answer, references, options, reason):
+    measurement = rouge(answer, references, **options)
+    assert measurement.status == "undefined"
+    assert (measurement.reason or "").startswith(reason)
+
+
+def test_a_blank_answer_has_a_rouge_of_zero_or_is_left_out():
+    assert rouge(None, ["Paris"]).values == dict.fromkeys(("rouge1", "rouge2", "rougel", "rougelsum"), 0.0)
+    assert rouge(" ", ["Paris"], blank_answer="undefined").status == "undefined"

@@ -3,18 +3,21 @@
 import itertools
 import json
 import logging
+from collections import Counter
 from typing import get_args
 
 import pytest
 
 from answerkey.metrics_core import Failed, JudgeOptions, Sample, Scored, Undefined, create, evaluate
+from answerkey.metrics_core.judges.cascade import OTHER, SAME, trial_of
 from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline
+from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline, MeaningMatch
 from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.sample import UNANSWERABLE
 from tests.judge_server import Reply, data_of
 from tests.metrics_core.judges.asking import judged as measured
+from tests.metrics_core.judges.asking import options
 
 # The document's examples and that of its prompt: question, reference, answer, and how our judge decides each.
 LISA = "Who painted the Mona Lisa?"
@@ -144,7 +147,7 @@ def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict, rules
             assert found.values == {"match": float(match)}
             assert found.details == {"verdict": verdict, "rule": rule, "reference": 0 if match else None}
         else:
-            assert found.reason == f"inconsistent: the verdict {verdict} does not go with the rule {rule}"
+            assert found.reason == f"inconsistent: the verdict {verdict} does not fit the rule {rule}"
 
 
 @pytest.mark.parametrize("index", range(len(PARSER)))
@@ -167,12 +170,6 @@ def test_golden_parser(index, shared, judge_server, monkeypatch):
         assert server.n_requests == found.outcome.attempts == (3 if expected == "empty_reply" else 2)
 
 
-def test_two_objects_that_say_different_things_are_never_repaired(judge_server):
-    server = judge_server(lambda _: says("match", "alias", 1) + says("mismatch"))
-    [found] = judged(server, BERN)
-    assert (found.outcome.code, server.n_requests) == ("conflict", 1)
-
-
 ALIAS = says("match", "alias", 1)
 
 
@@ -180,11 +177,8 @@ ALIAS = says("match", "alias", 1)
     "reply",
     [
         "Let me see.\n" + says(" Match ", "ALIAS", 1),
-        f"```json\n{ALIAS}\n```",
-        f"<think>Is it a mismatch?</think>{ALIAS}",
         says("match", "alias", None),
         says("match", "alias", 1.0, score=True, match=True, confidence=0.9),
-        f"{ALIAS}\nOnce more: {json.dumps(json.loads(ALIAS), sort_keys=True)}",
     ],
 )
 def test_a_verdict_in_other_clothes(reply, judge_server):
@@ -270,7 +264,7 @@ def test_no_judge_is_asked_where_nothing_needs_asking(judge_server):
     assert [one.outcome for one in found] == [
         Scored({"match": 0.0}, "blank answer"),
         Undefined("no reference: every reference is missing or blank"),
-        Scored({"match": 1.0}, "the answer is the reference but for its form", details),
+        Scored({"match": 1.0}, "the answer equals the reference apart from its form", details),
     ]
     judges = JudgeOptions(judges=(f"openai/m@{server.url}",))
     [undefined] = evaluate(samples[:1], ["meaning_match"], judge=judges, blank_answer="undefined")
@@ -345,54 +339,80 @@ def test_usage_is_what_all_calls_of_a_sample_took(judge_server):
     assert found.usage.seconds > 0
 
 
-# The cascade: the offline matcher first, and a judge where it is undecided
+# The cascade: the offline matcher decides what it is sure of, if a trial shows that the judge agrees
 
-CAPITAL = [
-    Sample(answer or "blank", answer, ["Paris"], "Capital of France?")
-    for answer in ("PARIS", "It is Paris.", "It lies on the Seine.", None)
+NAMES = [
+    f"{first}{last}{end}"
+    for first in ["Bra", "Dro", "Fel", "Gul", "Kor", "Mir", "Nas", "Pol", "Tar", "Vel"]
+    for last in ["bin", "dal", "fos", "gar", "hul", "kem", "lan", "mor"]
+    for end in ["a", "en", "ia", "os", "ut"]
+]
+SURE = [Sample(f"s{n}", f"It is {name}.", [name], f"What is the capital of land {n}?") for n, name in enumerate(NAMES)]
+UNSURE = [
+    Sample(f"u{n}", "It lies on the Seine.", [name], f"What is the capital of land {n}?")
+    for n, name in enumerate(NAMES)
 ]
 
 
-def cascaded(server, cascade=0.05, **options):
-    return judged(server, *CAPITAL, cascade=cascade, **options)
+def cascaded(server, samples, cascade=0.05, **options):
+    return judged(server, *samples, cascade=cascade, **options)
 
 
-def test_only_what_is_undecided_is_asked_and_the_details_say_who_decided(judge_server, caplog):
-    server = judge_server(lambda _: says("mismatch"))
+def decided_by(found):
+    return Counter(one.details.get("decided_by", one.status) for one in found)
+
+
+def test_what_the_matcher_is_sure_of_is_decided_after_a_trial_in_which_the_judge_agrees(judge_server, caplog):
+    server = judge_server(lambda body: says("mismatch") if "Seine" in data_of(body)["answer"] else ALIAS)
     with caplog.at_level(logging.INFO, "answerkey"):
-        known, sure, unsure, blank = cascaded(server)
-    assert [one.values["match"] for one in (known, sure, unsure, blank)] == [1.0, 1.0, 0.0, 0.0]
-    assert [data_of(received.body)["answer"] for received in server.requests] == ["It lies on the Seine."]
-    [alone] = matcher.match([matcher.Pair("Capital of France?", "It is Paris.", ("Paris",))])
-    assert (sure.details["decided_by"], sure.reason, sure.requests) == ("offline", alone.reason, ())
-    assert sure.details["probability"] == round(alone.probability, 4)
-    assert (unsure.details["decided_by"], unsure.details["rule"]) == ("judge", "factual_equivalence")
-    assert (unsure.reason, len(unsure.requests)) == ("Because of factual_equivalence.", 1)
-    assert "decided_by" not in {**known.details, **blank.details}
+        found = cascaded(server, SURE + UNSURE[:20])
+    tried = len(trial_of(SURE, 0.05).drawn)
+    assert decided_by(found) == {"offline": 400 - tried, SAME: tried, "judge": 20}
+    assert server.n_requests == tried + 20
+    assert [one.values["match"] for one in found] == [1.0] * 400 + [0.0] * 20
+    sure = next(one for one in found if one.details["decided_by"] == "offline")
+    assert (sure.requests, sure.details["rule"]) == ((), "model")
     assert (
-        "meaning_match: the offline judge decided 1 of 2 answers at an accepted error of 0.05; "
-        "the other 1 go to the judge"
+        f"meaning_match: the cascade decides {400 - tried} answers: on 0 of the {tried} that were tried, the judge "
+        "says otherwise than the offline judge (0.05 of its verdicts may be wrong)"
     ) in caplog.messages
 
 
-def test_the_more_error_is_accepted_the_less_is_asked(judge_server):
+def test_a_cascade_whose_judge_disagrees_too_often_asks_about_all(judge_server, caplog):
+    odd = {sample.answer for sample in trial_of(SURE, 0.05).drawn[:3]}
+    server = judge_server(lambda body: says("mismatch") if data_of(body)["answer"] in odd else ALIAS)
+    found = cascaded(server, SURE)
+    assert server.n_requests == 400
+    assert decided_by(found) == {SAME: 133, OTHER: 3, "judge": 264}
+    assert (
+        "meaning_match: the cascade decides nothing, and the judge is asked about all: on 3 of the 136" in caplog.text
+    )
+
+
+def test_where_there_is_nothing_to_try_the_judge_is_asked(judge_server, caplog):
     server = judge_server(lambda _: ALIAS)
-    cascaded(server, 0.005)
-    assert server.n_requests == 2
-    cascaded(server, 0.05)
-    assert server.n_requests == 2 + 1
+    assert decided_by(cascaded(server, SURE[:2])) == {"judge": 2}
+    assert "The 2 answers that the offline judge is sure of are too few to show that at most 0.05" in caplog.text
+
+
+def test_a_trial_is_paid_once_however_many_shards_there_are(judge_server, tmp_path):
+    server = judge_server(lambda _: ALIAS)
+    metric = options(server, cascade=0.05, ledger=str(tmp_path)).metric(MeaningMatch).with_trial(SURE)
+    found = [one for at in range(0, 400, 100) for one in metric.measure(SURE[at : at + 100])]
+    assert decided_by(found) == {"offline": 264, SAME: 136}
+    assert server.n_requests == 136
 
 
 def test_a_jury_behind_the_matcher_has_a_spread_and_the_matcher_has_none(judge_server):
-    server = judge_server(lambda _: NO)
-    _, sure, unsure, _ = cascaded(server, repeats=3)
-    assert (sure.values, unsure.values) == ({"match": 1.0, "spread": 0.0}, {"match": 0.0, "spread": 0.0})
-    assert server.n_requests == 3
+    server = judge_server(lambda _: ALIAS)
+    found = cascaded(server, SURE, repeats=3)
+    assert {tuple(one.values.items()) for one in found} == {(("match", 1.0), ("spread", 0.0))}
+    assert server.n_requests == 3 * 136
 
 
-def test_a_judge_that_is_down_fails_only_what_it_is_asked(judge_server):
+def test_a_judge_that_is_down_is_no_judge_of_the_matcher(judge_server):
     server = judge_server(lambda _: NO, faults=lambda _number, _body: "unauthorized")
-    assert [one.status for one in cascaded(server)] == ["scored", "scored", "failed", "scored"]
+    assert decided_by(cascaded(server, SURE)) == {"failed": 400}
 
 
 # Signatures

@@ -116,7 +116,7 @@ X = {"x": [1, 0], "r": [3, 4], "zero": [0, 0], "nan": [1, float("nan")]}
         # Its vectors would be those of "unknown": the same for all such texts, with a cosine of 1.
         (
             [Scripted(X, unknown="ქ")], "ქართული", ["x"],
-            Undefined("answer: scripted knows less than half of its letters"),
+            Undefined("answer: scripted knows less than half of its characters"),
         ),
         # The failing reference could be the best one, and the remaining models would give another number.
         ([Scripted(X)], "x", ["r", "broken"], Failed("encoder", "scripted: ValueError: no vector for 'broken'")),

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.offline_judge.depth import KINDS
 from answerkey.metrics_core.offline_judge.matcher import AGAINST, Pair, look, matrix
 from answerkey.metrics_core.offline_judge.model import FILE, load, parse
 
@@ -14,8 +13,8 @@ STUMPS = {
     # a <= 1: -1; else b <= 5: 2, else 3. Then a constant.
     "trees": {"roots": [0, 5], "feature": [0, 0, 1, 0, 0, 0], "threshold": [1, 0, 5, 0, 0, 0],
               "children": [1, 2, 1, 1, 3, 4, 3, 3, 4, 4, 5, 5], "value": [0, -1, 0, 2, 3, 0.5], "depth": 2},
-    "base": 0.0, "scale": 1.0, "slope": 1.0, "offset": 0.0, "rules": {}, "errors": [0.01, 0.05],
-    "borders": {"claims": [0.9, 0.7]}, "against": [0.5, 1, -1], "agreement": {}, "limits": {}, "trained_on": {},
+    "base": 0.0, "scale": 1.0, "slope": 1.0, "offset": 0.0, "rules": {},
+    "against": [0.5, 1, -1], "agreement": {}, "limits": {}, "trained_on": {},
     "against_trees": {"roots": [0], "feature": [0, 0, 0], "threshold": [1, 0, 0], "children": [1, 2, 1, 1, 2, 2],
                       "value": [0, -4, 4], "depth": 1},
     "against_base": 0.5, "words": {"the": 0.1},
@@ -56,11 +55,6 @@ def test_right_and_wrong_answers_are_weighed_by_a_curve_and_by_trees():
     assert parse(STUMPS).outweighs(few, many).tolist() == pytest.approx(expected)
 
 
-def test_borders_are_those_of_the_largest_error_that_is_accepted():
-    model = parse(STUMPS)
-    assert [model.border("claims", error) for error in (0.001, 0.01, 0.03, 0.05, 0.5)] == [1.0, 0.9, 0.9, 0.7, 0.7]
-
-
 def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs():
     assert FILE.stat().st_size < 1_200_000
     found = json.loads(FILE.read_text(encoding="utf-8"))
@@ -71,6 +65,4 @@ def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs():
     assert rows.shape == (2, len(found["features"]))
     assert np.isfinite(rows).all()
     assert ((model.probabilities(rows) > 0) & (model.probabilities(rows) < 1)).all()
-    assert set(model.borders) == set(KINDS)
-    assert all(list(borders) == sorted(borders, reverse=True) for borders in model.borders.values())
     assert len(model.against) == len(AGAINST) + 1

@@ -1,5 +1,6 @@
-"""Every rule by its id: what it decides, and what it leaves to the model."""
+"""The offline judge's rules, step by step: features, numbers and dates, similar words."""
 
+import json
 import math
 from typing import get_args
 
@@ -7,9 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.offline_judge.features import features, focus
+from answerkey.metrics_core.offline_judge.numbers_dates import Date, Quantity, dates, numbers, quantities
 from answerkey.metrics_core.offline_judge.reading import read
-from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, Case, RuleId, decide
+from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, Case, RuleId, decide, only_quantity
+from answerkey.metrics_core.text import words
+from tests.metrics_core.metrics.test_ground_truth_similarity import TEXTS, shares
 
 WHO, WHEN, MANY = "Who painted the Mona Lisa?", "When did the war end?", "How many cards are in a deck?"
 CAPITAL, STOLITSA = "What's the capital of France?", "Назовите столицу Франции"
@@ -143,3 +148,291 @@ def test_no_text_is_too_odd(question, answer, reference):
     assert all(math.isfinite(value) for value in values.values())
     finding = finding_of(question, answer, reference)
     assert finding is None or finding.rule in get_args(RuleId)
+
+
+# What the model sees beside words found: how rare they are.
+
+
+def seen(question, answer, reference, words=None):
+    case = Case.of(read(question), read(answer), read(reference))
+    return features(case, case.head, words or {})
+
+
+def test_rare_words_count_for_more():
+    words = {"river": 0.2}
+    common, rare = (seen("What is it?", answer, "river Aire", words) for answer in ("a river", "the Aire"))
+    assert common["recall_idf"] == pytest.approx(0.2 / 1.2)
+    assert rare["recall_idf"] == pytest.approx(1 / 1.2)
+    assert (common["missing_idf"], rare["missing_idf"]) == (1.0, 0.2)
+    assert rare["precision_idf"] == 1.0
+    assert seen("What is it?", "river Wharfe", "river Aire", words)["extra_idf"] == 1.0
+
+
+# Numbers and dates in words and digits, English and Russian.
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("twenty one dogs", [21]),
+        ("one hundred and five", [105]),
+        ("two thousand and eighteen", [2018]),
+        ("3.5 million", [3.5e6]),
+        ("1,000", [1000]),
+        ("-5", [-5]),
+        ("the 4th, or fourth", [4, 4]),
+        ("one, two", [1, 2]),
+        ("a man and a dog", []),
+        ("a hundred", [100]),
+        ("World War II", [2]),
+        ("сто двадцать три тысячи", [123_000]),
+        ("пятый из двадцати", [5, 20]),
+        ("0,5", [0.5]),
+        ("2 млн", [2e6]),
+        ("twice", [2]),
+    ],
+)
+def test_numbers(text, values):
+    assert [number.value for number in numbers(words(text))] == values
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("May 18, 2018", [(2018, 5, 18, 1)]),
+        ("18th of May 2018", [(2018, 5, 18, 1)]),
+        ("18 мая 2018 года", [(2018, 5, 18, 1)]),
+        ("2018-05-18", [(2018, 5, 18, 1)]),
+        ("18.05.2018", [(2018, 5, 18, 1)]),
+        ("5/18/2018", [(2018, 5, 18, 1)]),
+        ("in May 2018", [(2018, 5, None, 1)]),
+        ("you may", []),
+        ("the 1990s", [(1990, None, None, 10)]),
+        ("the 90s", [(1990, None, None, 10)]),
+        ("18th century", [(1700, None, None, 100)]),
+        ("XVIII век", [(1700, None, None, 100)]),
+        ("in 1776", [(1776, None, None, 1)]),
+    ],
+)
+def test_dates(text, parts):
+    assert [(date.year, date.month, date.day, date.span) for date in dates(words(text))] == parts
+
+
+def test_a_whole_date_covers_a_part_and_not_the_other_way():
+    whole, part = Date(2018, 5, 18), Date(2018, 5)
+    assert whole.covers(part) and whole.agrees(part) and part.agrees(whole)
+    assert not part.covers(whole)
+    assert not Date(2018, 6).agrees(part)
+    assert Date(1975).covers(Date(1970, span=10)) and not Date(1970, span=10).covers(Date(1975))
+
+
+def named(text):
+    found = read(text)
+    return quantities(found.tokens, found.numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$5", [Quantity(5, "dollar")]),
+        ("5 km", [Quantity(5, "kilometre")]),
+        ("6ft 1in", [Quantity(73, "inch")]),
+        ("3 hours and 48 minutes", [Quantity(228, "minute")]),
+        ("5 apples and 6 minutes", [Quantity(5), Quantity(6, "minute")]),
+    ],
+)
+def test_quantities(text, expected):
+    assert named(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (Quantity(5, "kilometre"), Quantity(5000, "metre"), True),
+        (Quantity(5, "kilometre"), Quantity(5, "mile"), False),
+        (Quantity(5, "kilometre"), Quantity(5), True),
+        (Quantity(5, "kilometre"), Quantity(5, "hour"), False),
+        (Quantity(1, "year"), Quantity(12, "month"), True),
+        (Quantity(1, "dollar"), Quantity(1, "euro"), False),
+    ],
+)
+def test_quantities_compare_across_units(one, other, same):
+    assert one.equals(other) is same
+    assert other.equals(one) is same
+
+
+def test_one_quantity_and_no_more():
+    assert only_quantity(read("the answer is 5 km"), frozenset()) == Quantity(5, "kilometre")
+    assert only_quantity(read("5 green bottles"), frozenset()) is None
+    assert only_quantity(read("5 green bottles"), frozenset(read("green bottles").stems)) == Quantity(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        # No number is dropped, wherever it stands.
+        ("a[0]", ("a", "0")),
+        ("python3", ("python", "3")),
+        ("vitamin B12", ("vitamin", "b", "12")),
+        ("sung by The Man1.", ("sung", "by", "the", "man", "1")),
+        ("The answer is [17].", ("the", "answer", "is", "17")),
+        ("54Mbps, 20 000 km", ("54", "mbps", "20000", "km")),
+        ("the 1990s, the 90s, the 4th", ("the", "1990s", "the", "90s", "the", "4th")),
+        ("in 2018 100 people", ("in", "2018", "100", "people")),
+        # Citation marks are not numbers.
+        ("It was built in 1889 [1][2].", ("it", "was", "built", "in", "1889")),
+    ],
+)
+def test_letters_and_digits_come_apart_and_stay(text, tokens):
+    assert read(text).tokens == tokens
+
+
+def test_months_of_other_languages():
+    for text in ("9. November 1989", "le 9 novembre 1989", "9 de noviembre de 1989"):
+        assert [(d.year, d.month, d.day) for d in read(text).dates] == [(1989, 11, 9)]
+    # A planet is no month.
+    assert read("Mars").dates == ()
+
+
+def test_a_measure_in_two_units_is_one_and_two_measures_are_two():
+    assert named("6 ft 1 in (185 cm)") == [Quantity(73, "inch"), Quantity(185, "centimetre")]
+    assert Quantity(0.25).equals(Quantity(25, "percent")) and not Quantity(0.25).equals(Quantity(26, "percent"))
+
+
+# Ground truth similarity by the offline judge: the examples of the document and of its successor, and our own.
+
+
+LIST = "Here is a list of items to bring: "
+DOCUMENT = {name: [text.replace("... ", LIST) for text in texts] for name, (*texts, _) in TEXTS.items()}
+AMY = "What fruits does Amy like?"
+OWN = [
+    # The question decides what is the same.
+    ("Who wrote it, and when?", "Ada Brown wrote it. It came out in 1851.", "Ada Brown, 1851", (2, 2, 2)),
+    ("When was she born, and when did she die?", "Born in 1815, died in 1852.",
+     "She was born in 1852 and died in 1815.", (2, 2, 0)),
+    ("Who painted it?", "Leonardo da Vinci", "It was painted by Leonardo da Vinci in 1503.", (1, 2, 1)),
+    ("How high is the tower?", "41 m", "It is 41 metres high.", (1, 1, 1)),
+    ("How high is the tower?", "41 m", "It is 42 metres high.", (1, 1, 0)),
+    ("What is 3 - 8?", "-5", "minus five", (1, 1, 1)),
+    ("What is 3 - 8?", "-5", "5", (1, 1, 0)),
+    ("When did the wall fall?", "on 9 November 1989", "November 9, 1989", (1, 1, 1)),
+    ("Is the shop open?", "No", "The shop is not open.", (1, 1, 1)),
+    ("Is the shop open?", "Yes.", "No, it is closed.", (1, 2, 0)),
+    ("Are whales fish?", "No, whales are mammals.", "No.", (2, 1, 1)),
+    ("Which colours?", "red, red and blue", "blue", (2, 1, 1)),
+    ("What is the capital?", "Paris", "Paris. The capital is Paris.", (1, 1, 1)),
+    ("What is the capital?", "Paris", "The capital is Paris. It has two million inhabitants.", (1, 2, 1)),
+    ("Who wrote it?", "Ada Brown", "I am sorry, I do not know.", (1, 0, 0)),
+    ("Какие инструменты есть у Лены?", "У Лены есть молоток и пила.", "Молоток, пила и клещи.", (2, 3, 2)),
+    ("Какие страны называют странами Балтии?", "Эстония, Латвия и Литва",
+     "К странам Балтии относятся Литва, Латвия и Эстония.", (3, 3, 3)),
+    ("Из чего состоит вода?", "водород и кислород", "Вода состоит из водорода и кислорода.", (2, 2, 2)),
+    ("Сколько лет Анне?", "96 лет", "Ей больше 95 лет.", (1, 1, 0)),
+    ("Сколько лет Анне?", "96 лет", "Ей 96.", (1, 1, 1)),
+    ("Какие машины любит Алексей?", "Алексей любит синие машины.", "Алексей любит все машины.", (1, 1, 0)),
+    ("Столица и язык Франции?", "Столица Франции — Париж, а язык — французский.",
+     "Столица — Париж, а язык — английский.", (2, 2, 1)),
+    ("Кто открыл закон и в каком году?", "Дмитрий Менделеев, 1869",
+     "Закон открыл Дмитрий Менделеев в 1869 году.", (2, 2, 2)),
+    ("Кто написал роман?", "Лев Толстой", "К сожалению, я не знаю.", (1, 0, 0)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def metric():
+    [made] = create(["ground_truth_similarity"])
+    return made
+
+
+def measured(metric, question, references, answer, **more):
+    [found] = metric.measure([Sample("1", answer, references, question, **more)])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("question", "reference", "answer", "counts"),
+    [*((*texts, TEXTS[name][3]) for name, texts in DOCUMENT.items()), *OWN],
+)
+def test_examples(metric, question, reference, answer, counts):
+    found = measured(metric, question, reference, answer)
+    details = found.details
+    assert (details["n_reference"], details["n_answer"], details["n_matched"]) == counts, details["facts"]
+    assert found.values == shares(*counts)
+    assert details["abstained"] == (counts[1] == 0)
+
+
+def test_a_wrong_value_in_the_same_slot_is_a_contradiction_and_another_item_is_none(metric):
+    french = measured(metric, *DOCUMENT["fr-3"])
+    assert french.reason == "1 of 2 facts match, 1 contradicted"
+    assert [(row["id"], row["status"], row["with"]) for row in french.details["facts"]] == [
+        ("r1.1", "matched", "a1"), ("r1.2", "contradicted", "a2"), ("a1", "matched", "r1.1"),
+        ("a2", "contradicted", "r1.2"),
+    ]  # fmt: skip
+    assert measured(metric, *DOCUMENT["amy"]).reason == "1 of 3 facts match"
+    assert measured(metric, "How high is it?", "41 m", "42 m").reason == "0 of 1 facts match, 1 contradicted"
+    # Both can be true at once.
+    assert measured(metric, *DOCUMENT["archie-3"]).reason == "0 of 1 facts match"
+
+
+def test_facts_that_the_sample_brings_are_used_as_they_are(metric):
+    facts = ["Amy likes apples.", "Amy likes apples and pears.", " "]
+    found = measured(metric, AMY, "whatever", "Amy likes apples.", facts=facts)
+    assert found.details["reference"] is None
+    assert [row["fact"] for row in found.details["facts"]] == [
+        "Amy likes apples.",
+        "Amy likes apples and pears.",
+        "Amy likes apples",
+    ]
+    assert found.values["similarity"] == 0.5
+    none = measured(metric, AMY, [], "Amy likes apples.", facts=facts[:1])
+    assert none.values["similarity"] == 1.0
+
+
+def test_the_best_reference_counts_and_all_similarities_are_kept(metric):
+    found = measured(metric, AMY, ["pears", "", "apples and pears"], "Amy likes apples and pears, too.")
+    assert (found.details["reference"], found.details["similarities"]) == (2, [0.5, 1.0])
+
+
+def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric):
+    found = measured(metric, "Where was it held?", "Russia", "It was held in Russia from June to July.")
+    assert [(row["fact"], row["status"]) for row in found.details["facts"]] == [
+        ("Russia", "matched"),
+        ("… in Russia …", "matched"),
+        ("held … from June to July", "extra"),
+    ]
+    # What describes the value itself stays with it.
+    assert measured(metric, AMY, "apples", "red apples").values["similarity"] == 0.0
+
+
+def test_texts_without_facts_are_undefined(metric):
+    found = measured(metric, "Who?", "I do not know.", "Sorry, I cannot say.")
+    assert (found.status, found.reason) == ("undefined", "no facts: neither the answer nor a reference states one")
+
+
+def test_the_signature_names_the_judge_and_the_grammar(metric):
+    name, version, judge, grammar, blank = metric.signature.split("|")
+    assert (name, version, grammar, blank) == ("ground_truth_similarity", "v1", "grammar:2", "blank:zero")
+    assert judge.startswith("judge:offline@")
+
+
+def test_the_arithmetic_of_the_golden_file(metric, shared):
+    """Every row of the table, with fruits for facts: the first ones are in both texts."""
+    for row in json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))["arithmetic"]:
+        n_ref, n_answer, matched = row["n_ref"], row["n_resp"], row["matched"]
+        ours = "; ".join(FRUITS[:n_ref]) or "I do not know."
+        others = FRUITS[:matched] + FRUITS[10 : 10 + n_answer - matched]
+        found = measured(metric, "Which fruits does Amy like?", ours, "; ".join(others) or "I cannot say.")
+        assert found.values.get("similarity") == (None if row["gts"] is None else pytest.approx(row["gts"])), row
+
+
+def test_the_first_two_hundred_facts_of_a_text_are_compared_and_that_is_out_of_depth(metric):
+    many = "; ".join(f"book {number}" for number in range(1, 300))
+    details = measured(metric, "Which books are there?", many, f"{many}; book 300").details
+    assert (details["n_reference"], details["n_answer"], details["n_matched"]) == (200, 200, 200)
+    assert details["out_of_depth"] == "the answer is longer than the 150 words that it was trained on"
+
+
+FRUITS = [
+    *("apples", "bananas", "cherries", "plums", "grapes", "lemons", "mangos", "figs", "melons", "pears"),
+    *("papayas", "olives", "quinces", "dates", "limes", "kiwis", "peaches", "apricots", "guavas", "currants"),
+]

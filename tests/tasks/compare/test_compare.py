@@ -190,7 +190,7 @@ def test_rows_that_one_report_lacks_are_counted_with_the_reason(home):
     samples, coverage = pair.warnings
     assert samples.startswith("the data set changed from version ")
     assert samples.endswith(" (only in old: 1, only in new: 2); the 19 samples that are the same in both are compared")
-    assert coverage.startswith("rouge_l: scored 20 of 20 and 0 of 21; rows without a score are no part of the comp")
+    assert coverage.startswith("rouge_l: scored 20 of 20 and 0 of 21; rows without a score are not compared, ")
 
 
 def test_a_sample_with_other_references_is_another_sample(home):
@@ -205,7 +205,7 @@ def test_a_sample_with_other_references_is_another_sample(home):
     assert (pair.n_common, pair.n_changed, row.n_common, row.broken) == (10, 3, 7, 7)
     [warning] = pair.warnings
     assert warning.endswith(
-        " (with another question or other references: 3); the 7 samples that are the same in both are compared"
+        " (with a different question or different references: 3); the 7 samples that are the same in both are compared"
     )
 
 
@@ -260,8 +260,8 @@ def test_another_signature_is_not_compared(home):
     pair = compare(home, "d/old/v1", "d/new/v1")
     row = row_of(pair, "exact_match.match")
     assert (row.n_common, row.old, row.new, row.difference, row.p) == (0, None, None, None, None)
-    assert row.note == "computed in another way, blank zero → undefined"
-    assert pair.warnings == ("exact_match is not compared: computed in another way, blank zero → undefined",)
+    assert row.note == "computed in a different way, blank zero → undefined"
+    assert pair.warnings == ("exact_match is not compared: computed in a different way, blank zero → undefined",)
     assert row_of(pair, "label.correct").n_common == 6
     assert pair.not_comparable is None
     only = compare(home, "d/old/v1", "d/new/v1", fields=["exact_match.match"])
@@ -317,7 +317,7 @@ def test_length_warns_above_half_as_much_again(home):
     assert compare(home, "d/old/v1", "d/near/v1").warnings == ()
     [warning] = compare(home, "d/old/v1", "d/far/v1").warnings
     assert warning.startswith("answers are 1.6 times longer: the median went from 10 to 16 characters.")
-    assert "go by recall, judges and human labels" in warning
+    assert "rely on recall, judges and human labels" in warning
     [back] = compare(home, "d/far/v1", "d/old/v1").warnings
     assert back.startswith("answers are 1.6 times shorter")
 

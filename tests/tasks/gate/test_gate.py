@@ -53,8 +53,8 @@ def test_what_is_missing_or_cannot_be_gated_is_incomplete(home):
     for old, primary, words in (
         ("gone", FIELD, "there is no report or release gone"),
         ("old", "label.corect", "label.corect: faq/old/v1 has no such field; did you mean label.correct?"),
-        ("old", "judge.match", "computed in another way, prompt a1 → b2; evaluate both releases with the same"),
-        ("old", "bleu.corpus_bleu", "take bleu.bleu"),
+        ("old", "judge.match", "computed in a different way, prompt a1 → b2; evaluate both releases with the same"),
+        ("old", "bleu.corpus_bleu", "use bleu.bleu"),
     ):
         found = gate(home, old, "new", policy(primary=primary)).verdict
         assert (found.outcome, found.rules[0].outcome) == ("INCOMPLETE", "INCOMPLETE")
@@ -175,10 +175,10 @@ def test_a_policy_may_be_its_own_text():
 
 def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_its_fields():
     check_fields(policy(0.02, "rouge_l.recall >= -0.03"), create(["rouge_l"]))
-    assert "rouge_l.recal: this run will not have such a field; did you mean rouge_l.rec" in refusal(
+    assert "rouge_l.recal: this run will have no such field; did you mean rouge_l.rec" in refusal(
         check_fields, policy(primary="rouge_l.recal"), create(["rouge_l", "bleu"])
     )
-    assert "meaning_match.match: this run will not have such a field; it has bleu.bleu" in refusal(
+    assert "meaning_match.match: this run will have no such field; it has bleu.bleu" in refusal(
         check_fields, policy(0.02, "kappa meaning_match.match >= 0.6"), create(["bleu"])
     )
 

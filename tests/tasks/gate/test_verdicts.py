@@ -47,10 +47,10 @@ def test_every_new_night_is_a_look_and_the_same_data_are_none(home):
     assert looked(home, grown, policy())[0] == 3
     old, new = read_reports(home, ["d/old/v1", first])
     assert [look_at(home, old, new, name) for name in (FIELD, "label.correct")] == [(1, 1), (1, 1)]
-    assert [(one.old, one.new, one.looks) for one in looks_taken(home, "d", FIELD)] == [
+    assert [(one.old, one.new, one.looks) for one in looks_taken(home, ["d"], FIELD)["d"]] == [
         ("old", "new", 3), ("old", "other", 1),
     ]  # fmt: skip
-    assert looks_taken(home, "d", "label.correct") == ()
+    assert looks_taken(home, ["d"], "label.correct") == {"d": ()}
 
 
 def test_a_gate_without_a_baseline_is_no_look(home):

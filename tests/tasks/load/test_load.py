@@ -176,7 +176,7 @@ def test_releases_whose_names_look_alike_are_one(tmp_path):
     ]
 
 
-OF_THE_SITE = "a page or a folder of the site has this name; choose another one"
+OF_THE_SITE = "a page or folder of the site has this name; choose another one"
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def _wide(file):
 
 DAMAGED = {
     "truncated gzip": ("a.jsonl.gz", gzip.compress(LINE.encode() * 99)[:-20], "cut off or damaged"),
-    "no gzip": ("a.jsonl.gz", LINE.encode(), "this is no .gz file: it begins with"),
-    "gzip without its ending": ("a.jsonl", gzip.compress(LINE.encode()), "compressed by gzip, not .jsonl; put .gz"),
+    "no gzip": ("a.jsonl.gz", LINE.encode(), "this is not a .gz file: it begins with"),
+    "gzip without its ending": ("a.jsonl", gzip.compress(LINE.encode()), "compressed by gzip, not .jsonl; add .gz"),
     "truncated Zstandard": ("a.jsonl.zst", _half(_zst), "cut off or damaged"),
     "bzip2": ("a.csv", b"BZh91AY&SY", "this is compressed by bzip2, not .csv; decompress it"),
     "no line is JSON": ("a.jsonl", b"id=1\nid=2\n", "none of the first 2 rows can be read: line 1 is not JSON"),
@@ -84,11 +84,11 @@ DAMAGED = {
     "a key twice": ("a.json", b'[{"id": 1, "id": 2}]', "a.json: an object has the key 'id' twice; keep one of them"),
     "a number": ("a.json", b"7", "expected a list of objects"),
     "half a Parquet file": ("a.parquet", _half(_parquet), "cut off or damaged"),
-    "no Parquet file": ("a.parquet", b"x" * 99, "this is no .parquet file: it begins with"),
+    "no Parquet file": ("a.parquet", b"x" * 99, "this is not a .parquet file: it begins with"),
     "Parquet as CSV": ("a.csv", _parquet, "this is a Parquet file, not .csv; name it .parquet"),
-    "half an Arrow file": ("a.arrow", _half(_arrow), "no Arrow file, or one that is cut off or damaged"),
-    "no Arrow file": ("a.feather", b"x" * 99, "no Arrow file, or one that is cut off or damaged"),
-    "half a workbook": ("a.xlsx", _half(_book([*ROW], ["1", "x", "x"])), "no workbook, or one"),
+    "half an Arrow file": ("a.arrow", _half(_arrow), "not an Arrow file, or cut off or damaged"),
+    "no Arrow file": ("a.feather", b"x" * 99, "not an Arrow file, or cut off or damaged"),
+    "half a workbook": ("a.xlsx", _half(_book([*ROW], ["1", "x", "x"])), "not a workbook, or cut off"),
     "workbook with a password": ("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save it as .xlsx without a password"),
     "workbook without rows": ("a.xlsx", _book(), "no rows in the sheets Sheet; it needs at least one"),
     "workbook with two columns of a name": (
@@ -122,11 +122,11 @@ DAMAGED = {
     "SQLite": ("a.csv", b"SQLite format 3\x00", "this is an SQLite database, not .csv; export its table"),
     "an unknown kind": ("a.docx", b"x", "'.docx' is not a known kind; give CSV"),
     "a table that is not there": ("a.duckdb::answers", _tables, "there is no such table; it has of_files, one, s.two"),
-    "no DuckDB file": ("a.duckdb::t", b"x" * 99, "this is no .duckdb file: it begins with"),
+    "no DuckDB file": ("a.duckdb::t", b"x" * 99, "this is not a .duckdb file: it begins with"),
     "half a DuckDB file": ("a.duckdb::one", _half(_tables), "a.duckdb: cut off or damaged (IO Error: "),
     "SQLite as DuckDB": ("a.db::t", b"SQLite format 3\x00", "this is an SQLite database, not DuckDB; export its table"),
     "a view of other files": ("a.duckdb::of_files", _tables, "it is a view of other files, which none of a loaded"),
-    "an encoding that is not sure": ("a.csv", b"id,answer\n1,\xe0\n", "say it with --encoding"),
+    "an encoding that is not sure": ("a.csv", b"id,answer\n1,\xe0\n", "name it with --encoding"),
     "no text": ("a.csv", bytes(range(256)) * 9, "this is not text: there are zero bytes in it; give CSV"),
     "a column that is missing": ("a.csv", b"id,text\n1,x\n", "no column for answer was recognised among id, text"),
 }  # fmt: skip
@@ -148,7 +148,7 @@ OTHERS = {
     "a log without answers": (
         "a.jsonl",
         b'{"spec": {"completion_fns": ["m"]}}\n{"event_id": 0, "sample_id": "g.0", "type": "metrics", "data": {}}\n',
-        "a.jsonl: a log of OpenAI evals, in which is no answer beside what was expected",
+        "a.jsonl: a log of OpenAI evals, which has no answers besides the expected ones",
     ),
     **{
         f"an object with {has}": (

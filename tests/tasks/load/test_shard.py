@@ -147,7 +147,10 @@ REMEDY = "; correct or remove the row"
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"id": "q0", "reference": "x2"}', ": id 'q0' comes again in row 401 with other content; keep one row per id"),
+        (
+            '{"id": "q0", "reference": "x2"}',
+            ": id 'q0' occurs again in row 401 with different content; keep one row per id",
+        ),
         ("[1]", f", row 401: line 401 is a JSON list, not an object{REMEDY}"),
         ('{"reference": "x"}', ", row 401: the id is missing; give every row an id"),
         ('{"id": "", "reference": "x"}', ", row 401: the id is missing; give every row an id"),
@@ -184,7 +187,7 @@ def test_what_is_cut(tmp_path, monkeypatch):
     [
         ("a.jsonl", "x\n", "none of the first 100 rows can be read"),
         ("a.jsonl", '{"a": 1}\n', "no column for"),
-        ("a.parquet", "x\n", "this is no .parquet file"),
+        ("a.parquet", "x\n", "this is not a .parquet file"),
     ],
 )
 def test_a_source_that_cannot_be_used_is_refused_as_in_one_piece(tmp_path, name, line, said):

@@ -265,7 +265,7 @@ def test_the_key_in_a_url_is_in_no_note_and_no_message(tmp_path, website):
     notes = load(Source(secret), tmp_path / "work").notes
     assert notes[0] == "a.jsonl: columns recognised by name: id, answer, references=reference"
     said = refusal(load, Source(secret, f"{address}/twice.jsonl?sig=canary/canary"), tmp_path / "twice")
-    assert said.startswith(f"{address}/twice.jsonl?…: id '1' comes again in row 2 with other content")
+    assert said.startswith(f"{address}/twice.jsonl?…: id '1' occurs again in row 2 with different content")
     said = refusal(load, Source(secret, secret, reference_paths={"id": "no"}), tmp_path / "no")
     assert said.startswith(f"{address}/a.jsonl?…: no column 'no' (for id)")
 
@@ -431,7 +431,7 @@ def test_the_encoding_of_a_text_is_found_and_said(tmp_path, encoding, ending):
     text = {"csv": table, "jsonl": "\n".join(records), "json": f"[{', '.join(records)}]"}[ending]
     file = tmp_path / f"answers.{ending}"
     file.write_bytes(text.encode(encoding))
-    note = f"answers.{ending}: read as {encoding}, which was detected (--encoding says another)"
+    note = f"answers.{ending}: read as {encoding}, which was detected (--encoding overrides it)"
     assert answers(file) == (ANSWERS[encoding], [note])
     assert answers(file, encoding) == (ANSWERS[encoding], [])
 
@@ -450,8 +450,8 @@ def test_an_encoding_that_is_not_sure_is_asked_for(tmp_path, content):
     file = tmp_path / "a.csv"
     file.write_bytes(content)
     said = refusal(answers, file)
-    assert said.startswith(f"{file}: the text is not UTF-8, and its encoding cannot be told for sure (win")
-    assert "; say it with --encoding; " in said
+    assert said.startswith(f"{file}: the text is not UTF-8, and its encoding is not certain (win")
+    assert "; name it with --encoding; " in said
     assert answers(file, "utf-8")[0][0] == content.split(b"\n")[1][2:].decode("utf-8", "replace")
     assert refusal(answers, file, "latin-0").startswith("--encoding latin-0: there is no such encoding; for instance ")
 
@@ -484,7 +484,7 @@ def test_the_kind_of_standard_input_is_told_from_its_first_bytes(tmp_path, conte
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b" \n", "stdin: there is nothing in it; it needs at least one row"), (b"%PDF-1", "stdin: this is a PDF; export")],
+    [(b" \n", "stdin: the file is empty; it needs at least one row"), (b"%PDF-1", "stdin: this is a PDF; export")],
 )
 def test_standard_input_that_is_of_no_kind(tmp_path, content, message):
     (tmp_path / "stdin").write_bytes(content)

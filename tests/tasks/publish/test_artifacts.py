@@ -95,8 +95,8 @@ def test_a_server_that_is_away_is_told_of_once(caplog, monkeypatch):
         # It is there, but does not take this.
         assert notify_api("of e", lambda: {}["e"]) is None
     assert [line.split(" (")[0] for line in caplog.messages] == [
-        "the Prefect server was not told of a, and whatever else it would be told until it answers again",
-        "the Prefect server was not told of d, and whatever else it would be told until it answers again",
+        "the Prefect server was not told of a, nor anything else until it answers again",
+        "the Prefect server was not told of d, nor anything else until it answers again",
         "the Prefect server was not told of e",
     ]
 

@@ -76,7 +76,7 @@ def test_columns_that_are_mapped(tmp_path, row, template, paths, values):
         (
             [ROWS[0], {**ROWS[0], "reference": "Lyon"}],
             "{question}",
-            "FILE: id 'q1' comes again in row 2 with other content; keep one row per id",
+            "FILE: id 'q1' occurs again in row 2 with different content; keep one row per id",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from scipy import stats
 from answerkey.metrics_core.statistics.clustered import mean_interval
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query, run
 
 METRICS = ["token_overlap", "rouge_l", "exact_match", "bleu"]
@@ -43,8 +44,8 @@ ROWS = make_rows()
 
 
 @pytest.fixture(scope="module")
-def home(module_home):
-    return module_home
+def home(tmp_path_factory):
+    return Home(tmp_path_factory.mktemp("home"))
 
 
 def source(home, rows=ROWS, **more):

@@ -1,14 +1,27 @@
-"""A report is complete when enough rows have a score, and says which have none and why."""
+"""What reports say of few, clustered, unscored and labelled rows, of models that answered, and of kills."""
 
+import subprocess
+import sys
+from itertools import count
+
+import numpy as np
 import pytest
 
 from answerkey.metrics_core import METRICS
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined
+from answerkey.metrics_core.statistics.clustered import codes_of, mean_interval
+from answerkey.metrics_core.statistics.intervals import clopper_pearson
+from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
-from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.reports.report import list_reports, read_reports
+from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import run
+from tests.judge_server import JudgeServer, Reply
+from tests.tasks.comparing_help import answer, release
+from tests.tasks.judging_help import MODEL, judged, wordy
+from tests.tasks.staging_help import jsonl, query, run, source_of
 
 GOOD = Scored({"match": 1.0})
 NOTHING = Undefined("no reference")
@@ -105,3 +118,265 @@ def test_what_is_skipped_and_what_another_run_has_failed_to_score_is_counted_by_
         ("a", "PARTIAL", "contains: 1 of 3 not scored: 1 not scored yet: only failed rows were asked for"),
         ("b", "COMPLETE", None),
     ]
+
+
+# Intervals where rows are few, or come in clusters and do not count as independent.
+
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+# Rows and clusters: 4 of "a", 3 of "b", 2 of "1", and three rows alone, one of which has the id "1".
+CLUSTERS = ["a"] * 4 + ["b"] * 3 + ["1"] * 2 + [None] * 3
+IDS = ["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "1", "y", "z"]
+
+
+def rows(clusters):
+    return [
+        {
+            "id": sample_id,
+            "answer": " ".join(WORDS[: 1 + (i * 7) % 10]),
+            "references": " ".join(WORDS),
+            "cluster": cluster,
+            "half": "ab"[i % 2],
+        }
+        for i, (sample_id, cluster) in enumerate(zip(IDS, clusters, strict=True))
+    ]
+
+
+def aggregates(home, clusters):
+    source = source_of(home, rows(clusters), slices=("half",))
+    done = run(home, source, ["rouge_l", "exact_match"])
+    found = query(
+        home,
+        "SELECT field, slice, mean, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
+        [done.ids[0]],
+    )
+    return {(field, slice_): tuple(rest) for field, slice_, *rest in found}
+
+
+def test_clusters_widen_the_interval(home):
+    found = aggregates(home, CLUSTERS)
+    for slice_ in ("all", "half=a", "half=b"):
+        chosen = [i for i in range(12) if slice_ in ("all", f"half={'ab'[i % 2]}")]
+        recall = np.array([(1 + (i * 7) % 10) / 10 for i in chosen])
+        matches = np.array([float((i * 7) % 10 == 9) for i in chosen])
+        names = [f"cluster {CLUSTERS[i]}" if CLUSTERS[i] else f"row {IDS[i]}" for i in chosen]
+        for field, x in (("recall", recall), ("match", matches)):
+            mean, low, high, method = found[field, slice_]
+            assert mean == pytest.approx(x.mean(), abs=1e-13)
+            # What comparisons and gates take of the same values.
+            expected = mean_interval(x, codes_of(names, len(names)))
+            assert method == expected.method == "cluster-bounded-mean"
+            assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
+
+
+def test_clusters_of_one_row_are_no_clusters(tmp_path):
+    """With one row per cluster the two formulas are the same."""
+    single = aggregates(tmp_path / "single", [f"c{i}" for i in range(12)])
+    plain = aggregates(tmp_path / "plain", [None] * 12)
+    assert (single["recall", "all"][3], plain["recall", "all"][3]) == ("cluster-bounded-mean", "bounded-mean")
+    assert single["recall", "all"][:3] == pytest.approx(plain["recall", "all"][:3], abs=1e-6)
+    assert plain["match", "all"][3] == "clopper-pearson"
+
+
+def test_one_cluster_has_no_interval(home):
+    mean, *interval = aggregates(home, ["a"] * 12)["recall", "all"]
+    assert mean == pytest.approx(np.mean([(1 + (i * 7) % 10) / 10 for i in range(12)]), abs=1e-13)
+    assert interval == [None, None, None]
+
+
+def test_one_row_has_no_interval(home):
+    row = {"id": "1", "answer": "a b", "references": "a c"}
+    done = run(home, [row], ["rouge_l", "exact_match", "bleu"])
+    found = query(
+        home,
+        "SELECT field, n_scored, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
+        [done.ids[0]],
+    )
+    fields = ["bleu", "corpus_bleu", "f1", "match", "precision", "recall"]
+    assert sorted(found) == [(field, 1, None, None, None) for field in fields]
+
+
+def test_a_release_without_a_single_number(home):
+    rows = [{"id": str(i), "answer": "a", "references": "a"} for i in range(3)]
+    source = source_of(home, rows)
+    done = run(home, source, ["rouge_l", "bleu"], failing={"rouge_l", "bleu"})
+    found = query(home, "SELECT DISTINCT * EXCLUDE (metric, field) FROM report_scores")
+    # What the failed rows could do is everything: from 0 to 1.
+    nothing = (None, None, None, None)
+    assert found == [(done.ids[0], "d", "all", 3, 0, 3, 0, 0, 0.0, *nothing, 0.0, 1.0, None, None, None)]
+    assert query(home, "SELECT metric, field FROM report_scores ORDER BY ALL") == [
+        ("bleu", "bleu"), ("rouge_l", "f1"), ("rouge_l", "precision"), ("rouge_l", "recall"),
+    ]  # fmt: skip
+
+
+def test_rows_that_were_not_scored_are_skipped_and_counted(home):
+    old = [{"id": str(i), "answer": f"a {i}", "references": f"a {i} b"} for i in range(3)]
+    run(home, old, ["bleu"], failing={"bleu"})
+    new = [*old, {"id": "new", "answer": "x", "references": "x"}]
+    done = run(home, new, ["bleu"], only_failed=True)
+    assert [report.status for report in done.reports] == ["PARTIAL"]
+    found = query(home, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids)
+    reason = "not scored yet: only failed rows were asked for"
+    assert sorted(found) == [*((str(i), False, "scored", None) for i in range(3)), ("new", True, "skipped", reason)]
+    counts = query(
+        home,
+        "SELECT n_total, n_scored, n_failed, n_undefined, n_skipped, coverage FROM report_scores WHERE report_id = ?",
+        done.ids,
+    )
+    assert counts == [(4, 3, 0, 0, 1, 0.75)] * 2
+    [(mean, low, high)] = query(
+        home,
+        "SELECT mean, bound_low, bound_high FROM report_scores WHERE report_id = ? AND field = 'bleu'",
+        done.ids,
+    )
+    assert 0 < mean < 1
+    assert (low, high) == pytest.approx((3 * mean / 4, (3 * mean + 1) / 4), abs=1e-12)
+
+
+# Labels of people are a metric field like any other, where there are labels.
+
+
+SCORES = "SELECT sample_id, value, status, reason, signature FROM scores WHERE metric = 'label' AND field = 'correct'"
+
+
+def test_labels_become_scores_and_aggregates(home):
+    labels = [True, False, None, True]
+    rows = [answer(i, "yes", kind="ab"[i % 2]) | {"correct": label} for i, label in enumerate(labels)]
+    release(home, "one", rows)
+    assert query(home, f"{SCORES} ORDER BY sample_id") == [
+        ("q000", 1.0, "scored", None, "label|v1"),
+        ("q001", 0.0, "scored", None, "label|v1"),
+        ("q002", None, "undefined", "not labelled", "label|v1"),
+        ("q003", 1.0, "scored", None, "label|v1"),
+    ]
+    counts = "slice, n_total, n_scored, n_failed, n_undefined, n_skipped, mean, ci_low, ci_high, ci_method"
+    found = query(home, f"SELECT {counts} FROM report_scores WHERE metric = 'label' ORDER BY slice")
+    low, high, _ = clopper_pearson(2, 3) or (0, 0, "")
+    assert found[0] == ("all", 4, 3, 0, 1, 0, 2 / 3, low, high, "clopper-pearson")
+    assert [row[:7] for row in found[1:]] == [("kind=a", 2, 1, 0, 1, 0, 1.0), ("kind=b", 2, 2, 0, 0, 0, 0.5)]
+    # What is not labelled needs no score, so the report is complete; and the label is its first metric.
+    assert query(home, "SELECT status, message FROM reports") == [("COMPLETE", None)]
+    [(signatures,)] = query(home, "SELECT json_keys(manifest, '$.signatures') FROM reports")
+    assert signatures == ["label", "exact_match"]
+
+
+def test_without_labels_there_is_no_such_metric(home):
+    release(home, "one", [answer(i, "yes") for i in range(3)])
+    release(home, "two", [answer(i, "yes") | {"correct": None} for i in range(3)])
+    assert query(home, SCORES) == []
+    assert query(home, "SELECT DISTINCT metric FROM report_scores") == [("exact_match",)]
+
+
+def test_a_release_without_labels_beside_one_with_them(home):
+    rows = [answer(i, "yes", True, release="old") for i in range(3)]
+    rows += [answer(i, "yes", release="new") | {"correct": None} for i in range(3)]
+    source = source_of(home, rows, paths={"label": "correct"})
+    run(home, source, ["exact_match"])
+    found = query(
+        home, "SELECT release, n_scored, n_undefined, mean FROM report_scores WHERE metric = 'label' ORDER BY ALL"
+    )
+    assert found == [("new", 0, 3, None), ("old", 3, 0, 1.0)]
+
+
+# Which models answered for a judge: in the manifest, on the page where they were several, and between two reports.
+
+
+def rows_of_models(release):
+    return [
+        {"id": f"q{i:02}", "question": f"Q{i}?", "answer": f"It is {i}, says {release}.", "release": release}
+        | {"references": [f"It is {i}."]}
+        for i in range(12)
+    ]
+
+
+@pytest.mark.slow
+def test_models_that_answered_are_recorded_and_a_change_is_told(tmp_path):
+    served = count()
+
+    def changing(body):
+        """The provider moves its name to another model after nine answers about the old release."""
+        return Reply(wordy(body), model="m-2026-05" if next(served) < 9 else "m-2026-08")
+
+    home = Home(tmp_path)
+    with JudgeServer(changing) as server:
+        asked = judged(server.url, concurrency=1)
+        label = f"{MODEL}@127.0.0.1:{server.port}/v1"
+        old = run(tmp_path, rows_of_models("old"), ["meaning_match"], options=asked)
+        new = run(tmp_path, rows_of_models("new"), ["meaning_match"], options=asked)
+    before, after = (one.reports[0].report_id for one in (old, new))
+    noted = [
+        report.manifest["judge"]["answered"]["meaning_match"][label] for report in read_reports(home, [before, after])
+    ]
+    fingerprints = {"fp_judge_server": 12}
+    assert noted == [
+        {"models": {"m-2026-05": 9, "m-2026-08": 3}, "fingerprints": fingerprints},
+        {"models": {"m-2026-08": 12}, "fingerprints": fingerprints},
+    ]
+    page = as_markdown(build_page(home, [before]))
+    assert "A judge was several models within one report: its scores mix theirs" in page
+    assert f"several models answered for {label}: m-2026-05 (9 replies), m-2026-08 (3 replies)" in page
+    assert "A judge was several models" not in as_markdown(build_page(home, [after]))
+    told = f"meaning_match: for the judge {label}, m-2026-05, m-2026-08 answered before and m-2026-08 does now"
+    assert told in compare(home, before, after).warnings
+
+
+# A process that is killed within the transaction of a report leaves everything as it was.
+
+
+COUNTS = "SELECT (SELECT count(*) FROM reports), (SELECT count(*) FROM scores), (SELECT count(*) FROM report_scores)"
+KILLS = 20
+SCRIPT = """
+import os, sys
+from pathlib import Path
+from answerkey.tasks.reports import aggregate
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import query, run
+
+home, file = Path(sys.argv[1]), sys.argv[2]
+real = aggregate.aggregate
+
+class Killing(dict):
+    left = 0
+    def __getitem__(self, name):
+        self.left -= 1
+        if not self.left:
+            os.kill(os.getpid(), 9)
+        return super().__getitem__(name)
+
+def killed(given, kills):
+    def again(*arguments, **named):
+        # The process that imports has no connection, so that each of its children can have one.
+        for kill in range(1, kills + 1):
+            child = os.fork()
+            if not child:
+                aggregate._SQL = Killing(aggregate._SQL)
+                aggregate._SQL.left = kill
+                real(*arguments, **named)
+                os._exit(0)
+            print(os.waitpid(child, 0)[1], *query(home, given)[0], flush=True)
+        return real(*arguments, **named)
+    return again
+
+import tests.tasks.staging_help as steps
+steps.aggregate = killed(sys.argv[3], int(sys.argv[4]))
+run(home, Source(file), ["exact_match", "bleu"])
+"""
+
+
+@pytest.mark.slow
+def test_twenty_kills_within_the_transaction_of_a_report_lose_nothing(tmp_path):
+    home, rows = Home(tmp_path / "home"), [
+        {"id": str(i), "answer": f"a {i % 3}", "reference": f"a {i % 2}", "release": "r", "repeat": repeat}
+        for i in range(30) for repeat in (1, 2)
+    ]  # fmt: skip
+    file = jsonl(tmp_path / "d.jsonl", rows)
+    run(home, Source(file), ["exact_match", "bleu"])
+    [before] = query(home, COUNTS)
+    command = [sys.executable, "-c", SCRIPT, str(home), file, COUNTS, str(KILLS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert lines == [(9, *before)] * KILLS
+    assert [report_id for report_id, *_ in list_reports(home)] == ["d/r/v1", "d/r/v2"]
+    assert query(home, COUNTS) == [tuple(2 * n for n in before)]
+    assert verify(home).findings == ()

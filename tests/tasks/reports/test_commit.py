@@ -47,8 +47,8 @@ def statuses(home):
     return query(home, "SELECT status, run_id, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
 
 
-def test_what_a_commit_leaves(any_home, tmp_path):
-    home = any_home
+def test_what_a_commit_leaves(tmp_path):
+    home = Home(tmp_path / "home")
     rows = [{**ROWS[0], "label": "true", "lang": "en"}, {**ROWS[6], "answer": None}]
     loaded = stage(tmp_path, rows, slices=("lang",), paths={"label": "label"})
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
@@ -69,8 +69,8 @@ def test_what_a_commit_leaves(any_home, tmp_path):
     assert not any(home.store.exists(part) for part in parts)
 
 
-def test_committing_twice_changes_nothing(any_home, tmp_path):
-    home = any_home
+def test_committing_twice_changes_nothing(tmp_path):
+    home = Home(tmp_path / "home")
     loaded = stage(tmp_path, ROWS)
     parts = scored(home, loaded)
     kept = {part: home.store.read(part).read() for part in parts}
@@ -166,8 +166,8 @@ def test_other_answers_of_a_release_leave_the_old_ones(tmp_path):
     )
 
 
-def test_a_run_is_written_down_from_its_start_to_its_end(any_home, tmp_path):
-    home = any_home
+def test_a_run_is_written_down_from_its_start_to_its_end(tmp_path):
+    home = Home(tmp_path / "home")
     start_run(home, "r1", "evaluate-release", "data", {"answers": "é.csv"})
     start_run(home, "r2", "evaluate-release", "data", {})
     running = "SELECT run_id, flow, dataset, finished_at, status, message, parameters FROM runs ORDER BY run_id"
@@ -185,14 +185,14 @@ def test_a_run_is_written_down_from_its_start_to_its_end(any_home, tmp_path):
     assert query(home, "SELECT run_id, status FROM runs ORDER BY run_id") == [("r1", "running"), ("r2", "complete")]
 
 
-def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(any_home, tmp_path):
-    home = any_home
+def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(tmp_path):
+    home = Home(tmp_path / "home")
     loaded = stage(tmp_path, [*ROWS, {"id": "bad", "answer": "x", "references": " ", "release": "one"}])
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
     for run_id in ("r1", "r2", "r1"):
         record_validation(home, run_id, "source.jsonl", loaded, checked)
     found = query(home, "SELECT * EXCLUDE raw FROM quarantine ORDER BY run_id")
-    row = ("answers", "source.jsonl", 13, "bad", "one", "references_present", "no reference that is not blank")
+    row = ("answers", "source.jsonl", 13, "bad", "one", "references_present", "every reference is missing or blank")
     assert found == [("r1", *row), ("r2", *row)]
     [(raw,)] = query(home, "SELECT raw FROM quarantine WHERE run_id = 'r1'")
     assert json.loads(raw)["answer"] == "x"

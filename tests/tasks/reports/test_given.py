@@ -1,16 +1,21 @@
 """Scores that came with answers: fields of the report like measured ones, set against ours, compared and gated."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.gate.gate import gate
-from answerkey.tasks.load.load import Source
+from answerkey.tasks.gate.gate import gate, policy_for
+from answerkey.tasks.load.load import Source, load
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.publish.page.html import render
+from answerkey.tasks.publish.page.tables import given
 from answerkey.tasks.releases.export import stored_answers
 from answerkey.tasks.reports.report import read_reports
-from tests.tasks.staging_help import at, jsonl, query, refusal, run
+from tests.tasks.staging_help import at, jsonl, query, refusal, rows_of, run
 
 REAL = Path(__file__).parents[1] / "load/files/real"
 MEANS = "SELECT release, metric, field, n_scored, round(mean, 4) FROM report_scores WHERE slice = 'all' ORDER BY rowid"
@@ -42,6 +47,16 @@ def test_scores_of_inspect_are_fields_beside_ours(home):
     rows = {row.name: row for row in compare(at(home), first.report_id, second.report_id).overall}
     assert (rows["inspect.includes"].fixed, rows["inspect.includes"].broken) == (3, 2)
     assert (round(rows["tokens.total"].difference, 2), rows["tokens.total"].lower_is_better) == (1.75, True)
+    page = build_page(at(home), [first.report_id, second.report_id])
+    table = given(page)
+    assert table.title == "Given scores against meaning_match.match"
+    assert [tuple(map(str, row)) for row in table.rows] == [
+        ("inspect.includes", "mockllm/v1", "12", "83.3 %", "0/2", "m6, m9"),
+        ("inspect.includes", "mockllm/v2", "12", "83.3 %", "0/2", "m1, m11"),
+        ("inspect.match", "mockllm/v1", "12", "75 %", "0/3", "m1, m6, m9"),
+        ("inspect.match", "mockllm/v2", "12", "58.3 %", "0/5", "m1, m11, m2, m3, m6"),
+    ]
+    assert '<h2 id="given-title">Given scores against meaning_match.match</h2>' in render(page)
 
 
 def test_scores_of_deepeval_and_promptfoo(home, tmp_path):
@@ -95,6 +110,16 @@ def test_answers_written_back_bring_their_scores(home, tmp_path):
         for n, row in enumerate(rows)
     ]  # fmt: skip
     assert len({one.committed.releases[0].answers_version for one in versions}) == 2
+
+
+@pytest.mark.parametrize(
+    ("own", "kept"),
+    [(0.5, [("given.scores", 0.5)]), ([1, 2], None), ({"x": "good"}, None), ({"A b": 3}, [("chat.a_b", 3)])],
+)
+def test_a_column_of_the_data_that_is_called_scores_costs_no_row(tmp_path, own, kept):
+    row = {"id": "a", "messages": [{"role": "user", "content": "Q?"}, {"role": "assistant", "content": "x"}]}
+    loaded = load(Source(jsonl(tmp_path / "a.jsonl", [{**row, "ideal": "x", "scores": own}]), release="m"), tmp_path)
+    assert [row["given"] for row in rows_of(loaded.staged)] == [kept]
 
 
 def answers(latencies, scores):
@@ -164,3 +189,10 @@ def test_a_verdict_on_given_scores_names_its_basis(timed):
 )
 def test_rules_bound_a_field_on_its_bad_side(timed, rule, said):
     assert said in refusal(decided, timed, rule)
+
+
+def test_a_ceiling_of_what_should_be_high_is_refused_before_anything_is_scored():
+    rules = ["exact_match.match <= 0.1", "latency.seconds <= 2"]
+    policy = json.dumps({"primary": "contains.match", "margin": 0.1, "rules": rules})
+    said = refusal(policy_for, policy, "old", create(["exact_match", "contains"]))
+    assert said == "policy: exact_match.match <= 0.1: more of exact_match.match is better; write it as a rule with >="

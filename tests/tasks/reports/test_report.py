@@ -241,7 +241,7 @@ def statements(work):
 def whole_history(home):
     for dataset, moments in history(home, FIELD).items():
         drift(home, moments)
-        looks_taken(home, dataset, FIELD)
+        looks_taken(home, [dataset], FIELD)
 
 
 QUESTIONS = {

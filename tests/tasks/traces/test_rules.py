@@ -95,7 +95,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
     assert problems(tmp_path, text) == [
         "3: enabeld: a rule has no such key; did you mean enabled?",
         "12: sampling: 1.5 must be a share between 0 (none) and 1 (all)",
-        "5: id: '$..id' names several values; write the way to one, like messages[0].text",
+        "5: id: '$..id' names several values; write the path of one, like messages[0].text",
         "11: where: \"lst_contains(tags, 'billing')\": lst_contains() is not allowed in a condition on a trace; did "
         "you mean list_contains()?",
         "18: metric: metric 'meaning_mach' is not known: did you mean meaning_match?",
@@ -108,9 +108,13 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
     [
         ("name: faq-meaning", "name: a/b", "1: name: 'a/b' must be letters, digits, dots, dashes and underscores"),
         ("name: faq-meaning\n", "", "1: name: is missing"),
-        ("enabled: false", "enabled: 0", "3: enabled: must be true or false, and here is a number"),
-        ("source: ../logs/*.jsonl", "source: [a]", "4: source: must be a text, and here is a list"),
-        ("id: trace.id", "id: a..b", "5: id: 'a..b' names several values; write the way to one, like messages[0].text"),
+        ("enabled: false", "enabled: 0", "3: enabled: must be true or false, not a number"),
+        ("source: ../logs/*.jsonl", "source: [a]", "4: source: must be a text, not a list"),
+        (
+            "id: trace.id",
+            "id: a..b",
+            "5: id: 'a..b' names several values; write the path of one, like messages[0].text",
+        ),
         ("time: started", "time: 5", "6: time: a path is a text like metadata.user.id or messages[0].text"),
         ("start: 2026-11-01", "start: soon", "7: start: 'soon' must be a day or a time, like 2026-11-01"),
         ("late_days: 2", "late_days: -1", "8: late_days: -1 must be a number of days"),
@@ -120,7 +124,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
         ("  input: input", "  inptu: input", "14: mapping.inptu: is not to be mapped; did you mean input?"),
         ("  input: input", "  answer: input", "15: mapping.output: is the same as answer; keep one"),
         ("  output: output.text\n", "", "13: mapping: answer (or output) is missing: where the answer is in a trace"),
-        ("output.text", "output[", "15: mapping.output: 'output[' is no path; "),
+        ("output.text", "output[", "15: mapping.output: 'output[' is not a path; "),
         ("  key: metadata.question_id\n", "", "16: dataset: its rows are joined by id; say with mapping.key where"),
         ("dataset: faq\n", "", "16: mapping.key: joins a data set; name it with dataset"),
         ("  key: m", "  references: r\n  key: m", "16: mapping.references: the data set has them; keep one of both"),
@@ -135,7 +139,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
             "metric: preference",
             "18: metric: preference compares two releases, and traces have",
         ),
-        ("judge: openai", "judge: 5 #", "20: judge: must be PROVIDER/MODEL, or keys and values, and here is a number"),
+        ("judge: openai", "judge: 5 #", "20: judge: must be PROVIDER/MODEL, or keys and values, not a number"),
         ("  - metadata.env =", "  - metadata.env", "10: where: \"metadata.env 'production'\": Type with name env does"),
         ("  - metadata.env =", "  - Tags[1] =", "9: where: Tags and tags differ only in case; keep one"),
         ("  - metadata.env =", "  - 5 #", "10: where: 5 must be a condition in SQL, like metadata.environment ="),
@@ -146,9 +150,9 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
         ),
         ("metric: meaning_match", "name: again", "18: name: is here twice, first in line 1; keep one"),
         ("id: trace.id", "id: [", "7: not YAML: "),
-        (GOOD, "", "1: a rule has the keys name, source, mapping, metric and more, and here is nothing"),
-        (GOOD, "- a\n- b\n", "1: a rule has the keys name, source, mapping, metric and more, and here is a list"),
-        (GOOD, "rules: [5]\n", "1: a rule has the keys name, source, mapping, metric and more, and here is a number"),
+        (GOOD, "", "1: a rule has the keys name, source, mapping, metric and more; this is nothing"),
+        (GOOD, "- a\n- b\n", "1: a rule has the keys name, source, mapping, metric and more; this is a list"),
+        (GOOD, "rules: [5]\n", "1: a rule has the keys name, source, mapping, metric and more; this is a number"),
     ],
 )
 def test_what_is_wrong_with_a_rule(tmp_path, old, new, said):

@@ -6,9 +6,10 @@ import great_expectations as gx
 import pytest
 
 from answerkey.tasks.validate import data_docs
+from answerkey.tasks.validate.context import SITE
 from answerkey.tasks.validate.contract import Contract, row_rules
 from answerkey.tasks.validate.data_docs import build_data_docs
-from answerkey.tasks.validate.suite import its_own_project
+from answerkey.tasks.validate.library import its_own_project
 from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.validate.validating_help import APOLOGY, expecting, rows, validated
@@ -93,7 +94,7 @@ def test_texts_of_data_and_of_suites_are_no_markup(tmp_path):
     each = [{"release": "a" if n % 2 else markup, "sample_id": f"q{n}", "answer": "Sorry"} for n in range(9)]
     found = validated(tmp_path, rows(*each), given).validation
     build_data_docs(home, "run", "d", given, found)
-    pages = "".join(page.read_text() for page in (home.local / data_docs.SITE).rglob("*.html"))
+    pages = "".join(page.read_text() for page in (home.local / SITE).rglob("*.html"))
     assert "release '&lt;img src=x onerror=alert(1)&gt;' lacks" in pages and "No &lt;img src=x" in pages
     assert "<img src=x" not in pages
 

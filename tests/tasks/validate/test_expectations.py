@@ -32,7 +32,7 @@ def test_rows_that_break_a_critical_expectation_are_quarantined_and_of_a_warning
     assert found.kept == [1, 3]
     assert found.reasons == {
         **dict.fromkeys((2, 4), ("no_apology", f"breaks {said}")),
-        5: ("references_present", "no reference that is not blank"),
+        5: ("references_present", "every reference is missing or blank"),
     }
     own, warned = found.check("no_apology"), found.check("answer_lengths_be_between")
     assert (own.severity, own.success, own.n_checked, own.n_failed) == ("critical", False, 5, 2)
@@ -132,7 +132,7 @@ WRONG = [
         "put a text with a colon, bracket or star in quotes",
     ),
     ("{expectations: [], expectations: []}", ":1: expectations: is here twice, first in line 1; keep one"),
-    ("{a: 1}", ": no suite: it needs a list `expectations`, each with `type` and `kwargs`"),
+    ("{a: 1}", ": not a suite: it needs a list `expectations`, each with `type` and `kwargs`"),
     ("{expectations: [{kwargs: {}}]}", ": expectation 1: no `type`, such as expect_column_values_to_not_be_null"),
     (
         "{expectations: [{type: expect_column_values_to_not_be_nul}]}",
@@ -202,7 +202,7 @@ def test_the_text_of_a_file_is_kept_and_is_the_same_suite(tmp_path):
 IMPORTS = """
 import sys
 import pandas as pd
-from answerkey.tasks.validate.suite import great_expectations, validated
+from answerkey.tasks.validate.library import great_expectations, validated
 
 gx = great_expectations()
 print(*(name for name in ("altair", "scipy.stats") if name in sys.modules), "at first")

@@ -59,7 +59,7 @@ def test_rows_that_are_all_accepted_as_they_are_are_not_written_again(tmp_path):
         assert found.check("citation_mark").n_failed == (name == "warned")
 
 
-NO_REFERENCE = ("references_present", "no reference that is not blank")
+NO_REFERENCE = ("references_present", "every reference is missing or blank")
 ONE_ROW = [
     ({"sample_id": None}, "id_present", "the id is missing or blank"),
     ({"sample_id": " \u00a0\t"}, "id_present", "the id is missing or blank"),
@@ -131,7 +131,7 @@ def test_the_same_row_again_is_kept_once(tmp_path):
     assert found.check("id_unique").message == "2 rows whose id occurs more than once in the release (rows 3, 5)"
 
 
-UNKNOWN = "which one is right is not known; several answers to one question need a column `repeat`"
+UNKNOWN = "it is not known which is right; several answers to one question need a column `repeat`"
 
 
 def test_rows_that_differ_under_one_id_are_all_out(tmp_path):
@@ -147,7 +147,7 @@ def test_rows_that_differ_under_one_id_are_all_out(tmp_path):
         rule, reason = found.reasons[number + 1]
         assert (rule, reason.split("; also ")[0]) == (
             "id_unique",
-            f"the id 'q{number // 3}' has 3 rows in release 'old' that are not the same, the first at row "
+            f"the id 'q{number // 3}' has 3 rows in release 'old' that differ, the first at row "
             f"{number // 3 * 3 + 1}: {UNKNOWN}",
         )
 
@@ -160,7 +160,7 @@ def test_repeats_are_other_answers_and_a_repeat_that_comes_again_is_a_duplicate(
     ]  # fmt: skip
     found = validated(tmp_path, [row(**fields) for fields in given])
     assert found.kept == [1, 2, 3, 7]
-    several = "the id 'q2' has 2 rows with repeat 'run b' in release 'old' that are not the same, the first at row 5: "
+    several = "the id 'q2' has 2 rows with repeat 'run b' in release 'old' that differ, the first at row 5: "
     assert found.reasons == {
         4: ("id_unique", "the same row again, first seen at row 2"),
         **dict.fromkeys((5, 6), ("id_unique", f"{several}{UNKNOWN}")),
@@ -219,7 +219,7 @@ def test_a_row_that_breaks_several_rules_is_quarantined_once(tmp_path):
     several = {"label": "maybe", "references": [], "answer": "\x01", "release": None}
     found = validated(tmp_path, rows({}, several, texts))
     assert {number: reason for number, (_, reason) in found.reasons.items()} == {
-        2: "the release is missing or blank; also references_present: no reference that is not blank; "
+        2: "the release is missing or blank; also references_present: every reference is missing or blank; "
         "also encoding: the answer holds U+0001 at character 1; "
         "also label_boolean: the label 'maybe' is neither true nor false",
         3: "the question holds U+0007 at character 2; the answer holds U+FFFD at character 1; "
@@ -574,3 +574,28 @@ def test_a_release_that_is_all_in_quarantine_is_named(tmp_path):
     )
     assert not check.success
     assert check.message == "release 'lost': all its rows (1) are in quarantine, so it gets no report"
+
+
+ITS_PROCESS = """
+import multiprocessing, os, signal, sys
+from answerkey.tasks.validate.contract import Expectation
+from answerkey.tasks.validate.library import start_library
+from answerkey.tasks.validate.suite import breaking
+if __name__ == "__main__":
+    def found(numbers):
+        return breaking({"n": numbers}, [Expectation("small", "critical", "n", high=2)])[0].tolist()
+    start_library()
+    print(found([1, 2, 3]), "great_expectations" in sys.modules)
+    [process] = multiprocessing.active_children()
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    print(found([3, 1, 3]), "great_expectations" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_rows_are_checked_in_a_process_beside_this_one_and_here_if_it_is_killed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(ITS_PROCESS)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=250, check=False)
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["[2] False", "[0, 2] True"]), done.stderr

@@ -32,7 +32,8 @@ def test_a_catalog_has_no_effect_on_a_folder_and_the_home_says_so(tmp_path, monk
     assert Home(tmp_path).warning == ""
     monkeypatch.setenv("ANSWERKEY_CATALOG", "postgres:host=db")
     assert Home(tmp_path).warning == (
-        f"ANSWERKEY_CATALOG has no effect on the home {tmp_path}, which is a folder; a lake is --home s3://BUCKET/PREFIX"
+        f"ANSWERKEY_CATALOG has no effect on the home {tmp_path}, which is a folder; a lake is --home "
+        f"s3://BUCKET/PREFIX"
     )
     assert Home("s3://bucket/home").warning == ""
 

@@ -61,5 +61,9 @@ def test_an_export_becomes_a_report(export, loaded, reports):
 
 @pytest.mark.parametrize("export", [one for one in EXPORTS if not one.releases][::4], ids=lambda export: export.name)
 def test_a_format_without_releases_asks_for_one(export, tmp_path):
-    with pytest.raises(UserError, match=rf"^{export.file}: it is not said which release answered \(.*\); name it with"):
+    with pytest.raises(
+        UserError,
+        match=rf"^{export.file}: it does not say which release answered \(.*\); name it "
+        rf"with",
+    ):
         load(Source(source(export).answers, source(export).references), tmp_path / "work")

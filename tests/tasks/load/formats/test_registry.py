@@ -71,7 +71,7 @@ def test_a_row_of_an_mlflow_table_with_another_number_of_values_is_refused(tmp_p
 
 def test_data_without_answers_are_not_scored(tmp_path):
     said = refusal(document, tmp_path, [{"id": "1", "input": "Why?", "datasetId": "d", "expectedOutput": "So"}])
-    assert said.endswith("it is not said which release answered (an export of Langfuse); name it with --release")
+    assert said.endswith("it does not say which release answered (an export of Langfuse); name it with --release")
     said = refusal(load, Source(str(tmp_path / "answers.json"), release="r"), tmp_path / "work")
     assert said == (
         "answers.json: an export of Langfuse without answers: it goes with --references beside a file of answers, or "

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.publish.page import charts
+from answerkey.tasks.publish.page import charts, tables
+from answerkey.tasks.publish.table import Cell
 from answerkey.tasks.reports.report import ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page, release
 
@@ -74,6 +75,19 @@ def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn():
     elsewhere = charts.difference_plot(Comparison("old", "new", rows, margin=0.02), ("label.correct", *FIELDS), 300)
     assert "stroke-dasharray" not in elsewhere
     assert charts.difference_plot(Comparison("old", "new", ()), FIELDS, 300) is None
+
+
+def test_what_length_alone_moves_is_grey_and_says_so():
+    rows = (field_comparison(), field_comparison(FIELDS[1]))
+    longer = Comparison("old", "new", rows, ("answers are 2 times longer. Scores that reward overlap move with it",))
+    names = ("rouge_l.recall (moves with length)", "rouge_l.f1 (moves with length)")
+    drawing = charts.difference_plot(longer, FIELDS, charts.WIDE)
+    assert "rouge_l.recall" in texts(drawing) and names[1] in texts(drawing) and names[0] not in texts(drawing)
+    assert fills(drawing).count("var(--better)") == 2  # the line and the mark of recall
+    [table] = tables.differences(longer, FIELDS[0])
+    found = {str(row[0]): row[[*table.head].index("finding")] for row in table.rows}
+    assert found[FIELDS[1]] == Cell("better", kind="not compared", below=("moves with length",))
+    assert found[FIELDS[0]] == Cell("better", kind="better")
 
 
 def test_shares_of_a_binary_field_add_up_to_the_whole_width():

@@ -1,0 +1,217 @@
+"""Great Expectations: imported late, quiet, and where it can be in a process beside this one.
+
+Its import takes longer than what a run does with it. The process needs nothing of the product for it, so this module
+imports nothing of it either.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from answerkey.processes import spawned_pool
+
+if TYPE_CHECKING:
+    import great_expectations as gx
+    import pandas as pd
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_RESULT_FORMAT = {
+    "result_format": "COMPLETE",
+    "exclude_unexpected_values": True,
+    "return_unexpected_index_query": False,
+    "partial_unexpected_count": 0,
+}
+_one_at_a_time = threading.Lock()
+
+
+def start_library() -> None:
+    """Start the process that imports Great Expectations, unless this one has, and do not wait for it."""
+    if "great_expectations" not in sys.modules:
+        with suppress(BrokenProcessPool):
+            _process()
+
+
+def beside(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do what needs Great Expectations in the process that has it; here, if this one has it or there is no other."""
+    if "great_expectations" not in sys.modules:
+        try:
+            return _process().submit(do, *args, **kwargs).result()
+        except BrokenProcessPool:
+            # It was killed, or could not be started.
+            _process.cache_clear()
+    return do(*args, **kwargs)
+
+
+@cache
+def _process() -> Executor:
+    pool = spawned_pool(1)
+    pool.submit(_import_for_frames)
+    return pool
+
+
+def _import_for_frames() -> None:
+    # It only validates frames and writes files, and a quarter of the import is for databases and buckets.
+    sys.modules.update(dict.fromkeys(("boto3", "botocore", "sqlalchemy")))  # type: ignore[arg-type]
+    great_expectations()
+
+
+def outside_bounds(columns: Mapping[str, Sequence[float]], bounds: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """The positions, from 0 and ascending, of the numbers that are outside each of some bounds.
+
+    Args:
+        columns: their numbers; columns may differ in length.
+        bounds: as `as_suite` takes them; each has a name of its own in `meta`.
+
+    Raises:
+        RuntimeError: an expectation could not be run, which is not the same as numbers that break it.
+    """
+    import pandas as pd
+
+    # Filled up with missing values, which break nothing.
+    frame = pd.DataFrame({name: pd.Series(list(numbers)) for name, numbers in columns.items()})
+    results = validated(frame, as_suite("contract", bounds))
+    # Results need not keep the order of the suite.
+    by_name = {result.expectation_config.meta["name"]: result for result in results}
+    return [_positions(by_name[one["meta"]["name"]]) for one in bounds]
+
+
+def _positions(result: Any) -> list[int]:
+    why = failure_of(result)
+    if why or "unexpected_index_list" not in result.result:
+        about = result.expectation_config
+        raise RuntimeError(
+            f"the check `{about.meta['name']}` could not run: "
+            f"{about.type} on column {about.kwargs['column']!r}: {why or 'it returned no list of rows'}"
+        )
+    found: list[int] = result.result["unexpected_index_list"]
+    return found
+
+
+def as_suite(name: str, expectations: Sequence[Mapping[str, Any]]) -> gx.ExpectationSuite:
+    """A suite of expectations, each given as arguments of `ExpectationConfiguration`."""
+    library = great_expectations()
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = [ExpectationConfiguration(**one).to_domain_obj() for one in expectations]
+        suite: gx.ExpectationSuite = library.ExpectationSuite(name=name, expectations=made)
+    return suite
+
+
+def validated(frame: pd.DataFrame, wanted: gx.ExpectationSuite) -> list[Any]:
+    """What Great Expectations says about the rows of `frame`, an expectation a result, in any order.
+
+    Rows are named by the index of the frame. No value of a row is in the results but what aggregates observe.
+    """
+    library = great_expectations()
+    from great_expectations.data_context.types import base
+
+    # The stores' own defaults would set up a site of documentation pages in the folder for temporary files.
+    settings = base.DataContextConfig(
+        store_backend_defaults=base.InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        progress_bars=base.ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    with its_own_project(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        context = library.get_context(mode="ephemeral", project_config=settings)
+        asset = context.data_sources.add_pandas("staged").add_dataframe_asset("rows")
+        definition = asset.add_batch_definition_whole_dataframe("all")
+        batch = definition.get_batch(batch_parameters={"dataframe": frame})
+        return list(batch.validate(wanted, result_format=_RESULT_FORMAT).results)
+
+
+@contextmanager
+def its_own_project() -> Iterator[None]:
+    """Around work with a context, which makes itself the project of the whole process: one at a time, and at the end
+    the project is again the one that the user of the process has."""
+    great_expectations()
+    from great_expectations.data_context.data_context.context_factory import project_manager
+    from great_expectations.exceptions.exceptions import DataContextRequiredError
+
+    with _one_at_a_time:
+        try:
+            before = project_manager.get_current_project()
+        except DataContextRequiredError:
+            before = None
+        try:
+            yield
+        finally:
+            project_manager.set_project(before)
+
+
+def failure_of(result: Any) -> str:
+    """Why an expectation could not run (an unknown column, say), as distinct from data that break it; empty: it did."""
+    info = result.exception_info or {}
+    # One entry, or one per failed metric under the metric's id.
+    entries = [info] if "raised_exception" in info else list(info.values())
+    raised = (str(entry["exception_message"]) for entry in entries if entry["raised_exception"])
+    return next(raised, "")
+
+
+def problem(error: Exception) -> str:
+    """What is wrong with the arguments of an expectation, in one line."""
+    listed = getattr(error, "errors", None)
+    if callable(listed):
+        return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed())
+    return " ".join(str(error).split())[:300]
+
+
+def great_expectations() -> ModuleType:
+    """The library, imported late (1.5 s of CPU), silent, and with its usage statistics off."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    # A page that cannot be written is a traceback here, and no exception: `build_data_docs` looks for its pages itself.
+    logging.getLogger("great_expectations.render").setLevel(logging.CRITICAL)
+    with _imported_later("scipy.stats", "altair"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import great_expectations as gx
+        import great_expectations.expectations
+    return gx
+
+
+@contextmanager
+def _imported_later(*names: str) -> Iterator[None]:
+    """Around an import of a library that imports these modules and seldom uses them.
+
+    Great Expectations needs them for charts and for distributions, which three of its expectations are about; a third
+    of its import went into them.
+    """
+    absent = {name: _Later(name) for name in names if name not in sys.modules}
+    sys.modules.update(absent)
+    try:
+        yield
+    finally:
+        for name, module in absent.items():
+            module.make_way(name)
+
+
+class _Later(ModuleType):
+    """Stands for a module until something of it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Tools that inspect all modules ask each for such names.
+        if name.startswith("__") and name != "__path__":
+            raise AttributeError(name)
+        self.make_way(self.__name__)
+        return getattr(import_module(self.__name__), name)
+
+    def make_way(self, name: str) -> None:
+        """Let the module itself be imported, by other threads too."""
+        if sys.modules.get(name) is self:
+            del sys.modules[name]
