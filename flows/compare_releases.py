@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from answerkey.flows import steps
 from answerkey.flows.environment import FINDING
-from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, wait_for_labels
+from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, tag_verdicts, wait_for_labels
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import completed, flow
 from answerkey.flows.runs import form_of, log, started
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import read_policy
+from answerkey.tasks.publish.artifacts import unversioned
+from answerkey.tasks.publish.text import finding, signed
 from answerkey.tasks.reports.report import pair_named
 
 
@@ -39,6 +41,8 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
     with started(home) as run:
         old, new = pair_named(run.home, comparing.old, comparing.new, comparing.dataset, fields)
         parameters = {"comparing": comparing.model_dump(), "policy": policy}
+        datasets, releases = zip(*map(unversioned, (old, new)), strict=True)
+        run.describe({"dataset": datasets[:1], "release": releases})
         with run.recorded("compare-releases", old.partition("/")[0], parameters):
             decides = primary_field(run.home, (old, new), rules.primary.field) if rules else ""
             pair = steps.compare(
@@ -55,7 +59,12 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
                 log.warning(warning, extra=FINDING)
             steps.publish_comparison(pair)
             gates = [decide(run.home, old, new, rules, wait_for=[pair])] if rules else []
+            tag_verdicts(run, gates)
             log_page(lambda: steps.publish_pair(run.home, pair, gates, drawn=page))
             steps.announce(run.home, [], gates)
         wait_for_labels(run.home, gates)
-    return completed(pair, *how_it_ended([], gates))
+    first = next(iter(pair.overall), None)
+    result = (
+        f"{first.name}, {pair.new} against {pair.old}: {finding(first)} ({signed(first.difference)})" if first else ""
+    )
+    return completed(pair, *how_it_ended([], gates, result))

@@ -46,13 +46,13 @@ from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.maintenance import PATIENCE, waiting_key
-from answerkey.tasks.publish.artifacts import artifact_key, publish_label_command, show_table
+from answerkey.tasks.publish.artifacts import address, artifact_key, in_one_line, publish_label_command, show_table
 from answerkey.tasks.publish.tables import costs as cost_table
 from answerkey.tasks.publish.text import first_is_old, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
 from answerkey.tasks.reports.aggregate import ReportRef
-from answerkey.tasks.reports.commit import Committed, is_complete
+from answerkey.tasks.reports.commit import is_complete
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
 from answerkey.tasks.score.baseline_answers import check_baseline_answers, with_baseline_answers
@@ -61,7 +61,7 @@ from answerkey.tasks.score.score import start_processes
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.validate.library import start_library
-from answerkey.tasks.validate.validate import Validation
+from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
     before = _made_before(run, asked)
     if before and is_complete(home, run.id):
         report_ids = [report.report_id for report in before]
-        return completed(report_ids, *how_it_ended(before, _verdicts_now(run, asked, before)))
+        return completed(report_ids, *how_it_ended(before, _verdicts_now(run, asked, before), in_one_line(before)))
 
     # Whatever can be refused is refused before anything is loaded.
     judge, metrics, policy, runner = _checked(run, asked)
@@ -203,7 +203,10 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         committed = steps.commit(
             home, run.id, source.answers, loaded, validated.accepted, parts, written, wait_for=[plan]
         )
-        run.rename(_name_of(committed))
+        releases = [release.release for release in committed.releases]
+        run.describe(
+            {"dataset": [committed.dataset], "release": releases}, _name_of(asked, committed.dataset, releases)
+        )
         made = manifest(run.id, asked.parameters, loaded, validated, plan, judge, run.access)
         made["command"] = command_line(made["parameters"])
         made |= asked.provenance
@@ -211,15 +214,16 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         reports: Sequence[ReportRef | Report] = before or steps.aggregate(
             home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage
         )
-        steps.publish_scores(home, reports)
+        result = steps.publish_scores(home, reports)
+        log.info(result, extra=DETAIL)
 
-        verdicts = _judged(home, asked, committed.dataset, reports, policy, docs)
+        verdicts = _judged(run, asked, committed.dataset, reports, policy, docs)
     wait_for_labels(home, verdicts)
-    return completed([report.report_id for report in reports], *how_it_ended(reports, verdicts))
+    return completed([report.report_id for report in reports], *how_it_ended(reports, verdicts, result))
 
 
 def _judged(
-    home: Home,
+    run: Run,
     asked: Evaluation,
     dataset: str,
     reports: Sequence[ReportRef | Report],
@@ -227,10 +231,12 @@ def _judged(
     docs: Future[str] | PrefectFuture[str] | None = None,
 ) -> Sequence[ReleaseVerdict]:
     """Compare the reports with the baseline, decide about each, and publish."""
+    home = run.home
     pairs = _pairs(home, asked, dataset, reports, policy)
     candidates = max(asked.candidates, len(pairs))
     comparisons = compare(home, pairs, policy, candidates, wait_for=[reports])
     verdicts = [decide(home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
+    tag_verdicts(run, verdicts)
     _publish(home, asked, reports, pairs, comparisons, verdicts, docs)
     return verdicts
 
@@ -245,7 +251,7 @@ def _verdicts_now(run: Run, asked: Evaluation, reports: Sequence[Report]) -> Seq
         return stored_verdicts(run.home, [report.report_id for report in reports])
     # The baseline may have a newer report by now, and the labels are about this one.
     asked = replace(asked, baseline=queue.old)
-    verdicts = _judged(run.home, asked, reports[0].dataset, reports, read_policy(asked.policy))
+    verdicts = _judged(run, asked, reports[0].dataset, reports, read_policy(asked.policy))
     wait_for_labels(run.home, verdicts)
     return verdicts
 
@@ -314,9 +320,9 @@ def _checked(run: Run, asked: Evaluation) -> tuple[JudgeOptions, Sequence[Metric
     return judge, metrics, policy, runner
 
 
-def _name_of(committed: Committed) -> str:
-    releases = [release.release for release in committed.releases]
-    return f"evaluate {releases[0] if len(releases) == 1 else f'{len(releases)} releases'} on {committed.dataset}"
+def _name_of(asked: Evaluation, dataset: str, releases: Sequence[str]) -> str:
+    does = "rerun" if "rerun_of" in asked.provenance else "evaluate"
+    return f"{does} {releases[0] if len(releases) == 1 else f'{len(releases)} releases'} on {dataset}"
 
 
 def _pairs(
@@ -410,22 +416,39 @@ def _publish(
         offer_names(home)
 
 
-def how_it_ended(reports: Sequence[ReportRef | Report], verdicts: Sequence[ReleaseVerdict] = ()) -> tuple[str, str]:
+def tag_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:
+    """Have the page of runs filter by outcome and basis."""
+    if verdicts:
+        bases = [one.verdict.basis or "none" for one in verdicts]
+        run.describe({"verdict": [one.verdict.outcome for one in verdicts], "basis": bases})
+
+
+def how_it_ended(
+    reports: Sequence[ReportRef | Report], verdicts: Sequence[ReleaseVerdict] = (), result: str = ""
+) -> tuple[str, str]:
     """What the state of a run says: what has no score and why, what the gate has decided; and the name of the state.
 
-    The reason is first: the page of a run shows some 65 characters.
+    The reason is first: the page of a run shows some 65 characters. Where there is none, it says the result.
     """
-    partial = [f"{one.message} ({one.report_id} is PARTIAL)" for one in reports if one.status == "PARTIAL"]
+    reasons: dict[str, list[str]] = {}
+    for one in reports:
+        if one.status == "PARTIAL":
+            reasons.setdefault(one.message or "", []).append(one.report_id)
+    partial = [
+        f"{message} ({', '.join(ids)} {'is' if len(ids) == 1 else 'are'} PARTIAL)" for message, ids in reasons.items()
+    ]
     more = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
     decided = [
         f"{one.verdict.outcome}: {one.verdict.sentence} Basis: {one.verdict.basis or 'none'}." for one in verdicts
     ]
-    return "; ".join([*partial[:_MOST_REASONS], *more, *decided]), "Partial" if partial else "Completed"
+    said = [*partial[:_MOST_REASONS], *more, *decided]
+    return "; ".join(said) or result, "Partial" if partial else "Completed"
 
 
 def how_they_ended(home: Home, report_ids: Sequence[str]) -> tuple[str, str]:
     """The same of reports that are kept already, with the verdicts about them."""
-    return how_it_ended(read_reports(home, report_ids), stored_verdicts(home, report_ids))
+    reports = read_reports(home, report_ids)
+    return how_it_ended(reports, stored_verdicts(home, report_ids), in_one_line(reports))
 
 
 def log_page(publish: Callable[[], str]) -> None:
@@ -436,7 +459,7 @@ def log_page(publish: Callable[[], str]) -> None:
         log.warning(f"the page could not be made: {error}; `answerkey report --html FILE` makes it again")
         return
     if page:
-        log.info(f"page: {page}")
+        log.info(f"report: {page}")
 
 
 def _source(run: Run, data: Data) -> tuple[Source, dict[str, Any]]:
@@ -469,9 +492,13 @@ def _log_validation(loaded: Loaded, checked: Validation) -> None:
         f"{loaded.dataset}: {checked.n_rows:,} rows read, {checked.n_accepted:,} accepted, "
         f"{checked.n_quarantined:,} quarantined"
     )
+    alike: dict[str, list[Check]] = {}
     for check in checked.checks:
         if not check.success and check.message != checked.broken:
-            log.warning(check.message)
+            alike.setdefault(check.rule if check.release else check.message, []).append(check)
+    for first, *others in alike.values():
+        more = f"; so it is with {', '.join(one.release or '' for one in others)}" if others else ""
+        log.warning(f"{first.message}{more}")
 
 
 def _documented(
@@ -492,7 +519,7 @@ def _data_docs(home: Home, documented: Future[str] | PrefectFuture[str] | None, 
         return ""
     page = outcome(documented)
     if isinstance(page, str):
-        log.info(f"data docs: {home.store.address(page)}", extra={} if broken else DETAIL)
+        log.info(f"data docs: {address(home, page)}", extra={} if broken else DETAIL)
         return page
     log.warning(f"the Data Docs could not be made: {page}; the checks are in the warehouse")
     return ""

@@ -81,8 +81,15 @@ class LocalRunner:
         closed = threading.Event()
         submitted: dict[Any, tuple[S, Callable[[], str]]] = {}
         model: list[object] = []
+        of_metric = Counter(shard.name for shard in shards if isinstance(shard, Shard))
+        begun: Counter[str] = Counter()
         for shard in schedule_order(shards):
             work, arguments = _task_of(shard, spawn, key_from(shard), closed.is_set)
+            if isinstance(shard, Shard):
+                begun[shard.name] += 1
+                # The UI shows the name while a task waits, and makes its run name only then.
+                name = f"score {shard.name} {begun[shard.name]}/{of_metric[shard.name]}"
+                work = work.with_options(name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
             # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
             before = model if shard.workload == "semantic" else []
             future = work.submit(shard, **arguments, wait_for=[*wait_for, *before])
@@ -143,9 +150,7 @@ def _task_of(
         return steps.stage, {"spawn": spawn}
     if isinstance(shard, CommitShard | ScoresShard):
         return steps.write, {"spawn": spawn}
-    # The UI shows the name while a task waits, and makes its run name only then.
-    score = steps.score.with_options(tags=_tags(shard), name=f"score {shard.metric.name}")
-    return score, {"spawn": spawn, "key_from": key_from, "stopped": stopped}
+    return steps.score.with_options(tags=_tags(shard)), {"spawn": spawn, "key_from": key_from, "stopped": stopped}
 
 
 def runner_at(address: str) -> Runner:

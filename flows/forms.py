@@ -22,8 +22,23 @@ USUAL, ALL = "The usual settings", "All settings, from their defaults"
 CHOOSE, TYPE = "Choose", "Type"
 """What the buttons of a field say that takes a name which the home has, or any other."""
 
-_LAST = ("limits", "page", "candidates", "runner", "seed", "home")
+_LAST = ("limits", "page", "candidates", "seed", "target")
 """Parameters of flows that are seldom set: at the end of a form, in this order."""
+
+PLATFORM = ("home", "runner")
+"""Parameters of flows that a form has not, but an evaluation target."""
+
+TARGET_SLUG = "evaluation-target"
+_Target = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": "Where results are kept, where answers are scored, and what a run may cost at most.",
+            "block_type_slug": TARGET_SLUG,
+        }
+    ),
+]
 
 _SHOWN = ("type", "title", "description", "default", "enum", "items", "position", "examples", "names", "typed_first")
 """What a field of a form is drawn from. Everything else in a schema only says what is accepted."""
@@ -40,7 +55,7 @@ def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
     return number
 
 
-def names_of(kind: Literal["datasets", "releases"], *, typed_first: bool = False) -> dict[str, JsonValue]:
+def names_of(kind: Literal["datasets", "releases", "reports"], *, typed_first: bool = False) -> dict[str, JsonValue]:
     """Of a field, for its schema: names of this kind are offered in it, at once or, where people usually type something
     else, behind a button."""
     return {"names": kind, "typed_first": typed_first}
@@ -78,8 +93,11 @@ class Form(Validated):
 
 def as_shown(function: Callable[..., Any]) -> inspect.Signature:
     """The parameters of a flow as Prefect makes a form of them."""
-    signature = inspect.signature(function, eval_str=True)
-    shown = sorted(signature.parameters.values(), key=lambda one: _LAST.index(one.name) if one.name in _LAST else -1)
+    parameters = inspect.signature(function, eval_str=True).parameters
+    shown = [one for one in parameters.values() if one.name not in PLATFORM]
+    if "home" in parameters:
+        shown.append(inspect.Parameter("target", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Target))
+    shown.sort(key=lambda one: (one.default is not one.empty, _LAST.index(one.name) if one.name in _LAST else -1))
     return inspect.Signature([_folded(one).replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in shown])
 
 
@@ -130,15 +148,18 @@ def with_defaults(schema: dict[str, Any], parameters: Mapping[str, Any]) -> dict
     return shown
 
 
-def with_short_heads(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a deployment in which the line that explains a folded form is in its title.
+def with_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a deployment in which parameters have titles for people, folded forms the line that explains them.
 
     Lines of their own would push the fields that people set each time off the screen.
     """
     shown = deepcopy(schema)
     for name, parameter in shown["properties"].items():
         if "anyOf" in parameter and "names" not in parameter and (about := parameter.pop("description", "")):
-            parameter["title"] = f"{name}: {about[0].lower()}{about[1:].rstrip('.')}"
+            parameter["title"] = about.rstrip(".")
+        elif parameter.get("title") == name:
+            # A block is called as its type.
+            parameter["title"] = re.sub("[-_]", " ", parameter.get("block_type_slug", name)).capitalize()
     return shown
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from answerkey.flows import steps
-from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, wait_for_labels
+from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, tag_verdicts, wait_for_labels
 from answerkey.flows.prefect_or_local import completed, flow
 from answerkey.flows.runs import started
 from answerkey.tasks.gate.gate import read_policy
@@ -40,6 +40,7 @@ def gate_releases(
         rules = read_policy(policy)
         with run.recorded("gate-releases", dataset or ", ".join(datasets_of(run.home, new[0])), parameters):
             gates = [decide(run.home, old, one, rules, len(new), dataset=dataset) for one in new]
+            tag_verdicts(run, gates)
             for gated in gates:
                 log_page(partial(steps.publish_verdict, run.home, gated, drawn=page))
             steps.announce(run.home, [], gates)

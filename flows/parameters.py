@@ -39,6 +39,7 @@ from answerkey.metrics_core.validation import Option
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import DESCRIBED
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.validate.contract import Contract, Thresholds
 
@@ -322,10 +323,10 @@ class Judging(Form, JudgeOptions):
     refuse what may contain a password, since the server stores what is typed.
     """
 
-    usual = ("judges", "max_calls")
+    usual = ("judges", "max_calls", "max_cost_usd", "dry_run")
     model_config = ConfigDict(
         json_schema_extra=in_order(
-            "judges", "api_base", "key_from", "max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"
+            "judges", "max_calls", "max_cost_usd", "dry_run", "api_base", "key_from", "max_cost_total_usd"
         )
     )
 
@@ -527,7 +528,7 @@ class Comparing(Form):
     )
 
 
-def _as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
+def as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
     """The field of another form, with its limits; `description` says what is different here."""
     field = copy(form.model_fields[name])
     field.description = description or field.description
@@ -537,7 +538,7 @@ def _as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
 class Rerunning(Form):
     """Which report to make again, and what to change. Everything else stays as in the report."""
 
-    usual = ("report", "metrics", "judges", "key_from", "only_failed", "dry_run")
+    usual = ("report", "metrics", "judges", "key_from", "max_calls", "max_cost_usd", "only_failed", "dry_run")
     # As in the form for judges: whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Rerun", hide_input_in_errors=True, allow_inf_nan=False)
 
@@ -546,14 +547,14 @@ class Rerunning(Form):
         title="Report",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
-        json_schema_extra=names_of("releases"),
+        json_schema_extra=names_of("reports"),
     )
     metrics: list[MetricChoice] = Field(
         default_factory=list,
         title="Metrics",
         description="The metrics of the new report. Empty: those of the old one.",
     )
-    own_metrics: list[str] = _as_in(Scoring, "own_metrics")
+    own_metrics: list[str] = as_in(Scoring, "own_metrics")
     only_failed: bool = Field(
         False,
         title="Only failed",
@@ -564,23 +565,29 @@ class Rerunning(Form):
         title=Scoring.model_fields["threshold"].title,
         description=f"{Scoring.model_fields['threshold'].description} Empty: as in the report.",
     )
-    judges: tuple[JudgeName, ...] = _as_in(
+    judges: tuple[JudgeName, ...] = as_in(
         Judging, "judges", "offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: those of the report."
     )
-    api_base: str = _as_in(
+    api_base: str = as_in(
         Judging,
         "api_base",
         "http://... of an OpenAI-compatible server, for the judges above without an address of their own.",
     )
-    key_from: str = _as_in(
+    key_from: str = as_in(
         Judging,
         "key_from",
         "Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: as in the report.",
     )
-    max_calls: int = _as_in(Judging, "max_calls")
-    max_cost_usd: float = _as_in(Judging, "max_cost_usd")
-    max_cost_total_usd: float = _as_in(Judging, "max_cost_total_usd")
-    dry_run: bool = _as_in(Judging, "dry_run")
+    max_calls: int = as_in(Judging, "max_calls")
+    max_cost_usd: float = as_in(Judging, "max_cost_usd")
+    max_cost_total_usd: float = as_in(Judging, "max_cost_total_usd")
+    dry_run: bool = as_in(Judging, "dry_run")
+
+    @field_validator("report")
+    @classmethod
+    def _without_description(cls, report: str) -> str:
+        # The form offers it with what it was made with.
+        return report.partition(DESCRIBED)[0]
 
 
 class Questions(Form):

@@ -182,6 +182,8 @@ class Flow(Generic[P, R]):
         import prefect
         from prefect.task_runners import ThreadPoolTaskRunner
 
+        from answerkey.flows.target import on_target
+
         local = self
 
         class OnServer(prefect.Flow[P, R]):
@@ -190,7 +192,7 @@ class Flow(Generic[P, R]):
 
         _log_to_server()
         runner: Any = ThreadPoolTaskRunner(max_workers=_THREADS)
-        made = OnServer(self.fn, retries=0, persist_result=False, task_runner=runner, **self.options)
+        made = OnServer(on_target(self.fn), retries=0, persist_result=False, task_runner=runner, **self.options)
         # Only deployments read it: calls and their validation look at the function.
         made.__signature__ = as_shown(self.fn)  # type: ignore[attr-defined]
         return made

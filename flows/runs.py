@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +23,7 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
 from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.publish.artifacts import notify_api
+from answerkey.tasks.publish.events import RUN_WAITS, emit
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import known_names
 from answerkey.tasks.server import within_run
@@ -42,16 +44,23 @@ log = logging.getLogger("answerkey")
 log.setLevel(logging.INFO)
 
 
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """Prefect shows every error with its traceback. Where the message is one line, the traceback only hides it."""
+def _tells_something(record: logging.LogRecord) -> bool:
+    """Whether a line of Prefect's has something new: the end of each task is in the graph.
+
+    Prefect logs an error for its task, for the flow and for the engine, each time with a traceback. Where the message
+    is one line, the traceback only hides it.
+    """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, UserError | Unreachable):
         record.msg, record.args, record.exc_info = str(error), (), None
-    return True
+        is_new = not vars(error).get("is_logged")
+        vars(error)["is_logged"] = True
+        return is_new
+    return not (record.name == "prefect.task_runs" and record.getMessage().startswith("Finished in state "))
 
 
 for _name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
-    logging.getLogger(_name).addFilter(_in_one_line)
+    logging.getLogger(_name).addFilter(_tells_something)
 
 
 def run_id() -> str:
@@ -101,10 +110,21 @@ def suspend(key: str, timeout: timedelta) -> None:
     """
     from prefect.flow_runs import suspend_flow_run
 
+    # A heartbeat in the moment of suspension would have the automation wait for the next one.
+    atexit.register(_say_that_it_waits, run_id())
     try:
         suspend_flow_run(key=key, timeout=int(timeout.total_seconds()))
     except Exception as error:
         log.warning(f"the run cannot be suspended, and goes on: {error}")
+
+
+def _say_that_it_waits(run: str) -> None:
+    """At the end of the process, after everything else that it had to tell the server."""
+    from prefect.events.worker import EventsWorker
+
+    EventsWorker.drain_all()
+    tag = {"prefect.resource.id": f"prefect.tag.{TAG}", "prefect.resource.role": "tag"}
+    emit(RUN_WAITS, f"prefect.flow-run.{run}", {}, [tag])
 
 
 def _flow_run() -> FlowRun | None:
@@ -172,16 +192,22 @@ class Run:
                 raise
             finish_run(self.home, self.id, "complete", "dry run" if dry_run else None)
 
-    def rename(self, name: str) -> None:
-        """Give the flow run a name that is known only once the data are read."""
-        notify_api(f"the name of this run, {name}", partial(_rename, uuid.UUID(self.id), name))
+    def describe(self, tags: Mapping[str, Iterable[str]], name: str | None = None) -> None:
+        """Tag the flow run with what is known only by now, for the filters of the page of runs; and give it a name.
+
+        Args:
+            tags: values by kind: {"release": ["gpt-5"]} is the tag `release:gpt-5`, in place of others of this kind.
+        """
+        notify_api("the name and tags of this run", partial(_describe, uuid.UUID(self.id), tags, name))
 
 
-def _rename(run: uuid.UUID, name: str) -> None:
+def _describe(run: uuid.UUID, tags: Mapping[str, Iterable[str]], name: str | None) -> None:
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        client.update_flow_run(run, name=name)
+        others = [tag for tag in client.read_flow_run(run).tags if tag.partition(":")[0] not in tags]
+        new = [f"{kind}:{value}" for kind, values in tags.items() for value in values]
+        client.update_flow_run(run, name=name, tags=[*others, *dict.fromkeys(new)])
 
 
 @contextmanager
@@ -197,8 +223,10 @@ def started(home: str) -> Iterator[Run]:
         yield run
     except Exception:
         raise
-    except BaseException:
+    except BaseException as error:
         # Interrupted or told to end. What was submitted would wait for its judges.
+        if can_be_suspended() and type(error).__name__ != "Pause":
+            log.warning("told to end: unless somebody has cancelled it, this run goes on by itself, once")
         stop_asking(run.id)
         cancel_submitted()
         raise
@@ -225,10 +253,18 @@ def _offer_names(home: Home) -> None:
             offered = names
 
 
+def _home_of(client: SyncPrefectClient, parameters: Mapping[str, Any]) -> str | None:
+    """The home on which runs with these parameters work."""
+    reference = (parameters.get("target") or {}).get("$ref", {}).get("block_document_id")
+    if not reference or "home" in parameters:
+        return parameters.get("home")
+    return str(client.read_block_document(uuid.UUID(reference)).data["home"])
+
+
 def _offer(client: SyncPrefectClient, home: Home, names: Mapping[str, Sequence[str]]) -> None:
     ours = {"deployments": {"tags": {"all_": [TAG]}}}
     for found in client.request("POST", "/deployments/filter", json=ours).json():
-        if found["parameters"].get("home") != home.address or any(one["active"] for one in found["schedules"]):
+        if _home_of(client, found["parameters"]) != home.address or any(one["active"] for one in found["schedules"]):
             # With every change of a deployment, Prefect plans what is scheduled anew: a run that is due within these
             # seconds would fall out.
             continue

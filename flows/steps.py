@@ -57,12 +57,7 @@ build_data_docs = task(data_docs.build_data_docs, name="data docs")
 record_validation = task(committing.record_validation, name="record validation")
 plan = task(planning.plan, name="plan")
 estimate_costs = task(estimating.estimate_costs, name="estimate costs")
-score = task(
-    scoring.score,
-    name="score",
-    task_run_name="score {shard.metric.name}, {shard.n_rows} rows",
-    **_RETRIED,
-)
+score = task(scoring.score, name="score", **_RETRIED)
 fail_shard = task(shards.fail_shard, name="record a failed shard")
 split_commit = task(committing.split_commit, name="split commit")
 

@@ -22,6 +22,7 @@ import textwrap
 import types
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, get_args
 
@@ -210,10 +211,10 @@ def _outside(error: BaseException | None) -> str:
             server = os.environ.get("PREFECT_API_URL", "of your profile").rpartition("@")[2]
             status = _status(error)
             said = f"answers {status}" if status else "does not answer"
-            return (
-                f"the Prefect server {server} {said}; run again once it works (what was scored is kept), or unset "
-                "PREFECT_API_URL"
-            )
+            then = "run again once it works (what was scored is kept), or unset PREFECT_API_URL"
+            if status == HTTPStatus.UNAUTHORIZED:
+                then = "set PREFECT_API_AUTH_STRING, or for Prefect Cloud PREFECT_API_KEY"
+            return f"the Prefect server {server} {said}; {then}"
         if name.endswith("ConcurrencySlotAcquisitionError") and not error.__cause__:
             return "the Prefect server refuses requests; run again once it works: what was scored is kept"
         error = error.__cause__ or error.__context__

@@ -28,6 +28,7 @@ from answerkey.tasks.server import LOCK, NOTE, has_server
 from answerkey.tasks.warehouse.home import Home
 
 _HOST = "127.0.0.1"
+_DATABASE = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
 _HEALTHY_S = 180.0
 _PENDING_S = 60.0
 """Between two looks at what is registered and not evaluated."""
@@ -54,6 +55,15 @@ class Stopped(Exception):
 def serve(
     *,
     port: Annotated[int, Parameter("--port", help="Port of the server; the next one is for the pages.")] = 4200,
+    database: Annotated[
+        str,
+        Parameter(
+            "--database",
+            metavar="URL",
+            help="Where the server keeps runs: postgresql+asyncpg://USER@HOST/NAME, with its password in PGPASSWORD. "
+            "Empty: a file in the home, which is for one person or a few.",
+        ),
+    ] = "",
     reset: ResetOption = (),
     home: HomeOption = HOME,
 ) -> int:
@@ -61,12 +71,15 @@ def serve(
 
     Examples:
         answerkey serve --port 4300
+        answerkey serve --database postgresql+asyncpg://prefect@127.0.0.1/prefect
     """
     from answerkey.flows.cli.deploying import check_reset
 
     check_reset(reset)
+    if database and not database.startswith("postgresql+asyncpg://"):
+        raise UserError("--database: give postgresql+asyncpg://USER@HOST/NAME")
     home = Home.parse(home.address)
-    environment = server_environment(home, port)
+    environment = server_environment(home, port, database)
     try:
         with stopping_on_signals():
             _serve(home, port, environment, reset)
@@ -77,7 +90,9 @@ def serve(
 
 
 def _serve(home: Home, port: int, environment: dict[str, str], reset: Sequence[str]) -> None:
-    print(f"starting a Prefect server on port {port} (the first time takes half a minute)", flush=True)
+    few = environment.get(_DATABASE, "sqlite").startswith("sqlite")
+    size = "one person or a few (a team gives --database)" if few else "a team"
+    print(f"starting a Prefect server for {size} on port {port}; the first time takes half a minute", flush=True)
     with server(home, port, environment) as prefect:
         # Prefect reads them when it is imported, which is now.
         os.environ.update(environment)
@@ -173,8 +188,8 @@ def stopping_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def server_environment(home: Home, port: int) -> dict[str, str]:
-    """The environment of everything that belongs to the server on `port`."""
+def server_environment(home: Home, port: int, database: str = "") -> dict[str, str]:
+    """The environment of everything that belongs to the server on `port`, which keeps runs in `database`, if named."""
     from answerkey.tasks.publish.artifacts import PAGES
 
     return {
@@ -182,6 +197,7 @@ def server_environment(home: Home, port: int) -> dict[str, str]:
         # and with them every run that renews one later.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         **os.environ,
+        **({_DATABASE: database} if database else {}),
         "PREFECT_HOME": str((home.local / "prefect").resolve()),
         "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
         # Else the page calls port 4200, wherever it came from.

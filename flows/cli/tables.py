@@ -58,7 +58,7 @@ def print_reports(
         return
     every = fields_of(reports)
     names = every if all_fields else [*_with_passes(headlines(reports), every)]
-    shown = [_scores(reports, names), *tables.rankings(reports), *_slices(reports, by)]
+    shown = [tables.scores_of(reports, names), *tables.rankings(reports), *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
     more = len(every) - len(names)
     rest = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
@@ -151,14 +151,6 @@ def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int, int, in
 def _named(reports: Sequence[Report]) -> tables.Named:
     names = labels(reports)
     return {names[report.report_id]: report for report in reports}
-
-
-def _scores(reports: Sequence[Report], names: Sequence[str]) -> Table:
-    if len(reports) == 1:
-        return tables.report_scores(reports[0], names)
-    named, dataset = _named(reports), reports[0].dataset
-    title = f"{len(reports)} releases on {dataset}: mean [95 % interval]"
-    return tables.scores(title, named, names, list(tables.counts(named)))
 
 
 def _slices(reports: Sequence[Report], by: str | None) -> Iterator[Table]:

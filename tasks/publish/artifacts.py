@@ -26,9 +26,10 @@ from answerkey.tasks.publish.page.markdown import as_markdown, verdict_markdown
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
 from answerkey.tasks.publish.table import Table
+from answerkey.tasks.publish.text import number
 from answerkey.tasks.reports.aggregate import ReportRef
-from answerkey.tasks.reports.headline import fields_of
-from answerkey.tasks.reports.report import Report, is_known, read_reports
+from answerkey.tasks.reports.headline import fields_of, primary
+from answerkey.tasks.reports.report import Report, is_known, labels, read_reports
 from answerkey.tasks.server import is_away, within_run
 from answerkey.tasks.warehouse.home import Home
 
@@ -38,6 +39,9 @@ PAGES = "ANSWERKEY_PAGES"
 
 _LONGEST_NAME = 80
 """In bytes: two names and their versions make one name of a file, which may have 255."""
+
+_MOST_RESULTS = 5
+"""Releases in the message of a state."""
 
 _log = logging.getLogger("answerkey")
 T = TypeVar("T")
@@ -103,21 +107,52 @@ def show_markdown(text: str, key: str, description: str) -> None:
     notify_api(f"the artifact {key}", make)
 
 
-def publish_scores(home: Home, reports: Sequence[ReportRef | Report]) -> None:
-    """Make a table artifact of every report. The warehouse stays the record."""
-    for report in read_reports(home, [ref.report_id for ref in reports]):
-        key = artifact_key("scores", report.dataset, report.release)
-        table = tables.report_scores(report, fields_of([report]))
-        show_table(table, key, f"Scores of {report.report_id}")
+def show_link(link: str, text: str, key: str, description: str) -> None:
+    """Make a link artifact, if the server can be told."""
+
+    def make() -> None:
+        from prefect.artifacts import create_link_artifact
+
+        create_link_artifact(link, link_text=text, key=key, description=description)
+
+    notify_api(f"the artifact {key}", make)
+
+
+def publish_scores(home: Home, refs: Sequence[ReportRef | Report]) -> str:
+    """Make a table artifact of the reports of a run, side by side, and return their result in one line.
+
+    The warehouse stays the record.
+    """
+    reports = read_reports(home, [ref.report_id for ref in refs])
+    several = len(reports) > 1
+    key = artifact_key("scores", reports[0].dataset, *([] if several else [reports[0].release]))
+    show_table(tables.scores_of(reports, fields_of(reports)), key, "Scores")
+    return in_one_line(reports)
+
+
+def in_one_line(reports: Sequence[Report]) -> str:
+    """What reports say by the field that decides: `meaning_match.match on faq: gpt-4 0.812, gpt-5 0.840`."""
+    by_dataset: dict[str, list[Report]] = {}
+    for report in reports:
+        by_dataset.setdefault(report.dataset, []).append(report)
+    return "; ".join(_result(dataset, of_one) for dataset, of_one in by_dataset.items())
+
+
+def _result(dataset: str, reports: Sequence[Report]) -> str:
+    name, names = primary(reports), labels(reports)
+    scores = [(names[report.report_id], report.score(name)) for report in reports]
+    shown = [f"{release} {number(score.mean if score else None)}" for release, score in scores[:_MOST_RESULTS]]
+    more = f" and {len(scores) - len(shown)} more" if len(scores) > len(shown) else ""
+    return f"{name or 'no numbers'} on {dataset}: {', '.join(shown)}{more}"
 
 
 def publish_comparison(comparison: Comparison) -> None:
     """Make a table artifact of the comparison in the Prefect UI. The warehouse stays the record."""
-    key = artifact_key("differences", *_unversioned(comparison.old), *_unversioned(comparison.new))
+    key = artifact_key("differences", *unversioned(comparison.old), *unversioned(comparison.new))
     show_table(tables.comparison("", comparison.overall), key, f"{comparison.old} against {comparison.new}")
 
 
-def _unversioned(report_id: str) -> list[str]:
+def unversioned(report_id: str) -> list[str]:
     """Data set and release of a report; a release may have slashes in its name."""
     return (report_id.rpartition("/")[0] or report_id).split("/", 1)
 
@@ -142,7 +177,7 @@ def publish_run(
         why_old: says why the old release of the comparison is the old one; empty if somebody named it.
 
     Returns:
-        The absolute path of the file, empty if none was written.
+        Where the page is, as `address` says; empty if none was written.
     """
     last = read_reports(home, report_ids[-1:])[0]
     file = report_file(last.dataset, last.release, last.version)
@@ -200,10 +235,15 @@ def _publish(
     most_samples = MOST_SAMPLES if file else 0
     page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
     page = replace(page, why_old=why_old, data_docs=docs and quote(f"../{docs.removeprefix(f'{FOLDER}/')}"))
-    path = _write(home, page, f"{FOLDER}/{file}") if file else ""
-    link = _link(file) if file else ""
-    show_markdown(as_markdown(page, path, link), key, path or ", ".join(report_ids))
-    return path
+    about = ", ".join(report_ids)
+    if not file:
+        show_markdown(as_markdown(page), key, about)
+        return ""
+    path, link = _write(home, page, f"{FOLDER}/{file}"), served(f"{FOLDER}/{file}")
+    show_markdown(as_markdown(page, path, link), key, about)
+    if link:
+        show_link(link, "Open the report", f"open-{key}", about)
+    return address(home, f"{FOLDER}/{file}")
 
 
 def _write(home: Home, page: Page, name: str) -> str:
@@ -214,15 +254,20 @@ def _write(home: Home, page: Page, name: str) -> str:
     return store.address(name)
 
 
-def _link(file: str) -> str:
-    """The address of a file in `pages`, if it has one."""
+def served(name: str) -> str:
+    """The address at which a browser opens a file of the store that is in the folder `pages`, if there is one."""
     place = os.environ.get(PAGES, "").rstrip("/")
-    return f"{place}/{quote(file)}" if place else ""
+    return f"{place}/{quote(name.removeprefix(f'{FOLDER}/'))}" if place else ""
+
+
+def address(home: Home, name: str) -> str:
+    """Where a page is: for a run on a server where a browser opens it, if it can, else its path in the store."""
+    return (within_run() and served(name)) or home.store.address(name)
 
 
 def _publish_verdict(gated: ReleaseVerdict) -> None:
     said = gated.verdict
-    key = artifact_key("verdict", *_unversioned(gated.old), *_unversioned(gated.new))
+    key = artifact_key("verdict", *unversioned(gated.old), *unversioned(gated.new))
     show_markdown(verdict_markdown(said), key, f"{said.outcome}: {gated.new}")
 
 
@@ -231,7 +276,7 @@ def publish_label_command(gated: ReleaseVerdict, command: str, until: datetime) 
 
     It is no link: the address of the page is of the machine on which people label, and has the token of its session.
     """
-    key = artifact_key("labels", *_unversioned(gated.old), *_unversioned(gated.new))
+    key = artifact_key("labels", *unversioned(gated.old), *unversioned(gated.new))
     text = (
         f"{verdict_markdown(gated.verdict)}\n\nThis run waits for labels until {until:%Y-%m-%d %H:%M} UTC, and goes on "
         "by itself when they decide. To label, with the address of this server in `PREFECT_API_URL`:\n\n"

@@ -26,10 +26,13 @@ RUN_INCOMPLETE = "answerkey.run.incomplete"
 LABELS_DECIDED = "answerkey.labels.decided"
 """Labels of people decide about two releases, or all questions of their queue are labelled."""
 
+RUN_WAITS = "answerkey.run.waits"
+"""A run that was suspended has ended its process: no heartbeat of it can come any more."""
+
 _log = logging.getLogger("answerkey")
 
 
-def emit(event: str, resource_id: str, payload: Mapping[str, object]) -> bool:
+def emit(event: str, resource_id: str, payload: Mapping[str, object], related: Sequence[dict[str, str]] = ()) -> bool:
     """Send an event, and return whether a server has it. Without a server nothing happens.
 
     Delivery is at most once: what must not be missed is found by a schedule as well.
@@ -38,6 +41,7 @@ def emit(event: str, resource_id: str, payload: Mapping[str, object]) -> bool:
         event: its name, for instance `answerkey.release.registered`.
         resource_id: what it is about, for instance `answerkey.release.faq.gpt-5`.
         payload: what automations may use as parameters. It holds no answers and no keys.
+        related: other resources by which automations choose.
     """
     if not on_server():
         return False
@@ -45,7 +49,8 @@ def emit(event: str, resource_id: str, payload: Mapping[str, object]) -> bool:
     from prefect.client.orchestration import get_client
     from prefect.events.schemas.events import Event
 
-    content = Event(event=event, resource={"prefect.resource.id": resource_id}, payload=dict(payload))
+    about = {"event": event, "resource": {"prefect.resource.id": resource_id}, "payload": payload, "related": related}
+    content = Event.model_validate(about)
     try:
         # Not through Prefect's queue, which a short command would have to wait for at its end.
         with get_client(sync_client=True) as client:

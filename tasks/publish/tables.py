@@ -15,7 +15,7 @@ from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import HUMAN, NONE, NOT_SHOWN, count, dollars, ends, finding, number, percent, signed
 from answerkey.tasks.reports.manifest import noted
-from answerkey.tasks.reports.report import Report, ReportPoint, Score
+from answerkey.tasks.reports.report import Report, ReportPoint, Score, labels
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.llm.cost import Cost
@@ -48,6 +48,16 @@ def report_scores(report: Report, names: Sequence[str]) -> Table:
     head = ("metric", "mean", _INTERVAL, "scored/total", "clusters", "failed")
     made = Table(f"{report.release} on {report.dataset}", head, rows, groups=[score.metric for score in scores])
     return made.without_empty("clusters", "failed")
+
+
+def scores_of(reports: Sequence[Report], names: Sequence[str]) -> Table:
+    """The fields `names` of reports on one data set: of several with a column for each report."""
+    if len(reports) == 1:
+        return report_scores(reports[0], names)
+    of = labels(reports)
+    named = {of[report.report_id]: report for report in reports}
+    title = f"{len(reports)} releases on {reports[0].dataset}: mean [{_INTERVAL}]"
+    return scores(title, named, names, list(counts(named)))
 
 
 def scores(title: str, named: Named, names: Sequence[str], about: Sequence[Row] = ()) -> Table:

@@ -10,12 +10,14 @@ import urllib.error
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 import yaml
 
 from answerkey.flows.forms import ALL, CHOOSE, USUAL
 from answerkey.flows.housekeeping import housekeeping
+from answerkey.flows.target import EvaluationTarget
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
@@ -49,6 +51,7 @@ expectations:
 """A suite of one's own, which the answers break."""
 
 SILENT = "answerkey - a run without a heartbeat has crashed"
+HEALS = "answerkey - a crashed run goes on"
 WANTED = "answerkey - a run waits for labels"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
@@ -118,20 +121,21 @@ def test_the_forms_are_for_people(deployed):
         deployment = deployed.deployment(name)
         assert deployment["description"]
         assert "answerkey" in deployment["tags"]
-        assert deployment["parameters"]["home"] == str(deployed.home)
+        assert "home" not in deployment["parameters"]
         form = deployment["parameter_openapi_schema"]
         parameters = form["properties"].values()
         folded = [way for one in parameters if "names" not in one for way in one.get("anyOf", ())]
         models = [*form.get("definitions", {}).values(), *folded]
         fields = [field for model in models for field in model["properties"].values()]
         assert all(field.get("title") and field.get("description") for field in fields), name
-        # A form within the form has its own.
-        assert all(parameter.keys() & {"description", "$ref"} or ": " in parameter["title"] for parameter in parameters)
+        # A form within the form has its own, and the head of a folded one says it.
+        assert all(one.keys() & {"description", "$ref", "anyOf"} for one in parameters)
+        assert all(one["title"][0].isupper() for one in parameters)
         assert not any("anyOf" in field for field in fields if "names" not in field), name
         assert {way["title"] for way in folded} <= {USUAL, ALL}
         for parameter, given in deployment["parameters"].items():
             # Else the form would begin unfolded.
-            if "anyOf" in form["properties"][parameter] and "names" not in form["properties"][parameter]:
+            if "anyOf" in form["properties"].get(parameter, {}) and "names" not in form["properties"][parameter]:
                 usual = form["properties"][parameter]["anyOf"][0]["properties"]
                 assert given.keys() <= usual.keys(), (name, parameter)
                 assert {key: usual[key].get("default") for key in given} == given
@@ -155,6 +159,7 @@ def test_deploying_again_changes_nothing(deployed):
 
     names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
     assert names == [
+        HEALS,
         "answerkey - a registered release is evaluated",
         "answerkey - a run without a heartbeat has crashed",
     ]
@@ -168,7 +173,7 @@ def test_deploying_again_changes_nothing(deployed):
         assert sorted(kept) == names
         assert make_automations(f"custom-webhook/{block}") == (made, made)
         kept = deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
-    assert len(kept) == 8
+    assert len(kept) == 9
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
         {*names, *made, WANTED, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
@@ -255,13 +260,13 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
     # The first run waits for its judge until the second one is at work.
     with JudgeServer(agreeable, holds=lambda _: True) as judge:
-        judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form", "probes": "never"}
-        scoring = {"metrics": ["contains", "meaning_match"]}
+        target = _target(deployed, judges=[f"openai/x@{judge.url}"], key_from="secret:judge-key-of-the-form")
+        judging, scoring = {"probes": "never"}, {"metrics": ["contains", "meaning_match"]}
         # A file of the machine that the worker is on.
         (suite := tmp_path / "suite.yaml").write_text(BRIEF, encoding="utf-8")
         limits = {"expectations": str(suite)}
         tomorrow = _queued_for_tomorrow(deployed)
-        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits})
+        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits, "target": target})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
         both = (first, second)
         until(lambda: all(deployed.run(one)["start_time"] for one in both), 900, "two runs at work")
@@ -284,14 +289,34 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     assert counts == [("bleu", 300), ("contains", 452), ("meaning_match", 152)]
     assert deployed.query("SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
     artifacts = deployed.artifacts(first)
-    assert {"scoring", "scores-examples-aurora-1", "report-examples-aurora-2"} <= set(artifacts)
-    assert "meaning_match.match" in artifacts["scores-examples-aurora-2"]["data"]
+    assert {"scoring", "scores-examples", "report-examples-aurora-2"} <= set(artifacts)
+    assert list(json.loads(artifacts["scores-examples"]["data"])[0]) == ["metric", "aurora-1", "aurora-2"]
+    assert artifacts["open-report-examples-aurora-2"]["data"] == f"[Open the report]({PAGES}/examples/aurora-2-v1.html)"
+    _tells_its_story(runs[0], logs[0])
     report = artifacts["report-examples-aurora-2"]["data"]
     assert report.startswith("# examples")
     assert f"[Open the whole page]({PAGES}/examples/aurora-2-v1.html)" in report
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
     _offered(deployed, tomorrow)
     _kill_with_a_heartbeat(deployed, doomed)
+
+
+def _target(deployed, **judges):
+    """A second evaluation target, as people add one in the form."""
+    with _pointed_at(deployed):
+        made: Any = EvaluationTarget(home=str(deployed.home), **judges)
+        return {"$ref": {"block_document_id": str(made.save("with-a-judge"))}}
+
+
+def _tells_its_story(run, lines):
+    """On its page, of whose log each line says something new, and in the filters of the page of runs."""
+    assert re.fullmatch(
+        r"meaning_match.match on examples: aurora-1 [01]\.\d+, aurora-2 [01]\.\d+", run["state"]["message"]
+    )
+    assert {"dataset:examples", "release:aurora-1", "release:aurora-2"} <= set(run["tags"])
+    assert f"report: {PAGES}/examples/aurora-2-v1.html" in lines
+    # Some are about progress, and two workers may both want the run.
+    assert len(lines) == len(set(lines)) <= 30, lines
 
 
 def _queued_for_tomorrow(deployed):
@@ -381,7 +406,7 @@ def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
 
 
 @pytest.mark.usefixtures("rerun")
-def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp_path):
+def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_path):
     n, at_once, answered = 24, 2, 8
     rows = jsonl(tmp_path / "killed.jsonl", questions(n))
     with JudgeServer(agreeable, holds=lambda server: server.answered >= answered) as judge:
@@ -393,14 +418,10 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
         pid = int(str(deployed.run(run_id)["infrastructure_pid"]).rpartition(":")[2])
         os.kill(pid, signal.SIGKILL)
         judge.release()
+        # By the worker, which looks at its processes; the automation would say so after ten heartbeats.
         crashed = deployed.wait(run_id)
-        # By the worker, which looks at its processes; the automation would say so after three heartbeats.
         assert crashed["state_type"] == "CRASHED", crashed["state"]
         assert not crashed["state"]["message"].startswith("no heartbeat")
-        # The worker reports the crash a second time; a retry before that would crash by it.
-        told = {"event": {"name": ["prefect.worker.executed-flow-run"]}}
-        told |= {"related": {"id": [f"prefect.flow-run.{run_id}"]}}
-        until(lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"], 300, "the worker's word")
         assert deployed.query("SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
         with _pointed_at(deployed):
             assert close_runs(Home(deployed.home)) == 1
@@ -408,10 +429,9 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed, tmp
         assert message.startswith("Crashed: ")
         before = judge.n_requests
         assert before < n
-        deployed.retry(run_id)
-        until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, 100, "the retry")
+        until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, 200, "the automation")
         done = deployed.wait(run_id)
-        assert done["state_type"] == "COMPLETED", (done["state"], deployed.messages(run_id))
+        assert (done["state_type"], done["run_count"]) == ("COMPLETED", 2), (done["state"], deployed.messages(run_id))
         # Only what was in flight when it died, and has no answer, was asked twice.
         times = judge.count_by_user_message()
         assert len(times) == n
@@ -466,6 +486,8 @@ def test_a_run_waits_for_labels_and_goes_on_by_itself(deployed, save_secret, tmp
     assert "\n## FAIL\n" in page["data"] and page["flow_run_id"] == run_id
     [event] = _events(deployed, "answerkey.labels.decided")
     assert (event["payload"]["report"], event["payload"]["outcome"]) == ("waits/new/v1", "FAIL")
+    # No heartbeat is the last that a run says that waits: another automation would take it for dead.
+    [_] = [one for one in _events(deployed, "answerkey.run.waits") if run_id in one["resource"]["prefect.resource.id"]]
     sent = [event["resource"]["prefect.resource.name"] for event in _events(deployed, "prefect.automation.triggered")]
     assert sent.count(WANTED) == 2
 
@@ -498,7 +520,7 @@ def test_again_with_another_judge_from_the_form(deployed, rerun):
     run_id, judge = rerun
     done = deployed.wait(run_id)
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
-    assert done["name"] == "evaluate gpt-5 on faq"
+    assert done["name"] == "rerun gpt-5 on faq"
     assert judge.n_requests == 5
     [(rerun_of, judges, metrics)] = deployed.query(
         "SELECT manifest->>'$.rerun_of', manifest->>'$.parameters.judging.judges[0]', "
@@ -522,12 +544,12 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         page.goto(f"{base}/deployments/deployment/{form['id']}/run")
         field(page, "Answers").fill(rows)
         # What people set each time, with names to choose from, on little more than a screen.
-        top, seldom = (page.get_by_text(text).first.bounding_box() for text in ("Parameters", "limits: when"))
-        assert top and seldom and seldom["y"] - top["y"] < 1_600
+        top, seldom = (page.get_by_text(text).first.bounding_box() for text in ("Parameters", "When the data"))
+        assert top and seldom and seldom["y"] - top["y"] < 1_800
         field(page, "References (Optional)").fill("")
         field(page, "Data set (Optional)").fill("typed")
         field(page, "Release (Optional)").fill("by-hand")
-        unfold(page, "scoring: how to score it (Optional)")
+        unfold(page, "How to score it (Optional)")
         for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
             page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
         field(page, "Threshold (Optional)", "input").fill("3")

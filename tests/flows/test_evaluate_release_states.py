@@ -51,7 +51,7 @@ def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(serv
     state = on_server.run(run_id)["state"]
     assert (state["type"], state["name"]) == ("COMPLETED", "Partial")
     assert state["message"].startswith("meaning_match: 3 of 3 not scored: 3 ")
-    assert " (states/states-a/v1 is PARTIAL); " in state["message"]
+    assert " (states/states-a/v1, states/states-b/v1 are PARTIAL); " in state["message"]
     tasks = [one["name"] for one in on_server.task_runs(run_id)]
     names = {name.split(" ")[0] if name.startswith("score") else name for name in tasks}
     # Nothing was done again.
@@ -182,7 +182,7 @@ def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server, engine, tmp_pat
         return {(re.sub(r"-\w{3}$", "", one["name"]), one["state_name"]) for one in found}
 
     def waits():
-        both = {("score exact_match, 3 rows", "Completed"), ("score meaning_match", "Pending")}
+        both = {("score exact_match 1/1, 3 rows", "Completed"), ("score meaning_match 1/1", "Pending")}
         return both <= states()
 
     try:
@@ -194,4 +194,4 @@ def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server, engine, tmp_pat
         on_server.ask("DELETE", "concurrency_limits/tag/judge-openai")
     assert found == ["limited/a/v1"]
     done = {name for name, state in states() if state == "Completed"}
-    assert {"score exact_match, 3 rows", "score meaning_match, 3 rows"} <= done
+    assert {"score exact_match 1/1, 3 rows", "score meaning_match 1/1, 3 rows"} <= done

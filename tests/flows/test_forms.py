@@ -19,9 +19,11 @@ from answerkey.flows.forms import (
     names_of,
     with_defaults,
     with_names,
-    with_short_heads,
+    with_titles,
 )
+from answerkey.flows.parameters import Judging, Rerunning
 from answerkey.flows.runs import _offer_names
+from answerkey.flows.target import EvaluationTarget, on_target
 from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_http import http
@@ -72,7 +74,7 @@ def schema():
 
 def test_the_usual_comes_first_and_the_rest_is_folded(schema):
     properties = schema["properties"]
-    assert sorted(properties, key=lambda name: properties[name]["position"]) == ["cooking", "serving", "note", "home"]
+    assert sorted(properties, key=lambda name: properties[name]["position"]) == ["cooking", "serving", "note", "target"]
     ways = properties["cooking"]["anyOf"]
     assert [(way["title"], list(way["properties"])) for way in ways] == [
         (USUAL, ["dish", "guests"]),
@@ -82,7 +84,9 @@ def test_the_usual_comes_first_and_the_rest_is_folded(schema):
     assert properties["cooking"]["description"] == "What and how."
     assert schema["required"] == ["cooking"]
     # A value of the whole form would unfold it.
-    assert (properties["serving"]["default"], properties["home"]["default"]) == ({}, "here")
+    assert properties["serving"]["default"] == {}
+    # Where results are kept is up to the platform.
+    assert properties["target"]["block_type_slug"] == "evaluation-target"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,10 @@ def test_the_usual_comes_first_and_the_rest_is_folded(schema):
     [
         pytest.param({"cooking": {"dish": "soup"}}, id="only what is required"),
         pytest.param({"cooking": {"dish": "soup", "salt": 0.1}, "serving": {"salt": 1}}, id="keys that are folded"),
-        pytest.param({"cooking": {"dish": "soup"}, "serving": {}, "home": "there"}, id="nothing of a form"),
+        pytest.param(
+            {"cooking": {"dish": "soup"}, "serving": {}, "target": {"$ref": {"block_document_id": "x"}}},
+            id="nothing of a form",
+        ),
     ],
 )
 def test_every_key_is_accepted_whether_it_is_folded_or_not(schema, given):
@@ -157,13 +164,36 @@ def test_a_field_for_a_name_offers_those_that_are_known_and_takes_any_other():
     assert with_names(schema, {}) == with_defaults(bare, {"ordering": {"wine": "red"}})
 
 
-def test_the_head_of_a_folded_form_is_one_line(schema):
-    shown = with_short_heads(schema)["properties"]
+def test_titles_are_for_people_and_the_head_of_a_folded_form_is_one_line(schema):
+    shown = with_titles(schema)["properties"]
     about = {name: (one["title"], one.get("description")) for name, one in shown.items()}
     assert about == {
-        "cooking": ("cooking: what and how", None), "serving": ("serving: on what", None),
-        "note": ("note", "For the guests."), "home": ("home", "Where."),
+        "cooking": ("What and how", None), "serving": ("On what", None), "note": ("Note", "For the guests."),
+        "target": (
+            "Evaluation target", "Where results are kept, where answers are scored, and what a run may cost at most.",
+        ),
     }  # fmt: skip
+
+
+def test_a_target_fills_what_a_form_leaves_open_and_its_limits_hold():
+    target = EvaluationTarget(home="/srv", judges=["openai/m"], key_from="secret:platform", max_calls=100, price="1,2")
+    filled = target.applied(Judging())
+    assert (filled.judges, filled.key_from, filled.max_calls, filled.price) == (
+        ("openai/m",), "secret:platform", 100, "1,2",
+    )  # fmt: skip
+    # The platform's key is not for the judge of somebody else's form.
+    own = target.applied(Judging(judges=["openai/x@http://own"], max_calls=7, max_cost_usd=3.0))
+    assert (own.judges, own.key_from, own.max_calls, own.max_cost_usd) == (("openai/x@http://own",), "", 7, 3.0)
+    assert target.applied(Rerunning(report="faq/a\u2003offline", max_calls=500)).max_calls == 100
+
+    def where(judging: Judging, home: str = "here", *, runner: str = "local"):
+        return judging.max_calls, home, runner
+
+    on = on_target(where)
+    assert on(Judging(), target=target) == (100, "/srv", "local")
+    # As an event says it.
+    assert on(Judging(), home="/there", target=target) == (100, "/there", "local")
+    assert on(Judging()) == (0, "here", "local")
 
 
 def test_names_of_a_run_that_ends_while_others_are_offered_are_offered_too(tmp_path):

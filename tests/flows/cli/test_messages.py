@@ -26,8 +26,9 @@ CASES = {
     "report --policies x": "--policies: there is no such option; did you mean --policy?",
     "evaluate": "FILE is missing; see `answerkey evaluate --help`",
     "serve --port many": "--port many: write a whole number",
-    "serve --reset compare --reset evaluate-nwe": "--reset evaluate-nwe: there is no such deployment or automation; "
-    "choose from all; evaluate; ",
+    "serve --database mysql://me:secret@x/y": "--database: give postgresql+asyncpg://USER@HOST/NAME",
+    "serve --reset compare --reset evaluate-nwe": "--reset evaluate-nwe: nothing of that name is deployed; "
+    "choose from all; answerkey; evaluate; ",
     "completion tcsh": "SHELL tcsh: choose from bash, zsh, fish",
     "evaluate nowhere.csv": "nowhere.csv: there is no such file; in its folder there is ",
     "evaluate ANSWERS --references gone.jsonl": "gone.jsonl: there is no such file; in its folder there is ",
