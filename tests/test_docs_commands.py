@@ -41,6 +41,7 @@ NOT_RUN = {
     r"answerkey deploy": "needs a server; tests/flows/test_deployments.py has one",
     r"answerkey register-release aurora-2 ": "tells a server; tests/flows/test_deployments.py has one",
     r"dask |prefect ": "servers and settings of others, which the tests of the cluster and of deployments start",
+    r"curl ": "sends an event to a server with a password",
     r"docker compose |cd deployments/cluster$|mkdir -m 700 secrets|chmod 644 secrets/": "needs Docker",
     r"pg_dump |pg_restore |createdb |aws ": "programs of PostgreSQL and of S3, on servers that are not there",
 }
@@ -197,8 +198,8 @@ def test_the_job_for_github_actions_runs(answerkey, place):
 
 PAGES = (
     "backup", "calibrating", "comparing", "data", "expectations", "gate", "generating", "how_many_questions", "install",
-    "judge", "judge_calls", "judge_votes", "labelling", "migrating", "own_judge", "pairwise", "rag", "ranking", "reports",
-    "show", "traces", "warehouse",
+    "judge", "judge_calls", "judge_votes", "labelling", "migrating", "own_judge", "pairwise", "rag", "ranking",
+    "reports", "show", "traces", "warehouse",
 )  # fmt: skip
 
 
