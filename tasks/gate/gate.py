@@ -86,7 +86,9 @@ def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy 
         raise UserError("a policy needs a baseline: name the release that the new one is to replace")
     read = read_policy(policy)
     check_fields(read, metrics)
-    ranges = {f"{metric.name}.{one.name}": (one.low, one.high) for metric in metrics for one in metric.fields}
+    fields = {f"{metric.name}.{one.name}": one for metric in metrics for one in metric.fields}
+    _check_directions(read, {name: one.lower_is_better for name, one in fields.items()})
+    ranges = {name: (one.low, one.high) for name, one in fields.items()}
     check_ranges(read, {LABELLED: (LABEL_FIELD.low, LABEL_FIELD.high)} | ranges)
     return read
 
@@ -203,7 +205,7 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
     before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
-    _check_directions(policy, after)
+    _check_directions(policy, {name: after.lower_is_better(*name.split(".", 1)) for name in policy.fields})
     names = (name.partition(".") for name in policy.fields)
     known = [(metric, field) for metric, _, field in names if metric == LABEL or after.metric(metric)]
     ranges = {f"{metric}.{field}": (metric, field) for metric, field in known if _kind(after, metric) != "given"}
@@ -211,14 +213,14 @@ def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tu
     return before, after
 
 
-def _check_directions(policy: Policy, report: Report) -> None:
-    """Check that rules put a ceiling on that of which less is better, and a floor under everything else.
+def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
+    """Check that rules put a ceiling on that of which less is better, as `lower` says, and a floor under all else.
 
     Raises:
         UserError: one does not.
     """
     for rule in policy.rules:
-        if rule.field and rule.at_most != report.lower_is_better(*rule.field.split(".", 1)):
+        if rule.at_most != lower.get(rule.field, rule.at_most):
             less, sign = ("more", ">=") if rule.at_most else ("less", "<=")
             raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
 

@@ -1,12 +1,14 @@
 """Scores that came with answers: fields of the report like measured ones, set against ours, compared and gated."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.gate.gate import gate
+from answerkey.tasks.gate.gate import gate, policy_for
 from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
@@ -187,3 +189,10 @@ def test_a_verdict_on_given_scores_names_its_basis(timed):
 )
 def test_rules_bound_a_field_on_its_bad_side(timed, rule, said):
     assert said in refusal(decided, timed, rule)
+
+
+def test_a_ceiling_of_what_should_be_high_is_refused_before_anything_is_scored():
+    rules = ["exact_match.match <= 0.1", "latency.seconds <= 2"]
+    policy = json.dumps({"primary": "contains.match", "margin": 0.1, "rules": rules})
+    said = refusal(policy_for, policy, "old", create(["exact_match", "contains"]))
+    assert said == "policy: exact_match.match <= 0.1: more of exact_match.match is better; write it as a rule with >="

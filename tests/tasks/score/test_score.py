@@ -62,8 +62,8 @@ def test_only_what_is_computed_in_python_is_worth_processes():
 
     assert not spawns(rows(bleu=40_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
     assert spawns(rows(bleu=20_001, chrf=20_000))
-    offline = replace(shard("meaning_match", 0, {}), n_rows=2_001)
-    assert spawns([offline]) and not spawns([replace(offline, n_rows=2_000)])
+    offline = replace(shard("meaning_match", 0, {}), n_rows=8_001)
+    assert spawns([offline]) and not spawns([replace(offline, n_rows=8_000)])
 
 
 @pytest.mark.usefixtures("_no_processes")
