@@ -565,7 +565,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         page.goto(f"{base}/runs/flow-run/{run_id}")
         page.get_by_text("Completed", exact=True).first.wait_for()
         page.get_by_text("Artifacts", exact=True).first.click()
-        page.get_by_text("report-typed-by-hand").first.click()
+        page.get_by_text("report-typed-by-hand", exact=True).first.click()
         page.get_by_role("cell", name="answer_correctness.token_overlap_recall").first.wait_for()
         page.screenshot(path=tmp_path / "artifact.png")
     assert abroad == []
