@@ -69,7 +69,8 @@ def show(*parts: Table | str) -> None:
                 text.plain = "\n".join(map(printable, text.plain.split("\n"))).replace(" %", f"{_HARD}%")
                 soft = not made.is_terminal or _longest_word(text.plain) > made.width
                 made.print(text if soft else _hanging(text, made), soft_wrap=soft)
-    print("\n".join(line.rstrip() for line in captured.get().replace(_HARD, " ").splitlines()))
+    if parts:
+        print("\n".join(line.rstrip() for line in captured.get().replace(_HARD, " ").splitlines()))
 
 
 def _hanging(text: Text, on: Console) -> Text:

@@ -31,7 +31,11 @@ _MADE_UP = 1 / 6
 
 
 class Shown(NamedTuple):
-    """One verdict: the releases shown first and second, what the first one won (1, .5 or 0), and the question."""
+    """One verdict: the releases shown first and second, what the first one won (1, .5 or 0), and the question.
+
+    >>> Shown("a", "b", 1.0, "q1").won
+    1.0
+    """
 
     first: str
     second: str
@@ -49,6 +53,9 @@ class Ranked:
         best, worst: the places that it may have: one place down for each release that is shown to be stronger, all
             pairs together at the level of the interval (Bonferroni).
         n: its verdicts.
+
+    >>> Ranked("a", 0.4, Interval(0.1, 0.7, METHOD), 0.6, best=1, worst=2, n=80).worst
+    2
     """
 
     release: str
@@ -69,6 +76,10 @@ class Ranking:
         tie: the share of ties among the verdicts.
         n: verdicts; `clusters`: questions.
         pairs: by pair of releases, the verdicts on it: the fewest and the most.
+
+    >>> found = rank([Shown("a", "b", 1.0, n) for n in range(9)] + [Shown("b", "a", 0.0, n) for n in range(9)])
+    >>> found.n, found.clusters, found.releases[0].release
+    (18, 9, 'a')
     """
 
     releases: tuple[Ranked, ...]

@@ -236,11 +236,11 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     assert lines[worst + 7 :] == ["", "[All answers side by side](https://example.com/run/7)"]
     assert any(line.startswith("| exact\\_match.match \\>= -0.05 | FAIL | -0.500 [") for line in lines)
     page = (tmp_path / "gate.html").read_text(encoding="utf-8")
-    assert "<title>d: FAIL, new</title>" in page
+    assert "<title>new against old: may not ship · d</title>" in page
     assert "new must not ship in place of old: exact_match.match went from 0.833 to 0.333" in page
     result = bare_cli("report", "new", "--baseline", "old", *options, "--html", tmp_path / "report.html")
     assert (result.returncode, result.stdout) == (1, f"{tmp_path / 'report.html'}\n"), result.stderr
-    assert "<title>d: FAIL, new</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<title>new against old: may not ship · d</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     result = bare_cli("report", "new", "--baseline", "old", *options)
     shown = result.stdout
     assert result.returncode == 1

@@ -102,10 +102,10 @@ def pair(home, labelled, text):
 def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     labelled, text, policy, outcome, basis, sentence = CASES[case]
     pair(tmp_path, labelled, text)
-    files = {kind: tmp_path / f"gate.{kind}" for kind in ("markdown", "html", "junit", "json")}
+    files = {kind: tmp_path / f"gate.{kind}" for kind in ("markdown", "html", "junit", "output")}
     options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
     shown = bare_cli("gate", "old", "new", "--policy", policy, *options, "--home", str(tmp_path))
-    found = json.loads(files["json"].read_text(encoding="utf-8"))
+    found = json.loads(files["output"].read_text(encoding="utf-8"))
     assert shown.returncode == EXIT[outcome]
     assert (found["outcome"], found["basis"], found["sentence"][: len(sentence)]) == (outcome, basis, sentence)
     suite = ElementTree.parse(files["junit"]).getroot()[0]

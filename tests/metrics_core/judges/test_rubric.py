@@ -349,7 +349,7 @@ def test_every_criterion_is_decided_by_its_own_votes(three, judge_server):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("scale: 1-5", "scale: 5-1", 'support.yaml:12: criteria[2].scale: "5-1" is no scale'),
+        ("scale: 1-5", "scale: 5-1", 'support.yaml:12: criteria[2].scale: "5-1" is not a scale'),
         ("field: brief", "field: kind", "support.yaml:3: criteria: two have the field kind; give each one of its own"),
         ("solved: yes, kind: kind, brief: 5", "solved: yes", "examples[1].verdict: "),
         ("kind: kind", "kind: lovely", 'examples[1].verdict: kind: "lovely" is not one of rude, plain, kind'),

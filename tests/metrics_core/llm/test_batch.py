@@ -96,7 +96,7 @@ def test_lines_that_fail_are_asked_alone_and_those_that_expire_can_be_asked_late
     with BatchServer(every_third_match, line_fault=lambda number, _body: faults.get(number)) as server:
         found = ask(samples(6), judge(server, tmp_path))
         assert statuses(found) == ["scored"] * 4 + ["skipped"] + ["scored"]
-        assert "did not work on it" in why_skipped(found[4])
+        assert "did not process it" in why_skipped(found[4])
         assert (server.worked_on, len(server.direct)) == (4, 1)
         faults.clear()
         assert statuses(ask(samples(6), judge(server, tmp_path))) == ["scored"] * 6

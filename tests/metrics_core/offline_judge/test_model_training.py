@@ -14,7 +14,7 @@ from answerkey.metrics_core.offline_judge.model import load
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks/studies"))
 from _matcher_data import TRAINED_ON, Side, held_back, pair_of, question_key, rarities, read_rows
 from _matcher_made import taught
-from _matcher_training import best, border
+from _matcher_training import best
 from train_matcher import trainable
 
 
@@ -47,14 +47,6 @@ def test_the_model_sees_texts_alone():
 def test_the_likeliest_reference_stands_for_an_answer():
     side = Side(np.zeros((5, 1)), np.array([0, 0, 1, 1, 1]), ())
     assert best(side, np.array([0.1, 0.9, 0.5, 0.7, 0.2])).tolist() == [1, 3]
-
-
-def test_a_border_leaves_the_accepted_share_on_the_wrong_side():
-    right = np.linspace(0.001, 1, 1_000)
-    for error in (0.01, 0.05, 0.2):
-        # A verdict is wrong and stands where the right one's probability is below 1 - border.
-        assert np.mean(right < 1 - border(right, error)) == pytest.approx(error, abs=0.0011)
-    assert border(right[:50], 0.01) == 1.0
 
 
 def test_stems_of_many_texts_are_less_rare_and_those_of_few_are_left_out():

@@ -100,7 +100,7 @@ def test_an_address_is_downloaded_and_its_token_kept_nowhere(logs, ids, read):
         said = refusal(read, f"{site}/nowhere.jsonl?sig=canary")
     assert said.startswith(f"{site}/nowhere.jsonl?…: could not be read: HTTP Error: 404")
     said = refusal(check_source, "https://me:canary@host/traces.csv?sig=canary")
-    assert said.startswith("https://…@host/traces.csv?…: is of no known kind")
+    assert said.startswith("https://…@host/traces.csv?…: is of an unknown kind")
 
 
 def test_rows_that_are_no_json_keep_their_text_and_their_line(tmp_path, read):
@@ -244,8 +244,8 @@ def test_valid_paths(path):
     ("path", "said"),
     [
         ("", "a path is a text"), (5, "a path is a text"), (None, "a path is a text"), ("$..name", "names several"),
-        ("a[*].b", "names several"), ("a[", "is no path"), ("a[b]", "is no path"), ("$", "is no path"),
-        ("[0]", "is no path"), ("a.", "is no path"), ("a]b", "is no path"),
+        ("a[*].b", "names several"), ("a[", "is not a path"), ("a[b]", "is not a path"), ("$", "is not a path"),
+        ("[0]", "is not a path"), ("a.", "is not a path"), ("a]b", "is not a path"),
     ],
 )  # fmt: skip
 def test_invalid_paths(path, said):

@@ -432,7 +432,16 @@ def test_raw_restores_the_row(tmp_path):
     staged = [odd, row(sample_id="q2", references=[], slices=None)]
     found = validated(tmp_path, staged)
     assert found.kept == []
-    names = ("correct", "missing_because", "finish_reason", "repeat", "context", "incorrect_references", "columns")
+    names = (
+        "correct",
+        "missing_because",
+        "finish_reason",
+        "repeat",
+        "context",
+        "incorrect_references",
+        "columns",
+        "given",
+    )
     for line, given in zip(found.quarantine, staged, strict=True):
         restored = json.loads(line["raw"])
         assert list(restored) == [name for name in staged_schema().names if name not in ("file", "file_row")]
