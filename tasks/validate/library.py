@@ -56,17 +56,16 @@ def beside(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return do(*args, **kwargs)
 
 
+def _import() -> None:
+    # A module cannot be sent back.
+    great_expectations()
+
+
 @cache
 def _process() -> Executor:
     pool = spawned_pool(1)
-    pool.submit(_import_for_frames)
+    pool.submit(_import)
     return pool
-
-
-def _import_for_frames() -> None:
-    # It only validates frames and writes files, and a quarter of the import is for databases and buckets.
-    sys.modules.update(dict.fromkeys(("boto3", "botocore", "sqlalchemy")))  # type: ignore[arg-type]
-    great_expectations()
 
 
 def outside_bounds(columns: Mapping[str, Sequence[float]], bounds: Sequence[Mapping[str, Any]]) -> list[list[int]]:
