@@ -272,7 +272,7 @@ def test_workers_that_cannot_score_are_refused_in_one_line(bare, tmp_path):
     with worker("--nthreads", "1"):
         cluster.check(home, [(lexical, "")])
         assert "no worker offers the resource model, which semantic_similarity needs; start some:" in refusal(semantic)
-        [(_, outcome)] = cluster.run(planned(tmp_path, rows(2), ["meaning_match"], 1), no_key)
+        [(_, outcome)] = cluster.run(planned(tmp_path, rows(2), ["semantic_similarity"], 1), no_key)
         assert isinstance(outcome, NoWorker)
     assert "the scheduler has no workers" in refusal()
     with worker():

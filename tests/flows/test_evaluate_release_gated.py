@@ -65,7 +65,7 @@ def _artifacts_say_it(ask, run, home):
     assert f"`{file.resolve()}`" in page
     assert "--baseline gated-a" in page and f"--policy {home.parent / 'gate.yaml'}" in page
     html = file.read_text(encoding="utf-8")
-    assert "<title>gated: 1 FAIL, 1 INCONCLUSIVE</title>" in html
+    assert "<title>2 releases against gated-a: 1 not decided, 1 may not ship · gated</title>" in html
     assert html.index('<section class="verdict inconclusive"') < html.index('<details id="verdict-2" class="fail">')
 
 

@@ -126,7 +126,7 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli, rules, tmp_p
         ("source: ../log.jsonl", "source: ../nowhere", "source: {folder}/nowhere: there is no such file or folder"),
         ("max_calls: 6", "max_cals: 6", "judge.max_cals: there is no such key; choose from judges, "),
         ("max_calls: 6", "max_calls: -6", "judge.max_calls: must be greater than or equal to 0"),
-        ("key_from: env:KEY_OF_THE_TEST", "key_from: sk-canary-123", "judge.key_from: say where the key is (env:NAME"),
+        ("key_from: env:KEY_OF_THE_TEST", "key_from: sk-sparrow-123", "judge.key_from: say where the key is (env:NAME"),
         ("name: 'off'", "name: 'off'\n  options: {threshold: 2}", "options.threshold: must be less than"),
     ],
 )  # fmt: skip
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_a_rule_is_reported_with_its_place(rules, tmp_path, m
         jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "home"), "run")
     first = str(error.value).splitlines()[0]
     assert re.match(rf"{rules}/all\.yaml:\d+: ", first) and said.format(folder=tmp_path) in first
-    assert "canary" not in str(error.value)
+    assert "sparrow" not in str(error.value)
 
 
 def test_a_rule_that_is_switched_off_needs_no_key(rules, tmp_path):
