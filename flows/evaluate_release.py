@@ -60,7 +60,6 @@ from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.score import start_processes
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
-from answerkey.tasks.validate.library import start_library
 from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
 
@@ -153,9 +152,6 @@ class Evaluation:
 def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Cost]:
     """Load, validate, plan, score, commit, aggregate, compare, gate, publish; after a dry run, return the costs."""
     home, folder = run.home, run.folder
-    if not asked.limits.expectations:
-        # A suite of the user's is read and checked here.
-        start_library()
     columns = tuple(dict.fromkeys((*asked.source.columns, *asked.scoring.columns)))
     source = replace(asked.source, needs_references=asked.scoring.needs_references, columns=columns)
     before = _made_before(run, asked)

@@ -14,7 +14,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.validate.context import SITE, Outcome, keep_validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
-from answerkey.tasks.validate.library import beside
 from answerkey.tasks.validate.suite import contract_suite
 from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
@@ -54,7 +53,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         if not settings.exists():
             settings.parent.mkdir(parents=True, exist_ok=True)
             settings.write_text(text("answerkey.tasks.validate", "great_expectations.yml"), encoding="utf-8")
-        pages = beside(keep_validation, str(root), run_id, dataset, suites, outcomes, _KEPT)
+        pages = keep_validation(str(root), run_id, dataset, suites, outcomes, _KEPT)
         for page in pages.removed:
             (home.local / page).unlink(missing_ok=True)
             if home.shared:

@@ -1,8 +1,4 @@
-"""Great Expectations: imported late, quiet, and where it can be in a process beside this one.
-
-Its import takes longer than what a run does with it. The process needs nothing of the product for it, so this module
-imports nothing of it either.
-"""
+"""Great Expectations: imported late, since that takes longer than what a run does with it, and quiet."""
 
 from __future__ import annotations
 
@@ -11,23 +7,15 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-from answerkey.processes import spawned_pool
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import great_expectations as gx
     import pandas as pd
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _RESULT_FORMAT = {
     "result_format": "COMPLETE",
@@ -36,36 +24,6 @@ _RESULT_FORMAT = {
     "partial_unexpected_count": 0,
 }
 _one_at_a_time = threading.Lock()
-
-
-def start_library() -> None:
-    """Start the process that imports Great Expectations, unless this one has, and do not wait for it."""
-    if "great_expectations" not in sys.modules:
-        with suppress(BrokenProcessPool):
-            _process()
-
-
-def beside(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do what needs Great Expectations in the process that has it; here, if this one has it or there is no other."""
-    if "great_expectations" not in sys.modules:
-        try:
-            return _process().submit(do, *args, **kwargs).result()
-        except BrokenProcessPool:
-            # It was killed, or could not be started.
-            _process.cache_clear()
-    return do(*args, **kwargs)
-
-
-def _import() -> None:
-    # A module cannot be sent back.
-    great_expectations()
-
-
-@cache
-def _process() -> Executor:
-    pool = spawned_pool(1)
-    pool.submit(_import)
-    return pool
 
 
 def outside_bounds(columns: Mapping[str, Sequence[float]], bounds: Sequence[Mapping[str, Any]]) -> list[list[int]]:

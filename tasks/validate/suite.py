@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.validate.contract import Contract, Expectation, release_rules, row_rules, table_rules
-from answerkey.tasks.validate.library import beside, outside_bounds
+from answerkey.tasks.validate.library import outside_bounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +54,7 @@ def breaking(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Exp
 
 def _found(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Expectation]) -> list[list[int]]:
     columns = {one.column: list(numbers[one.column]) for one in expectations if one.column in numbers}
-    return beside(outside_bounds, columns, [*map(_bounds, expectations)])
+    return outside_bounds(columns, [*map(_bounds, expectations)])
 
 
 def contract_suite(contract: Contract) -> list[dict[str, Any]]:

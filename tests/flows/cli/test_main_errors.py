@@ -485,6 +485,7 @@ sys.exit(main(sys.argv[2:]))
     "module",
     [
         "answerkey.flows.cli.evaluate",
+        "great_expectations",
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("answerkey.flows.evaluate_release", "duckdb")),
     ],
 )

@@ -583,28 +583,3 @@ def test_a_release_that_is_all_in_quarantine_is_named(tmp_path):
     )
     assert not check.success
     assert check.message == "release 'lost': all its rows (1) are in quarantine, so it gets no report"
-
-
-ITS_PROCESS = """
-import multiprocessing, os, signal, sys
-from answerkey.tasks.validate.contract import Expectation
-from answerkey.tasks.validate.library import start_library
-from answerkey.tasks.validate.suite import breaking
-if __name__ == "__main__":
-    def found(numbers):
-        return breaking({"n": numbers}, [Expectation("small", "critical", "n", high=2)])[0].tolist()
-    start_library()
-    print(found([1, 2, 3]), "great_expectations" in sys.modules)
-    [process] = multiprocessing.active_children()
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    print(found([3, 1, 3]), "great_expectations" in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_rows_are_checked_in_a_process_beside_this_one_and_here_if_it_is_killed(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(ITS_PROCESS)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=250, check=False)
-    assert (done.returncode, done.stdout.splitlines()) == (0, ["[2] False", "[0, 2] True"]), done.stderr
