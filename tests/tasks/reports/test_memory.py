@@ -20,7 +20,8 @@ SELECT i AS "row", 'a question with a long name, number ' || i AS sample_id, 'r'
        '1' AS repeat, [repeat('so ', 30) || i, repeat('then ', 30) || i] AS "references", []::VARCHAR[] AS facts,
        NULL::VARCHAR[] AS context, []::VARCHAR[] AS incorrect_references,
        NULL::VARCHAR AS "cluster", NULL::VARCHAR AS label, NULL::BOOLEAN AS correct,
-       MAP {'lang': 'en'} AS slices, NULL::MAP(VARCHAR, VARCHAR) AS "columns", md5(i::VARCHAR) AS sample_key,
+       MAP {'lang': 'en'} AS slices, NULL::MAP(VARCHAR, VARCHAR) AS "columns",
+       NULL::MAP(VARCHAR, DOUBLE) AS given, md5(i::VARCHAR) AS sample_key,
        md5('sample ' || i) AS sample_hash
 FROM range($rows) t(i)
 """
