@@ -1,7 +1,4 @@
-"""What Great Expectations keeps of validations in a folder: suites, checkpoints, results, and Data Docs to read them.
-
-It runs in the process that has Great Expectations, so nothing of the product but `library` is imported here.
-"""
+"""What Great Expectations keeps of validations in a folder: suites, checkpoints, results, and the Data Docs of them."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from answerkey.tasks.validate.library import as_suite, great_expectations, its_own_project
+from answerkey.tasks.validate.validate import Check
 
 SITE = "pages/_data-docs"
 _SOURCE = "answerkey"
@@ -23,18 +21,6 @@ _DRAWN = (
     "expect_column_kl_divergence_to_be_less_than",
 )
 """Types of which the library draws a table or a chart of what was observed: a sentence is no such thing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one rule came out, or one release by a rule of releases; fields as in `validate.Check`."""
-
-    rule: str
-    success: bool
-    n_checked: int
-    n_failed: int
-    message: str
-    release: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +37,7 @@ def keep_validation(
     run_id: str,
     dataset: str,
     suites: Mapping[str, Sequence[Mapping[str, Any]]],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Check],
     most: int,
 ) -> Pages:
     """Keep a validation in the file context of the folder `root`, and add it to the Data Docs.
@@ -98,7 +84,7 @@ def _asset(context: Any, dataset: str) -> Any:
         return source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
 
 
-def _keep(context: Any, definition: Any, run_id: str, dataset: str, outcomes: Sequence[Outcome]) -> Any:
+def _keep(context: Any, definition: Any, run_id: str, dataset: str, outcomes: Sequence[Check]) -> Any:
     """Store the outcomes as the result of a validation definition; returns its identifier."""
     from great_expectations.core import ExpectationSuiteValidationResult, RunIdentifier
     from great_expectations.data_context.types.resource_identifiers import (
@@ -106,7 +92,7 @@ def _keep(context: Any, definition: Any, run_id: str, dataset: str, outcomes: Se
         ValidationResultIdentifier,
     )
 
-    of_rule: dict[str, list[Outcome]] = {}
+    of_rule: dict[str, list[Check]] = {}
     for outcome in outcomes:
         of_rule.setdefault(outcome.rule, []).append(outcome)
     results = [
@@ -150,7 +136,7 @@ def _keep(context: Any, definition: Any, run_id: str, dataset: str, outcomes: Se
     return place
 
 
-def _result(configuration: Any, checks: Sequence[Outcome]) -> Any:
+def _result(configuration: Any, checks: Sequence[Check]) -> Any:
     """One expectation with its counts, in the form of the library; a rule of releases has a check for each of them,
     whose counts add up, unless there are so many that one says how many of them break it."""
     from great_expectations.core import ExpectationValidationResult

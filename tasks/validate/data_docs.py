@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.validate.context import SITE, Outcome, keep_validation
+from answerkey.tasks.validate.context import SITE, keep_validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.validate.suite import contract_suite
@@ -42,9 +42,6 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
     if contract.expectations:
         own = read_suite(contract.expectations)
         suites[own.name] = own.configurations()
-    outcomes = [
-        Outcome(one.rule, one.success, one.n_checked, one.n_failed, one.message, one.release) for one in checked.checks
-    ]
     root = (home.local / FOLDER).resolve()
     settings = root / "gx" / "great_expectations.yml"
     (home.local / SITE).mkdir(parents=True, exist_ok=True)
@@ -53,7 +50,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         if not settings.exists():
             settings.parent.mkdir(parents=True, exist_ok=True)
             settings.write_text(text("answerkey.tasks.validate", "great_expectations.yml"), encoding="utf-8")
-        pages = keep_validation(str(root), run_id, dataset, suites, outcomes, _KEPT)
+        pages = keep_validation(str(root), run_id, dataset, suites, checked.checks, _KEPT)
         for page in pages.removed:
             (home.local / page).unlink(missing_ok=True)
             if home.shared:
