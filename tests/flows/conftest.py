@@ -79,20 +79,8 @@ class PrefectServer:
 def server(server_folder):
     """The API address of a server that runs for all tests of flows, with a home of its own."""
     found = PrefectServer(server_folder)
-    _running.append(found)
     yield found.url
     found.stop()
-
-
-_running: list[PrefectServer] = []
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem):
-    """The server ends with the last test of flows, before those of anything else: it takes a fiftieth of a core."""
-    if nextitem is None or ROOT / "tests/flows" not in nextitem.path.parents:
-        while _running:
-            _running.pop().stop()
 
 
 def _wait_until_healthy(url, process, log):
