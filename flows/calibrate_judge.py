@@ -84,7 +84,7 @@ def calibrate_judge(  # noqa: PLR0913
         with run.recorded("calibrate-judge", metric, parameters):
             found = steps.calibrate(run.home, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
             steps.store_calibration(run.home, found)
-    _show(found)
+    show_table(agreement(found), artifact_key("calibration", found.name), found.signature)
     return found
 
 
@@ -111,7 +111,3 @@ def _show_learned(asked: Learning, learned: Learned) -> None:
     text = f"{literal(what_it_learned(learned))}\n\n{code_block(learned.rubric.text, 'yaml')}\n"
     show_markdown(text, artifact_key("learned", asked.name), learned.rubric.name)
     log.info(what_it_learned(learned))
-
-
-def _show(found: Calibration) -> None:
-    show_table(agreement(found), artifact_key("calibration", found.name), found.signature)

@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -88,7 +88,7 @@ class Cluster:
             if problem := problem or self.not_ready(client, home, needs):
                 raise UserError(f"{self.address}: {problem}")
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Generator[tuple[S, str | Exception]]:
+    def run(self, shards: Sequence[S]) -> Generator[tuple[S, str | Exception]]:
         """Work on shards; yields each as it ends, with its part or with the reason why there is none.
 
         What a lost worker was scoring is scored by another. Closing the iterator cancels what has not ended: workers
@@ -98,7 +98,7 @@ class Cluster:
             UserError: as `check`.
             Unreachable: the scheduler is gone for good.
         """
-        return _Run(self, shards, key_from).outcomes()
+        return _Run(self, shards).outcomes()
 
     @contextmanager
     def connected(self) -> Iterator[Client]:
@@ -200,8 +200,8 @@ class _Run(Generic[S]):
     the cluster gets hardly more shards than it has threads, and what it gave up is tried once more, alone.
     """
 
-    def __init__(self, cluster: Cluster, shards: Sequence[S], key_from: Callable[[S], str]) -> None:
-        self._cluster, self._key_from = cluster, key_from
+    def __init__(self, cluster: Cluster, shards: Sequence[S]) -> None:
+        self._cluster = cluster
         self._id = uuid.uuid4().hex
         kinds: tuple[Workload, ...] = ("semantic", "judge", "offline", "lexical")
         self._waiting: dict[Workload, deque[S]] = {kind: deque() for kind in kinds}
@@ -258,7 +258,9 @@ class _Run(Generic[S]):
             for future in _done(client, self._sent):
                 yield from self._ended(future)
             while not logged.empty():
-                self._repeat(logged.get()[1])
+                _, told = logged.get()
+                if told["run"] == self._id:
+                    _log.log(told["level"], f"{told['message']} (worker {told['worker']})")
 
     def _room(self, workers: Mapping[str, Any]) -> dict[Workload, int]:
         """How many shards of each kind the cluster gets at a time: of judges no more than calls are allowed at once.
@@ -267,7 +269,8 @@ class _Run(Generic[S]):
         """
         self._askers = self._askers or offered(workers, RESOURCES["judge"])
         asking = min(offered(workers, RESOURCES["judge"]), self._askers)
-        at_once = [_calls_at_once(shard) for shard in islice(self._waiting["judge"], 1)]
+        metrics = [shard.metric for shard in islice(self._waiting["judge"], 1) if isinstance(shard, Shard)]
+        at_once = [metric.judge.concurrency for metric in metrics if isinstance(metric, JudgeMetric)]
         threads = len(workers)
         in_python = threads + 1 + threads // 4 if threads else 0
         room: dict[Workload, int] = {
@@ -301,7 +304,7 @@ class _Run(Generic[S]):
         name = f"{shard.name}, alone" if shard is self._alone else shard.name
         resource = RESOURCES.get(shard.workload)
         future = client.submit(
-            work_here, pickle.dumps(sent), self._key_from(shard), fingerprint(), self._id,
+            work_here, pickle.dumps(sent), fingerprint(), self._id,
             key=(name, shard.part), pure=False, retries=_RETRIES, resources={resource: 1} if resource else None,
         )  # fmt: skip
         self._sent[future] = shard
@@ -337,10 +340,6 @@ class _Run(Generic[S]):
             self._waiting[shard.workload].appendleft(shard)
         self._sent.clear()
 
-    def _repeat(self, told: Mapping[str, Any]) -> None:
-        if told["run"] == self._id:
-            _log.log(told["level"], f"{told['message']} (worker {told['worker']})")
-
 
 def _still_there(client: Client, before: Mapping[str, Any]) -> dict[str, Any]:
     """The workers that there are now; those that there were `before` and that are gone are logged."""
@@ -370,8 +369,3 @@ def _done(client: Client, sent: Collection[Future[None]]) -> Collection[Future[N
     if client.status != "running":
         raise _Lost
     return done
-
-
-def _calls_at_once(shard: AnyShard) -> int:
-    metric = shard.metric if isinstance(shard, Shard) else None
-    return metric.judge.concurrency if isinstance(metric, JudgeMetric) else 1

@@ -31,6 +31,14 @@ RESOURCES: Mapping[Workload, str] = {"semantic": "model", "judge": "judge"}
 AnyShard = Shard | MeasuredShard | SourceShard | CommitShard | ScoresShard
 """Rows to score, rows of a source to load, or rows of a commit or of reports to write."""
 
+OTHER_WORK: Mapping[type, tuple[str, Callable[[Any], str]]] = {
+    MeasuredShard: ("load", measure_shard),
+    SourceShard: ("load", stage_shard),
+    CommitShard: ("write a commit", write_commit),
+    ScoresShard: ("write scores", write_scores),
+}
+"""By the kind of a shard other than one to score: what working on it is called, and what does it."""
+
 _log = logging.getLogger("answerkey")
 
 
@@ -42,7 +50,7 @@ def fingerprint() -> Mapping[str, str]:
     return {**versions(), "pyarrow": pa.__version__, "the scoring code": code_revision()}
 
 
-def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: str) -> None:
+def work_here(pickled: bytes, expected: Mapping[str, str], run: str) -> None:
     """Work on a shard in this worker's process, which has one thread; its part is in the store afterwards.
 
     The shard comes pickled, so that the scheduler need not import the metrics of users. The key of its judges is
@@ -56,16 +64,10 @@ def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: s
         raise UserError(f"worker {_address()}: {problem}; use one image for all of them")
     with _told(run):
         shard = _loaded(pickled)
-        if isinstance(shard, MeasuredShard):
-            measure_shard(shard)
-        elif isinstance(shard, SourceShard):
-            stage_shard(shard)
-        elif isinstance(shard, CommitShard):
-            write_commit(shard)
-        elif isinstance(shard, ScoresShard):
-            write_scores(shard)
+        if isinstance(shard, Shard):
+            score(shard, spawn=False, stopped=_unwanted())
         else:
-            score(shard, spawn=False, key_from=key_from, stopped=_unwanted())
+            OTHER_WORK[type(shard)][1](shard)
 
 
 def _unwanted() -> Callable[[], bool]:

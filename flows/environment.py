@@ -146,7 +146,11 @@ def _signals() -> Iterator[None]:
         return
     handlers = {signal.SIGINT: _end, signal.SIGTERM: _end}
     # What was ignored from the start is to be ignored.
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items() if _heeded(number)}
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in handlers.items()
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    }
     say_ignored, sys.unraisablehook = sys.unraisablehook, _say_ignored
     try:
         yield
@@ -161,10 +165,6 @@ def _say_ignored(ignored: sys.UnraisableHookArgs) -> None:
     # A signal that came in a callback is heeded at the next step.
     if not isinstance(ignored.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
-
-
-def _heeded(number: signal.Signals) -> bool:
-    return signal.getsignal(number) not in (signal.SIG_IGN, None)
 
 
 def _end(number: int, _frame: object) -> None:

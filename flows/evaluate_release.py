@@ -1,12 +1,12 @@
-"""The main flow, from a file of answers to versioned reports: `evaluate` is the whole of it, step by step."""
+"""The main flow, from a file of answers to versioned reports, step by step."""
 
 from __future__ import annotations
 
 import json
 import logging
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.metric import Metric
-from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for, read_policy
 from answerkey.tasks.gate.queue import LabelPlan, label_queue
@@ -52,12 +51,11 @@ from answerkey.tasks.publish.text import first_is_old, not_counted, price, what_
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
 from answerkey.tasks.reports.aggregate import ReportRef
-from answerkey.tasks.reports.commit import is_complete
+from answerkey.tasks.reports.commit import Committed, is_complete
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
 from answerkey.tasks.score.baseline_answers import check_baseline_answers, with_baseline_answers
 from answerkey.tasks.score.plan import Plan
-from answerkey.tasks.score.score import start_processes
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.validate.validate import Check, Validation
@@ -66,8 +64,13 @@ from answerkey.tasks.warehouse.home import Home
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
 
+    Docs = Future[str] | PrefectFuture[str]
+
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
 _MOST_REASONS = 3
+REPORT = "report:"
+"""With the id of a report behind it, the answers of the form of an evaluation that makes this report again."""
+RERUN_OF = "rerun_of"
 
 
 def _run_name() -> str:
@@ -112,142 +115,97 @@ def evaluate_release(  # noqa: PLR0913
     """
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
+    named = "" if baseline == NOTHING else baseline
     with started(home) as run:
-        source, provenance = _source(run, data)
-        named = "" if baseline == NOTHING else baseline
-        evaluation = Evaluation(
-            source, scoring, judging, limits, parameters, named, policy, page, candidates, provenance, runner,
-            compares_two=not baseline,
-        )  # fmt: skip
-        return evaluate(run, evaluation, "evaluate-release")
+        source, parameters, provenance = _source(run, data, scoring, parameters)
+        before = _made_before(run, parameters["data"])
+        if before and is_complete(run.home, run.id):
+            verdicts = _verdicts_now(run, before, policy, candidates, page=page)
+            return completed(_ids(before), *how_it_ended(before, verdicts, in_one_line(before)))
+
+        # Whatever can be refused is refused before anything is loaded.
+        judge, metrics = checked(scoring, judging, run.home.embeddings, run.access)
+        contract = _contract(limits, scoring, source)
+        rules = policy_for(policy, named, metrics)
+        check_baseline_answers(metrics, named)
+        workers = _workers(run, runner, metrics, judging)
+        with run.recorded(_flow_of(provenance), dataset_name(source), parameters, dry_run=judging.dry_run):
+            loaded, measures = load(workers, run.home, source, run.folder, () if judging.dry_run else metrics)
+            validated = steps.validate(
+                loaded.staged, loaded.rejects, str(run.folder), contract, measures, wait_for=[loaded]
+            )
+            steps.record_validation(run.home, run.id, source.answers, loaded, validated)
+            _log_validation(loaded, validated)
+            docs = _documented(run, loaded, contract, validated, drawn=page and not judging.dry_run)
+            _check(run.home, source, named, loaded, validated, docs)
+
+            metrics = with_baseline_answers(metrics, validated.accepted, named)
+            plan = steps.plan(
+                validated.accepted, run.home, run.folder, metrics, only_failed=scoring.only_failed,
+                most=workers.most_shards, key_from=judging.key_from, wait_for=[validated],
+            )  # fmt: skip
+            if judging.dry_run:
+                return _costs(plan, loaded.dataset, judge)
+            _log_plan(plan, judge)
+            parts = [*fan_out(workers, plan.shards, remedy="run again with --only-failed", wait_for=[plan]).values()]
+
+            written = write_commit(workers, run.home, run.id, loaded, validated.accepted, parts, run.folder)
+            committed = steps.commit(
+                run.home, run.id, source.answers, loaded, validated.accepted, parts, written, wait_for=[plan]
+            )
+            _describe(run, committed, provenance)
+            content = _manifest(run, parameters, loaded, validated, plan, judge) | provenance
+            scores = write_scores(workers, run.home, committed, metrics, run.folder)
+            reports: Sequence[ReportRef | Report] = before or steps.aggregate(
+                run.home, committed, metrics, content, scores, min_coverage=limits.min_coverage
+            )
+            result = steps.publish_scores(run.home, reports)
+            log.info(result, extra=DETAIL)
+
+            verdicts = compare_and_gate(run, loaded.dataset, reports, baseline, rules, candidates, page=page, docs=docs)
+        wait_for_labels(run.home, verdicts)
+        return completed(_ids(reports), *how_it_ended(reports, verdicts, result))
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What is evaluated and how. `parameters` are those of the flow, which the reports keep.
-
-    `provenance` joins the manifests: the report that is made again, and how the answers were generated.
-    `compares_two`: without a baseline, exactly two releases are compared.
-    """
-
-    source: Source
-    scoring: Scoring
-    judging: Judging
-    limits: Limits
-    parameters: dict[str, Any]
-    baseline: str = ""
-    policy: str = ""
-    page: bool = True
-    candidates: int = 1
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    runner: str = LOCAL
-    compares_two: bool = False
-
-    @property
-    def contract(self) -> Contract:
-        """What the data must meet: references where a metric needs them."""
-        return self.limits.contract(needs_references=self.scoring.needs_references)
-
-
-def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Cost]:
-    """Load, validate, plan, score, commit, aggregate, compare, gate, publish; after a dry run, return the costs."""
-    home, folder = run.home, run.folder
-    columns = tuple(dict.fromkeys((*asked.source.columns, *asked.scoring.columns)))
-    source = replace(asked.source, needs_references=asked.scoring.needs_references, columns=columns)
-    before = _made_before(run, asked)
-    if before and is_complete(home, run.id):
-        report_ids = [report.report_id for report in before]
-        return completed(report_ids, *how_it_ended(before, _verdicts_now(run, asked, before), in_one_line(before)))
-
-    # Whatever can be refused is refused before anything is loaded.
-    judge, metrics, policy, runner = _checked(run, asked)
-    with run.recorded(flow_name, dataset_name(source), asked.parameters, dry_run=asked.judging.dry_run):
-        loaded, measures = load(runner, home, source, folder)
-        if not (runner.elsewhere or asked.judging.dry_run):
-            start_processes(metrics, loaded.n_rows)
-
-        tell(Advance("validate"))
-        validated = steps.validate(
-            loaded.staged, loaded.rejects, str(folder), asked.contract, measures, wait_for=[loaded]
-        )
-        steps.record_validation(home, run.id, source.answers, loaded, validated)
-        _log_validation(loaded, validated)
-        docs = _documented(run, asked, loaded.dataset, validated)
-        if validated.broken:
-            _data_docs(home, docs, broken=True)
-            raise UserError(f"{called(source.answers)}: {validated.broken}")
-        if asked.baseline:
-            check_baseline(home, asked.baseline, loaded.dataset, validated.accepted)
-
-        metrics = with_baseline_answers(metrics, validated.accepted, asked.baseline)
-        plan = steps.plan(
-            validated.accepted, home, folder, metrics,
-            only_failed=asked.scoring.only_failed, most=runner.most_shards, wait_for=[validated],
-        )  # fmt: skip
-        if asked.judging.dry_run:
-            return _costs(plan, loaded.dataset, judge)
-        _log_plan(plan, judge)
-        parts = list(
-            fan_out(
-                runner, plan.shards, lambda _shard: asked.judging.key_from,
-                remedy="run again with --only-failed", wait_for=[plan],
-            ).values()
-        )  # fmt: skip
-
-        tell(Advance("report"))
-        written = write_commit(runner, home, run.id, loaded, validated.accepted, parts, folder)
-        committed = steps.commit(
-            home, run.id, source.answers, loaded, validated.accepted, parts, written, wait_for=[plan]
-        )
-        releases = [release.release for release in committed.releases]
-        run.describe(
-            {"dataset": [committed.dataset], "release": releases}, _name_of(asked, committed.dataset, releases)
-        )
-        made = manifest(run.id, asked.parameters, loaded, validated, plan, judge, run.access)
-        made["command"] = command_line(made["parameters"])
-        made |= asked.provenance
-        scores = write_scores(runner, home, committed, metrics, folder)
-        reports: Sequence[ReportRef | Report] = before or steps.aggregate(
-            home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage
-        )
-        result = steps.publish_scores(home, reports)
-        log.info(result, extra=DETAIL)
-
-        verdicts = _judged(run, asked, committed.dataset, reports, policy, docs)
-    wait_for_labels(home, verdicts)
-    return completed([report.report_id for report in reports], *how_it_ended(reports, verdicts, result))
-
-
-def _judged(
+def compare_and_gate(
     run: Run,
-    asked: Evaluation,
     dataset: str,
     reports: Sequence[ReportRef | Report],
+    baseline: str,
     policy: Policy | None,
-    docs: Future[str] | PrefectFuture[str] | None = None,
+    candidates: int = 1,
+    *,
+    page: bool,
+    docs: Docs | None = None,
 ) -> Sequence[ReleaseVerdict]:
     """Compare the reports with the baseline, decide about each, and publish."""
-    home = run.home
-    pairs = _pairs(home, asked, dataset, reports, policy)
-    candidates = max(asked.candidates, len(pairs))
-    comparisons = compare(home, pairs, policy, candidates, wait_for=[reports])
-    verdicts = [decide(home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
+    pairs = _pairs(run.home, baseline, dataset, reports, policy)
+    candidates = max(candidates, len(pairs))
+    comparisons = compare(run.home, pairs, policy, candidates, wait_for=[reports])
+    verdicts = [decide(run.home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
     tag_verdicts(run, verdicts)
-    _publish(home, asked, reports, pairs, comparisons, verdicts, docs)
+    why_old = "" if baseline or not pairs else first_is_old(reports[0].release)
+    _publish(run.home, reports, pairs, comparisons, verdicts, page=page, docs=docs, why_old=why_old)
     return verdicts
 
 
-def _verdicts_now(run: Run, asked: Evaluation, reports: Sequence[Report]) -> Sequence[ReleaseVerdict]:
+def _ids(reports: Iterable[ReportRef | Report]) -> list[str]:
+    return [report.report_id for report in reports]
+
+
+def _verdicts_now(
+    run: Run, reports: Sequence[Report], policy: str, candidates: int, *, page: bool
+) -> Sequence[ReleaseVerdict]:
     """The verdicts of a run that is complete; where it has waited for labels, what these decide."""
     prefix = waiting_key("")
     queues = [key.removeprefix(prefix) for key in earlier_suspensions() if key.startswith(prefix)]
     queue = newest_queue(run.home, queue=queues[0]) if queues else None
     if queue is None:
         log.info("this run is complete, so nothing is repeated; start a new run for another report")
-        return stored_verdicts(run.home, [report.report_id for report in reports])
+        return stored_verdicts(run.home, _ids(reports))
     # The baseline may have a newer report by now, and the labels are about this one.
-    asked = replace(asked, baseline=queue.old)
-    verdicts = _judged(run, asked, reports[0].dataset, reports, read_policy(asked.policy))
+    rules = read_policy(policy)
+    verdicts = compare_and_gate(run, reports[0].dataset, reports, queue.old, rules, candidates, page=page)
     wait_for_labels(run.home, verdicts)
     return verdicts
 
@@ -290,54 +248,81 @@ def _lacks_labels(verdict: Verdict) -> bool:
     return covered and {verdict.outcome, verdict.rules[0].outcome} <= {"INCONCLUSIVE", "INCOMPLETE"}
 
 
-def _made_before(run: Run, asked: Evaluation) -> list[Report]:
+def _made_before(run: Run, data: object) -> list[Report]:
     """The reports that this run has made of the same data before it failed; a retry does not make them again.
 
     Within a flow of several evaluations, Prefect resumes a killed subflow run by its position, whatever is evaluated.
     """
     if not started_before():
         return []
-    data = json.loads(json.dumps(kept_parameters(asked.parameters["data"])))
-    return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == data]
+    kept = json.loads(json.dumps(kept_parameters(data)))
+    return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == kept]
 
 
-def _checked(run: Run, asked: Evaluation) -> tuple[JudgeOptions, Sequence[Metric], Policy | None, Runner]:
-    """The judges, without the key, which each task fetches for itself; metrics; policy; and the runner."""
-    judge, metrics = checked(asked.scoring, asked.judging, run.home.embeddings, run.access)
-    if asked.limits.expectations:
-        read_suite(asked.limits.expectations, asked.source.slices)
-    policy = policy_for(asked.policy, asked.baseline, metrics)
-    check_baseline_answers(metrics, asked.baseline)
-    runner = runner_at(asked.runner)
-    if asked.judging.dry_run:
+def _contract(limits: Limits, scoring: Scoring, source: Source) -> Contract:
+    """What the data must meet: references where a metric needs them."""
+    if limits.expectations:
+        read_suite(limits.expectations, source.slices)
+    return limits.contract(needs_references=scoring.needs_references)
+
+
+def _workers(run: Run, address: str, metrics: Sequence[Metric], judging: Judging) -> Runner:
+    """The runner at an address, once it is known that it can score the metrics."""
+    chosen = runner_at(address)
+    if judging.dry_run:
         # Nobody has looked yet whether the workers can be used.
-        return judge, metrics, policy, LocalRunner()
-    runner.check(run.home, [(metric, asked.judging.key_from) for metric in metrics])
-    return judge, metrics, policy, runner
+        return LocalRunner()
+    chosen.check(run.home, [(metric, judging.key_from) for metric in metrics])
+    return chosen
 
 
-def _name_of(asked: Evaluation, dataset: str, releases: Sequence[str]) -> str:
-    does = "rerun" if "rerun_of" in asked.provenance else "evaluate"
-    return f"{does} {releases[0] if len(releases) == 1 else f'{len(releases)} releases'} on {dataset}"
+def _check(home: Home, source: Source, baseline: str, loaded: Loaded, validated: Validation, docs: Docs | None) -> None:
+    """Find out whether the data can be scored, and compared with the baseline.
+
+    Raises:
+        UserError: they break the contract, or there is no such baseline.
+    """
+    if validated.broken:
+        _data_docs(home, docs, broken=True)
+        raise UserError(f"{called(source.answers)}: {validated.broken}")
+    if baseline:
+        check_baseline(home, baseline, loaded.dataset, validated.accepted)
+
+
+def _flow_of(provenance: Mapping[str, Any]) -> str:
+    return "rerun-report" if RERUN_OF in provenance else "evaluate-release"
+
+
+def _describe(run: Run, committed: Committed, provenance: Mapping[str, Any]) -> None:
+    """Name the run after what it has evaluated, and tag it for the filters of the page of runs."""
+    releases = [release.release for release in committed.releases]
+    what = releases[0] if len(releases) == 1 else f"{len(releases)} releases"
+    name = f"{_flow_of(provenance).partition('-')[0]} {what} on {committed.dataset}"
+    run.describe({"dataset": [committed.dataset], "release": releases}, name)
+
+
+def _manifest(
+    run: Run, parameters: dict[str, Any], loaded: Loaded, validated: Validation, plan: Plan, judge: JudgeOptions
+) -> dict[str, Any]:
+    content = manifest(run.id, parameters, loaded, validated, plan, judge, run.access)
+    return content | {"command": command_line(content["parameters"])}
 
 
 def _pairs(
-    home: Home, asked: Evaluation, dataset: str, reports: Sequence[ReportRef | Report], policy: Policy | None
+    home: Home, baseline: str, dataset: str, reports: Sequence[ReportRef | Report], policy: Policy | None
 ) -> list[tuple[str, str]]:
     """The report of the baseline with each of the other reports; without a baseline, both of exactly two."""
-    report_ids = [report.report_id for report in reports]
-    if asked.baseline:
-        old = report_named(home, asked.baseline, dataset, policy.fields if policy else ())
-    elif asked.compares_two and len(report_ids) > 1:
-        old = report_ids[0]
-        if len(report_ids) > 2:
-            log.info(f"{len(report_ids)} releases: name one as the baseline to compare each of the others with it")
-            return []
-    else:
+    report_ids = _ids(reports)
+    if baseline == NOTHING or (not baseline and len(report_ids) < 2):
         return []
+    if not baseline and len(report_ids) > 2:
+        log.info(f"{len(report_ids)} releases: name one as the baseline to compare each of the others with it")
+        return []
+    fields = policy.fields if policy else ()
+    old = report_named(home, baseline, dataset, fields) if baseline else report_ids[0]
     new = [report_id for report_id in report_ids if report_id != old]
     if not new:
-        log.warning(f"{asked.baseline}: there is no other release to compare it with")
+        log.warning(f"{baseline}: there is no other release to compare it with")
     return [(old, report_id) for report_id in new]
 
 
@@ -383,30 +368,20 @@ def decide(
 
 def _publish(
     home: Home,
-    asked: Evaluation,
     reports: Sequence[ReportRef | Report],
     pairs: Sequence[tuple[str, str]],
     comparisons: Sequence[Comparison],
     verdicts: Sequence[ReleaseVerdict],
-    docs: Future[str] | PrefectFuture[str] | None,
+    *,
+    page: bool,
+    docs: Docs | None,
+    why_old: str,
 ) -> None:
     """Write the page, announce the reports, and offer new names in the forms. If any of it fails, nothing is lost."""
-    report_ids = [report.report_id for report in reports]
+    report_ids = _ids(reports)
     shown = [pairs[0][0], *(new for _, new in pairs)] if pairs else report_ids
-    why_old = first_is_old(reports[0].release) if pairs and not asked.baseline else ""
-    page_of_docs = _data_docs(home, docs)
-    log_page(
-        lambda: steps.publish_run(
-            home,
-            shown,
-            comparisons,
-            verdicts,
-            drawn=asked.page,
-            docs=page_of_docs,
-            why_old=why_old,
-            wait_for=[reports],
-        )
-    )
+    about = {"drawn": page, "docs": _data_docs(home, docs), "why_old": why_old}
+    log_page(lambda: steps.publish_run(home, shown, comparisons, verdicts, **about, wait_for=[reports]))
     steps.announce(home, report_ids, verdicts, wait_for=[reports])
     if any(report_id.endswith("/v1") for report_id in report_ids):
         offer_names(home)
@@ -458,14 +433,29 @@ def log_page(publish: Callable[[], str]) -> None:
         log.info(f"report: {page}")
 
 
-def _source(run: Run, data: Data) -> tuple[Source, dict[str, Any]]:
-    """What to load, and how the answers were generated, if that is known."""
-    if data.answers.startswith(ADDRESS):
-        [registration] = registrations(run.home, data.answers.removeprefix(ADDRESS))
+def _source(
+    run: Run, data: Data, scoring: Scoring, parameters: dict[str, Any]
+) -> tuple[Source, dict[str, Any], dict[str, Any]]:
+    """What to load, the parameters that reports keep, and what joins their manifests: where the answers come from."""
+    generation, provenance = None, {}
+    kind, _, name = data.answers.partition(":")
+    if f"{kind}:" == REPORT:
+        [old] = read_reports(run.home, [name])
+        source = steps.export(
+            run.home, old.dataset, old.dataset_version, old.release, old.answers_version, run.folder
+        )  # fmt: skip
+        asked, generation, provenance = old.manifest["parameters"], old.manifest.get("generation"), {RERUN_OF: name}
+        # The suite may be given as the text that was checked.
+        limits = parameters["limits"] | {"expectations": asked["limits"].get("expectations", "")}
+        parameters = parameters | {"data": asked["data"], "limits": limits}
+    elif f"{kind}:" == ADDRESS:
+        [registration] = registrations(run.home, name)
         source, generation = registered_source(run.home, registration, run.folder), registration.generation
     else:
         source, generation = data.source(), generation_of(data.answers)
-    return source, {"generation": generation} if generation else {}
+    columns = tuple(dict.fromkeys((*source.columns, *scoring.columns)))
+    source = replace(source, needs_references=scoring.needs_references, columns=columns)
+    return source, parameters, provenance | ({"generation": generation} if generation else {})
 
 
 def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
@@ -497,16 +487,12 @@ def _log_validation(loaded: Loaded, checked: Validation) -> None:
         log.warning(f"{first.message}{more}")
 
 
-def _documented(
-    run: Run, asked: Evaluation, dataset: str, checked: Validation
-) -> Future[str] | PrefectFuture[str] | None:
+def _documented(run: Run, loaded: Loaded, contract: Contract, checked: Validation, *, drawn: bool) -> Docs | None:
     """Begin to write the Data Docs, beside the scoring; None where the run writes no pages."""
-    if not asked.page or asked.judging.dry_run:
-        return None
-    return steps.build_data_docs.submit(run.home, run.id, dataset, asked.contract, checked)
+    return steps.build_data_docs.submit(run.home, run.id, loaded.dataset, contract, checked) if drawn else None
 
 
-def _data_docs(home: Home, documented: Future[str] | PrefectFuture[str] | None, *, broken: bool = False) -> str:
+def _data_docs(home: Home, documented: Docs | None, *, broken: bool = False) -> str:
     """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost.
 
     `broken`: whether the page says why the run stops.

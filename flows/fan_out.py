@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 from answerkey.flows import steps
 from answerkey.flows.cluster import Cluster, NoWorker, S, WorkersDied, cluster_at
-from answerkey.flows.cluster_worker import AnyShard
+from answerkey.flows.cluster_worker import OTHER_WORK, AnyShard
 from answerkey.flows.prefect_or_local import Task, allow_failure, as_completed, outcome, task
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
@@ -29,7 +29,7 @@ from answerkey.tasks.reports.commit import Committed, SplitCommit
 from answerkey.tasks.reports.commit_shard import CommitShard
 from answerkey.tasks.reports.scores import ScoresShard, SplitScores
 from answerkey.tasks.score.plan import MAX_SHARDS
-from answerkey.tasks.score.score import schedule_order, spawns
+from answerkey.tasks.score.score import schedule_order, spawns, start_processes
 from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.validate.measures import MeasuredShard
 from answerkey.tasks.warehouse.home import Home
@@ -58,9 +58,9 @@ class Runner(Protocol):
             UserError: these metrics cannot be scored here.
         """
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str], wait_for: Sequence[object] = ()) -> Outcomes[S]:
-        """Work on shards. `key_from` says where the key of a shard's judges is kept, `wait_for` holds the results that
-        they come from. Closed before its end, it waits for what it has begun.
+    def run(self, shards: Sequence[S], wait_for: Sequence[object] = ()) -> Outcomes[S]:
+        """Work on shards, which come from the results in `wait_for`. Closed before its end, it waits for what it has
+        begun.
 
         Raises:
             Unreachable: no worker can be reached any more.
@@ -75,7 +75,7 @@ class LocalRunner:
     def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
         """The other steps of a run need the same of this machine."""
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str], wait_for: Sequence[object] = ()) -> Outcomes[S]:
+    def run(self, shards: Sequence[S], wait_for: Sequence[object] = ()) -> Outcomes[S]:
         """Submit every shard, and yield each as it ends."""
         spawn = spawns(shards)
         closed = threading.Event()
@@ -84,7 +84,7 @@ class LocalRunner:
         of_metric = Counter(shard.name for shard in shards if isinstance(shard, Shard))
         begun: Counter[str] = Counter()
         for shard in schedule_order(shards):
-            work, arguments = _task_of(shard, spawn, key_from(shard), closed.is_set)
+            work, arguments = _task_of(shard, spawn, closed.is_set)
             if isinstance(shard, Shard):
                 begun[shard.name] += 1
                 # The UI shows the name while a task waits, and makes its run name only then.
@@ -114,25 +114,13 @@ class DaskRunner:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self.check = cluster.check
 
-    def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
-        """Ask the workers for versions, metrics and keys."""
-        self._cluster.check(home, needs)
-
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str], wait_for: Sequence[object] = ()) -> Outcomes[S]:
+    def run(self, shards: Sequence[S], wait_for: Sequence[object] = ()) -> Outcomes[S]:
         """Send every shard to the cluster, and yield each as it ends."""
+        does, _ = OTHER_WORK.get(type(shards[0]), ("score", None))
         # Prefect would look into every shard.
-        run = partial(self._cluster.run, shards, key_from)
-        return _on_cluster(run, _DOES[type(shards[0])], self._cluster.address, wait_for=wait_for)
-
-
-_DOES: Mapping[type, str] = {
-    MeasuredShard: "load",
-    SourceShard: "load",
-    Shard: "score",
-    CommitShard: "write a commit",
-    ScoresShard: "write scores",
-}
+        return _on_cluster(partial(self._cluster.run, shards), does, self._cluster.address, wait_for=wait_for)
 
 
 def _run(run: Callable[[], Outcomes[Any]], does: str, address: str) -> Outcomes[Any]:
@@ -142,15 +130,11 @@ def _run(run: Callable[[], Outcomes[Any]], does: str, address: str) -> Outcomes[
 _on_cluster = task(_run, name="work on a cluster", task_run_name="{does} on {address}")
 
 
-def _task_of(
-    shard: AnyShard, spawn: bool, key_from: str, stopped: Callable[[], bool]
-) -> tuple[Task[..., str], dict[str, Any]]:
+def _task_of(shard: AnyShard, spawn: bool, stopped: Callable[[], bool]) -> tuple[Task[..., str], dict[str, Any]]:
     """The task that works on a shard, and its arguments beside the shard."""
-    if isinstance(shard, MeasuredShard | SourceShard):
-        return steps.stage, {"spawn": spawn}
-    if isinstance(shard, CommitShard | ScoresShard):
-        return steps.write, {"spawn": spawn}
-    return steps.score.with_options(tags=_tags(shard)), {"spawn": spawn, "key_from": key_from, "stopped": stopped}
+    if isinstance(shard, Shard):
+        return steps.score.with_options(tags=_tags(shard)), {"spawn": spawn, "stopped": stopped}
+    return (steps.write if isinstance(shard, CommitShard | ScoresShard) else steps.stage), {"spawn": spawn}
 
 
 def runner_at(address: str) -> Runner:
@@ -163,8 +147,12 @@ def runner_at(address: str) -> Runner:
     return DaskRunner(cluster) if cluster else LocalRunner()
 
 
-def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Loaded, str | None]:
+def load(
+    runner: Runner, home: Home, source: Source, folder: Path, metrics: Sequence[Metric] = ()
+) -> tuple[Loaded, str | None]:
     """Load a source into the folder of a run; a large one in shards, wherever its answers are to be scored.
+
+    The processes of this machine that will score the `metrics` are started meanwhile, if there is enough for them.
 
     Returns:
         What was loaded, and of a large source the file with what validation measures of its rows.
@@ -174,8 +162,14 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Load
         Unreachable: no worker can be reached any more.
     """
     size = shard_bytes(source.answers, runner.most_shards)
-    if not size:
-        return steps.load(source, folder), None
+    loaded, measures = _in_shards(runner, home, source, folder, size) if size else (steps.load(source, folder), None)
+    if not runner.elsewhere:
+        start_processes(metrics, loaded.n_rows)
+    tell(Advance("validate"))
+    return loaded, measures
+
+
+def _in_shards(runner: Runner, home: Home, source: Source, folder: Path, size: int) -> tuple[Loaded, str]:
     tell(Advance("split into shards"))
     of_references = shard_bytes(source.references, runner.most_shards) if source.references else 0
     references = steps.split_references(source, home, folder, of_references) if of_references else None
@@ -192,7 +186,7 @@ def _load(
 ) -> list[str]:
     """The names of the parts, as they end."""
     parts = []
-    for done, (_, part) in enumerate(runner.run(shards, lambda _shard: "", [source]), start=1):
+    for done, (_, part) in enumerate(runner.run(shards, [source]), start=1):
         if isinstance(part, WorkersDied | NoWorker):
             raise Unreachable(f"{name}: not all of it could be loaded ({part}); run the same command again") from part
         if isinstance(part, Exception):
@@ -204,18 +198,11 @@ def _load(
     return parts
 
 
-def fan_out(
-    runner: Runner,
-    shards: Sequence[Shard],
-    key_from: Callable[[Shard], str],
-    *,
-    remedy: str,
-    wait_for: Sequence[object] = (),
-) -> dict[str, str]:
+def fan_out(runner: Runner, shards: Sequence[Shard], *, remedy: str, wait_for: Sequence[object] = ()) -> dict[str, str]:
     """Score shards; returns where each part is, by where it was planned to be.
 
     A shard that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
-    `key_from` says where the key of a shard's judges is kept, and `wait_for` holds the plan that they come from.
+    `wait_for` holds the plan that they come from.
 
     Raises:
         UserError: a judge cannot be asked. No shard is worked on any more by then.
@@ -233,7 +220,7 @@ def fan_out(
     scored = Counter(dict.fromkeys(todo, 0))
     for name in todo:
         tell(Advance(name, 0, todo[name]))
-    outcomes = runner.run(shards, key_from, wait_for)
+    outcomes = runner.run(shards, wait_for)
     try:
         for done, (shard, part) in enumerate(outcomes, start=1):
             scored[shard.name] += shard.n_rows
@@ -284,6 +271,7 @@ def write_commit(
     Raises:
         Unreachable: no worker can be reached any more.
     """
+    tell(Advance("report"))
     split = steps.split_commit(home, run_id, loaded, accepted, parts, folder) if runner.elsewhere else None
     return split if split and _written(runner, split.shards, "what is committed") else None
 
@@ -301,7 +289,7 @@ def write_scores(
 
 
 def _written(runner: Runner, shards: Sequence[CommitShard] | Sequence[ScoresShard], what: str) -> bool:
-    for _, part in runner.run(shards, lambda _shard: ""):
+    for _, part in runner.run(shards):
         if isinstance(part, Exception):
             log.warning(f"no worker could write {what}, so the run does it: {part}")
             return False

@@ -85,7 +85,9 @@ def option_of(name: str, info: FieldInfo) -> str:
 class Form(Validated):
     """A form of the Prefect UI."""
 
-    model_config = ConfigDict(json_schema_extra=in_order())
+    model_config = ConfigDict(
+        json_schema_extra=in_order(), field_title_generator=lambda name, _: name.replace("_", " ").capitalize()
+    )
 
     usual: ClassVar[tuple[str, ...]] = ()
     """The fields that people set each time; the others are folded. Empty: all are shown."""

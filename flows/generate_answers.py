@@ -82,7 +82,10 @@ def generate_answers(
         asking = _asking(run, generating)
         check_environment(generating.extra_headers)
         _check(asking, afterwards, scoring, judging, dry_run=generating.dry_run)
-        found = _found(run, questions)
+        found = find_questions(
+            run.home, questions.dataset, run.folder, name=questions.name, paths=parse_map(questions.columns),
+            slices=questions.slices,
+        )  # fmt: skip
         check_release(run.home, found.dataset, generating.release, asking)
         forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
         parameters = {name: form.model_dump() for name, form in forms.items()}
@@ -136,11 +139,6 @@ def _show(made: Generated) -> None:
     rows = [*counts(made), *((f"without an answer: {reason}", n) for reason, n in made.reasons)]
     table = Table("", ("what", "questions"), [(what, count(n)) for what, n in rows])
     show_table(table, artifact_key("generated", made.dataset, made.release), tally(made))
-
-
-def _found(run: Run, form: Questions) -> QuestionSet:
-    paths = parse_map(form.columns)
-    return find_questions(run.home, form.dataset, run.folder, name=form.name, paths=paths, slices=form.slices)
 
 
 def _asking(run: Run, form: Generating) -> Asking:

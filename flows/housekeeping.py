@@ -36,7 +36,6 @@ class Keeping(Form):
     days: int = Field(
         7,
         ge=1,
-        title="Days",
         description="How long the work of killed runs is kept. The same evaluation, started again, continues from it.",
     )
     tables: bool = Field(

@@ -58,14 +58,12 @@ class Data(Form):
     usual = ("answers", "references", "dataset", "release")
 
     answers: Annotated[str, Option("FILE", several=True)] = Field(
-        title="Answers",
         description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
         "or a pattern. Several: one per line.",
         examples=["examples/answers.jsonl"],
     )
     references: str = Field(
         "",
-        title="References",
         description="A second file with the right answers, joined by id. Empty: they are in the answers.",
     )
     dataset: str = Field(
@@ -76,7 +74,6 @@ class Data(Form):
     )
     release: str = Field(
         "",
-        title="Release",
         description="The release that gave all these answers. Empty: a column names it for each row.",
     )
     columns: Annotated[list[str], Option("--map", separator=PAIRS)] = Field(
@@ -96,18 +93,15 @@ class Data(Form):
     )
     slices: Annotated[list[str], Option("--slice")] = Field(
         default_factory=list,
-        title="Slices",
         description="Columns to report separately, for instance lang.",
     )
     encoding: str = Field(
         "",
-        title="Encoding",
         description="Encoding of text files that are not UTF-8, for instance windows-1251. Empty: it is detected.",
     )
 
     format: FormatChoice = Field(
         "",
-        title="Format",
         description="Format of the answers, if several fit; `plain` reads the rows as they are. Empty: "
         "it is recognised.",
     )
@@ -215,7 +209,6 @@ MetricChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": [*METRIC
 class _MetricOptions(Form):
     metrics: list[MetricChoice] = Field(
         list(DEFAULT_METRICS),
-        title="Metrics",
         description="By default answer_correctness, semantic_similarity and, by the free offline judge, meaning_match "
         "and ground_truth_similarity.",
     )
@@ -261,7 +254,6 @@ class Scoring(_MetricOptions):
 
     only_failed: bool = Field(
         False,
-        title="Only failed",
         description="Score again what failed in earlier runs, and ask the judges again about what a fallback judged; "
         "nothing else.",
     )
@@ -332,7 +324,6 @@ class Judging(Form, JudgeOptions):
 
     judges: Annotated[tuple[JudgeName, ...], Option("--judge")] = Field(
         (),
-        title="Judges",
         description="offline (free) or PROVIDER/MODEL[@ADDRESS]. Empty: ANSWERKEY_JUDGE, or Prefect's "
         "answerkey_judge, else offline.",
         examples=[["openai/gpt-4o-mini"]],
@@ -354,7 +345,6 @@ class Judging(Form, JudgeOptions):
     )
     dry_run: bool = Field(
         False,
-        title="Dry run",
         description="Estimate the cost and stop before any judge is asked.",
     )
 
@@ -462,13 +452,11 @@ class Waiting(Form):
 
     release: Annotated[str, Option("NAME")] = Field(
         "",
-        title="Release",
         description="A registered release (gpt-5, or faq/gpt-5), or a registration. Empty: all without a report.",
     )
     at_most: int = Field(
         10,
         ge=1,
-        title="At most",
         description="How many releases this run evaluates. The next run continues with the others.",
     )
 
@@ -479,13 +467,11 @@ class Comparing(Form):
     usual = ("old", "new", "dataset")
 
     old: Annotated[str, Option("OLD")] = Field(
-        title="Old",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["gpt-4"],
         json_schema_extra=names_of("releases"),
     )
     new: Annotated[str, Option("NEW")] = Field(
-        title="New",
         description="The report or release to compare with the old one.",
         examples=["gpt-5"],
         json_schema_extra=names_of("releases"),
@@ -498,7 +484,6 @@ class Comparing(Form):
     )
     fields: list[str] = Field(
         default_factory=list,
-        title="Fields",
         description="METRIC.FIELD to compare: with fewer fields, each test has more power. Empty: one per metric.",
         examples=[["meaning_match.match"]],
     )
@@ -510,20 +495,17 @@ class Comparing(Form):
     )
     all_fields: bool = Field(
         False,
-        title="All fields",
         description="Compare every field that both have, with a correction for all of them.",
     )
     level: float = Field(
         0.95,
         gt=0.5,
         lt=1.0,
-        title="Level",
         description="Confidence level of the intervals; a difference counts as shown below a p-value of 1 - level.",
     )
     seed: int = Field(
         0,
         ge=0,
-        title="Seed",
         description="Seed of the permutation test and of the bootstrap.",
     )
 
@@ -544,20 +526,17 @@ class Rerunning(Form):
 
     report: Annotated[str, Option("REPORT")] = Field(
         min_length=1,
-        title="Report",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
         json_schema_extra=names_of("reports"),
     )
     metrics: list[MetricChoice] = Field(
         default_factory=list,
-        title="Metrics",
         description="The metrics of the new report. Empty: those of the old one.",
     )
     own_metrics: list[str] = as_in(Scoring, "own_metrics")
     only_failed: bool = Field(
         False,
-        title="Only failed",
         description="Score again what failed, and ask the judges again about what a fallback judged; nothing else.",
     )
     threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
@@ -594,7 +573,6 @@ class Questions(Form):
     """Which questions to ask."""
 
     usual = ("dataset", "name", "slices")
-    model_config = ConfigDict(title="Questions")
 
     dataset: str = Field(
         min_length=1,
@@ -606,17 +584,14 @@ class Questions(Form):
     )
     name: Annotated[str, Option("--dataset-name")] = Field(
         "",
-        title="Name",
         description="Name of the data set in a file. Empty: the name of the file.",
     )
     columns: Annotated[list[str], Option("--map", separator=PAIRS)] = Field(
         default_factory=list,
-        title="Columns",
         description="For a file: KEY=PATH, for instance question=meta.prompt. Common names are recognised without it.",
     )
     slices: Annotated[list[str], Option("--slice")] = Field(
         default_factory=list,
-        title="Slices",
         description="Columns of a file to report separately, for instance lang.",
     )
 
@@ -631,13 +606,11 @@ class Generating(Form):
     release: str = Field(
         min_length=1,
         pattern=r"^[^\r\n]*[^\s][^\r\n]*$",
-        title="Release",
         description="The name under which the answers are registered and compared.",
         examples=["gpt-4o-mini, short prompt"],
     )
     model: str = Field(
         pattern=MODEL_PATTERN,
-        title="Model",
         description="PROVIDER/MODEL, or PROVIDER/MODEL@http://address of an OpenAI-compatible server.",
         examples=["openai/gpt-4o-mini"],
     )
@@ -658,7 +631,6 @@ class Generating(Form):
     template: str = Field(
         "{question}",
         min_length=1,
-        title="Template",
         description="The prompt, or a text file with it: {question} and other columns of the data set in braces.",
         examples=["{question}\nAnswer in the language {lang}."],
     )
@@ -666,7 +638,6 @@ class Generating(Form):
         0.0,
         ge=0.0,
         le=2.0,
-        title="Temperature",
         description="0: the most probable answer, if the provider honours it.",
     )
     repeats: int = Field(
@@ -682,7 +653,7 @@ class Generating(Form):
         title="Tokens at most",
         description="The longest answer, in tokens; a longer one is cut off there.",
     )
-    seed: int = Field(0, title="Seed", description="A different seed asks everything again.")
+    seed: int = Field(0, description="A different seed asks everything again.")
     max_calls: int = Field(
         0,
         ge=0,
@@ -703,7 +674,6 @@ class Generating(Form):
     )
     dry_run: bool = Field(
         False,
-        title="Dry run",
         description="Estimate the cost and stop before the model is asked.",
     )
     min_answered: float = Field(
@@ -739,27 +709,21 @@ class Generating(Form):
 class Afterwards(Form):
     """What to do with the release once it is registered."""
 
-    model_config = ConfigDict(title="Afterwards")
-
     evaluate: bool = Field(
         False,
-        title="Evaluate",
         description="Evaluate the release at once. Off: leave it to an automation, the nightly run or a person.",
     )
     baseline: str = Field(
         "",
-        title="Baseline",
         description="A release or report to compare it with. Empty: none.",
         json_schema_extra=names_of("releases"),
     )
     policy: str = Field(
         "",
-        title="Policy",
         description="What must hold for it to ship in place of the baseline: the path of a YAML file, or its text.",
     )
     page: bool = Field(
         True,
-        title="Page",
         description="Write a page for the browser into the folder pages of the warehouse.",
     )
 
@@ -775,31 +739,26 @@ class Tracing(Form):
     rules: Annotated[list[str], Option("RULES")] = Field(
         default_factory=lambda: ["rules"],
         min_length=1,
-        title="Rules",
         description="YAML files, or folders of them.",
         examples=[["examples/rules"]],
     )
     only: Annotated[list[str], Option("--rule")] = Field(
         default_factory=list,
-        title="Only",
         description="Names of rules. Empty: all in these files.",
     )
     since: str = Field(
         "",
         pattern=_DAY,
-        title="Since",
         description="Backfill: traces from this day or time on (UTC). Both empty: new traces only.",
         examples=["2026-11-01"],
     )
     until: str = Field(
         "",
         pattern=_DAY,
-        title="Until",
         description="Backfill: traces before this day or time (UTC).",
         examples=["2026-12-01"],
     )
     dry_run: bool = Field(
         False,
-        title="Dry run",
         description="Show which traces would be scored, estimate the cost, and stop before any judge is asked.",
     )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from answerkey.flows import steps
-from answerkey.flows.evaluate_release import Evaluation, evaluate
+from answerkey.flows.evaluate_release import REPORT, evaluate_release
 from answerkey.flows.parameters import (
     LOCAL,
     METRIC_OPTIONS,
     NO_SUCH_OPTION,
+    Data,
     Judging,
     Limits,
     Rerunning,
@@ -19,12 +18,13 @@ from answerkey.flows.parameters import (
     Scoring,
 )
 from answerkey.flows.prefect_or_local import flow
-from answerkey.flows.runs import form_of, started
+from answerkey.flows.runs import form_of
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.reports.report import read_reports, report_named
+from answerkey.tasks.warehouse.home import Home
 
 
 def _run_name() -> str:
@@ -49,40 +49,14 @@ def rerun_report(
         page: Write a page for the browser into the folder pages of the warehouse.
         runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
-    with started(home) as run:
-        [old] = read_reports(run.home, [report_named(run.home, rerun.report)])
-        forms = again(old.manifest, rerun)
-        source = steps.export(
-            run.home, old.dataset, old.dataset_version, old.release, old.answers_version, run.folder
-        )  # fmt: skip
-        asked = old.manifest["parameters"]
-        parameters = {
-            "data": asked["data"],
-            "scoring": forms.scoring.model_dump(),
-            "judging": forms.judging.model_dump(),
-            "limits": forms.limits.model_dump() | {"expectations": asked["limits"].get("expectations", "")},
-            "baseline": "",
-        }
-        provenance = {"rerun_of": old.report_id}
-        if generation := old.manifest.get("generation"):
-            provenance["generation"] = generation
-        evaluation = Evaluation(
-            source, forms.scoring, forms.judging, forms.limits, parameters,
-            page=page, provenance=provenance, runner=runner,
-        )  # fmt: skip
-        return evaluate(run, evaluation, "rerun-report")
+    place = Home.parse(home)
+    [old] = read_reports(place, [report_named(place, rerun.report)])
+    scoring, judging, limits = again(old.manifest, rerun)
+    data = Data(answers=f"{REPORT}{old.report_id}")
+    return evaluate_release.fn(data, scoring, judging, limits, home, page=page, runner=runner)
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
-    """The forms of the new run."""
-
-    scoring: Scoring
-    judging: Judging
-    limits: Limits
-
-
-def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
+def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judging, Limits]:
     """The parameters of a report, with what is wanted changed in them.
 
     Raises:
@@ -118,7 +92,7 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     scoring = scoring.model_copy(update=dropped)
     if scoring.unused:
         raise UserError(f"{scoring.unused[0]}: {NO_SUCH_OPTION}")
-    return Again(scoring, _judging(manifest, judging, wanted, asked=scoring.asks_judges), limits)
+    return scoring, _judging(manifest, judging, wanted, asked=scoring.asks_judges), limits
 
 
 def _judging(manifest: Mapping[str, Any], old: Judging, wanted: Rerunning, *, asked: bool) -> Judging:

@@ -65,12 +65,8 @@ for _name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
 
 def run_id() -> str:
     """The id of this flow run; without a server a new one."""
-    if within_run():
-        from prefect.runtime import flow_run
-
-        if flow_run.id:
-            return str(flow_run.id)
-    return str(uuid.uuid4())
+    run = _flow_run()
+    return str(run.id if run else uuid.uuid4())
 
 
 def form_of(parameter: str, kind: type[F]) -> F:
@@ -83,12 +79,9 @@ def form_of(parameter: str, kind: type[F]) -> F:
 
 def started_before() -> bool:
     """Whether this is a retry of a flow run on a server, or one that goes on after it was suspended."""
-    if not within_run():
-        return False
-    from prefect.runtime import flow_run
-
+    run = _flow_run()
     # Prefect counts no other run where one goes on.
-    return int(flow_run.run_count) > 1 or bool(earlier_suspensions())
+    return bool(run and (run.run_count > 1 or earlier_suspensions()))
 
 
 def earlier_suspensions() -> frozenset[str]:

@@ -70,10 +70,8 @@ def score_traces(
 
 def _score(todo: Sequence[Job], run: Run, window: Window, runner: Runner) -> list[Funnel]:
     prepared, problems = _prepared(todo, run, window, runner.most_shards)
-    keys = {job.rule.name: job.key_from for job in todo}
-    key_from = {shard.part: keys[one.rule.name] for one in prepared if one.plan for shard in one.plan.shards}
     shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
-    parts = fan_out(runner, shards, lambda shard: key_from[shard.part], remedy="the next run tries again")
+    parts = fan_out(runner, shards, remedy="the next run tries again")
     funnels = []
     tell(Advance("commit"))
     for one in prepared:
@@ -96,7 +94,9 @@ def _prepared(
     for job in todo:
         tell(Advance(f"select {job.rule.name}"))
         try:
-            one = steps.prepare_traces(job.rule, job.metric, run.home, run.folder / job.rule.name, window, most=most)
+            one = steps.prepare_traces(
+                job.rule, job.metric, run.home, run.folder / job.rule.name, window, most=most, key_from=job.key_from
+            )
         except UserError as error:
             problems.append(str(error))
             continue

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
+from answerkey.flows.cluster_worker import OTHER_WORK
 from answerkey.flows.prefect_or_local import task
 from answerkey.tasks.compare import compare as comparing
 from answerkey.tasks.gate import calibrate as calibrating
@@ -18,7 +19,6 @@ from answerkey.tasks.releases import generate as generating
 from answerkey.tasks.releases import register as registering
 from answerkey.tasks.reports import aggregate as aggregating
 from answerkey.tasks.reports import commit as committing
-from answerkey.tasks.reports import commit_shard as commit_shards
 from answerkey.tasks.reports import scores as score_rows
 from answerkey.tasks.score import estimate as estimating
 from answerkey.tasks.score import plan as planning
@@ -29,7 +29,6 @@ from answerkey.tasks.traces import summary as traces_summary
 from answerkey.tasks.validate import data_docs, measures
 from answerkey.tasks.validate import validate as validating
 
-T = TypeVar("T")
 _RETRIED: Mapping[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 10]}
 
 load = task(loading.load, name="load")
@@ -37,18 +36,13 @@ split_answers = task(source_shards.cut, name="split answers")
 split_references = task(source_shards.split_references, name="split references")
 
 
-def _stage(shard: measures.MeasuredShard | source_shards.SourceShard, *, spawn: bool) -> str:
-    """Of answers or, which are not measured, of references."""
-    if isinstance(shard, source_shards.SourceShard):
-        return _done(spawn, source_shards.stage_shard, shard)
-    return _done(spawn, measures.measure_shard, shard)
-
-
-def _done(spawn: bool, do: Callable[[T], str], shard: T) -> str:
+def _work(shard: object, *, spawn: bool) -> str:
+    """Work on a shard other than one to score."""
+    _, do = OTHER_WORK[type(shard)]
     return scoring.in_another_process(do, shard) if spawn else do(shard)
 
 
-stage = task(_stage, name="load a shard", task_run_name="load {shard.part}", **_RETRIED)
+stage = task(_work, name="load a shard", task_run_name="load {shard.part}", **_RETRIED)
 merge_shards = task(source_shards.gather, name="merge shards")
 merge_measures = task(measures.merge_measures, name="merge measures")
 export = task(exporting.stored_answers, name="export")
@@ -60,15 +54,7 @@ estimate_costs = task(estimating.estimate_costs, name="estimate costs")
 score = task(scoring.score, name="score", **_RETRIED)
 fail_shard = task(shards.fail_shard, name="record a failed shard")
 split_commit = task(committing.split_commit, name="split commit")
-
-
-def _write(shard: commit_shards.CommitShard | score_rows.ScoresShard, *, spawn: bool) -> str:
-    if isinstance(shard, commit_shards.CommitShard):
-        return _done(spawn, commit_shards.write_commit, shard)
-    return _done(spawn, score_rows.write_scores, shard)
-
-
-write = task(_write, name="write rows", task_run_name="write {shard.part}", **_RETRIED)
+write = task(_work, name="write rows", task_run_name="write {shard.part}", **_RETRIED)
 commit = task(committing.commit, name="commit")
 split_scores = task(score_rows.split_scores, name="split scores")
 

@@ -122,13 +122,13 @@ forms = {"scoring": scoring, "judging": judging, "limits": Limits()}
 parameters = {name: form.model_dump() for name, form in forms.items()}
 definitions = parameter_schema(evaluate_release.fn).model_dump()["definitions"]
 contains, _ = scoring.create()
-rerun = again({"parameters": parameters}, Rerunning(report="r"))
+rerun_scoring, rerun_judging, _ = again({"parameters": parameters}, Rerunning(report="r"))
 print(json.dumps({
     "library": [judging.options().tone, contains.edges],
     "signature": contains.signature,
     "forms": [definitions["Judging"]["properties"]["tone"], definitions["Scoring"]["properties"]["edges"]],
     "manifest": [parameters["judging"]["tone"], parameters["scoring"]["edges"]],
-    "rerun": [rerun.judging.tone, rerun.scoring.edges],
+    "rerun": [rerun_judging.tone, rerun_scoring.edges],
     "command": command_line({"data": {"answers": "a.csv"}, **parameters}),
 }))
 """

@@ -14,9 +14,8 @@ from answerkey.flows.cli.layout import show
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command, listed
 from answerkey.flows.environment import use_kept_server
-from answerkey.flows.parameters import Judging
+from answerkey.flows.parameters import Judging, preflight
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, WEIGHTS
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import open_ledger
@@ -83,7 +82,8 @@ def judge(  # noqa: PLR0913
         raise UserError("--rubric: give it, or --metric, and not both")
     use_kept_server(home)
     sample = Sample("1", answer, texts, question or None, context=context or (), incorrect_references=incorrect or ())
-    trials = ask_about(sample, [rubric] if rubric else metrics_of(metric), judging, home)
+    metrics, asked = [rubric] if rubric else metrics_of(metric), opened(judging, home)
+    trials = [_measure(name, sample, asked) for name in metrics]
     _print(trials, texts, as_json=as_json)
     return 0 if all(trial.measurement.status in ("scored", "undefined") for trial in trials) else 1
 
@@ -101,22 +101,24 @@ def metrics_of(text: str) -> list[str]:
     return given
 
 
-def ask_about(sample: Sample, metrics: Sequence[str], judging: Judging, home: Home) -> list[Trial]:
-    """Measure one answer; the ledger in `home` answers what it can, and keeps what judges say.
+def opened(judging: Judging, home: Home) -> dict[str, Any]:
+    """What metrics need to ask these judges through the ledger in `home`, which answers what it can.
 
     Raises:
         UserError: a judge cannot be asked.
     """
     options = judging.options()
-    opened = Access(None if options.offline else key(judging.key_from), ledger=home.ledger)
-    return [_measure(name, sample, options, replace(opened, run=uuid.uuid4().hex)) for name in metrics]
+    preflight(options, judging.key_from, dry_run=judging.dry_run)
+    api_key = None if options.offline or judging.dry_run else key(judging.key_from)
+    return {"judge": options, "access": Access(api_key, home.ledger, uuid.uuid4().hex)}
 
 
-def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access) -> Trial:
-    [metric] = create([name], {"judge": options, "access": access})
+def _measure(name: str, sample: Sample, asked: Mapping[str, Any]) -> Trial:
+    access = replace(asked["access"], run=uuid.uuid4().hex)
+    [metric] = create([name], {**asked, "access": access})
     [measurement] = metric.measure([sample])
     if not measurement.requests:
-        offline = options.offline or measurement.details.get(DECIDED_BY) == "offline"
+        offline = asked["judge"].offline or measurement.details.get(DECIDED_BY) == "offline"
         return Trial(measurement, 0, about() if offline else "")
     ledger = open_ledger(access.ledger)
     try:

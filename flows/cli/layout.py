@@ -103,7 +103,10 @@ def _written(table: Table) -> Iterator[RichTable | str]:
     shapes = [(head, cells), (narrow, cells)]
     shapes += [(narrow, [[_broken(row[0]), *row[1:]] for row in cells])] if head[0] in _FIELDS else []
     for names, shape in shapes:
-        widths = [max(map(_width, column)) for column in zip(map(Text, names), *shape, strict=True)]
+        widths = [
+            max(cell_len(line) for cell in column for line in cell.plain.split("\n"))
+            for column in zip(map(Text, names), *shape, strict=True)
+        ]
         widths = [min(width, least.get(name, width)) for name, width in zip(head, widths, strict=True)]
         if fits(sum(widths) + _GAP * (len(widths) - 1) + 2):
             yield _grid(table, names, shape, least)
@@ -184,10 +187,6 @@ def _broken(cell: Text) -> Text:
     """METRIC.FIELD on two lines."""
     metric, dot, field = cell.plain.partition(".")
     return Text(f"{metric}\n{dot}{field}", style=cell.style) if dot else cell
-
-
-def _width(cell: Text) -> int:
-    return max(map(cell_len, cell.plain.split("\n")))
 
 
 def _longest_word(text: str) -> int:

@@ -66,8 +66,8 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "history": "compare",
         "gate": "gate",
         "label": "label",
-        "labels export": "labels",
-        "labels import": "labels",
+        "labels export": "label",
+        "labels import": "label",
         "calibrate": "calibrate",
     },
     "Releases": {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +11,11 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from answerkey.flows.cli import layout
-from answerkey.flows.cli.judge import line, measured_lines
+from answerkey.flows.cli.judge import line, measured_lines, opened
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, AsJson, Dataset, Flags, HomeOption, command, listed
 from answerkey.flows.environment import use_kept_server
-from answerkey.flows.parameters import Judging, preflight
+from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError, choice
 from answerkey.tasks.publish.text import price
 
@@ -86,16 +85,12 @@ def _again(rows: Sequence[Judged], rubric: str, judging: Judging, home: Home) ->
     from answerkey.metrics_core.judges.asked import asked_about, ledger_calls
     from answerkey.metrics_core.judges.estimate import estimate_cost
     from answerkey.metrics_core.judges.judge_metric import JudgeMetric, ModelMetric
-    from answerkey.metrics_core.llm.access import Access
     from answerkey.metrics_core.llm.cost import total_usd
     from answerkey.metrics_core.registry import create
-    from answerkey.tasks.score.keys import key
 
-    options = judging.options().model_copy(update={"probes": "never"})
-    preflight(options, judging.key_from, dry_run=judging.dry_run)
-    api_key = None if options.offline or judging.dry_run else key(judging.key_from)
     # One run, so that the limits are those of all rows together.
-    changes: dict[str, Any] = {"judge": options, "access": Access(api_key, home.ledger, uuid.uuid4().hex)}
+    changes = opened(judging.model_copy(update={"probes": "never"}), home)
+    options = changes["judge"]
     wanted: dict[tuple[str, int, str], tuple[Judged, JudgeMetric]] = {}
     for row in rows:
         metric = create([rubric], changes)[0] if rubric else row.metric and replace(row.metric, **changes)

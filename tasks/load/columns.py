@@ -15,6 +15,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.plain import as_json, as_list
+from answerkey.tasks.load.rows import Record
 
 KEYS: tuple[Key, ...] = get_args(Key)
 
@@ -103,20 +104,24 @@ def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
 def complete(
     given: Mapping[Key, str],
     slices: Sequence[str],
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[Record],
     source: str,
     elsewhere: Collection[str] = (),
-    settled: Collection[Key] = (),
+    *,
+    made: bool = False,
 ) -> ColumnMap:
     """Fill in what the user did not map, from the columns of the first `records`.
 
-    `elsewhere` names slices that the references file has; `settled` are keys that are not looked for.
+    `elsewhere` names slices that the references file has. The records that a format `made` have the names of the keys;
+    what is asked for where it is missing (id, release, references, answer) counts as missing if none of the first has
+    it, and anything else may come later.
 
     Raises:
         UserError: a mapped path or a slice is in none of the records.
     """
     columns = dict.fromkeys(name for record in records for name in record)
-    paths: dict[Key, str] = dict(given)
+    settled = [key for key in KEYS if made and key in columns]
+    paths = {key: key for key in settled if not _is_missing(key, records)} | dict(given)
     references_as = paths.pop("references-as", "")
     asked = [(key, path) for key, several in paths.items() for path in several.split("\n")]
     for key, path in [*asked, *(("slice", path) for path in slices if path not in elsewhere)]:
@@ -128,11 +133,18 @@ def complete(
             )
     guessed = _recognised(paths, columns, settled)
     found = ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
-    quoted = any(_spelled(text) is not text for _, text in _listlike(records, found))
+    # A format knows what is a list, and what a text that spells one.
+    quoted = not made and any(_spelled(text) is not text for _, text in _listlike(records, found))
     return replace(found, references_as=references_as or ("quoted" if quoted else "text"))
 
 
-def _listlike(records: Iterable[Mapping[str, Any]], columns: ColumnMap) -> Iterator[tuple[int, str]]:
+def _is_missing(key: Key, records: Sequence[Record]) -> bool:
+    needed = key in ("id", "release", "references", "answer")
+    why = ("missing_because",) if key == "answer" else ()
+    return needed and all(one.get(name) in (None, "", []) for one in records for name in (key, *why))
+
+
+def _listlike(records: Iterable[Record], columns: ColumnMap) -> Iterator[tuple[int, str]]:
     """The references among the records that are texts, and spell lists, with the number of the record (from 1)."""
     for number, record in enumerate(records, 1):
         for key in _LISTS:
@@ -153,7 +165,7 @@ def _spelled(text: str) -> Any:
     return found if quoted else text
 
 
-def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: str, made: bool = False) -> list[str]:
+def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: bool = False) -> list[str]:
     """What users are to know of how columns are read.
 
     Args:
@@ -222,13 +234,13 @@ def notes_on(columns: ColumnMap, records: Sequence[Mapping[str, Any]], option: s
     return notes
 
 
-def _is_in_use(record: Mapping[str, Any], name: str, columns: ColumnMap) -> bool:
+def _is_in_use(record: Record, name: str, columns: ColumnMap) -> bool:
     """Whether a cell has nothing but what the record has at one of the paths."""
     found = [record.get(path) for paths in columns.paths.values() for path in paths.split("\n")]
     return record.get(name) in (None, *found, *(item for one in found if isinstance(one, list) for item in one))
 
 
-def _joined(records: Sequence[Mapping[str, Any]], columns: ColumnMap) -> tuple[str, int, str] | None:
+def _joined(records: Sequence[Record], columns: ColumnMap) -> tuple[str, int, str] | None:
     """What may separate several references in one text in a tenth of the records, and the first that has it."""
     texts = [(number, text) for number, text in _texts_of(records, columns) if not is_blank(text)]
     for name, separator in _SEPARATORS.items() if columns.references_as in ("text", "quoted") else ():
@@ -239,7 +251,7 @@ def _joined(records: Sequence[Mapping[str, Any]], columns: ColumnMap) -> tuple[s
     return None
 
 
-def _texts_of(records: Iterable[Mapping[str, Any]], columns: ColumnMap) -> Iterator[tuple[int, str]]:
+def _texts_of(records: Iterable[Record], columns: ColumnMap) -> Iterator[tuple[int, str]]:
     """The references among the records that are single texts, with the number of the record (from 1)."""
     for number, record in enumerate(records, 1):
         for path in columns.paths["references"].split("\n") if "references" in columns.paths else ():
@@ -247,7 +259,7 @@ def _texts_of(records: Iterable[Mapping[str, Any]], columns: ColumnMap) -> Itera
                 yield number, text
 
 
-def wide_columns(records: Sequence[Mapping[str, Any]], taken: Collection[str]) -> list[str]:
+def wide_columns(records: Sequence[Record], taken: Collection[str]) -> list[str]:
     """Columns that each seem to have the answers of one release: named after models, or each an "answer".
 
     >>> wide_columns([{"question": "q", "gpt-4o": "a", "claude": "b", "gpt-4o score": 1}], ["question"])
@@ -286,7 +298,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _looks_right(name: str, records: Iterable[Mapping[str, Any]]) -> bool:
+def _looks_right(name: str, records: Iterable[Record]) -> bool:
     """Whether a column may have right answers: its name says so, and there are texts in it."""
     plain = _plainly(name)
     cells = [record.get(name) for record in records]
@@ -317,7 +329,7 @@ def _named(name: str, alike: Mapping[str, str], taken: Collection[str], several:
     return "\n".join(dict.fromkeys(one for one in found if one and one not in taken))
 
 
-def columns_in(record: Mapping[str, Any], usual: ColumnMap) -> ColumnMap:
+def columns_in(record: Record, usual: ColumnMap) -> ColumnMap:
     """The columns of one record: where it lacks one that was guessed, or has one that none had before, its own names.
 
     >>> usual = ColumnMap({"answer": "response"}, (), ("answer",))
@@ -367,7 +379,7 @@ def header_at(rows: Iterable[Sequence[str]]) -> int:
     return 0
 
 
-def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[str]) -> tuple[str, str]:
+def suggested(key: Key, records: Sequence[Record], taken: Collection[str]) -> tuple[str, str]:
     """The columns of the first `records`, and the one that is most likely meant by `key`: COLUMN where none is.
 
     >>> suggested("answer", [{"id": 1, "model_answer": "x", "note": ""}], ["id"])
@@ -389,36 +401,13 @@ def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[
     return ", ".join(names), best
 
 
-def _paths(record: Mapping[str, Any]) -> Iterator[str]:
+def _paths(record: Record) -> Iterator[str]:
     """The columns of a record, and what is in the objects among them."""
     for name, cell in record.items():
         yield from (f"{name}.{key}" for key in cell) if isinstance(cell, Mapping) and cell else (name,)
 
 
-def complete_made(
-    given: Mapping[Key, str],
-    slices: Sequence[str],
-    records: Sequence[Mapping[str, Any]],
-    source: str,
-    elsewhere: Collection[str] = (),
-) -> ColumnMap:
-    """Complete the columns of rows that a format made, which have the names of the keys.
-
-    What is asked for where it is missing (id, release, references, answer) counts as missing if none of the first rows
-    has it; anything else may come later.
-    """
-    needed = [key for key in KEYS if key in ("id", "release", "references", "answer")]
-    gone = {key for key in needed if all(record.get(key) in (None, "", []) for record in records)}
-    if any(record.get("missing_because") for record in records):
-        gone -= {"answer"}
-    made = [key for key in KEYS if any(key in record for record in records)]
-    paths = {key: key for key in made if key not in gone} | dict(given)
-    found = complete(paths, slices, records, source, elsewhere, settled=made)
-    # A format knows what is a list, and what a text that spells one.
-    return replace(found, references_as=given.get("references-as", "text"))
-
-
-def with_other_columns(records: Iterable[Mapping[str, Any]], paths: Collection[str]) -> Iterator[Mapping[str, Any]]:
+def with_other_columns(records: Iterable[Record], paths: Collection[str]) -> Iterator[Record]:
     """The records with a column, or something at one of these paths, that no record before them has.
 
     >>> list(with_other_columns([{"a": 1}, {"a": 2}, {"a": {"b": 1}}, {"c": 1}], ["a.b"]))
@@ -436,7 +425,7 @@ def with_other_columns(records: Iterable[Mapping[str, Any]], paths: Collection[s
         yield record
 
 
-def lookup(record: Mapping[str, Any], path: str) -> Any:
+def lookup(record: Record, path: str) -> Any:
     """The value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[0]`).
 
     Texts on the way that hold JSON are read as JSON. Names may have dots in them, at any step; of several ways that a
@@ -500,7 +489,7 @@ def path_of(names: Iterable[str]) -> str:
     return ".".join(f'"{name}"' if "." in name and '"' not in name else name for name in names)
 
 
-def is_there(record: Mapping[str, Any], path: str, *, but_null: bool = False) -> bool:
+def is_there(record: Record, path: str, *, but_null: bool = False) -> bool:
     """Whether anything is at a path, also if it cannot be read."""
     try:
         found = lookup(record, path)
@@ -509,7 +498,7 @@ def is_there(record: Mapping[str, Any], path: str, *, but_null: bool = False) ->
     return found is not _MISSING and not (but_null and found is None)
 
 
-def value(record: Mapping[str, Any], path: str | None) -> Any:
+def value(record: Record, path: str | None) -> Any:
     """The value at a path, None where there is none.
 
     Raises:
@@ -574,7 +563,7 @@ def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
     return [text for item in items if (text := as_text(item)) is not None]
 
 
-def context_of(record: Mapping[str, Any], columns: ColumnMap) -> tuple[str, ...]:
+def context_of(record: Record, columns: ColumnMap) -> tuple[str, ...]:
     """The passages that an answer was to rest on, without blank ones.
 
     Raises:
@@ -591,7 +580,7 @@ def context_of(record: Mapping[str, Any], columns: ColumnMap) -> tuple[str, ...]
         raise
 
 
-def text_at(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> str | None:
+def text_at(record: Record, paths: Mapping[Key, str], key: Key) -> str | None:
     """The text of a key.
 
     Raises:
@@ -605,7 +594,7 @@ def text_at(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> st
         raise ValueError(f"{key} ({paths[key]}) {error}") from error
 
 
-def texts_at(record: Mapping[str, Any], columns: ColumnMap, key: Key) -> tuple[str, ...]:
+def texts_at(record: Record, columns: ColumnMap, key: Key) -> tuple[str, ...]:
     """The texts of a key.
 
     Raises:

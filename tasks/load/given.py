@@ -9,6 +9,7 @@ from typing import Any
 
 from answerkey.tasks.load.columns import value
 from answerkey.tasks.load.plain import as_json
+from answerkey.tasks.load.rows import Record
 
 GIVEN = "given"
 """The metric of scores whose tool is not known."""
@@ -57,7 +58,7 @@ _WORDS = {
 """What tools write in place of a number; Inspect has C, P, I and N."""
 
 
-def given(record: Mapping[str, Any]) -> dict[str, float]:
+def given(record: Record) -> dict[str, float]:
     """The scores in a record that a tool wrote, by name, and its `latency.seconds`, `cost.usd_per_1000` and
     `tokens.total`.
 
@@ -89,7 +90,7 @@ def is_given(column: str) -> bool:
     return bool(_FLAT.fullmatch(column)) or any(column in paths for paths in USAGE.values())
 
 
-def given_at(record: Mapping[str, Any], path: str) -> dict[str, float]:
+def given_at(record: Record, path: str) -> dict[str, float]:
     """The scores at a path that a user maps: a number, or an object of them; by METRIC.FIELD.
 
     >>> given_at({"Accuracy": "0.5", "latency_ms": 20}, "Accuracy"), given_at({"latency_ms": 20}, "latency_ms")
@@ -159,13 +160,13 @@ def _value(found: Mapping[str, Any]) -> Any:
     return next((one for path in _VALUES if (one := _at(found, path)) is not None), None)
 
 
-def _usage(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _usage(record: Record) -> Iterator[tuple[str, float]]:
     for name, paths in USAGE.items():
         found = ((as_number(_at(record, path)), factor) for path, factor in paths.items())
         if (first := next((number * factor for number, factor in found if number is not None), None)) is not None:
             yield name, first
 
 
-def _at(record: Mapping[str, Any], path: str) -> Any:
+def _at(record: Record, path: str) -> Any:
     found = value(record, path)
     return as_json(found) if isinstance(found, str) and found.lstrip()[:1] in ("{", "[") else found

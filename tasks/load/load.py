@@ -31,12 +31,12 @@ from answerkey.tasks.load.columns import (
     wide_option,
     with_other_columns,
 )
-from answerkey.tasks.load.formats.format import Format, Record
+from answerkey.tasks.load.formats.format import Format
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
 from answerkey.tasks.load.formats.tools import CHATS
 from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
-    Known,
+    Lookup,
     Reference,
     ReferenceStager,
     ReferenceTable,
@@ -44,7 +44,7 @@ from answerkey.tasks.load.references import (
     stage_references,
 )
 from answerkey.tasks.load.remote import URL
-from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.rows import Raw, Record
 from answerkey.tasks.load.sources import Contents, called, files_of, read, releases_of, several, stem
 from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
@@ -229,9 +229,7 @@ def stager_of(
     )  # fmt: skip
 
 
-def _columns_of(
-    source: Source, records: Sequence[Mapping[str, Any]], known: ReferenceTable | None, reading: Reading
-) -> ColumnMap:
+def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable | None, reading: Reading) -> ColumnMap:
     elsewhere = known.sliced if known else ()
     taken = (*source.slices, *source.column_paths.values())
     paths = {**source.paths, **(WIDE if source.wide else {})}
@@ -400,7 +398,7 @@ class Stager:
 
     columns: ColumnMap
     release: str
-    known: Known | None
+    known: Lookup | Mapping[str, Reference] | None
     default_release: str = ""
     """The release of rows that name none."""
     by_file: Mapping[str, str] = field(default_factory=dict)
@@ -469,7 +467,7 @@ class Stager:
     def _unnamed(self, raw: Raw) -> str | None:
         return self.by_file.get(raw.file or "") or self.default_release or None
 
-    def _columns_in(self, record: Mapping[str, Any]) -> ColumnMap:
+    def _columns_in(self, record: Record) -> ColumnMap:
         if not self.own_columns:
             return self.columns
         names = tuple(record)
@@ -485,7 +483,7 @@ class Stager:
             return own
         return self.known.get(own.sample_id) or own._replace(references=(), facts=(), incorrect_references=())
 
-    def _others(self, record: Mapping[str, Any]) -> dict[str, str]:
+    def _others(self, record: Record) -> dict[str, str]:
         """The columns that rubrics are about, as texts.
 
         Raises:
@@ -508,14 +506,14 @@ class Stager:
                 texts[name] = clean(text) or ""
         return texts
 
-    def _given(self, record: Mapping[str, Any], paths: Mapping[Key, str]) -> list[tuple[str, float]] | None:
+    def _given(self, record: Record, paths: Mapping[Key, str]) -> list[tuple[str, float]] | None:
         """The scores that came with the answer, by METRIC.FIELD in their order; None where there are none."""
         found: dict[str, float] = {}
         for path in paths["scores"].split("\n") if "scores" in paths else ():
             found |= given_at(record, path)
         return sorted(found.items()) or None
 
-    def _slices(self, record: Mapping[str, Any], reference: Reference) -> list[tuple[str, str]]:
+    def _slices(self, record: Record, reference: Reference) -> list[tuple[str, str]]:
         if not self.columns.slices:
             return []
         known = dict(reference.slices)

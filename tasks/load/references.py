@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import ColumnMap, as_text, clean, context_of, text_at, texts_at, value
-from answerkey.tasks.load.rows import Raw
+from answerkey.tasks.load.rows import Raw, Record
 from answerkey.tasks.load.staged import reference_part_schema, reference_schema
 from answerkey.tasks.warehouse.sql import statements
 
@@ -27,14 +27,26 @@ _KEPT = ("sample_id", "content", "sliced", "place", "row", "error")
 """What a `ReferenceTable` looks at in each row."""
 
 
-class ReferenceTable:
-    """The references of a data set by id. They are kept on disk: all of them may not fit into memory."""
+class Lookup:
+    """The references of a data set by id, in SQLite."""
+
+    def __init__(self, rows: sqlite3.Connection) -> None:
+        self._rows = rows
+
+    def get(self, sample_id: str) -> Reference | None:
+        """The reference of this id."""
+        found = self._rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
+        return Reference(*marshal.loads(found[0])) if found else None
+
+
+class ReferenceTable(Lookup):
+    """The references of a data set as they are read. They are kept on disk: all of them may not fit into memory."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / "references.parquet"
+        self.file, self._database = folder / "references.parquet", folder / "references.sqlite"
         self.sliced: set[str] = set()
         """The slice columns that have a value in any of them."""
-        self._rows = sqlite3.connect(folder / "references.sqlite", isolation_level=None)
+        super().__init__(sqlite3.connect(self._database, isolation_level=None))
         self._rows.executescript(statements(__name__)["known"])
 
     def take(self, rows: pa.Table) -> pa.Table:
@@ -59,41 +71,26 @@ class ReferenceTable:
             )
         return bool(done.rowcount)
 
-    def get(self, sample_id: str) -> Reference | None:
-        """The reference of this id."""
-        return _Lookup(self._rows).get(sample_id)
-
     def copy(self, target: Path) -> None:
         """Copy what has been added to a file, in which `looked_up` finds it."""
-        [(_, _, file)] = self._rows.execute("PRAGMA database_list").fetchall()
         self._rows.execute("COMMIT")
-        shutil.copyfile(file, target)
+        shutil.copyfile(self._database, target)
         self._rows.execute("BEGIN")
 
     def close(self) -> None:
         """Remove what was only needed to look references up."""
-        [(_, _, file)] = self._rows.execute("PRAGMA database_list").fetchall()
         self._rows.close()
-        Path(file).unlink(missing_ok=True)
+        self._database.unlink(missing_ok=True)
 
 
 @contextmanager
-def looked_up(file: Path) -> Iterator[Known]:
+def looked_up(file: Path) -> Iterator[Lookup]:
     """The references in a file that `ReferenceTable.copy` wrote; any number of processes may read it."""
     rows = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
     try:
-        yield _Lookup(rows)
+        yield Lookup(rows)
     finally:
         rows.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Lookup:
-    rows: sqlite3.Connection
-
-    def get(self, sample_id: str) -> Reference | None:
-        found = self.rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
-        return Reference(*marshal.loads(found[0])) if found else None
 
 
 class Reference(NamedTuple):
@@ -188,7 +185,7 @@ def stage_references(rows: Iterator[Raw], stager: ReferenceStager) -> Iterator[p
             return
 
 
-def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
+def sample_fields(record: Record, columns: ColumnMap) -> dict[str, Any]:
     """The fields of `Reference` found in a record.
 
     Raises:
@@ -204,10 +201,3 @@ def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, An
         "context": context_of(record, columns),
         "incorrect_references": texts_at(record, columns, "incorrect_references"),
     }
-
-
-class Known(Protocol):
-    """References by id: a dictionary, or what looks them up on disk."""
-
-    def get(self, sample_id: str, /) -> Reference | None:
-        """The reference of this id."""

@@ -14,7 +14,7 @@ from typing import Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import BucketStore
 from answerkey.tasks.warehouse.store import Unreachable
-from answerkey.tasks.warehouse.warehouse import quoted, scratch
+from answerkey.tasks.warehouse.warehouse import extension, quoted, scratch
 
 URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
 S3 = re.compile(r"^(?P<bucket>s3://[^/]+)/(?P<name>.*)$")
@@ -140,13 +140,8 @@ def _fetch(url: str, target: Path) -> None:
 
 def load_httpfs(connection: Any) -> None:
     """Load DuckDB's extension for URLs from its Python package; nothing is downloaded."""
-    from importlib.util import find_spec
-
-    spec = find_spec("duckdb_extension_httpfs")
-    if spec is None or not spec.submodule_search_locations:
-        raise UserError("reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file")
-    found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension*"))
-    connection.execute(f"LOAD {quoted(found[0])}")
+    needs = "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
+    connection.execute(f"LOAD {quoted(extension('httpfs', needs))}")
 
 
 def first_line(error: object) -> str:

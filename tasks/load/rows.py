@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.plain import JSON, KeyTwice
 
+Record = Mapping[str, Any]
+"""A row by the names of its columns."""
+
 _ZSTANDARD = 93
 """The number of this compression in zip archives."""
 
@@ -26,7 +29,7 @@ class Raw(NamedTuple):
     """
 
     row: int
-    record: Mapping[str, Any] | None
+    record: Record | None
     error: str | None = None
     text: str | None = None
     document: bool = False

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -94,23 +93,14 @@ class SourceShard:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A source that was cut into shards."""
+    """A source that was cut into shards: its answers, or its references before them."""
 
-    dataset: str
     shards: tuple[SourceShard, ...]
     notes: tuple[str, ...]
     contents: Mapping[str, Contents]
+    dataset: str = ""
     references: str | None = None
     """The Parquet file with the references, where they are in a file of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class CutReferences:
-    """A references file that was cut into shards."""
-
-    shards: tuple[SourceShard, ...]
-    notes: tuple[str, ...]
-    contents: Contents
 
 
 def shard_bytes(given: str, most: int) -> int:
@@ -136,7 +126,7 @@ def shard_bytes(given: str, most: int) -> int:
     return max(SHARD_BYTES, sum(sizes) // most) if all(sizes) and sum(sizes) >= LARGE_BYTES else 0
 
 
-def split_references(source: Source, home: Home, out: Path, size: int) -> CutReferences:
+def split_references(source: Source, home: Home, out: Path, size: int) -> Cut:
     """Cut the references of a source into shards, before its answers.
 
     Raises:
@@ -144,36 +134,32 @@ def split_references(source: Source, home: Home, out: Path, size: int) -> CutRef
     """
     assert source.references is not None
     out.mkdir(parents=True, exist_ok=True)
-    notes, contents = list[str](), Contents()
-    ranges = list(_ranges(source.references, source.encoding, home, out / "references", contents, size))
+    notes, contents = list[str](), {"references": Contents()}
+    ranges = list(_ranges(source.references, source.encoding, home, out / "references", contents["references"], size))
     every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
     _, reading, stager = reference_stager(source, every, notes)
     parts = (home.shared_name(out / "references" / f"{number}.parquet") for number in itertools.count())
     shards = (SourceShard(home.address, rows, reading, stager, part) for rows, part in zip(ranges, parts, strict=False))
-    return CutReferences(tuple(shards), tuple(notes), contents)
+    return Cut(tuple(shards), tuple(notes), contents)
 
 
-def gather_references(cut: CutReferences, home: Home, out: Path) -> ReferenceTable:
+def gather_references(cut: Cut, home: Home, out: Path) -> ReferenceTable:
     """Put the references of all shards together, and remove the files of the shards.
 
     Raises:
         UserError: as `load`.
     """
-    import pyarrow.parquet as pq
-
     known = ReferenceTable(out)
     with parquet_writer(known.file, reference_schema()) as writer:
-        for shard in cut.shards:
-            with home.store.read(shard.part) as source, pq.ParquetFile(source) as file:
-                for group in range(file.num_row_groups):
-                    writer.write_table(known.take(file.read_row_group(group)))
+        for rows in _row_groups(home, [shard.part for shard in cut.shards]):
+            writer.write_table(known.take(rows))
     for shard in cut.shards:
         for name in (shard.rows.name, shard.part):
             home.store.remove(name)
     return known
 
 
-def cut(source: Source, home: Home, out: Path, size: int, cut_before: CutReferences | None = None) -> Cut:
+def cut(source: Source, home: Home, out: Path, size: int, cut_before: Cut | None = None) -> Cut:
     """Cut a source into shards of about `size` bytes, and put their rows into the store.
 
     `out` is a folder of this run alone, in the scratch folder of the home. References that were `cut_before` are there
@@ -185,20 +171,19 @@ def cut(source: Source, home: Home, out: Path, size: int, cut_before: CutReferen
     out.mkdir(parents=True, exist_ok=True)
     dataset, contents, notes = dataset_name(source), {"answers": Contents()}, list[str]()
     # In the order of `load`.
-    references = cut_before.contents if cut_before else Contents()
+    references = cut_before.contents["references"] if cut_before else Contents()
     if cut_before:
         notes += cut_before.notes
         known: ReferenceTable | None = gather_references(cut_before, home, out)
     else:
         known = load_references(source, out, references, notes)
     ranges = list(_ranges(source.answers, source.encoding, home, out, contents["answers"], size))
-    every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
-    found = opened(every, source.answers, source.chosen, source.wide)
-    reading = found.reading
 
     def again() -> Iterator[Raw]:
         return itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
 
+    found = opened(again(), source.answers, source.chosen, source.wide)
+    reading = found.reading
     stager = stager_of(source, found, notes, known, again)
     shared = ""
     if known:
@@ -214,7 +199,7 @@ def cut(source: Source, home: Home, out: Path, size: int, cut_before: CutReferen
         staged, rejects = (home.shared_name(out / f"{number}-{name}") for name in (STAGED, REJECTS))
         shards.append(SourceShard(home.address, rows, reading, replace(stager, known=None), staged, rejects, shared))
     notes += [*references.notes(), *contents["answers"].notes()]
-    return Cut(dataset, tuple(shards), tuple(notes), contents, str(known.file) if known else None)
+    return Cut(tuple(shards), tuple(notes), contents, dataset, str(known.file) if known else None)
 
 
 def stage_shard(shard: SourceShard) -> str:
@@ -268,12 +253,18 @@ def merge_parts(home: Home, names: Sequence[str], target: Path) -> int:
     with home.store.read(names[0]) as first:
         schema = pq.read_schema(first)
     with parquet_writer(target, schema) as writer:
-        for name in names:
-            with home.store.read(name) as source, pq.ParquetFile(source) as part:
-                n_rows += part.metadata.num_rows
-                for group in range(part.num_row_groups):
-                    writer.write_table(part.read_row_group(group))
+        for rows in _row_groups(home, names):
+            n_rows += rows.num_rows
+            writer.write_table(rows)
     return n_rows
+
+
+def _row_groups(home: Home, names: Iterable[str]) -> Iterator[pa.Table]:
+    import pyarrow.parquet as pq
+
+    for name in names:
+        with home.store.read(name) as source, pq.ParquetFile(source) as part:
+            yield from map(part.read_row_group, range(part.num_row_groups))
 
 
 def _rows(home: Home, rows: RowRange) -> Iterator[Raw]:
@@ -352,26 +343,17 @@ def _csv_ranges(file: Path, size: int, work: Path) -> Iterator[_Range]:
     """Ranges of the rows of a CSV, as Parquet: where one begins cannot be seen without reading all before it."""
     with parsed_csv(file, work) as (connection, rejected):
         [(n_rows,)] = connection.execute("SELECT count(*) FROM parsed").fetchall()
-        numbers, before = [raw.row for raw in rejected], 0
+        none = [raw.row for raw in rejected]
+        # Each row that is none makes the numbers of those behind it greater.
+        numbers = itertools.filterfalse(set(none).__contains__, itertools.count(1))
         step = max(n_rows * size // file.stat().st_size, 1)
         for batch in connection.execute("SELECT * FROM parsed").to_arrow_reader(step):
-            last = before + batch.num_rows
-            # Each row that is none makes the numbers of those behind it greater.
-            while last < (behind := before + batch.num_rows + len(_between(numbers, before, last))):
-                last = behind
-            yield _Range(before, last, partial(_write_batch, batch), _between(numbers, before, last))
-            before = last
+            of_batch = list(itertools.islice(numbers, batch.num_rows))
+            first, last = of_batch[0], of_batch[-1]
+            skipping = tuple(number for number in none if first < number < last)
+            yield _Range(first - 1, last, partial(_write_batch, batch), skipping)
         if rejected:
-            yield _Range(0, max(numbers), partial(_write_rejected, rejected), rejected=True)
-
-
-def _between(numbers: Sequence[int], before: int, last: int) -> tuple[int, ...]:
-    """Those of sorted numbers that come after `before`, up to `last`.
-
-    >>> _between([1, 4, 5, 9], 1, 5)
-    (4, 5)
-    """
-    return tuple(numbers[bisect_right(numbers, before) : bisect_right(numbers, last)])
+            yield _Range(0, max(none), partial(_write_rejected, rejected), rejected=True)
 
 
 def _write_batch(batch: pa.RecordBatch, target: Path) -> None:

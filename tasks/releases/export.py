@@ -30,40 +30,26 @@ _BATCH = 2_000
 _SQL = statements(__name__)
 
 
-def stored_references(home: Home, dataset: str, file: Path) -> tuple[dict[Key, str], tuple[str, ...]] | None:
+def stored_references(
+    home: Home, dataset: str, file: Path, *, questions: bool = False
+) -> tuple[dict[Key, str], tuple[str, ...]] | None:
     """Write the newest version of a data set to `file`, with the slices that any release's answers have.
+
+    Args:
+        questions: whether questions that stood beside answers are written too.
 
     Returns:
         Where its columns are, and the slices; None where there is no such data set.
     """
     with home.warehouse.reading() as warehouse:
-        if (version := _newest(warehouse, dataset)) is None:
+        newest = warehouse.execute(_SQL["newest_version"], {"dataset": dataset}).fetchone()
+        if newest is None:
             return None
-        _write_references(warehouse, {**_ANY_RELEASE, "dataset": dataset, "version": version}, file)
+        _write_references(
+            warehouse, {**_ANY_RELEASE, "dataset": dataset, "version": str(newest[0])}, file, questions=questions
+        )
         slices = warehouse.execute(_SQL["slices"], {"dataset": dataset}).fetchall()
     return dict(_REFERENCE_PATHS), tuple(str(name) for (name,) in slices)
-
-
-def stored_questions(home: Home, dataset: str, file: Path) -> dict[Key, str] | None:
-    """Write the questions of the newest version of a data set to `file`, with slices and without references.
-
-    Returns:
-        Where its columns are; None where there is no such data set.
-    """
-    with home.warehouse.reading() as warehouse:
-        if (version := _newest(warehouse, dataset)) is None:
-            return None
-        about = {**_ANY_RELEASE, "dataset": dataset, "version": version}
-        with file.open("w", encoding="utf-8") as out:
-            for sample_id, question, _, _, cluster, _, slices in _fetch(warehouse, "samples", about):
-                fields = {"id": sample_id, "question": question, "cluster": cluster}
-                out.write(json.dumps({**(slices or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
-    return {key: path for key, path in _REFERENCE_PATHS.items() if key in ("id", "question", "cluster")}
-
-
-def _newest(warehouse: duckdb.DuckDBPyConnection, dataset: str) -> str | None:
-    newest = warehouse.execute(_SQL["newest_version"], {"dataset": dataset}).fetchone()
-    return None if newest is None else str(newest[0])
 
 
 def stored_answers(home: Home, dataset: str, version: str, release: str, answers_version: str, folder: Path) -> Source:
@@ -96,9 +82,11 @@ def stored_answers(home: Home, dataset: str, version: str, release: str, answers
     )
 
 
-def _write_references(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, str | None], file: Path) -> None:
+def _write_references(
+    warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, str | None], file: Path, *, questions: bool = False
+) -> None:
     """Write a data set version, with the slices that its samples have in the answers that `about` names."""
-    with_questions = _has_questions(warehouse, about)
+    with_questions = questions or _has_questions(warehouse, about)
     with file.open("w", encoding="utf-8") as out:
         for sample_id, question, references, facts, cluster, wrong, slices in _fetch(warehouse, "samples", about):
             fields = {"id": sample_id, "references": references, "facts": facts, "cluster": cluster}

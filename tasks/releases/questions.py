@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
@@ -26,8 +25,9 @@ from answerkey.tasks.load.formats.registry import opened
 from answerkey.tasks.load.load import Source, dataset_name
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import URL, without_secrets
+from answerkey.tasks.load.rows import Record
 from answerkey.tasks.load.sources import TABLE, read
-from answerkey.tasks.releases.export import stored_questions
+from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.warehouse.home import Home
 
 _LONGEST_NAME = 256
@@ -110,9 +110,9 @@ def find_questions(
         raise UserError(f"{dataset}: a data set of the warehouse has its own name, columns and slices; give none")
     work.mkdir(parents=True, exist_ok=True)
     file = work / "questions.jsonl"
-    paths = stored_questions(home, dataset, file)
-    assert paths is not None
-    return QuestionSet(dataset, str(file), None, paths)
+    stored = stored_references(home, dataset, file, questions=True)
+    assert stored is not None
+    return QuestionSet(dataset, str(file), None, stored[0])
 
 
 def _names(home: Home) -> list[str]:
@@ -146,13 +146,9 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
         if first is not content:
             continue
         values = {name: _text(raw.record or {}, path, question_set, raw.row) for name, path in places.items()}
-        yield Question(sample.sample_id, sample.question, values, _nothing_to_ask(values))
-
-
-def _nothing_to_ask(values: Mapping[str, str]) -> bool:
-    # A language or a topic asks nothing by itself.
-    asked = [values["question"]] if "question" in values else values.values()
-    return all(map(is_blank, asked))
+        # A language or a topic asks nothing by itself.
+        asked = [values["question"]] if "question" in values else values.values()
+        yield Question(sample.sample_id, sample.question, values, all(map(is_blank, asked)))
 
 
 def _require(question_set: QuestionSet, columns: ColumnMap) -> None:
@@ -164,9 +160,7 @@ def _require(question_set: QuestionSet, columns: ColumnMap) -> None:
             )
 
 
-def _places(
-    question_set: QuestionSet, template: str, columns: ColumnMap, records: Sequence[Mapping[str, Any]]
-) -> dict[str, str]:
+def _places(question_set: QuestionSet, template: str, columns: ColumnMap, records: Sequence[Record]) -> dict[str, str]:
     """Where the value of each placeholder is."""
     if not (names := placeholders(template)):
         raise UserError("template: it names no column, so every question would be the same; write {question} into it")
@@ -195,13 +189,13 @@ def _hidden(columns: ColumnMap) -> list[list[str]]:
     return [*of_lists, *([name] for name in usual_names("references", "facts", "incorrect_references"))]
 
 
-def _offered(records: Sequence[Mapping[str, Any]], hidden: Sequence[Sequence[str]]) -> str:
+def _offered(records: Sequence[Record], hidden: Sequence[Sequence[str]]) -> str:
     names = dict.fromkeys(("question", *(column for record in records for column in record)))
     # Of a data set in the warehouse, all fields but the slices are in one column without a name of its own.
     return ", ".join(name for name in names if not name.startswith("_") and steps(name) not in hidden)
 
 
-def _text(record: Mapping[str, Any], path: str, question_set: QuestionSet, row: int) -> str:
+def _text(record: Record, path: str, question_set: QuestionSet, row: int) -> str:
     try:
         return clean(as_text(value(record, path))) or ""
     except ValueError as error:

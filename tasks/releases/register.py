@@ -113,7 +113,8 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
         write_checksums(warehouse, {"registered": [about["registration"]]})
         [row] = warehouse.execute(_SQL["registrations"], {"name": about["registration"]}).fetchall()
     made = _registration(row)
-    _announce(home, made)
+    payload = {name: getattr(made, name) for name in ("registration", "dataset", "release")} | {"home": home.address}
+    emit(RELEASE_REGISTERED, f"answerkey.release.{made.dataset}.{made.registration}", payload)
     return made
 
 
@@ -132,17 +133,6 @@ def _loaded(home: Home, source: Source, work: Path) -> Loaded:
         loaded = load(replace(source, needs_references=False), work)
         _log.warning(f"registered without references, for metrics that need none: {error}")
         return loaded
-
-
-def _announce(home: Home, registration: Registration) -> bool:
-    """Emit the event of a registration, and return whether a server has it."""
-    payload = {
-        "registration": registration.registration,
-        "dataset": registration.dataset,
-        "release": registration.release,
-        "home": home.address,
-    }
-    return emit(RELEASE_REGISTERED, f"answerkey.release.{registration.dataset}.{registration.registration}", payload)
 
 
 def registered_source(home: Home, registration: Registration, folder: Path) -> Source:
@@ -189,9 +179,10 @@ def claimed(home: Home, registration: Registration) -> Iterator[Registration | N
             yield None
             return
         current = registrations(home, registration.registration)[0]
-        if current.report_id is None and (report_id := _made_before(home, current)):
-            note_attempt(home, current, report_id=report_id, message=None)
-            current = replace(current, report_id=report_id)
+        # The report of a run that was killed before it could write down that it had made it.
+        if current.report_id is None and (made := home.rows(_SQL["made_before"], {"address": current.address})):
+            note_attempt(home, current, report_id=made[0][0], message=None)
+            current = replace(current, report_id=made[0][0])
         yield current
 
 
@@ -201,13 +192,6 @@ def note_attempt(home: Home, registration: Registration, *, report_id: str | Non
         about = {"message": message, "report_id": report_id, "registration": registration.registration}
         warehouse.execute(_SQL["note_attempt"], about)
         write_checksums(warehouse, {"registered": [registration.registration]})
-
-
-def _made_before(home: Home, registration: Registration) -> str | None:
-    """The report of a run that was killed before it could write down that it had made it."""
-    with home.warehouse.reading() as warehouse:
-        found = warehouse.execute(_SQL["made_before"], {"address": registration.address}).fetchone()
-    return found[0] if found else None
 
 
 def _registration(row: tuple[Any, ...]) -> Registration:

@@ -69,13 +69,14 @@ def plan(
     *,
     only_failed: bool,
     most: int = MAX_SHARDS,
+    key_from: str = "",
 ) -> Plan:
     """Anti-join the accepted rows with the measurements of every metric's signature.
 
     Failed and skipped measurements count as not known, so a rerun tries them again; with `only_failed` nothing
     but failed ones is scored. What a fallback judged counts as failed: the named judge is asked again. Equal answers
     (one `sample_key`) are scored once. `out` is a folder of this run alone, in the scratch folder of the home.
-    `most` is the number of shards that all metrics together may have.
+    `most` is the number of shards that all metrics together may have, `key_from` where the key of their judges is kept.
 
     Raises:
         UserError: a judge is not PROVIDER/MODEL.
@@ -99,7 +100,7 @@ def plan(
         size = _shard_size(need.n_todo, least, share)
         shards += [
             Shard(
-                scored, address, todo, first, count, f"{folder}/{first}-{first + count}.parquet", need.places,
+                scored, address, todo, first, count, f"{folder}/{first}-{first + count}.parquet", need.places, key_from,
             )
             for first in range(0, need.n_todo, size)
             for count in [min(size, need.n_todo - first)]

@@ -81,25 +81,24 @@ def _import() -> None:
     import_module("pyarrow.parquet")
 
 
-def score(shard: Shard, *, spawn: bool, key_from: str = "", stopped: Callable[[], bool] | None = None) -> str:
+def score(shard: Shard, *, spawn: bool, stopped: Callable[[], bool] | None = None) -> str:
     """Score a shard and return its part.
 
     Words are counted and the offline judge decides in Python, which two threads cannot do at once, so they go to
     processes. Embedding models stay here, where they are loaded once; two shards of them at a time would only take
     turns at every batch.
-    Judges are waited for here as well, so that all shards share their pacing; `key_from` says where their key
-    is kept (see `judges.key`), which is looked up only now. What is not spawned asks now and then whether it is
-    `stopped`; see `score_shard`.
+    Judges are waited for here as well, so that all shards share their pacing; their key is looked up only now.
+    What is not spawned asks now and then whether it is `stopped`; see `score_shard`.
 
     Raises:
-        UserError: there is no key where `key_from` says, or a judge cannot be asked.
+        UserError: there is no key where the shard says, or a judge cannot be asked.
         Cancelled: the run was cancelled meanwhile.
     """
     if stopped is not None and stopped():
         raise Cancelled(f"{shard.metric.name}: the run has ended")
     kind = shard.workload
     if kind == "judge":
-        return score_shard(shard, key(key_from), stopped)
+        return score_shard(shard, key(shard.key_from), stopped)
     if kind == "semantic":
         with _one_model_at_a_time:
             return score_shard(shard, stopped=stopped)

@@ -32,7 +32,8 @@ class Shard:
     in it that this metric needs, in ascending order; None: it needs all of them. All three files are named as in the
     store of the home at the address `home`.
 
-    It is sent to other processes and machines: its metric is `portable`.
+    It is sent to other processes and machines: its metric is `portable`, and it has no key of judges, but `key_from`
+    says where that is kept (see `keys.key`).
     """
 
     metric: Metric
@@ -42,6 +43,7 @@ class Shard:
     n_rows: int
     part: str
     places: str | None = None
+    key_from: str = ""
 
     @property
     def workload(self) -> Workload:

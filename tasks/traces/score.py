@@ -19,7 +19,7 @@ from answerkey.tasks.load.load import Stager
 from answerkey.tasks.load.plain import as_json
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.load.rows import Raw, parse_line
+from answerkey.tasks.load.rows import Raw, Record, parse_line
 from answerkey.tasks.load.staged import quarantine_schema, refused, staged_schema
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import NONE, count, dollars
@@ -104,13 +104,16 @@ class Prepared:
         return sum(rows for _, rows in self.plan.n_todo) if self.plan else 0
 
 
-def prepare(rule: Rule, metric: Metric, home: Home, out: Path, window: Window, *, most: int = MAX_SHARDS) -> Prepared:
+def prepare(
+    rule: Rule, metric: Metric, home: Home, out: Path, window: Window, *, most: int = MAX_SHARDS, key_from: str = ""
+) -> Prepared:
     """Select the traces of a rule, stage them, and plan their scoring. Nothing in the warehouse changes.
 
     Args:
         metric: that of the rule, without a judge's key.
         out: a folder for this rule in this run alone.
         most: shards that the rule may have.
+        key_from: where the key of its judges is kept.
 
     Raises:
         UserError: the source cannot be read, an id or a time stands nowhere, or a data set or a judge is missing.
@@ -119,7 +122,7 @@ def prepare(rule: Rule, metric: Metric, home: Home, out: Path, window: Window, *
     staged = stage(rule, home, selection, out)
     planned = None
     if staged.accepted:
-        planned = plan(staged.accepted, home, out, [metric], only_failed=False, most=most)
+        planned = plan(staged.accepted, home, out, [metric], only_failed=False, most=most, key_from=key_from)
     return Prepared(rule, window, metric.signature, selection, staged, planned)
 
 
@@ -196,19 +199,16 @@ def _quoted(rule: Rule, selection: Selection) -> list[str]:
     """The mapped paths at which the texts of all first traces, of which there are several, have the quotes of JSON."""
     batch = next(_batches(selection.taken), [])
     records = [parse_line(one["row"], one["trace"]).record or {} for one in batch if one["bucket"] == "sampled"]
-    return [path for path in dict.fromkeys(rule.mapping.values()) if _all_quoted(_texts_at(records, path))]
+    return [path for path in dict.fromkeys(rule.mapping.values()) if _all_quoted(records, path)]
 
 
-def _texts_at(records: Iterable[Mapping[str, Any]], path: str) -> Iterator[str]:
+def _all_quoted(records: Iterable[Record], path: str) -> bool:
+    found = []
     for record in records:
         # What has a key twice is refused where it is staged.
         with suppress(ValueError):
             if isinstance(text := value(record, path), str):
-                yield text
-
-
-def _all_quoted(texts: Iterable[str]) -> bool:
-    found = [text[:1] == '"' and isinstance(as_json(text), str) and as_json(text) != text for text in texts]
+                found.append(text[:1] == '"' and isinstance(as_json(text), str) and as_json(text) != text)
     return len(found) > 1 and all(found)
 
 
@@ -349,15 +349,6 @@ def _taken(prepared: Prepared) -> tuple[int, tuple[Shown, ...]]:
     return rows[0][0], tuple(Shown(*row) for _, *row in rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcomes:
-    """How many of the traces that a run took have which status, and the mean of the main field with its interval."""
-
-    counts: Mapping[str, int]
-    mean: float | None
-    ends: Interval | None
-
-
 def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], out: Path) -> Funnel:
     """Commit the results of a run for the traces of a rule, and count where the traces ended.
 
@@ -376,11 +367,11 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         commit_measurements(warehouse, home, run_id, parts)
         if calls:
             insert_calls(warehouse, calls)
-        outcomes = _commit_outcomes(warehouse, run_id, prepared)
+        counts, mean, ends = _commit_outcomes(warehouse, run_id, prepared)
         _insert_quarantine(warehouse, run_id, prepared)
         watermark = _set_watermark(warehouse, run_id, prepared)
         _forget(warehouse, prepared.rule, watermark)
-        funnel = _funnel(warehouse, prepared, outcomes, watermark)
+        funnel = _funnel(warehouse, prepared, counts, mean, ends, watermark)
         _insert_funnel(warehouse, run_id, prepared, funnel, watermark)
         write_checksums(
             warehouse, {"quarantine": [run_id], "trace_funnels": [run_id], "trace_rules": [prepared.rule.name]}
@@ -388,8 +379,14 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
     return funnel
 
 
-def _commit_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> _Outcomes:
-    """Write one row per trace. Of several rows about one trace, one that was scored counts."""
+def _commit_outcomes(
+    warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared
+) -> tuple[Mapping[str, int], float | None, Interval | None]:
+    """Write one row per trace. Of several rows about one trace, one that was scored counts.
+
+    Returns:
+        How many of the traces that a run took have which status, and the mean of the main field with its interval.
+    """
     rule, signature = prepared.rule, prepared.signature
     warehouse.execute(_SQL["taken"])
     if accepted := prepared.staged.accepted:
@@ -409,7 +406,7 @@ def _commit_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared
     write_checksums(warehouse, {"trace_outcomes": [run_id]})
     counts = dict(warehouse.execute(_SQL["counts"], {"signature": signature}).fetchall())
     [(_, mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": main_field(rule.metric)}).fetchall()
-    return _Outcomes(counts, mean, interval_of_main(rule.metric, histogram))
+    return counts, mean, interval_of_main(rule.metric, histogram)
 
 
 def _insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> None:
@@ -440,9 +437,14 @@ def _forget(warehouse: duckdb.DuckDBPyConnection, rule: Rule, watermark: datetim
 
 
 def _funnel(
-    warehouse: duckdb.DuckDBPyConnection, prepared: Prepared, outcomes: _Outcomes, watermark: datetime | None
+    warehouse: duckdb.DuckDBPyConnection,
+    prepared: Prepared,
+    counts: Mapping[str, int],
+    mean: float | None,
+    ends: Interval | None,
+    watermark: datetime | None,
 ) -> Funnel:
-    rule, selection, counts, ends = prepared.rule, prepared.selection, outcomes.counts, outcomes.ends
+    rule, selection = prepared.rule, prepared.selection
     [(quarantined,)] = warehouse.execute(
         _SQL["n_quarantined"], {"quarantine": one_file(prepared.staged.quarantine)}
     ).fetchall()
@@ -457,7 +459,7 @@ def _funnel(
         again=selection.again,
         measured=prepared.todo,
         field=main_field(rule.metric),
-        mean=outcomes.mean,
+        mean=mean,
         low=ends and ends.low,
         high=ends and ends.high,
         watermark=watermark.isoformat() if watermark else None,

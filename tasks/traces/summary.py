@@ -113,11 +113,6 @@ def main_field(metric: str) -> str:
     return create([metric])[0].headline
 
 
-def _fields(metric: str) -> tuple[Field, ...]:
-    """None for a metric of a user's own: what is stored is its name, and not where its code is."""
-    return METRICS[metric]().fields if metric in METRICS else ()
-
-
 def _main_of(metric: str, known: Sequence[str]) -> str:
     """METRIC.FIELD of the main field of a rule's metric, out of those that its traces have."""
     if metric in METRICS or not known:
@@ -146,7 +141,9 @@ def interval_of_main(metric: str, histogram: Mapping[float, int] | None) -> Inte
 
 
 def _field(metric: str, name: str) -> Field | None:
-    return next((one for one in _fields(metric) if one.name == name), None)
+    """None for a field of a user's own metric: what is stored is its name, and not where its code is."""
+    fields = METRICS[metric]().fields if metric in METRICS else ()
+    return next((one for one in fields if one.name == name), None)
 
 
 def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> tuple[str, tuple[Period, ...]]:
@@ -207,11 +204,12 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
         start = starts[0] if starts else ""
         return Drift(start, trailing, 0, 0, None, None, None, None, None, None, (), sentence)
     now, before = np.array(rows[0][1]), np.array([value for _, values in rows[1:] for value in values])
-    new, old = (_estimate(values, _field(metric, field_name)) for values in (now, before))
+    field = _field(metric, field_name)
+    new, old = (_estimate(values, field) for values in (now, before))
     # Without the range of the field, what was not seen cannot be allowed for.
-    interval = independent_difference(new, old) if _field(metric, field_name) else None
+    interval = independent_difference(new, old) if field else None
     if interval is None:
-        why = "it has one trace" if _field(metric, field_name) else f"the range of {name} is not known here"
+        why = "it has one trace" if field else f"the range of {name} is not known here"
         sentence = f"Whether {starts[0]} differs from the {by}s before it is not tested: {why}."
         return Drift(starts[0], trailing, len(now), 0, None, None, None, None, None, None, (), sentence)
     finding: Shift = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None

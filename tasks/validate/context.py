@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -23,15 +22,6 @@ _DRAWN = (
 """Types of which the library draws a table or a chart of what was observed: a sentence is no such thing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """Names of pages in the store of a home: those written, of which `first` is to be read first, and those removed."""
-
-    first: str
-    written: tuple[str, ...]
-    removed: tuple[str, ...]
-
-
 def keep_validation(
     root: str,
     run_id: str,
@@ -39,12 +29,15 @@ def keep_validation(
     suites: Mapping[str, Sequence[Mapping[str, Any]]],
     outcomes: Sequence[Check],
     most: int,
-) -> Pages:
+) -> tuple[str, list[str], list[str]]:
     """Keep a validation in the file context of the folder `root`, and add it to the Data Docs.
 
     Args:
         suites: by name, the expectations as arguments of `ExpectationConfiguration`, each with a name in its `meta`.
         most: results to keep of the data set and each suite; older ones are removed with their pages.
+
+    Returns:
+        Names in the store of the home: of the page to be read first, of all pages written, and of those removed.
     """
     with its_own_project(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -69,7 +62,7 @@ def keep_validation(
         broken = {outcome.rule for outcome in outcomes if not outcome.success}
         rules = [{one["meta"]["name"] for one in expectations} for expectations in suites.values()]
         first = names[next((n for n, of_one in enumerate(rules) if of_one & broken), 0)]
-        return Pages(first, tuple(names), tuple(removed))
+        return first, names, removed
 
 
 def _asset(context: Any, dataset: str) -> Any:

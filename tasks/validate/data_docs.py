@@ -50,15 +50,15 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         if not settings.exists():
             settings.parent.mkdir(parents=True, exist_ok=True)
             settings.write_text(text("answerkey.tasks.validate", "great_expectations.yml"), encoding="utf-8")
-        pages = keep_validation(str(root), run_id, dataset, suites, checked.checks, _KEPT)
-        for page in pages.removed:
+        first, written, removed = keep_validation(str(root), run_id, dataset, suites, checked.checks, _KEPT)
+        for page in removed:
             (home.local / page).unlink(missing_ok=True)
             if home.shared:
                 home.store.remove(page)
-        _without_tracking([home.local / name for name in (*pages.written, f"{SITE}/index.html")])
+        _without_tracking([home.local / name for name in (*written, f"{SITE}/index.html")])
         if home.shared:
             _share(home)
-    return pages.first
+    return first
 
 
 def _without_tracking(pages: Sequence[Path]) -> None:

@@ -316,13 +316,10 @@ def check_rows(own: OwnSuite, batches: Iterable[pa.RecordBatch], slices: Sequenc
                 found[n].success, found[n].n_rows = bool(result.success), start
     for one, of_one in zip(own.expectations, found, strict=True):
         if one.rows:
-            of_one.success = _holds(of_one, one.mostly)
+            present = of_one.n_rows - of_one.n_missing
+            held = (present - len(of_one.positions)) / max(present, 1)
+            of_one.success = not of_one.positions or held >= one.mostly
     return found
-
-
-def _holds(found: Found, mostly: float) -> bool:
-    present = found.n_rows - found.n_missing
-    return not found.positions or (present - len(found.positions)) / max(present, 1) >= mostly
 
 
 def _add(found: Found, result: Any) -> None:

@@ -44,17 +44,13 @@ def breaking(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Exp
     for one, key in zip(expectations, keys, strict=True):
         if key not in _known:
             new.setdefault(key, one)
-    found = dict(zip(new, _found(numbers, [*new.values()]), strict=True)) if new else {}
+    columns = {one.column: list(numbers[one.column]) for one in new.values() if one.column in numbers}
+    found = dict(zip(new, outside_bounds(columns, [*map(_bounds, new.values())]), strict=True)) if new else {}
     positions = [found[key] if key in found else _known[key] for key in keys]
     for key, of_one in found.items():
         if len(key) <= _SHORT and len(_known) < _REMEMBERED:
             _known[key] = of_one
     return [np.asarray(of_one, dtype=np.int64) for of_one in positions]
-
-
-def _found(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Expectation]) -> list[list[int]]:
-    columns = {one.column: list(numbers[one.column]) for one in expectations if one.column in numbers}
-    return outside_bounds(columns, [*map(_bounds, expectations)])
 
 
 def contract_suite(contract: Contract) -> list[dict[str, Any]]:

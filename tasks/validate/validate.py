@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _SQL = statements(__name__)
 _BATCH_BYTES = 32 * 2**20
 _MAX_BATCH_ROWS = 50_000
-_WINDOW_ROWS = 250_000  # whose numbers are sorted at once
 _REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
 _WHY_CHARS = 200
 _MAX_RELEASES = 100  # more are usually a wrong mapping, and one line each would drown the report
@@ -425,10 +424,13 @@ def _split(
 
     if good is None and not any(one.occurs for one in broken):
         return int(pq.read_metadata(staged).num_rows)
-    measured, n_rows = _Measured(db), 0
+    n_rows = 0
     rules = [one.rule for one in broken if one.rule.reason]
     for batch in _batches(staged, None if good else _PLACE):
-        marks = measured.next(batch.num_rows)
+        window = {"first": n_rows, "end": n_rows + batch.num_rows}
+        marks = db.execute(_SQL["window"], window).to_arrow_table()
+        if marks.num_rows != batch.num_rows:
+            raise RuntimeError(f"of {batch.num_rows:,} rows only {marks.num_rows:,} were measured")
         bits = _bits(marks, batch, broken, n_rows)
         n_rows += batch.num_rows
         if good is None:
@@ -455,33 +457,6 @@ def _split(
         ]
         good.write_table(pa.concat_tables(parts if open_questions else parts[:1]).sort_by("row"))
     return n_rows
-
-
-class _Measured:
-    """The numbers of the staged rows in the order of the file, as many at a time as are asked for.
-
-    They are sorted by windows: a sort of all of them needs more memory the more rows there are.
-    """
-
-    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
-        self._db, self._end = db, 0
-        self._rest = self._window()
-
-    def next(self, n: int) -> pa.Table:
-        """The next `n` rows."""
-        import pyarrow as pa
-
-        while self._rest.num_rows < n:
-            more = self._window()
-            if not more.num_rows:
-                raise RuntimeError(f"of {n:,} rows only {self._rest.num_rows:,} were measured")
-            self._rest = pa.concat_tables([self._rest, more])
-        rows, self._rest = self._rest.slice(0, n), self._rest.slice(n)
-        return rows
-
-    def _window(self) -> pa.Table:
-        first, self._end = self._end, self._end + _WINDOW_ROWS
-        return self._db.execute(_SQL["window"], {"first": first, "end": self._end}).to_arrow_table()
 
 
 def _bits(marks: pa.Table, batch: pa.RecordBatch, broken: Sequence[_Broken], start: int) -> npt.NDArray[np.int64]:

@@ -14,12 +14,12 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote, urlsplit
 
 from filelock import FileLock
@@ -32,6 +32,7 @@ from answerkey.tasks.warehouse.store import PROCESS, Unreachable
 from answerkey.tasks.warehouse.warehouse import (
     WAIT_FOR_OTHERS_S,
     Maintained,
+    extension,
     limited,
     nothing_here,
     quoted,
@@ -55,8 +56,6 @@ _NEEDS = "a home in a bucket needs the extra cluster: pip install 'answerkey[clu
 _LOCK = "answerkey warehouse"
 _FIRST_WAIT_S = 5.0
 """Seconds to wait for a catalog that has never answered this process: its address may be wrong."""
-
-T = TypeVar("T")
 
 _log = logging.getLogger("answerkey")
 
@@ -266,13 +265,19 @@ class Lake:
         conninfo = catalog(self.address)
         answered = (os.getpid(), conninfo) in _answered
 
-        def connect() -> psycopg.Connection:
-            return psycopg.connect(conninfo, autocommit=True, connect_timeout=10, application_name="answerkey")
-
-        with self._reached():
-            made = _patiently(connect, wait_s if answered else min(wait_s, _FIRST_WAIT_S))
-        _answered.add((os.getpid(), conninfo))
-        return made
+        deadline = time.monotonic() + (wait_s if answered else min(wait_s, _FIRST_WAIT_S))
+        while True:
+            try:
+                with self._reached():
+                    made = psycopg.connect(conninfo, autocommit=True, connect_timeout=10, application_name="answerkey")
+            except Unreachable as error:
+                # Some of it passes: a server that starts again.
+                if time.monotonic() > deadline or not any(words in str(error.__cause__) for words in _PASSING):
+                    raise
+                time.sleep(0.2)
+            else:
+                _answered.add((os.getpid(), conninfo))
+                return made
 
     def _opened(self, wait_s: float) -> duckdb.DuckDBPyConnection | None:
         """The connection of this process, which stays open; None where nothing was ever written to the catalog."""
@@ -301,7 +306,7 @@ class Lake:
         _working.setdefault(spilled, FileLock(spilled / PROCESS, thread_local=False)).acquire()
         connection = limited(session(), spilled)
         for name in ("httpfs", "postgres_scanner", "ducklake"):
-            connection.execute(f"LOAD {quoted(_extension(name))}")
+            connection.execute(f"LOAD {quoted(extension(name, _NEEDS))}")
         with_bucket(connection)
         connection.execute("SET GLOBAL ducklake_max_retry_count = 100")
         try:
@@ -429,44 +434,6 @@ def with_bucket(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         "SET GLOBAL http_retries = 9; SET GLOBAL http_retry_wait_ms = 100; SET GLOBAL http_retry_backoff = 2"
     )
-
-
-def _extension(name: str) -> Path:
-    """DuckDB's extension from its Python package; nothing is downloaded.
-
-    Raises:
-        UserError: the package is not installed, or is for another DuckDB.
-    """
-    import duckdb
-
-    package = f"duckdb_extension_{name}"
-    spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise UserError(_NEEDS)
-    found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"))
-    mine = [file for file in found if file.parent.name == f"v{duckdb.__version__}"]
-    if not mine:
-        versions = ", ".join(file.parent.name.removeprefix("v") for file in found)
-        raise UserError(
-            f"{package.replace('_', '-')} is for DuckDB {versions or 'of another kind'}, and {duckdb.__version__} is "
-            "installed; pip install 'answerkey[cluster]' again"
-        )
-    return mine[0]
-
-
-def _patiently(connect: Callable[[], T], wait_s: float) -> T:
-    """Try to connect until `wait_s` seconds are over, where it is worth waiting: a server that starts again."""
-    import psycopg
-
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            return connect()
-        except psycopg.OperationalError as error:
-            passing = any(words in str(error) for words in _PASSING)
-            if not passing or time.monotonic() > deadline:
-                raise
-        time.sleep(0.2)
 
 
 _PASSING = (

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Timer, local
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -438,6 +439,32 @@ def one_file(path: str | Path) -> str:
 def quoted(path: str | Path) -> str:
     """A path as a literal, for SQL statements that take no parameters."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def extension(name: str, needs: str) -> Path:
+    """DuckDB's extension from its Python package; nothing is downloaded.
+
+    Args:
+        needs: what a message says where the package is missing.
+
+    Raises:
+        UserError: the package is not installed, or is for another DuckDB.
+    """
+    import duckdb
+
+    package = f"duckdb_extension_{name}"
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(needs)
+    found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"))
+    mine = [file for file in found if file.parent.name == f"v{duckdb.__version__}"]
+    if not mine:
+        versions = ", ".join(file.parent.name.removeprefix("v") for file in found)
+        raise UserError(
+            f"{package.replace('_', '-')} is for DuckDB {versions or 'of another kind'}, and {duckdb.__version__} is "
+            "installed; pip install 'answerkey[cluster]' again"
+        )
+    return mine[0]
 
 
 def nothing_here(place: object) -> UserError:

@@ -82,10 +82,6 @@ def asking(server, **options):
     return dict(judge=JudgeOptions(judges=(f"openai/m@{server.url}",), probes="never", **options))
 
 
-def no_key(_shard):
-    return ""
-
-
 def not_answered_once(server, n):
     """How many of `n` questions were answered never, and how many more than once: nothing if each was answered once."""
     answers = Counter(request.body_hash for request in server.requests if request.answered)
@@ -112,7 +108,7 @@ def running(cluster, shards):
 
     def run():
         try:
-            outcomes.update((shard.part, outcome) for shard, outcome in cluster.run(shards, no_key))
+            outcomes.update((shard.part, outcome) for shard, outcome in cluster.run(shards))
         except Exception as error:
             outcomes["error"] = error
 
@@ -158,7 +154,7 @@ def test_a_finished_shard_is_not_scored_again_when_its_worker_dies(dask_cluster,
     # Before all 20 of a shard are answered: the first two that end are of the other metric.
     with JudgeServer(agreeable, holds=lambda server: server.answered >= 10) as server:
         shards = planned(tmp_path, rows(40), ["meaning_match", "bleu"], 2, **asking(server, concurrency=4))
-        run = Cluster(dask_cluster.address).run(shards, no_key)
+        run = Cluster(dask_cluster.address).run(shards)
         finished = [next(run)[0] for _ in range(2)]
         assert {shard.metric.name for shard in finished} == {"bleu"}
         for shard in finished:
@@ -176,7 +172,7 @@ def test_a_shard_that_kills_every_worker_costs_itself_alone(dask_cluster, tmp_pa
     # Where the part of the fourth will be written is a folder.
     Path(shards[3].home, shards[3].part).mkdir(parents=True)
     with caplog.at_level(logging.INFO, "answerkey"):
-        found = {shard.first: outcome for shard, outcome in Cluster(dask_cluster.address).run(shards, no_key)}
+        found = {shard.first: outcome for shard, outcome in Cluster(dask_cluster.address).run(shards)}
     errors = {first: outcome for first, outcome in found.items() if isinstance(outcome, Exception)}
     assert sorted(found) == [0, 10, 20, 30, 40, 50, 60, 70] and sorted(errors) == [10, 30]
     assert isinstance(errors[10], WorkersDied)
@@ -192,7 +188,7 @@ def test_a_shard_that_kills_every_worker_costs_itself_alone(dask_cluster, tmp_pa
 def test_judges_share_their_limit_over_the_workers(dask_cluster, tmp_path, at_once):
     with JudgeServer(agreeable, latency=0.02) as server:
         shards = planned(tmp_path, rows(60), ["meaning_match"], 6, **asking(server, concurrency=at_once))
-        assert len(list(Cluster(dask_cluster.address).run(shards, no_key))) == 6
+        assert len(list(Cluster(dask_cluster.address).run(shards))) == 6
         assert server.max_in_flight <= at_once
         assert not_answered_once(server, 60) == {}
 
@@ -203,7 +199,7 @@ def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster, tmp_path
         shards = planned(tmp_path, rows(200), ["meaning_match", "bleu"], 2, **asks)
         # A second shard that waits for its judge could take the worker that scores the others.
         shards.remove(next(shard for shard in shards if shard.metric.kind == "judge"))
-        run = Cluster(dask_cluster.address).run(shards, no_key)
+        run = Cluster(dask_cluster.address).run(shards)
         assert {next(run)[0].metric.name for _ in range(2)} == {"bleu"}
         until(lambda: server.answered >= 10 and server.held == 2)
         n_asked = server.n_requests
@@ -217,7 +213,7 @@ def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster, tmp_path
             assert ledger.execute("SELECT count(*) FROM answerkey_claims").fetchone() == (0,)
             assert ledger.execute("SELECT status, count(*) FROM answerkey_calls").fetchall() == [("usable", n_asked)]
         assert not [shard for shard in shards if shard.metric.kind == "judge" and Path(shard.home, shard.part).exists()]
-        assert len(list(Cluster(dask_cluster.address).run(shards, no_key))) == 3
+        assert len(list(Cluster(dask_cluster.address).run(shards))) == 3
         assert not_answered_once(server, 100) == {}
     assert {row["status"] for row in content(shards)} == {"scored"}
 
@@ -272,7 +268,7 @@ def test_workers_that_cannot_score_are_refused_in_one_line(bare, tmp_path):
     with worker("--nthreads", "1"):
         cluster.check(home, [(lexical, "")])
         assert "no worker offers the resource model, which semantic_similarity needs; start some:" in refusal(semantic)
-        [(_, outcome)] = cluster.run(planned(tmp_path, rows(2), ["semantic_similarity"], 1), no_key)
+        [(_, outcome)] = cluster.run(planned(tmp_path, rows(2), ["semantic_similarity"], 1))
         assert isinstance(outcome, NoWorker)
     assert "the scheduler has no workers" in refusal()
     with worker():
@@ -301,7 +297,7 @@ def held_first(shards, kind, held):
 
 def staged_while_one_worker_is_killed(cluster, shards, home, held):
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(Cluster(cluster.address).run(shards, no_key)))
+    thread = threading.Thread(target=lambda: found.extend(Cluster(cluster.address).run(shards)))
     thread.start()
     # One more may stand in line behind the first.
     until(lambda: sum(home.store.exists(one.part) for one in shards[1:]) >= len(shards) - 2)
@@ -327,7 +323,7 @@ def test_references_in_shards_on_workers_of_which_one_is_killed(dask_cluster, tm
     shards = held_first(references.shards, HeldReferenceStager, held)
     staged_while_one_worker_is_killed(dask_cluster, shards, home, held)
     made = source_shards.cut(source, home, out, 1_500, references)
-    found = {outcome for _, outcome in Cluster(dask_cluster.address).run(made.shards, no_key)}
+    found = {outcome for _, outcome in Cluster(dask_cluster.address).run(made.shards)}
     assert found == {one.part for one in made.shards} and len(found) > 3
     loaded = source_shards.gather(made, home, out)
     assert loaded.references and whole.references

@@ -1,6 +1,7 @@
 """Judged runs from the plan to the report: calls are kept beside the numbers, and a budget is no dead end."""
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import duckdb
@@ -223,8 +224,8 @@ def shard_of(tmp_path, options):
 
 def test_the_key_reaches_the_judge_and_nothing_else(tmp_path, server, monkeypatch):
     monkeypatch.setenv("SOME_PLACE", KEY)
-    shard = shard_of(tmp_path, judged(server.url))
-    part = score(shard, spawn=True, key_from="env:SOME_PLACE")
+    shard = replace(shard_of(tmp_path, judged(server.url)), key_from="env:SOME_PLACE")
+    part = score(shard, spawn=True)
     assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {KEY}"] * 12
     assert [row["status"] for row in rows_of(f"{tmp_path}/{part}")] == ["scored"] * 12
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
@@ -233,7 +234,7 @@ def test_the_key_reaches_the_judge_and_nothing_else(tmp_path, server, monkeypatc
     assert KEY not in repr(shard)
     (tmp_path / part).unlink()
     monkeypatch.delenv("SOME_PLACE")
-    assert "the judge's key is not in env:SOME_PLACE" in refusal(score, shard, spawn=False, key_from="env:SOME_PLACE")
+    assert "the judge's key is not in env:SOME_PLACE" in refusal(score, shard, spawn=False)
 
 
 def test_what_is_estimated_is_what_happens(home, tmp_path, server):

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from answerkey.metrics_core.frame import Key
 from answerkey.tasks.load.columns import usual_names
 from answerkey.tasks.load.plain import as_json
+from answerkey.tasks.load.rows import Record
 
-Record = Mapping[str, Any]
 Row = dict[str, Any]
 """A record with the columns that `row` gives it."""
 
@@ -52,30 +53,16 @@ class Format:
     releases: str = ""
 
 
-def row(  # noqa: PLR0913
-    *,
-    question: Any,
-    answer: Any,
-    references: Any,
-    id: Any = None,
-    release: Any = None,
-    context: Any = None,
-    facts: Any = None,
-    cluster: Any = None,
-    repeat: Any = None,
-    missing_because: Any = None,
-    finish_reason: Any = None,
-    scores: Mapping[str, float] | None = None,
-    extra: Record | None = None,
-) -> Row:
+_OURS = (
+    "id", "question", "answer", "references", "release", "context", "facts", "cluster", "repeat", "missing_because",
+    "finish_reason", "scores",
+)  # fmt: skip
+
+
+def row(*, extra: Record | None = None, **columns: Any) -> Row:
     """A row with our columns; those of `extra`, which slices can name, come beside them. `scores` are as `given` has
     them."""
-    return {
-        **(extra or {}),
-        "id": id, "question": question, "answer": answer, "references": references, "release": release,
-        "context": context, "facts": facts, "cluster": cluster, "repeat": repeat, "missing_because": missing_because,
-        "finish_reason": finish_reason, "scores": scores,
-    }  # fmt: skip
+    return {**(extra or {}), **dict.fromkeys(_OURS), **columns}
 
 
 def each(found: Any, convert: Convert) -> Iterator[Row | Unreadable]:
@@ -98,6 +85,16 @@ def each(found: Any, convert: Convert) -> Iterator[Row | Unreadable]:
 def has(record: object, *names: str) -> bool:
     """Whether something is an object with all of these names."""
     return isinstance(record, Mapping) and all(name in record for name in names)
+
+
+def all_have(records: Sequence[Record], *names: str) -> bool:
+    """Whether each of the records has all of these names."""
+    return all(has(record, *names) for record in records)
+
+
+def named(record: Record, *keys: Key) -> Any:
+    """The cell in the first column that has a usual name of these keys, None where there is none."""
+    return next((record[name] for name in usual_names(*keys) if name in record), None)
 
 
 def items(found: Any) -> list[Record]:

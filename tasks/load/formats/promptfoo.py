@@ -12,9 +12,9 @@ from answerkey.tasks.load.formats.format import (
     NOTED,
     Convert,
     Format,
-    Record,
     Row,
     Unreadable,
+    all_have,
     each,
     has,
     items,
@@ -22,6 +22,7 @@ from answerkey.tasks.load.formats.format import (
     row,
 )
 from answerkey.tasks.load.given import given
+from answerkey.tasks.load.rows import Record
 
 _RIGHT = (
     "equals",
@@ -42,13 +43,14 @@ _CELL = re.compile(r"^\[(?P<state>PASS|FAIL|ERROR)\](?: \((?P<scores>[^)\n]*)\))
 _STATES = ("PASS", "FAIL", "ERROR")
 _SCORED = re.compile(r"Metric: |(?:Status|Score|Named Scores|Latency \(ms\)|Cost)$")
 """Columns beside an output with scores of it."""
+_BESIDE = {"score": "Score", "namedScores": "Named Scores", "latencyMs": "Latency (ms)", "cost": "Cost"}
 _REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
 
 
 def _recognise(records: Sequence[Record]) -> Convert | None:
     if all(_is_document(record) for record in records):
         return _document
-    if all(has(record, "promptIdx", "testIdx", "provider", "prompt", "vars") for record in records):
+    if all_have(records, "promptIdx", "testIdx", "provider", "prompt", "vars"):
         return partial(_result, by_prompt=_several_prompts(records))
     heads = [_OUTPUT.match(name) for name in records[0]]
     cells = [str(record.get(head[0]) or "") for head in heads if head for record in records]
@@ -145,6 +147,7 @@ def _table_row(record: Record) -> Iterator[Row]:
         cell = _CELL.match(str(record[head[0]] or ""))
         text = _REASON.sub("", cell["text"]).strip() if cell else record[head[0]]
         failed = (cell["state"] if cell else beside.get("Status")) == "ERROR"
+        state = beside.get("Status") or (cell["state"] if cell else None)
         several = providers.count(head["provider"]) > 1
         yield row(
             question=asked,
@@ -152,16 +155,9 @@ def _table_row(record: Record) -> Iterator[Row]:
             references=expected,
             release=f"{head['provider']} {head['label']}" if several else head["provider"],
             missing_because=(text or "the provider failed") if failed else None,
-            scores=_scores(beside, cell["state"] if cell else None),
+            scores=given({**{ours: beside.get(theirs) for ours, theirs in _BESIDE.items()}, "status": state}),
             extra={**variables, **{name: cell for name, cell in beside.items() if not _SCORED.match(name)}},
         )
-
-
-def _scores(beside: Row, state: str | None) -> dict[str, float]:
-    """The scores of an output in a table, which has some in columns beside it."""
-    scores = {"status": beside.get("Status") or state, "score": beside.get("Score")}
-    scores["namedScores"] = beside.get("Named Scores")
-    return given({**scores, "latencyMs": beside.get("Latency (ms)"), "cost": beside.get("Cost")})
 
 
 PROMPTFOO = Format("promptfoo", "promptfoo results", _recognise, "providers")

@@ -15,7 +15,6 @@ from answerkey.tasks.load.columns import (
     WIDE,
     ColumnMap,
     complete,
-    complete_made,
     is_there,
     is_usual,
     usual_names,
@@ -26,7 +25,6 @@ from answerkey.tasks.load.formats.format import (
     Convert,
     Document,
     Format,
-    Record,
     Row,
     Unreadable,
     answer_in,
@@ -40,7 +38,7 @@ from answerkey.tasks.load.formats.format import (
 from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
 from answerkey.tasks.load.formats.tools import TOOLS
 from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
-from answerkey.tasks.load.rows import Raw, item_row
+from answerkey.tasks.load.rows import Raw, Record, item_row
 from answerkey.tasks.load.sources import called
 
 
@@ -143,8 +141,7 @@ class Reading:
         elsewhere: Collection[str] = (),
     ) -> ColumnMap:
         """The columns of the rows, as far as the first records show them; see `columns.complete`."""
-        fill_in = complete_made if self.convert else complete
-        return fill_in(given, slices, records, source, elsewhere)
+        return complete(given, slices, records, source, elsewhere, made=self.convert is not None)
 
 
 AS_IT_STANDS = Reading(PLAIN)
@@ -211,21 +208,24 @@ def _unread(convert: Convert, records: Sequence[Record]) -> list[str]:
     if isinstance(records[0], Document) and (path := _path_of_items(records[0])):
         rows, build = _at(records[0], path)[:_LOOKED_AT], partial(_with_items, records[0], path)
     made = _rows_of(convert, build(list(rows)))
+
+    def matters(*names: str) -> bool:
+        return _rows_of(convert, build([_changed_at(one, names) for one in rows])) != made
+
     found = list[str]()
     for name in _fields(rows):
-        if _rows_of(convert, build([{**one, name: _changed(one.get(name))} for one in rows])) == made:
-            found.append(name)
-            continue
-        for key in _fields([one[name] for one in rows if isinstance(one.get(name), Mapping)]):
-            inner = [
-                {**one, name: {**one[name], key: _changed(one[name].get(key))}}
-                if isinstance(one.get(name), Mapping)
-                else one
-                for one in rows
-            ]
-            if _rows_of(convert, build(inner)) == made:
-                found.append(f"{name}.{key}")
+        inner = [one[name] for one in rows if isinstance(one.get(name), Mapping)]
+        found += [f"{name}.{key}" for key in _fields(inner) if not matters(name, key)] if matters(name) else [name]
     return found
+
+
+def _changed_at(cell: Any, names: Sequence[str]) -> Any:
+    """A record with other content at a path of names, where it has any."""
+    if not names:
+        return _changed(cell)
+    if not isinstance(cell, Mapping) or names[0] not in cell:
+        return cell
+    return {**cell, names[0]: _changed_at(cell[names[0]], names[1:])}
 
 
 def _fields(records: Sequence[Record]) -> list[str]:

@@ -14,9 +14,9 @@ from answerkey.tasks.load.formats.format import (
     Convert,
     Document,
     Format,
-    Record,
     Row,
     Unreadable,
+    all_have,
     answer_in,
     decoded,
     each,
@@ -24,11 +24,13 @@ from answerkey.tasks.load.formats.format import (
     is_chat,
     items,
     mapping,
+    named,
     question_in,
     references_in,
     row,
 )
 from answerkey.tasks.load.given import given, is_given
+from answerkey.tasks.load.rows import Record
 
 _READ_BY = {"question": question_in, "answer": answer_in, "references": references_in, "release": decoded}
 _NOTHING: tuple[Any, ...] = (None, "", {}, [])
@@ -80,8 +82,7 @@ class Shape:
         for path in self.extra:
             beside = decoded(value(record, path))
             extra |= beside if isinstance(beside, Mapping) else {} if beside is None else {path: beside}
-        empty = {"question": None, "answer": None, "references": None}
-        yield row(**{**empty, **read, **known}, scores=given(record), extra=extra)
+        yield row(**{**read, **known}, scores=given(record), extra=extra)
 
 
 def _shaped(shapes: Sequence[Shape], records: Sequence[Record]) -> Convert | None:
@@ -167,7 +168,7 @@ HUGGING_FACE = Format("hugging-face", "rows of a data set on Hugging Face", _hug
 
 
 def _inspect(records: Sequence[Record]) -> Convert | None:
-    fits = all(has(record, "eval", "samples") and has(record["eval"], "model", "task") for record in records)
+    fits = all_have(records, "eval", "samples") and all_have([one["eval"] for one in records], "model", "task")
     return _log if fits else None
 
 
@@ -305,7 +306,7 @@ LANGSMITH = Format("langsmith", "an export of LangSmith", _langsmith, "experimen
 
 
 def _lm_eval(records: Sequence[Record]) -> Convert | None:
-    return _sample if all(has(one, "doc_id", "doc", "target", "filtered_resps") for one in records) else None
+    return _sample if all_have(records, "doc_id", "doc", "target", "filtered_resps") else None
 
 
 def _sample(sample: Record) -> Iterator[Row]:
@@ -324,9 +325,8 @@ def _sample(sample: Record) -> Iterator[Row]:
 
 
 def _question(sample: Record, document: Record) -> Any:
-    named = next((document[name] for name in usual_names("question") if name in document), None)
-    if named is not None:
-        return named
+    if (asked := named(document, "question")) is not None:
+        return asked
     arguments = sample.get("arguments")
     while isinstance(arguments, dict | list) and arguments:
         arguments = next(iter(arguments.values())) if isinstance(arguments, dict) else arguments[0]
@@ -358,7 +358,7 @@ _TARGETS = (
 
 
 def _mlflow(records: Sequence[Record]) -> Convert | None:
-    if all(has(one, "columns", "data") and {*_OUTPUTS} & {*_names(one)} for one in records):
+    if all_have(records, "columns", "data") and all({*_OUTPUTS} & {*_names(one)} for one in records):
         return _table
     return _evaluated if all(map(_is_evaluated, records)) else None
 
@@ -432,7 +432,7 @@ def _openai_evals(records: Sequence[Record]) -> Convert | None:
     if has(records[0].get("spec"), "completion_fns") or all(map(_MATCH.fits, records)):
         models = mapping(records[0].get("spec")).get("completion_fns") or [None]
         return partial(_matched, model=models[0])
-    if all(has(one, "datasource_item", "sample") for one in records):
+    if all_have(records, "datasource_item", "sample"):
         return _output_item
     answered = any(name in one for name in usual_names("answer") for one in records)
     return None if answered else _shaped((_IDEAL,), records)
@@ -450,10 +450,9 @@ def _matched(event: Record, model: str | None) -> Iterator[Row]:
 def _output_item(item: Record) -> Iterator[Row]:
     sample, asked = mapping(item["sample"]), mapping(item["datasource_item"])
     asked = mapping(asked.get("item")) or asked
-    named = next((asked[name] for name in usual_names("question") if name in asked), None)
     yield row(
         id=item.get("datasource_item_id"),
-        question=question_in(named or sample.get("input")),
+        question=question_in(named(asked, "question") or sample.get("input")),
         answer=answer_in(sample.get("output")) if items(sample.get("output")) else sample.get("output_text"),
         references=decoded(next((asked[name] for name in _RIGHT if name in asked), None)),
         release=sample.get("model"),
@@ -496,7 +495,7 @@ _COMPARED = Shape((), _asked_in("data", "id", "output", "experiment_name", "expe
 
 
 def _opik(records: Sequence[Record]) -> Convert | None:
-    if all(has(record, "data", "experiment_items") for record in records):
+    if all_have(records, "data", "experiment_items"):
         return _compared
     return _shaped((_ANSWERED, _TRACED), records)
 
@@ -533,11 +532,11 @@ RAGAS = Format("ragas", "conversations of ragas", _ragas, "models")
 def _squad(records: Sequence[Record]) -> Convert | None:
     if all(items(one.get("data")) and has(items(one["data"])[0], "paragraphs") for one in records):
         return _data_set
-    if all(has(one, "id", "question", "answers") and has(decoded(one["answers"]), "text") for one in records):
+    if all_have(records, "id", "question", "answers") and all(has(decoded(one["answers"]), "text") for one in records):
         return _known
     if isinstance(records[0], Document) and _is_predictions(records[0]):
         return _predictions
-    return _prediction if all(has(one, "id", "prediction_text") for one in records) else None
+    return _prediction if all_have(records, "id", "prediction_text") else None
 
 
 _NO_ANSWER = "unanswerable"
@@ -568,7 +567,6 @@ def _known(asked: Record) -> Iterator[Row]:
     yield row(
         id=asked.get("id"),
         question=asked.get("question"),
-        answer=None,
         references=known or [UNANSWERABLE, _NO_ANSWER],
         context=asked.get("context"),
         extra={"title": asked.get("title"), **({"incorrect_references": wrong} if wrong else {})},
@@ -577,7 +575,7 @@ def _known(asked: Record) -> Iterator[Row]:
 
 def _predictions(predictions: Record) -> Iterator[Row]:
     for id, text in predictions.items():
-        yield row(id=id, question=None, answer=text or _NO_ANSWER, references=None)
+        yield row(id=id, answer=text or _NO_ANSWER)
 
 
 def _prediction(prediction: Record) -> Iterator[Row]:
@@ -701,11 +699,11 @@ _WEAVE = Format("weave", "calls of an evaluation of Weave", _weave, "models")
 
 
 def _helm(records: Sequence[Record]) -> Convert | None:
-    if all(has(one, "request_states", "adapter_spec") for one in records):
+    if all_have(records, "request_states", "adapter_spec"):
         return _scenario
-    if all(has(one, "instance_id", "predicted_text") for one in records):
+    if all_have(records, "instance_id", "predicted_text"):
         return _predicted
-    return _instance if all(has(one, "input", "references", "split") and _outputs(one) for one in records) else None
+    return _instance if all_have(records, "input", "references", "split") and all(map(_outputs, records)) else None
 
 
 def _outputs(instance: Record) -> list[Record]:
@@ -737,7 +735,6 @@ def _instance(instance: Record) -> Iterator[Row]:
     yield row(
         id=instance.get("id"),
         question=value(instance, "input.text"),
-        answer=None,
         references=[text for text, right in texts.items() if right],
         extra={
             "incorrect_references": [text for text, right in texts.items() if not right],
@@ -750,9 +747,7 @@ def _predicted(prediction: Record) -> Iterator[Row]:
     text = str(prediction["predicted_text"]).strip()
     yield row(
         id=prediction["instance_id"],
-        question=None,
         answer=mapping(prediction.get("mapped_output")).get(text, text),
-        references=None,
         repeat=prediction.get("train_trial_index"),
         scores=given(prediction),
     )
@@ -762,13 +757,12 @@ _HELM = Format("helm", "a run of HELM", _helm, "models")
 
 
 def _questions(records: Sequence[Record]) -> Convert | None:
-    if all(
-        has(one, "question", "annotations") and has(decoded(one["annotations"]), "short_answers") for one in records
+    if all_have(records, "question", "annotations") and all(
+        has(decoded(one["annotations"]), "short_answers") for one in records
     ):
         return _natural
-    return (
-        _trivia if all(has(one, "question") and has(decoded(one.get("answer")), "aliases") for one in records) else None
-    )
+    known = all_have(records, "question", "answer") and all(has(decoded(one["answer"]), "aliases") for one in records)
+    return _trivia if known else None
 
 
 def _natural(asked: Record) -> Iterator[Row]:
@@ -776,15 +770,14 @@ def _natural(asked: Record) -> Iterator[Row]:
     texts = [text for one in items(noted["short_answers"]) for text in one["text"]]
     said = [{"0": "No", "1": "Yes"}.get(str(one)) for one in noted.get("yes_no_answer", [])]
     known = list(dict.fromkeys([*texts, *filter(None, said)]))
-    yield row(id=asked.get("id"), question=question_in(asked["question"]), answer=None, references=known)
+    yield row(id=asked.get("id"), question=question_in(asked["question"]), references=known)
 
 
 def _trivia(asked: Record) -> Iterator[Row]:
     right = mapping(asked["answer"])
     others = {name: cell for name, cell in asked.items() if name != "answer"}
-    answered = next((others[name] for name in usual_names("answer") if name in others), None)
     known = [right.get("value"), *right["aliases"]]
-    yield {**others, "answer": answered, "references": list(dict.fromkeys(filter(None, known)))}
+    yield {**others, "answer": named(others, "answer"), "references": list(dict.fromkeys(filter(None, known)))}
 
 
 _QUESTIONS = Format("questions", "TriviaQA or Natural Questions", _questions, "models")
