@@ -2,7 +2,7 @@
 
     python benchmarks/studies/decisions.py                   # measure and print everything
     python benchmarks/studies/decisions.py --only NQ301      # data sets whose name contains a text
-    python benchmarks/studies/decisions.py --write           # and write decisions.json, bias.json, docs/decisions_measured.md
+    python benchmarks/studies/decisions.py --write           # and write the tables, decisions.json and bias.json
 
 Each pair of releases is decided with the functions of the product at a margin of .02. The truth is the difference in
 the labels of all questions. Labels are drawn at random, several times with fixed seeds. Needs ../shared/data.
