@@ -238,20 +238,17 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
     if arguments[0] == "help":
         # As git and docker have it.
         arguments = [*arguments[1:], "--help"]
+    at_work: AbstractContextManager[None] = nullcontext()
+    if arguments[0] in _AT_WORK and not {"--quiet", "--help", "-h"} & set(arguments):
+        from answerkey.flows.cli.progress import begun
+
+        at_work = begun()
     try:
-        with _shown_at_work(arguments):
+        with at_work:
             # A dash alone would be taken for an option.
             return int(app([STANDARD_INPUT if word == "-" else word for word in arguments]) or 0)
     except CycloptsError as error:
         return _failed(what_is_wrong(error), EXIT_BAD_INPUT, as_json=as_json)
-
-
-def _shown_at_work(arguments: Sequence[str]) -> AbstractContextManager[None]:
-    if arguments[0] not in _AT_WORK or {"--quiet", "--help", "-h"} & set(arguments):
-        return nullcontext()
-    from answerkey.flows.cli.progress import begun
-
-    return begun()
 
 
 def _stopped(error: KeyboardInterrupt, *, as_json: bool) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,8 @@ def frame_source(frame: Any, folder: Path, name: str = "answers") -> str:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.jsonl"
     with file.open("w", encoding="utf-8") as out:
-        out.writelines(_lines(rows))
+        out.writelines(json.dumps(row, default=_plain) + "\n" for row in rows)
     return str(file)
-
-
-def _lines(rows: Iterator[dict[str, Any]]) -> Iterator[str]:
-    return (json.dumps(row, default=_plain) + "\n" for row in rows)
 
 
 def _plain(cell: Any) -> Any:

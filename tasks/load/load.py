@@ -430,6 +430,7 @@ class Stager:
         question = own.question if reference.question is None else reference.question
         answer, release = clean(text_at(record, paths, "answer")), clean(text_at(record, paths, "release"))
         release = None if release is None else release_name(release)
+        unnamed = self.by_file.get(raw.file or "") or self.default_release or None
         if release and len(self.releases) < _MOST_RELEASES:
             self.releases.add(release)
         missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
@@ -443,7 +444,7 @@ class Stager:
             "file": raw.file,
             "file_row": raw.file_row,
             "sample_id": reference.sample_id,
-            "release": self.release or (self._unnamed(raw) if release is None else release),
+            "release": self.release or (unnamed if release is None else release),
             "question": question,
             "answer": answer,
             "missing_because": missing,
@@ -463,9 +464,6 @@ class Stager:
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
-
-    def _unnamed(self, raw: Raw) -> str | None:
-        return self.by_file.get(raw.file or "") or self.default_release or None
 
     def _columns_in(self, record: Record) -> ColumnMap:
         if not self.own_columns:

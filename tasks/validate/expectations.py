@@ -294,6 +294,8 @@ def check_rows(own: OwnSuite, batches: Iterable[pa.RecordBatch], slices: Sequenc
     Raises:
         UserError: a column is not there, or an expectation cannot be run on these data.
     """
+    import pandas as pd
+
     for one in own.expectations:
         _check_columns(one, [*COLUMNS, *slices], f"expectations: {one.name}")
     found = [Found() for _ in own.expectations]
@@ -308,7 +310,8 @@ def check_rows(own: OwnSuite, batches: Iterable[pa.RecordBatch], slices: Sequenc
             parts.append(_frame(batch, _needed(own, together, slices), start))
         start += batch.num_rows
     if together:
-        whole = _joined(parts, _needed(own, together, slices))
+        names = _needed(own, together, slices)
+        whole = pd.concat(parts) if parts else pd.DataFrame({name: [] for name in names})
         for n, result in _results(own, together, whole):
             _add(found[n], result)
             found[n].observed = result.result.get("observed_value")
@@ -354,12 +357,6 @@ def _frame(batch: pa.RecordBatch, names: Sequence[str], start: int) -> pd.DataFr
 
     columns = {name: _column(batch, name) for name in names}
     return pd.DataFrame(columns, index=pd.RangeIndex(start, start + batch.num_rows))
-
-
-def _joined(parts: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.concat(parts) if parts else pd.DataFrame({name: [] for name in names})
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Any:

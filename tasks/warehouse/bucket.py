@@ -76,22 +76,17 @@ class BucketStore:
     @contextmanager
     def atomic_write(self, name: str) -> Iterator[Path]:
         """Write a file at the local path that is yielded; at the end it is published under its name in one step."""
+        from pyarrow.fs import LocalFileSystem, copy_files
+
         with self._copy() as folder:
             # Not a stream to the bucket: one that is left by an error publishes what was written so far.
             unfinished = folder / PurePosixPath(name).name
             yield unfinished
             with self._reached():
-                self._upload(unfinished, name)
-
-    def _upload(self, file: Path, name: str) -> None:
-        from pyarrow.fs import LocalFileSystem, copy_files
-
-        copy_files(
-            str(file),
-            self._key(name),
-            source_filesystem=LocalFileSystem(),
-            destination_filesystem=self._files,
-        )
+                copy_files(
+                    str(unfinished), self._key(name), source_filesystem=LocalFileSystem(),
+                    destination_filesystem=self._files,
+                )  # fmt: skip
 
     def duplicate(self, name: str, as_name: str) -> None:
         """Let the bucket copy a file, which does not come here for it.

@@ -91,6 +91,8 @@ class Lake:
             UserError: a newer answerkey made the tables; or the catalog or the bucket is not this home's.
             Unreachable: PostgreSQL or the bucket does not answer for longer than `wait_s` seconds, or was lost.
         """
+        import duckdb
+
         self._opened(wait_s)
         with self._locked(_LOCK, wait_s) as lock:
             # Whoever comes first to an empty catalog makes its tables, which two at once cannot.
@@ -107,7 +109,12 @@ class Lake:
                     with suppress(Exception):
                         connection.execute("ROLLBACK")
                     raise
-                self._commit(connection)
+                try:
+                    connection.execute("COMMIT")
+                except duckdb.Error as error:
+                    # Its class depends on what DuckLake was doing when it lost a server.
+                    why = f"nothing was committed, or it is not known: {_brief(error)}"
+                    raise Unreachable(f"{self.address}: {why}") from error
             store = BucketStore(self.address, self.folder)
             for name in taken_in:
                 store.remove(name)
@@ -243,15 +250,6 @@ class Lake:
             yield connection
         finally:
             connection.close()
-
-    def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
-        import duckdb
-
-        try:
-            connection.execute("COMMIT")
-        except duckdb.Error as error:
-            # Its class depends on what DuckLake was doing when it lost a server.
-            raise Unreachable(f"{self.address}: nothing was committed, or it is not known: {_brief(error)}") from error
 
     def _still_there(self, lock: psycopg.Connection) -> None:
         """Without the lock, another writer may have begun: nothing may be committed then."""

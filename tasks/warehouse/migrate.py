@@ -57,7 +57,9 @@ def migrate(connection: duckdb.DuckDBPyConnection, migrations: Sequence[str] = M
     version, newest = version_of(connection), 1 + len(migrations)
     if version == newest:
         return
-    constraints = _has_constraints(connection)
+    kind = "SELECT type FROM duckdb_databases() WHERE database_name = current_database()"
+    # DuckDB knows keys and checks, a lake does not.
+    constraints = connection.execute(kind).fetchall() == [("duckdb",)]
     for statements in migrations[version - 1 :] if version else ():
         connection.execute(statements)
     connection.execute(definitions(constraints=constraints))
@@ -71,10 +73,3 @@ def migrate(connection: duckdb.DuckDBPyConnection, migrations: Sequence[str] = M
         write_all_checksums(connection)
     connection.execute("DELETE FROM schema_version")
     connection.execute("INSERT INTO schema_version (version, applied_at) VALUES (?, now())", [newest])
-
-
-def _has_constraints(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the database knows keys and checks: DuckDB does, a lake does not."""
-    kind = "SELECT type FROM duckdb_databases() WHERE database_name = current_database()"
-    [(found,)] = connection.execute(kind).fetchall()
-    return bool(found == "duckdb")
