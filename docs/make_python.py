@@ -26,7 +26,7 @@ Functions that run the whole pipeline against a home, as the commands do. Import
 FLOWS = (
     "answerkey.flows.evaluate_release.evaluate_release",
     "answerkey.flows.compare_releases.compare_releases",
-    "answerkey.flows.gate_releases.gate_releases",
+    "answerkey.flows.compare_releases.gate_releases",
     "answerkey.flows.calibrate_judge.calibrate_judge",
     "answerkey.flows.rerun_report.rerun_report",
 )

@@ -288,7 +288,7 @@ def _against(
 def gated(home: Home, old: str, news: Sequence[str], policy: Policy, dataset: str = "") -> list[ReleaseVerdict]:
     """Run the flow that decides whether each of `news` may replace `old`."""
     with running(home):
-        from answerkey.flows.gate_releases import gate_releases
+        from answerkey.flows.compare_releases import gate_releases
 
         return gate_releases(old, list(news), json_text(policy.as_dict()), dataset, str(home), page=False)
 

@@ -53,8 +53,8 @@ _COMMANDS: dict[str, dict[str, str]] = {
     "Evaluate": {
         "evaluate": "evaluate",
         "rerun": "releases",
-        "generate": "generate",
-        "score-traces": "traces",
+        "generate": "releases",
+        "score-traces": "releases",
         "judge": "judge",
     },
     "Read and compare": {
@@ -86,7 +86,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "warehouse move": "warehouse",
         "metrics": "evaluate",
         "doctor": "doctor",
-        "completion": "completion",
+        "completion": "init",
     },
 }
 """The commands under each heading of the help page, and the module of each; its docstring is its help."""

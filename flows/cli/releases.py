@@ -1,14 +1,16 @@
-"""`answerkey register-release`, `evaluate-registered` and `rerun`."""
+"""The other commands that run flows: of registered releases, `rerun`, `generate` and `score-traces`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
 from answerkey.flows.cli.evaluate import RunnerOption, check_asked, print_result, with_suite
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
+    COMPARING,
     HOME,
     AsJson,
     Baseline,
@@ -17,15 +19,32 @@ from answerkey.flows.cli.options import (
     PageOption,
     PolicyOption,
     Quiet,
+    absolute,
     command,
     from_anywhere,
     pasted,
     with_files,
 )
 from answerkey.flows.environment import printable, running
-from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, Rerunning, Scoring, Waiting
+from answerkey.flows.parameters import (
+    LOCAL,
+    Afterwards,
+    Data,
+    Generating,
+    Judging,
+    Limits,
+    Questions,
+    Rerunning,
+    Scoring,
+    Tracing,
+    Waiting,
+)
 from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
+
+if TYPE_CHECKING:
+    from answerkey.tasks.traces.score import Preview
+    from answerkey.tasks.traces.summary import Funnel
 
 
 class _Registered(Data):
@@ -133,3 +152,95 @@ def rerun(
 
         result = rerun_report(rerun, str(home), runner=runner)
     return print_result(result, home, dry_run=rerun.dry_run, as_json=as_json)
+
+
+@command
+def generate(  # noqa: PLR0913
+    questions: Annotated[Questions, Flags("Questions")],
+    generating: Annotated[Generating, Flags("Model")],
+    afterwards: Annotated[Afterwards, Flags(COMPARING.name)],
+    scoring: Annotated[Scoring, Flags("Scoring")],
+    # What the judges may cost is said apart from the model under test.
+    judging: Annotated[Judging, Flags("Judge", omit=("dry_run",), prefix="judge")],
+    limits: Annotated[Limits, Flags("Limits")],
+    *,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Ask a model all questions of a data set, and register its answers.
+
+    Replies are kept in the ledger: no question is paid for twice. With --evaluate the release is evaluated at once,
+    with the options for scoring, judges and limits.
+
+    Examples:
+        answerkey generate --dataset questions.jsonl --model openai/gpt-4o-mini --release mini --dry-run
+        answerkey generate --dataset faq --model openai/gpt-4o-mini --release mini --evaluate --baseline gpt-4
+    """
+    from answerkey.flows.cli.progress import bars
+    from answerkey.flows.cli.tables import print_estimates, print_generated
+    from answerkey.metrics_core.llm.cost import Cost
+    from answerkey.tasks.releases.register import registrations
+
+    is_file = "::" in questions.dataset or Path(questions.dataset).is_file()
+    if is_file:
+        questions = questions.model_copy(update={"dataset": absolute(questions.dataset)})
+    texts = {name: _path_or_text(getattr(generating, name)) for name in ("system", "template")}
+    generating = generating.model_copy(update=texts)
+    afterwards = afterwards.model_copy(update={"policy": from_anywhere(afterwards.policy)})
+    check_asked(scoring, judging, afterwards.policy, afterwards.baseline)
+    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
+        from answerkey.flows.generate_answers import generate_answers
+
+        made = generate_answers(questions, generating, afterwards, scoring, judging, with_suite(limits), str(home))
+    if isinstance(made, Cost):
+        print_estimates([made], as_json=as_json, models="the model")
+        return 0
+    reports = list(made.report_ids)
+    if not (as_json and reports):
+        [registration] = registrations(home, made.registration)
+        print_generated(made.generated, registration, as_json=as_json)
+        if not reports:
+            return 0
+        print()
+    return print_result(
+        reports, home, dry_run=False, as_json=as_json, compared=bool(afterwards.baseline), gated=bool(afterwards.policy)
+    )
+
+
+def _path_or_text(given: str) -> str:
+    from answerkey.tasks.releases.questions import text_or_file
+
+    # A file may have another path for the process that reads it, and its content is another than its name.
+    return absolute(given.strip()) if text_or_file(given) != given else given
+
+
+@command
+def score_traces(
+    traces: Annotated[Tracing, Flags("Traces")],
+    *,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    home: HomeOption = HOME,
+    runner: RunnerOption = LOCAL,
+) -> int:
+    """Score logged traces by rules: new ones, or a range.
+
+    Examples:
+        answerkey score-traces rules --dry-run
+        answerkey score-traces rules
+        answerkey score-traces rules --rule faq-meaning --since 2026-11-01 --until 2026-12-01
+    """
+    from answerkey.flows.cli.comparison_tables import print_funnels, print_previews
+    from answerkey.flows.cli.progress import bars
+
+    traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})
+    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
+        from answerkey.flows.score_traces import score_traces as run
+
+        result = run(traces, str(home), runner=runner)
+    if traces.dry_run:
+        print_previews(cast("list[Preview]", result), as_json=as_json)
+    else:
+        print_funnels(cast("list[Funnel]", result), as_json=as_json)
+    return 0

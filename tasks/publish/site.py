@@ -31,7 +31,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
 from answerkey.tasks.publish.page.model import Page, as_json
 from answerkey.tasks.reports.judged import judged_rows
-from answerkey.tasks.validate.context import SITE
+from answerkey.tasks.validate.data_docs import SITE
 from answerkey.tasks.warehouse.home import Home
 
 INDEX, COMPARE, LIVE = "index.html", "compare.html", "live.html"

@@ -7,19 +7,32 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.validate.context import SITE, keep_validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
+from answerkey.tasks.validate.library import as_suite, great_expectations, its_own_project
 from answerkey.tasks.validate.suite import contract_suite
-from answerkey.tasks.validate.validate import Validation
+from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import text
 
 FOLDER = "great_expectations"
+SITE = "pages/_data-docs"
+_SOURCE = "answerkey"
+_DRAWN = (
+    "expect_column_quantile_values_to_be_between",
+    "expect_column_pair_cramers_phi_value_to_be_less_than",
+    "expect_column_kl_divergence_to_be_less_than",
+)
+"""Types of which the library draws a table or a chart of what was observed: a sentence is no such thing."""
 _TRACKING = re.compile(
     r"<img[^>]*great-expectations-web-assets[^>]*>|<footer>.*?</footer>"
     r"|background: url\('https://great-expectations-web-assets[^;]*;",
@@ -50,7 +63,19 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         if not settings.exists():
             settings.parent.mkdir(parents=True, exist_ok=True)
             settings.write_text(text("answerkey.tasks.validate", "great_expectations.yml"), encoding="utf-8")
-        first, written, removed = keep_validation(str(root), run_id, dataset, suites, checked.checks, _KEPT)
+        with its_own_project(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            context = great_expectations().get_context(mode="file", project_root_dir=str(root))
+            pages = [_keep(context, run_id, dataset, name, some, checked.checks) for name, some in suites.items()]
+            context.checkpoints.add_or_update(
+                great_expectations().Checkpoint(
+                    name=dataset, validation_definitions=[definition for definition, _ in pages], actions=[]
+                )
+            )
+            removed = _forget_old(context, dataset)
+            built = [*(page for _, page in pages), *(page.expectation_suite_identifier for _, page in pages)]
+            context.build_data_docs(resource_identifiers=built)
+            written = [name for one in built for name in _names(context, one)]
         for page in removed:
             (home.local / page).unlink(missing_ok=True)
             if home.shared:
@@ -58,7 +83,9 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         _without_tracking([home.local / name for name in (*written, f"{SITE}/index.html")])
         if home.shared:
             _share(home)
-    return first
+    broken = {check.rule for check in checked.checks if not check.success}
+    rules = [{one["meta"]["name"] for one in some} for some in suites.values()]
+    return written[next((n for n, of_one in enumerate(rules) if of_one & broken), 0)]
 
 
 def _without_tracking(pages: Sequence[Path]) -> None:
@@ -80,3 +107,130 @@ def _share(home: Home) -> None:
         if file.is_file() and there.get(name) != file.stat().st_size:
             with home.store.atomic_write(name) as unfinished:
                 shutil.copyfile(file, unfinished)
+
+
+def _asset(context: Any, dataset: str) -> Any:
+    """The batch definition of a data set: a data frame that is passed when the checkpoint runs."""
+    try:
+        source = context.data_sources.get(_SOURCE)
+    except KeyError:
+        source = context.data_sources.add_pandas(_SOURCE)
+    try:
+        return source.get_asset(dataset).get_batch_definition("rows")
+    except LookupError:
+        return source.add_dataframe_asset(dataset).add_batch_definition_whole_dataframe("rows")
+
+
+def _keep(
+    context: Any,
+    run_id: str,
+    dataset: str,
+    name: str,
+    expectations: Sequence[Mapping[str, Any]],
+    outcomes: Sequence[Check],
+) -> tuple[Any, Any]:
+    """Store the outcomes as the result of a suite; returns its validation definition, and the result's identifier.
+
+    Args:
+        expectations: as arguments of `ExpectationConfiguration`, each with a name in its `meta`.
+    """
+    from great_expectations.core import ExpectationSuiteValidationResult, RunIdentifier
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
+    )
+
+    library = great_expectations()
+    stored = context.suites.add_or_update(as_suite(name, expectations))
+    definition = context.validation_definitions.add_or_update(
+        library.ValidationDefinition(name=f"{dataset} {name}", data=_asset(context, dataset), suite=stored)
+    )
+    of_rule: dict[str, list[Check]] = {}
+    for outcome in outcomes:
+        of_rule.setdefault(outcome.rule, []).append(outcome)
+    results = [
+        _result(one.configuration, of_rule[one.meta["name"]])
+        for one in definition.suite.expectations
+        if one.meta["name"] in of_rule
+    ]
+    held = sum(result.success for result in results)
+    run = RunIdentifier(run_name=run_id, run_time=datetime.now(UTC))
+    kept = ExpectationSuiteValidationResult(
+        success=held == len(results),
+        results=results,
+        suite_name=definition.suite.name,
+        statistics={
+            "evaluated_expectations": len(results),
+            "successful_expectations": held,
+            "unsuccessful_expectations": len(results) - held,
+            "success_percent": 100 * held / max(len(results), 1),
+        },
+        meta={
+            "great_expectations_version": library.__version__,
+            "batch_spec": {"data_asset_name": dataset},
+            "active_batch_definition": {
+                "datasource_name": _SOURCE,
+                "data_asset_name": dataset,
+                "batch_identifiers": {},
+            },
+            "validation_id": definition.id,
+            "run_id": run,
+            "validation_time": run.run_time,
+        },
+        batch_id=f"{_SOURCE}-{dataset}",
+    )
+    suite = ExpectationSuiteIdentifier(name=definition.suite.name)
+    place = ValidationResultIdentifier(batch_identifier=kept.batch_id, expectation_suite_identifier=suite, run_id=run)
+    context.validation_results_store.store_validation_results(
+        suite_validation_result=kept,
+        suite_validation_result_identifier=place,
+        expectation_suite_identifier=suite,
+    )
+    return definition, place
+
+
+def _result(configuration: Any, checks: Sequence[Check]) -> Any:
+    """One expectation with its counts, in the form of the library; a rule of releases has a check for each of them,
+    whose counts add up, unless there are so many that one says how many of them break it."""
+    from great_expectations.core import ExpectationValidationResult
+
+    counted = [check for check in checks if check.release is None] or checks
+    n_failed, n_checked = sum(check.n_failed for check in counted), sum(check.n_checked for check in counted)
+    # It has names of releases in it, and the pages show it as it is.
+    said = [escape(check.message, quote=False) for check in checks if not check.success]
+    share = 100 * n_failed / max(n_checked, 1)
+    return ExpectationValidationResult(
+        success=all(check.success for check in checks),
+        expectation_config=configuration,
+        result={
+            "element_count": n_checked,
+            "unexpected_count": n_failed,
+            "unexpected_percent": share,
+            "missing_count": 0,
+            "missing_percent": 0.0,
+            "unexpected_percent_total": share,
+            "unexpected_percent_nonmissing": share,
+            "partial_unexpected_list": [],
+            **({"observed_value": "; ".join(said)} if said and configuration.type not in _DRAWN else {}),
+        },
+        exception_info={"raised_exception": False, "exception_traceback": None, "exception_message": None},
+    )
+
+
+def _forget_old(context: Any, dataset: str) -> list[str]:
+    """Remove the results of a data set beyond the newest; returns the names of their pages."""
+    store = context.validation_results_store
+    keys = [key for key in store.list_keys() if key.batch_identifier == f"{_SOURCE}-{dataset}"]
+    by_suite: dict[str, list[Any]] = {}
+    for key in sorted(keys, key=lambda key: key.run_id.run_time):
+        by_suite.setdefault(key.expectation_suite_identifier.name, []).append(key)
+    old = [key for of_suite in by_suite.values() for key in of_suite[:-_KEPT]]
+    for key in old:
+        store.remove_key(key)
+    return [name for key in old for name in _names(context, key)]
+
+
+def _names(context: Any, page: Any) -> list[str]:
+    """The names of a page in the store of the home. Of its address, the library quotes this part alone."""
+    sites = context.get_docs_sites_urls(resource_identifier=page)
+    return [f"{SITE}/{unquote(str(site['site_url']).rpartition(f'/{SITE}/')[2])}" for site in sites]

@@ -6,9 +6,8 @@ import great_expectations as gx
 import pytest
 
 from answerkey.tasks.validate import data_docs
-from answerkey.tasks.validate.context import SITE
 from answerkey.tasks.validate.contract import Contract, row_rules
-from answerkey.tasks.validate.data_docs import build_data_docs
+from answerkey.tasks.validate.data_docs import SITE, build_data_docs
 from answerkey.tasks.validate.library import its_own_project
 from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
