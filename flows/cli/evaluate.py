@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
@@ -63,11 +65,9 @@ def evaluate(  # noqa: PLR0913
         answerkey evaluate answers.jsonl --references questions.jsonl --map release=model --slice lang
         answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run
     """
-    from answerkey.flows.cli.progress import bars
-
     data, limits = with_files(data), with_suite(limits)
     check_asked(scoring, judging, policy, baseline)
-    with running(home, quiet=quiet, findings=True, verbose=verbose), bars(quiet=quiet):
+    with at_work(home, quiet=quiet, verbose=verbose):
         from answerkey.flows.evaluate_release import evaluate_release
 
         found = evaluate_release(
@@ -78,6 +78,15 @@ def evaluate(  # noqa: PLR0913
         found, home, dry_run=judging.dry_run, as_json=as_json, compared=named, gated=bool(policy),
         all_fields=all_fields, two_compared=not baseline and len(found) == 2,
     )  # fmt: skip
+
+
+@contextmanager
+def at_work(home: Home, *, quiet: bool, verbose: bool = False) -> Iterator[None]:
+    """Around a command's import and call of a flow that scores or asks: see `running`, with bars of its progress."""
+    from answerkey.flows.cli.progress import bars
+
+    with running(home, quiet=quiet, findings=True, verbose=verbose), bars(quiet=quiet):
+        yield
 
 
 def with_suite(limits: Limits) -> Limits:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
-from answerkey.flows.cli.evaluate import RunnerOption, check_asked, print_result, with_suite
+from answerkey.flows.cli.evaluate import RunnerOption, at_work, check_asked, print_result, with_suite
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
     COMPARING,
@@ -113,10 +113,8 @@ def evaluate_registered(  # noqa: PLR0913
         answerkey evaluate-registered
         answerkey evaluate-registered faq/gpt-5 --baseline gpt-4 --policy gate.yaml
     """
-    from answerkey.flows.cli.progress import bars
-
     check_asked(scoring, judging, policy, baseline)
-    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
+    with at_work(home, quiet=quiet):
         from answerkey.flows.evaluate_registered import evaluate_registered as flow
 
         result = flow(
@@ -145,9 +143,7 @@ def rerun(
         answerkey rerun faq/gpt-4/v2 --judge openai/gpt-4o-mini --max-cost 5
         answerkey rerun gpt-4 --only-failed
     """
-    from answerkey.flows.cli.progress import bars
-
-    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
+    with at_work(home, quiet=quiet):
         from answerkey.flows.rerun_report import rerun_report
 
         result = rerun_report(rerun, str(home), runner=runner)
@@ -177,7 +173,6 @@ def generate(  # noqa: PLR0913
         answerkey generate --dataset questions.jsonl --model openai/gpt-4o-mini --release mini --dry-run
         answerkey generate --dataset faq --model openai/gpt-4o-mini --release mini --evaluate --baseline gpt-4
     """
-    from answerkey.flows.cli.progress import bars
     from answerkey.flows.cli.tables import print_estimates, print_generated
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.releases.register import registrations
@@ -189,7 +184,7 @@ def generate(  # noqa: PLR0913
     generating = generating.model_copy(update=texts)
     afterwards = afterwards.model_copy(update={"policy": from_anywhere(afterwards.policy)})
     check_asked(scoring, judging, afterwards.policy, afterwards.baseline)
-    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
+    with at_work(home, quiet=quiet):
         from answerkey.flows.generate_answers import generate_answers
 
         made = generate_answers(questions, generating, afterwards, scoring, judging, with_suite(limits), str(home))
@@ -232,10 +227,9 @@ def score_traces(
         answerkey score-traces rules --rule faq-meaning --since 2026-11-01 --until 2026-12-01
     """
     from answerkey.flows.cli.comparison_tables import print_funnels, print_previews
-    from answerkey.flows.cli.progress import bars
 
     traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})
-    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
+    with at_work(home, quiet=quiet):
         from answerkey.flows.score_traces import score_traces as run
 
         result = run(traces, str(home), runner=runner)
