@@ -161,8 +161,8 @@ def test_what_the_old_release_has_no_score_for_may_have_been_its_best(bare_cli, 
     assert (rule["value"], rule["n"], rule["n_unmeasured"]) == (-0.04, 1000, 50)
     assert rule["sentence"].endswith(
         "1,000 samples, 10 of them not scored and counted as 0: 10 failed (content_filter), 40 of them not scored in "
-        "old and counted as 1 there); this decides nothing, because it would be PASS if what was not scored had the best "
-        "values; score what failed again with --only-failed, or complete the data set"
+        "old and counted as 1 there); this decides nothing, because it would be PASS if what was not scored had the "
+        "best values; score what failed again with --only-failed, or complete the data set"
     )
     # 140 answers were lost, so it fails whatever the 40 were.
     result = bare_cli(*asked[:2], "bad", *asked[2:], 0.02)
