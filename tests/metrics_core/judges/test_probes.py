@@ -1,6 +1,5 @@
 """Judges are tested before they are believed: with probes whose verdict is known, before the rows and between them."""
 
-import json
 import logging
 import random
 import re
@@ -69,20 +68,6 @@ def judge(wrong_on=(), silent_on=lambda _body: False):
 
 
 knowing = judge()
-
-
-def right_about_facts(body):
-    """All facts of a probe match, or none, as is known of it; whatever is no probe matches."""
-    right = truth(body)
-    if right is None:
-        return agreeable(body)
-    [reference] = data_of(body)["references"]
-    facts = [
-        {"id": fact["id"], "equivalent": [f"a{n}"] if right else [], "contradicted_by": []}
-        for n, fact in enumerate(reference["facts"], 1)
-    ]
-    answer = [{"id": f"a{n}", "fact": f"fact {n}"} for n in range(1, len(facts) + 1)]
-    return json.dumps({"answer_facts": answer, "reference_facts": facts, "abstained": False})
 
 
 def probed(server, **changes):
@@ -264,24 +249,23 @@ def test_probes_count_as_calls_of_the_budget(judge_server, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("metric", "names", "fallbacks"),
+    ("names", "fallbacks"),
     [
-        (MeaningMatch, ("one", "two"), ()),
-        (GroundTruthSimilarity, ("one", "two"), ()),
+        (("one", "two"), ()),
         # Judges that may stand in are probed too.
-        (MeaningMatch, ("one",), ("stand-in",)),
+        (("one",), ("stand-in",)),
     ],
 )
-def test_an_estimate_counts_them(metric, names, fallbacks, judge_server, tmp_path):
-    server = judge_server(knowing if metric is MeaningMatch else right_about_facts)
+def test_an_estimate_counts_them(names, fallbacks, judge_server, tmp_path):
+    server = judge_server(knowing)
     asked = probed(server, ledger=str(tmp_path))
     of_server = {
         kind: tuple(f"openai/{name}@{server.url}" for name in named)
         for kind, named in (("judges", names), ("fallbacks", fallbacks))
     }
-    one = metric(judge=asked.judge.model_copy(update=of_server), access=asked.access)
+    one = MeaningMatch(judge=asked.judge.model_copy(update=of_server), access=asked.access)
     foreseen = estimate_cost(one, ROWS)
-    assert foreseen.probes == 2 * (len(first(ROWS, metric)) + n_between(ROWS)) + len(names) * n_canaries(ROWS)
+    assert foreseen.probes == 2 * (N_FIRST + n_between(ROWS)) + len(names) * n_canaries(ROWS)
     assert statuses(one.measure(ROWS)) == {"scored": 120}
     assert server.n_requests == foreseen.calls
     again = estimate_cost(one, ROWS)
