@@ -76,7 +76,8 @@ def pytest_xdist_make_scheduler(config, log):
             file = super()._split_scope(nodeid)
             return "on a Prefect server" if file.endswith(ON_A_PREFECT_SERVER) else file
 
-    return ByFile(config, log) if config.getvalue("markexpr") == "not slow" else None
+    quick = config.getvalue("markexpr") == "not slow" and config.getvalue("dist") == "loadfile"
+    return ByFile(config, log) if quick else None
 
 
 def pytest_collection_finish():
