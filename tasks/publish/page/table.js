@@ -117,7 +117,7 @@ function cellElement(column, row) {
   }
   if (key === "label") return h("td", { role: "cell", "data-label": label }, labelsOf(row.place));
   if (key === "change") {
-    const way = state.matrix ? "" : gain(row) > 0 ? "up" : gain(row) < 0 ? "down" : "";
+    const way = state.matrix ? "" : row.gain > 0 ? "up" : row.gain < 0 ? "down" : "";
     const arrow = way ? h("span", { class: "arrow", "aria-hidden": "true" }, way === "up" ? "▲ " : "▼ ") : null;
     return h("td", { role: "cell", class: `n change ${way}`, "data-label": label }, arrow, changeText(row.change));
   }
