@@ -79,8 +79,8 @@ docs: $(DEV) ## write the documentation as a site to build/site; a link that lea
 	@env -u ANSWERKEY_HOME NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 .PHONY: pictures
-pictures: $(DEV) ## photograph the pages that the documentation shows; needs Chromium (ARGS=prefect for some)
-	@$(BIN)/python docs/make_pictures.py $(ARGS)
+pictures: $(DEV) ## photograph the pages that the README shows; needs Chromium
+	@$(BIN)/python docs/make_pictures.py
 
 .PHONY: setup
 setup: $(DEV) ## install everything into .venv (the other targets do it by themselves)

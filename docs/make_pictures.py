@@ -1,7 +1,7 @@
 """The pictures of the README and the documentation, from a fresh home: `make pictures`.
 
-Pages are photographed in a light and a dark scheme: `NAME.png` and `NAME-dark.png`. `make pictures ARGS=prefect` makes
-those of a Prefect server alone, and `ARGS=answerkey` the others.
+Pages are photographed in a light and a dark scheme: `NAME.png` and `NAME-dark.png`. The form and the graph of a Prefect
+server were photographed by hand.
 """
 
 import html
@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,10 +27,6 @@ LABELLED = (
     "--dataset", "examples", "--map", "release=release", "--map", "label=correct", "--slice", "kind", "--slice", "lang",
 )  # fmt: skip
 LABEL = ("label", "museum/old", "museum/new", "--primary", "meaning_match.match", "--margin", "0.02", "--port", "0")
-DEPLOYMENT = "evaluate-release/evaluate"
-GATED = {"baseline": "aurora-1", "policy": "{primary: meaning_match.match, margin: 0.05}"}
-"""What the deployment's own parameters lack for a run with a comparison and a verdict."""
-ENDED = ("COMPLETED", "FAILED", "CRASHED")
 SCHEMES = {"light": "", "dark": "-dark"}
 TERMINAL = """<body style="margin:0;background:#1e1e24;color:#e6e6e6"><pre style="margin:0;padding:20px;font:14px/1.35
 'DejaVu Sans Mono',monospace;white-space:pre-wrap"><span style="color:#8fbf8f">$ {command}</span>
@@ -48,56 +43,22 @@ def main() -> None:
         # A browser that runs as root, as in containers, refuses its own sandbox.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=found, args=options)
-        for subject in sys.argv[1:] or SUBJECTS:
-            SUBJECTS[subject](browser, environment)
+        text = subprocess.run([*COMMAND, *MUSEUM], env=environment, check=True, capture_output=True, text=True).stdout
+        photograph_terminal(browser, "answerkey evaluate examples/museum.csv", text)
+        for scheme, suffix in SCHEMES.items():
+            page = browser.new_page(viewport={"width": 1100, "height": 625}, color_scheme=scheme)
+            page.goto((Path(folder) / "pages/museum/new-v1.html").as_uri())
+            page.screenshot(path=DOCS / f"report{suffix}.png")
+        with running("label", *LABEL[1:], environment=environment) as served:
+            photograph_labels(browser, address_of(served))
+        subprocess.run([*COMMAND, *LABELLED, "--quiet"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        with running("view", "--port", str(free_port()), environment=environment) as served:
+            address = address_of(served)
+            for scheme, suffix in SCHEMES.items():
+                page = browser.new_page(viewport={"width": 1100, "height": 800}, color_scheme=scheme)
+                page.goto(address)
+                page.screenshot(path=DOCS / f"overview{suffix}.png")
         browser.close()
-
-
-def photograph_answerkey(browser: Browser, environment: dict[str, str]) -> None:
-    """What a command prints, the page of a report, the page for labels, and the overview."""
-    folder = environment["ANSWERKEY_HOME"]
-    text = subprocess.run([*COMMAND, *MUSEUM], env=environment, check=True, capture_output=True, text=True).stdout
-    photograph_terminal(browser, "answerkey evaluate examples/museum.csv", text)
-    for scheme, suffix in SCHEMES.items():
-        page = browser.new_page(viewport={"width": 1100, "height": 625}, color_scheme=scheme)
-        page.goto((Path(folder) / "pages/museum/new-v1.html").as_uri())
-        page.screenshot(path=DOCS / f"report{suffix}.png")
-    with running("label", *LABEL[1:], environment=environment) as served:
-        photograph_labels(browser, address_of(served))
-    subprocess.run([*COMMAND, *LABELLED, "--quiet"], env=environment, check=True, stdout=subprocess.DEVNULL)
-    with running("view", "--port", str(free_port()), environment=environment) as served:
-        address = address_of(served)
-        for scheme, suffix in SCHEMES.items():
-            page = browser.new_page(viewport={"width": 1100, "height": 800}, color_scheme=scheme)
-            page.goto(address)
-            page.screenshot(path=DOCS / f"overview{suffix}.png")
-
-
-def photograph_prefect(browser: Browser, environment: dict[str, str]) -> None:
-    """The form of an evaluation on a Prefect server, and the graph of its run."""
-    with running("serve", "--port", str(free_port()), environment=environment) as served:
-        address = address_of(served)
-        page = browser.new_page(viewport={"width": 1280, "height": 1000})
-        page.set_default_timeout(300_000)
-        ask = page.request
-        deployment = ask.get(f"{address}/api/deployments/name/{DEPLOYMENT}").json()
-        body = {"parameters": {**deployment["parameters"], **GATED}, "state": {"type": "SCHEDULED"}}
-        run = ask.post(f"{address}/api/deployments/{deployment['id']}/create_flow_run", data=body).json()
-        while ask.get(f"{address}/api/flow_runs/{run['id']}").json()["state_type"] not in ENDED:
-            time.sleep(1)
-        for scheme, suffix in SCHEMES.items():
-            page.emulate_media(color_scheme=scheme)
-            page.goto(f"{address}/runs/flow-run/{run['id']}")
-            page.locator(".flow-run-graph canvas").first.wait_for()
-            page.wait_for_load_state("networkidle")
-            page.locator(".flow-run-graph").first.screenshot(path=DOCS / f"graph{suffix}.png")
-            page.goto(f"{address}/deployments/deployment/{deployment['id']}/run")
-            page.get_by_text("Answers").first.wait_for()
-            page.wait_for_load_state("networkidle")
-            page.screenshot(path=DOCS / f"form{suffix}.png")
-
-
-SUBJECTS = {"answerkey": photograph_answerkey, "prefect": photograph_prefect}
 
 
 @contextmanager
