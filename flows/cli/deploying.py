@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from answerkey.flows.forms import with_defaults, with_names, with_titles
+from answerkey.flows.forms import with_defaults, with_limits, with_names, with_titles
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.releases.register import pending
 from answerkey.tasks.reports.report import known_names
@@ -192,7 +192,7 @@ def _fill_forms(
     for name, deployment in _deployments(client).items():
         if name in parameters:
             schema = with_defaults(deployment["parameter_openapi_schema"], parameters[name])
-            changes = {"parameter_openapi_schema": with_names(with_titles(schema), names)}
+            changes = {"parameter_openapi_schema": with_limits(with_names(with_titles(schema), names))}
             changes["parameters"] = parameters[name]
             client.request("PATCH", "/deployments/{id}", path_params={"id": deployment["id"]}, json=changes)
 
