@@ -283,7 +283,7 @@ class PendingReleases:
             }
             if client.request("POST", "/flow_runs/count", json=at_work).json():
                 return
-            parameters = {"waiting": {"release": "", "at_most": _AT_ONCE}}
+            parameters = {"waiting": {"release": "", "at_most": _AT_ONCE, "retry_failed": False}}
             run_deployment(UUID(one["id"]), parameters=parameters, timeout=0, as_subflow=False)
             self._started |= waiting
 
