@@ -269,7 +269,7 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     shown = result.stdout
     assert result.returncode == 1
     assert (
-        shown.index("2 releases on d") < shown.index("d/old/v1 → d/new/v1: 60 samples") < shown.index("FAIL  new must")
+        shown.index("FAIL  new must") < shown.index("d/old/v1 → d/new/v1: 60 samples") < shown.index("2 releases on d")
     )
     bare_cli("gate", "gone", "new", *options, "--html", tmp_path / "none.html", code=4)
     assert "<title>new against gone: cannot be decided · d</title>" in (tmp_path / "none.html").read_text(
