@@ -50,7 +50,6 @@ from answerkey.tasks.publish.tables import costs as cost_table
 from answerkey.tasks.publish.text import first_is_old, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
-from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.commit import Committed, is_complete
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
@@ -156,10 +155,10 @@ def evaluate_release(  # noqa: PLR0913
             _describe(run, committed, provenance)
             content = _manifest(run, parameters, loaded, validated, plan, judge) | provenance
             scores = write_scores(workers, run.home, committed, metrics, run.folder)
-            reports: Sequence[ReportRef | Report] = before or steps.aggregate(
+            reports = before or steps.aggregate(
                 run.home, committed, metrics, content, scores, min_coverage=limits.min_coverage
             )
-            result = steps.publish_scores(run.home, reports)
+            result = steps.publish_scores(reports)
             log.info(result, extra=DETAIL)
 
             verdicts = compare_and_gate(run, loaded.dataset, reports, baseline, rules, candidates, page=page, docs=docs)
@@ -170,7 +169,7 @@ def evaluate_release(  # noqa: PLR0913
 def compare_and_gate(
     run: Run,
     dataset: str,
-    reports: Sequence[ReportRef | Report],
+    reports: Sequence[Report],
     baseline: str,
     policy: Policy | None,
     candidates: int = 1,
@@ -189,7 +188,7 @@ def compare_and_gate(
     return verdicts
 
 
-def _ids(reports: Iterable[ReportRef | Report]) -> list[str]:
+def _ids(reports: Iterable[Report]) -> list[str]:
     return [report.report_id for report in reports]
 
 
@@ -309,7 +308,7 @@ def _manifest(
 
 
 def _pairs(
-    home: Home, baseline: str, dataset: str, reports: Sequence[ReportRef | Report], policy: Policy | None
+    home: Home, baseline: str, dataset: str, reports: Sequence[Report], policy: Policy | None
 ) -> list[tuple[str, str]]:
     """The report of the baseline with each of the other reports; without a baseline, both of exactly two."""
     report_ids = _ids(reports)
@@ -368,7 +367,7 @@ def decide(
 
 def _publish(
     home: Home,
-    reports: Sequence[ReportRef | Report],
+    reports: Sequence[Report],
     pairs: Sequence[tuple[str, str]],
     comparisons: Sequence[Comparison],
     verdicts: Sequence[ReleaseVerdict],
@@ -395,7 +394,7 @@ def tag_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:
 
 
 def how_it_ended(
-    reports: Sequence[ReportRef | Report], verdicts: Sequence[ReleaseVerdict] = (), result: str = ""
+    reports: Sequence[Report], verdicts: Sequence[ReleaseVerdict] = (), result: str = ""
 ) -> tuple[str, str]:
     """What the state of a run says: what has no score and why, what the gate has decided; and the name of the state.
 
