@@ -51,17 +51,15 @@ def keep_validation(
         library = great_expectations()
         context = library.get_context(mode="file", project_root_dir=root)
         asset = _asset(context, dataset)
-        checkpoint, pages = [], []
-        for name, expectations in suites.items():
-            stored = context.suites.add_or_update(as_suite(name, expectations))
-            definition = context.validation_definitions.add_or_update(
-                library.ValidationDefinition(name=f"{dataset} {name}", data=asset, suite=stored)
-            )
-            checkpoint.append(definition)
-            pages.append(_keep(context, definition, run_id, dataset, outcomes))
-        context.checkpoints.add_or_update(
-            library.Checkpoint(name=dataset, validation_definitions=checkpoint, actions=[])
+        definitions = [
+            library.ValidationDefinition(name=f"{dataset} {name}", data=asset, suite=as_suite(name, expectations))
+            for name, expectations in suites.items()
+        ]
+        # Adds its definitions, and these their suites.
+        checkpoint = context.checkpoints.add_or_update(
+            library.Checkpoint(name=dataset, validation_definitions=definitions, actions=[])
         )
+        pages = [_keep(context, one, run_id, dataset, outcomes) for one in checkpoint.validation_definitions]
         removed = _forget_old(context, dataset, most)
         built = [*pages, *(page.expectation_suite_identifier for page in pages)]
         context.build_data_docs(resource_identifiers=built)
