@@ -173,9 +173,9 @@ def print_history(
         print_json(rows)
         return
     if not drifts:
-        newest = [replace(one, release=f"{dataset}/{one.release}", methods=1) for dataset, (*_, one) in found.items()]
+        points = [replace(one, release=f"{dataset}/{one.release}", methods=1) for dataset, (*_, one) in found.items()]
         more = "all reports of a data set, whether the newest differs from others, and its gates: add --dataset NAME"
-        show(*_history(f"{name} in the newest report of each data set", newest), more)
+        show(*_history(f"{name} in the newest report of each data set", points), more)
         return
     for place, (dataset, moments) in enumerate(found.items()):
         show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
