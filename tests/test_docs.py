@@ -85,8 +85,8 @@ def test_links_lead_to_files(document):
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
-def test_every_test_that_the_page_on_security_names_is_there():
-    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/security.md").read_text(encoding="utf-8")))
+def test_every_test_that_the_page_on_threats_names_is_there():
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/threats.md").read_text(encoding="utf-8")))
     files = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")]
     there = {name for text in files for name in re.findall(r"^ *(?:async )?def (test_\w+)\(", text, re.MULTILINE)}
     assert len(named) >= 50
@@ -140,6 +140,7 @@ def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code():
 
 
 PAGE = (ROOT / "docs/traces.md").read_text(encoding="utf-8")
+RULE_PAGE = (ROOT / "docs/trace_rule.md").read_text(encoding="utf-8")
 
 
 def block(kind):
@@ -151,9 +152,9 @@ def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path
     (tmp_path / "rule.yaml").write_text(block("yaml"), encoding="utf-8")
     [read] = load_rules([str(tmp_path / "rule.yaml")])
     assert (read.name, read.sampling, len(read.where), read.judge["max_calls"]) == ("faq-meaning", 0.1, 3, 500)
-    shown = set(re.findall(r"^([a-z_]+):", block("yaml"), re.MULTILINE)) | set(re.findall(r"`([a-z_]+)`", PAGE))
-    assert set(KEYS_OF_RULES) - shown == {"description"}
-    conditions = re.findall(r"`([^`]+)`", PAGE.split("| to select traces |")[1].split("\n\n")[0])
+    shown = set(re.findall(r"^([a-z_]+):", block("yaml"), re.MULTILINE)) | set(re.findall(r"`([a-z_]+)`", RULE_PAGE))
+    assert set(KEYS_OF_RULES) - shown == set()
+    conditions = re.findall(r"`([^`]+)`", RULE_PAGE.split("| to select traces |")[1].split("\n\n")[0])
     assert len(conditions) > 10
     assert all(parse_condition(one).names for one in conditions)
 

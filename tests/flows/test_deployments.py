@@ -617,7 +617,7 @@ def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed):
 def test_the_policy_in_the_docs_keeps_the_second_interface_from_other_hosts(deployed):
     base = deployed.url.removesuffix("/api")
     [name, policy] = re.findall(
-        r"`(Content-Security-Policy): ([^`]+)`", (ROOT / "deployments/README.md").read_text(encoding="utf-8")
+        r"`(Content-Security-Policy): ([^`]+)`", (ROOT / "docs/prefect_server.md").read_text(encoding="utf-8")
     )[0]
     abroad: list[str] = []
 

@@ -146,6 +146,30 @@ def test_the_exit_code_is_the_verdict(bare_cli, home, tmp_path, new, margin, cod
     )
 
 
+def test_what_the_old_release_has_no_score_for_may_have_been_its_best(bare_cli, tmp_path):
+    """A judge that was down for 30 of 1,000 answers of the old release, and 10 that it failed on in both."""
+    down = {f"q{i:03}": "failed: timeout" for i in range(30)}
+    both = {f"q{i:03}": "failed: content_filter" for i in range(40, 50)}
+    scores = {f"q{i:03}": float(i >= 100) for i in range(1000)}
+    made = [Made("old", {FIELD: scores | down | both}), Made("new", {FIELD: scores | both})]
+    made += [Made("bad", {FIELD: scores | {f"q{i:03}": 0.0 for i in range(500, 640)}})]
+    warehouse(tmp_path, made)
+    asked = ("gate", "old", "--home", tmp_path, "--primary", FIELD, "--margin")
+    result = bare_cli(*asked[:2], "new", *asked[2:], 0.02, "--json")
+    assert result.returncode == 4, result.stderr
+    [rule, _] = json.loads(result.stdout)["rules"]
+    assert (rule["value"], rule["n"], rule["n_unmeasured"]) == (-0.04, 1000, 50)
+    assert rule["sentence"].endswith(
+        "1,000 samples, 10 of them not scored and counted as 0: 10 failed (content_filter), 40 of them not scored in "
+        "old and counted as 1 there); this decides nothing, because it would be PASS if what was not scored had the "
+        "best values; score what failed again with --only-failed, or complete the data set"
+    )
+    # 140 answers were lost, so it fails whatever the 40 were.
+    result = bare_cli(*asked[:2], "bad", *asked[2:], 0.02)
+    assert result.returncode == 1
+    assert "40 of them not scored in old and counted as 0 there" in " ".join(result.stdout.split())
+
+
 def test_too_few_samples_may_be_allowed(bare_cli, home, tmp_path):
     xml = tmp_path / "gate.xml"
     options = ("--primary", FIELD, "--margin", 0.001, "--allow-inconclusive", "--junit", xml)

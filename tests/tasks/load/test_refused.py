@@ -185,7 +185,7 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path, source, content, messag
 
 
 def test_the_documentation_has_a_row_for_each():
-    page = (Path(__file__).resolve().parents[3] / "docs/troubleshooting.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs/refused_files.md").read_text()
     said = dict(re.findall(r"^\| ([^|`]+) \| `(.*)` \|$", page, re.MULTILINE))
     assert [name for name, (_, _, message) in DAMAGED.items() if message not in said.get(name, "")] == []
 
