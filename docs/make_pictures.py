@@ -86,7 +86,7 @@ def free_port() -> int:
 
 def photograph_terminal(browser: Browser, command: str, text: str) -> None:
     """Show what a command prints as a terminal would."""
-    page = browser.new_page(viewport={"width": 920, "height": 100})
+    page = browser.new_page(viewport={"width": 960, "height": 100})
     page.set_content(TERMINAL.format(command=html.escape(command), text=html.escape(text)))
     page.screenshot(path=DOCS / "terminal.png", full_page=True)
 

@@ -17,6 +17,8 @@ _HEAD = """# Python reference
 What `from answerkey import …` offers, the results that it returns, and the flows. [Python library](library.md) shows
 how they are used.
 
+## Names and results
+
 """
 _FLOWS = """## Flows
 

@@ -29,8 +29,8 @@ _PICTURE = re.compile(r"!\[([^\]]*)\]\((\w+)\.png\)")
 _FILES = "files/"
 """Where the site has files of the repository that are linked and no pages."""
 _LONGEST = 160
-_pages: list[tuple[str, str, str]] = []
-"""Title, address and description of each page, for llms.txt."""
+_pages: list[tuple[str, str, str, str]] = []
+"""Title, address, description and Markdown of each page, for those who read no HTML."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -64,8 +64,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Describe the page by its first sentences, and turn links between files into links between pages."""
     described = page.meta["description"] = _description(markdown)
-    _pages.append((str(page.title), page.file.src_uri, described))
+    about = (str(page.title), page.file.src_uri, described)
     if page.file.src_uri.startswith("cli/"):
+        _pages.append((*about, markdown))
         return markdown
     names = {one: source for source, one in _OUTSIDE.items()}
     folder = (_ROOT / names.get(page.file.src_uri, f"docs/{page.file.src_uri}")).parent
@@ -85,12 +86,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return found[0]
         return f"![{alt}]({name}.png#only-light)\n![{alt}]({name}-dark.png#only-dark)"
 
-    return _PICTURE.sub(picture, _LINK.sub(link, markdown))
+    linked = _LINK.sub(link, markdown)
+    _pages.append((*about, linked))
+    return _PICTURE.sub(picture, linked)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Write llms.txt, the list of pages that language models read: https://llmstxt.org."""
-    lines = [f"- [{title}]({address.removesuffix('.md')}.html): {about}" for title, address, about in _pages]
+    """Write each page as Markdown, and llms.txt, the list of them that language models read: https://llmstxt.org."""
+    lines = []
+    for title, address, about, markdown in _pages:
+        # A page of directives says nothing as it stands.
+        page = address.removesuffix(".md") + ".html" if ":::" in markdown else address
+        lines.append(f"- [{title}]({page}): {about}")
+        if page == address:
+            (Path(config.site_dir) / page).write_text(markdown, encoding="utf-8")
     text = f"# {config.site_name}\n\n> {config.site_description}\n\n## Pages\n\n" + "\n".join(lines) + "\n"
     (Path(config.site_dir) / "llms.txt").write_text(text, encoding="utf-8")
 

@@ -6,11 +6,11 @@ from answerkey.flows.evaluate_release import evaluate_release, how_they_ended
 from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting, checked
 from answerkey.flows.prefect_or_local import completed, flow, tagged
-from answerkey.flows.runs import crash_unfinished_subflows, form_of, log
+from answerkey.flows.runs import complete_queued, crash_unfinished_subflows, form_of, log, queued_alike
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.gate import policy_for
-from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, registrations
+from answerkey.tasks.releases.register import claimed, note_attempt, pending, registrations
 from answerkey.tasks.warehouse.home import Home
 
 _WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits()
@@ -56,46 +56,58 @@ def evaluate_registered(  # noqa: PLR0913
     """
     place = Home.parse(home)
     policy_for(policy, baseline, checked(scoring, judging)[1])
-    todo = _to_do(place, waiting)
-    if not todo:
-        return []
+    crash_unfinished_subflows()
+    _say_what_is_left_out(place, waiting.release)
     found: list[str] | list[Cost] = []
-    problems = []
-    for registration in todo:
-        with claimed(place, registration) as mine:
-            if mine is None:
-                log.info(f"{registration.name}: another run is evaluating it")
-                continue
-            if mine.report_id:
-                log.info(f"{mine.name}: has the report {mine.report_id}")
-                continue
-            made: list[str] | list[Cost] = []
-            problem = None
-            try:
-                # A run within a run does not get its tags by itself.
-                with tagged():
-                    data = Data(answers=mine.address, dataset=mine.dataset, release=mine.release)
-                    made = evaluate_release(
-                        data, scoring, judging, limits, home, baseline, policy, page, runner=runner,
-                        candidates=sum(one.dataset == mine.dataset for one in todo),
-                    )  # fmt: skip
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
-            if not judging.dry_run:
-                note_attempt(place, mine, report_id=str(made[0]) if made else None, message=problem)
-            found = [*found, *made]
-            problems += [f"{mine.name}: {problem}"] if problem else []
+    problems: list[str] = []
+    tried: set[str] = set()
+    # Of a storm of registrations each has an event, and a run that waits: this one does what all of them are for.
+    while True:
+        queued = queued_alike()
+        waits = [
+            one
+            for one in pending(place, waiting.release)
+            if one.registration not in tried and (waiting.retry_failed or not one.attempts)
+        ]
+        todo = waits[: waiting.at_most - len(tried)]
+        if not todo:
+            break
+        tried |= {one.registration for one in todo}
+        for registration in todo:
+            with claimed(place, registration) as mine:
+                if mine is None:
+                    log.info(f"{registration.name}: another run is evaluating it")
+                    continue
+                if mine.report_id:
+                    log.info(f"{mine.name}: has the report {mine.report_id}")
+                    continue
+                made: list[str] | list[Cost] = []
+                problem = None
+                try:
+                    # A run within a run does not get its tags by itself.
+                    with tagged():
+                        data = Data(answers=mine.address, dataset=mine.dataset, release=mine.release)
+                        made = evaluate_release(
+                            data, scoring, judging, limits, home, baseline, policy, page, runner=runner,
+                            candidates=sum(one.dataset == mine.dataset for one in todo),
+                        )  # fmt: skip
+                except Exception as error:
+                    problem = f"{type(error).__name__}: {error}"
+                if not judging.dry_run:
+                    note_attempt(place, mine, report_id=str(made[0]) if made else None, message=problem)
+                found = [*found, *made]
+                problems += [f"{mine.name}: {problem}"] if problem else []
+    if queued and not waits:
+        complete_queued(queued)
+    if not tried:
+        log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
+        return []
     if problems:
-        raise UserError(f"{len(problems)} of {len(todo)} could not be evaluated; {'; '.join(problems)}")
+        raise UserError(f"{len(problems)} of {len(tried)} could not be evaluated; {'; '.join(problems)}")
     return completed(found, *how_they_ended(place, [one for one in found if isinstance(one, str)]))
 
 
-def _to_do(home: Home, waiting: Waiting) -> list[Registration]:
-    crash_unfinished_subflows()
-    found = pending(home, waiting.release, waiting.at_most)
-    for one in registrations(home, waiting.release):
-        if one.report_id is None and one.superseded and one not in found:
+def _say_what_is_left_out(home: Home, release: str) -> None:
+    for one in registrations(home, release):
+        if one.report_id is None and one.superseded and one.registration != release:
             log.info(f"{one.name}: registration {one.registration} is left out, since the release has newer answers")
-    if not found:
-        log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
-    return found

@@ -526,6 +526,6 @@ def _log_plan(plan: Plan, judge: JudgeOptions) -> None:
     if any(shard.metric.kind == "judge" for shard in plan.shards) and not judge.offline:
         log.info(what_it_costs(judge.labels, judge.limits, steps.estimate_costs(plan), _fallbacks(judge)))
     todo = dict(plan.n_todo)
-    log.info(
-        "scoring " + ", ".join(f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known)
-    )
+    metrics = [f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known]
+    known = any(known for _, known in plan.n_known)
+    log.info("scoring " + (", ".join(metrics) if known else f"with {len(metrics)} metric{'s' * (len(metrics) > 1)}"))

@@ -242,7 +242,7 @@ def fan_out(
             now, ended = time.monotonic(), done == len(shards)
             if ended or now >= logged + _LINE_EVERY_S:
                 speed = "" if ended else _speed(scored.total(), todo.total(), now - began)
-                log.info(f"scored {done}/{len(shards)} shards{speed}", extra=HOW_FAR)
+                log.info(f"scored {scored.total():,} of {todo.total():,} rows{speed}", extra=HOW_FAR)
                 logged = now
             if progress and (ended or now >= shown + 1):
                 notify_api("its progress", partial(_show_progress, progress, 100 * done / len(shards)))

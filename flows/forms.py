@@ -43,6 +43,8 @@ _Target = Annotated[
 _SHOWN = ("type", "title", "description", "default", "enum", "items", "position", "examples", "names", "typed_first")
 """What a field of a form is drawn from. Everything else in a schema only says what is accepted."""
 
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern")
+
 
 def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
     """Number the fields of a form, which Prefect shows in this order: `first`, then the others as declared."""
@@ -161,6 +163,28 @@ def with_titles(schema: dict[str, Any]) -> dict[str, Any]:
             # A block is called as its type.
             parameter["title"] = re.sub("[-_]", " ", parameter.get("block_type_slug", name)).capitalize()
     return shown
+
+
+def with_limits(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a deployment with its limits under `allOf` as well: Prefect then marks the field of a wrong value.
+
+    Before it sends a form, Prefect's page has the server check the values. Of the properties it sends names and types
+    only, but `allOf` as it is.
+    """
+    return schema | {"allOf": [_limits(schema, schema.get("definitions", {}))]}
+
+
+def _limits(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """What a field, the fields in it and the items of it may hold, without the ways in which a form is drawn."""
+    field = field | definitions.get(field.get("$ref", "").rpartition("/")[2], {})
+    field |= field.get("then") or next((way for way in field.get("anyOf", ()) if way.get("type") != "null"), {})
+    found = {key: field[key] for key in _LIMITS if key in field}
+    parts = {name: limits for name, one in field.get("properties", {}).items() if (limits := _limits(one, definitions))}
+    if parts:
+        found["properties"] = parts
+    if "items" in field and (items := _limits(field["items"], definitions)):
+        found["items"] = items
+    return found
 
 
 def with_names(schema: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -471,6 +471,11 @@ class Waiting(Form):
         title="At most",
         description="How many releases this run evaluates. The next run continues with the others.",
     )
+    retry_failed: bool = Field(
+        True,
+        title="Retry failed",
+        description="Evaluate also releases whose evaluation failed before.",
+    )
 
 
 class Comparing(Form):

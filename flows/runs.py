@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -154,6 +154,39 @@ def crash_unfinished_subflows() -> None:
         for run in client.read_flow_runs(flow_run_filter=wanted):
             lost: State[Any] = Crashed(message="the run that it was part of was killed, and has been started again")
             client.set_flow_run_state(run.id, lost, force=True)
+
+
+def queued_alike() -> list[uuid.UUID]:
+    """The runs of the same deployment, with the same parameters, that are due and wait for their turn.
+
+    None where the server does not answer: each of them then does its work itself.
+    """
+    run = _flow_run()
+    if not run or not run.deployment_id:
+        return []
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+
+    wanted = {
+        "deployment_id": {"any_": [run.deployment_id]},
+        "state": {"type": {"any_": ["SCHEDULED"]}},
+        "expected_start_time": {"before_": datetime.now(UTC)},
+    }
+    with suppress(Exception), get_client(sync_client=True) as client:
+        found = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(wanted))
+        return [one.id for one in found if one.parameters == run.parameters]
+    return []
+
+
+def complete_queued(runs: Iterable[uuid.UUID]) -> None:
+    """Complete runs for which nothing is left to do, before a worker starts a process for each."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import Completed
+
+    with suppress(Exception), get_client(sync_client=True) as client:
+        for one in runs:
+            done: State[Any] = Completed(message=f"nothing to do: the run {run_id()} has done it")
+            client.set_flow_run_state(one, done, force=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,14 @@
 """What the documents promise: their examples run and print what stands there, and their links lead somewhere."""
 
 import contextlib
+import functools
+import http.server
 import io
+import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import get_args
 
@@ -26,7 +30,9 @@ from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE
 from answerkey.tasks.traces.condition import parse_condition
 from answerkey.tasks.traces.rules import KEYS as KEYS_OF_RULES
 from answerkey.tasks.traces.rules import load_rules
+from tests.flows.deployed_help import CHROMIUM, in_a_browser
 from tests.judge_server import JudgeServer
+from tests.tasks.publish.page.browser_help import barriers
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import run
 
@@ -171,3 +177,70 @@ def test_the_rules_of_the_examples_can_be_read():
     words, meaning = load_rules([str(ROOT / "examples/rules")])
     assert (words.metric, meaning.metric, meaning.sampling) == ("token_overlap", "meaning_match", 0.5)
     assert words.source == str(ROOT / "examples/traces.jsonl")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The address of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "-q", "--site-dir", str(folder)]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=True)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+SEARCHED = {
+    "hallucination": "rag",
+    "pairwise": "pairwise",
+    "sample size": "how_many_questions",
+    "rate limit": "judge_calls",
+}
+SEEN = [
+    (1400, "light", "index"),
+    (1400, "dark", "python"),
+    (390, "light", "error_rates"),
+    (390, "dark", "custom_metrics"),
+    (390, "light", "404"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
+def test_the_site_has_no_barriers_and_its_search_finds_what_people_ask_for(site):
+    with in_a_browser() as page:
+        for width, scheme, name in SEEN:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            page.goto(f"{site}/{name}.html")
+            assert barriers(page) == [], (width, scheme, name)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (width, name)
+        found = page.request.get(f"{site}/search/search_index.json").json()["docs"]
+        for words, expected in SEARCHED.items():
+            texts = [f"{one['title']} {one['text']}" for one in found if one["location"].startswith(expected)]
+            assert any(words in text.lower() for text in texts), words
+        assert "- [Install](install.md): " in page.request.get(f"{site}/llms.txt").text()
+        assert page.request.get(f"{site}/install.md").text().startswith("# Install")
+
+
+PER_PAGE = 950
+"""Words of a page that is read from its beginning: 900, and a sentence more before it has to be cut."""
+
+
+def test_no_page_outside_of_the_reference_is_long():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    outside = {"index.md": "README.md", "deployments.md": "deployments/README.md", "changelog.md": "CHANGELOG.md"}
+    names = re.findall(r"'([\w/]+\.md)'", str([part for part in nav if "Reference" not in part]))
+    lengths = {
+        name: len(re.findall(r"\S*\w\S*", (ROOT / outside.get(name, f"docs/{name}")).read_text(encoding="utf-8")))
+        for name in names
+    }
+    assert len(lengths) > 40
+    assert {name: words for name, words in lengths.items() if words > PER_PAGE} == {}

@@ -29,7 +29,7 @@ OWN_SERVER = "http://127.0.0.1:8080/v1"
 NOT_RUN = {
     r"make evaluate$|make labelled$|make serve$": "the fixture does the first two; the last does not end",
     r"pip install |pipx |uvx |make setup$": "installs everything anew; tests/test_wheel.py installs the wheel",
-    r"\. \.venv/bin/activate$": "the commands run in that environment",
+    r"\. \.venv/bin/activate$|python3 -m venv ": "the commands run in that environment",
     r"export ": "the fixture sets what the commands need",
     r"answerkey view$": "does not end; tests/flows/cli/test_view.py starts it",
     r"answerkey label (?!.*--draw-only)": "does not end; tests/tasks/publish/page/test_label_page.py starts it",
@@ -169,7 +169,7 @@ def test_the_tutorial_prints_what_stands_there(answerkey, place):
 
 @pytest.mark.slow
 def test_the_job_for_github_actions_runs(answerkey, place):
-    [job] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/ci.md").read_text(encoding="utf-8"), re.DOTALL)
+    job, gitlab = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/ci.md").read_text(encoding="utf-8"), re.DOTALL)
     inputs = yaml.safe_load(job)["jobs"]["gate"]["steps"][1]["with"]
     action = yaml.safe_load((ROOT / "deployments/github-action/action.yml").read_text(encoding="utf-8"))
     steps = action["runs"]["steps"]
@@ -180,6 +180,7 @@ def test_the_job_for_github_actions_runs(answerkey, place):
         own = [line.replace(f",{release},", ",") for line in rows[1:] if f",{release}," in line]
         content = rows[0].replace("release,", "") + "".join(own)
         (place / f"evaluation/{name}.csv").write_text(content, encoding="utf-8")
+    on_gitlab = yaml.safe_load(gitlab)["gate"]["script"]
     policy = "primary: meaning_match.match\nmargin: 0.1\n"
     (place / "evaluation/gate.yaml").write_text(policy, encoding="utf-8")
     asked = [line for step in steps if "run" in step for line in lines(step["run"]) if line.startswith("answerkey ")]
@@ -187,6 +188,9 @@ def test_the_job_for_github_actions_runs(answerkey, place):
     for line in asked:
         given = re.sub(r"\$([A-Z]+)\b", lambda name: inputs.get(name[1].lower(), ""), line)
         check(answerkey, place, given)
+        # The job for GitLab asks the same, but for the comment.
+        words = [word for word in shlex.split(given) if word not in ("--quiet", "--markdown", "gate.md", "--link")]
+        assert any(shlex.split(one) == [word for word in words if "/actions/" not in word] for one in on_gitlab), words
     comment = (place / "gate.md").read_text(encoding="utf-8").splitlines()
     assert comment[0] == "## PASS: candidate in place of released" and len(comment) <= 40
     assert (place / "gate.xml").is_file()

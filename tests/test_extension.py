@@ -15,11 +15,10 @@ PAGE = ROOT / "docs/developing.md"
 
 
 class Copy:
-    """A scratch copy of the project, and the files that were touched in it."""
+    """A scratch copy of the project, and the files that a test has touched in it."""
 
-    def __init__(self, folder: Path, warm: WarmCommand) -> None:
-        self.folder, self.touched, self._warm = folder, list[str](), warm
-        copy_sources(folder)
+    def __init__(self, folder: Path, warm: WarmCommand, test: str) -> None:
+        self.folder, self.touched, self._warm, self._test = folder, list[str](), warm, test
 
     def add(self, file: str, text: str) -> None:
         assert not (self.folder / file).exists()
@@ -37,7 +36,9 @@ class Copy:
     def run(self, *arguments: str) -> str:
         """What Python prints in the copy: `-c CODE`, or `-m MODULE ARGUMENTS`."""
         guard = os.environ["PYTHONPATH"].split(os.pathsep)[0]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder), guard]), "COLUMNS": "200"}
+        # No process that has imported the copy as another test had it is forked for this one.
+        environment = {**os.environ, "COPIED_FOR": self._test, "COLUMNS": "200"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(self.folder), guard])
         module, *words = arguments[1:]
         if arguments[0] == "-c":
             script = self.folder / "script.py"
@@ -48,9 +49,15 @@ class Copy:
         return done.stdout
 
 
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """One copy for all: each test adds something of another kind, and what it imports is compiled once."""
+    return copy_sources(tmp_path_factory.mktemp("copy"))
+
+
 @pytest.fixture
-def copy(tmp_path, warm_command):
-    return Copy(tmp_path, warm_command)
+def copy(sources, warm_command, request):
+    return Copy(sources, warm_command, request.node.name)
 
 
 @pytest.fixture

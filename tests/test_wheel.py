@@ -18,6 +18,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.cluster_servers import free_ports
@@ -263,6 +264,43 @@ def got(request):
         return str(reply.read().decode())
 
 
+FIRST_LINE = "starting a Prefect server for {} on port {}; the first time takes half a minute\n"
+
+
+@pytest.mark.slow
+def test_a_team_keeps_its_runs_in_postgresql(postgres_server, tmp_path):
+    port, home = two_free_ports(), tmp_path / "home"
+    settings = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
+    settings["PGPASSWORD"] = postgres_server.password
+    with postgres_server.database() as database:
+        place = dict(pair.split("=") for pair in database.split())
+        address = "postgresql+asyncpg://{user}@{host}:{port}/{dbname}".format(**place)
+        options = ["--port", str(port), "--home", str(home), "--database", address]
+        with subprocess.Popen(
+            [sys.executable, "-m", "answerkey.flows.cli", "serve", *options],
+            cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        ) as served:  # fmt: skip
+            try:
+                assert served.stdout
+                assert served.stdout.readline() == FIRST_LINE.format("a team", port)
+                assert served.stdout.readline().startswith("ready: ")
+                done = subprocess.run(
+                    [sys.executable, "-m", "prefect", "deployment", "run", "--watch", "housekeeping/housekeeping"],
+                    env={**settings, "PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}, check=False,
+                    capture_output=True, text=True, timeout=240,
+                )  # fmt: skip
+                assert done.returncode == 0, done.stdout + done.stderr
+                with psycopg.connect(database, password=postgres_server.password) as connection:
+                    query = "SELECT d.name FROM flow_run r JOIN deployment d ON d.id = r.deployment_id"
+                    ended = connection.execute(f"{query} WHERE r.state_type = 'COMPLETED'").fetchall()
+                assert ended == [("housekeeping",)]
+                assert not (home / "prefect/prefect.db").exists()
+                served.terminate()
+                assert served.wait(250) == 0
+            finally:
+                served.terminate()
+
+
 @pytest.mark.slow
 def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, project, warm_command):
     port, home = two_free_ports(), project / "home"
@@ -280,6 +318,8 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
         try:
             assert served.stdout
             lines = [served.stdout.readline(), served.stdout.readline()]
+            few = "one person or a few (a team gives --database)"
+            assert lines[0] == FIRST_LINE.format(few, port)
             assert lines[1] == f"ready: {server}  (home {home}; Ctrl-C stops it)\n", lines
             shown = json.loads(got(f"{server}/ui-settings"))
             assert (shown["api_url"], shown["default_ui"]) == ("/api", "v1")

@@ -367,7 +367,7 @@ def _print_against(
     all_fields: bool = False,
     why_old: str = "",
 ) -> None:
-    """The reports, then how they compare with a baseline, then what the gate says."""
+    """What the gate says, how the reports compare with a baseline, and then the reports themselves."""
     from dataclasses import asdict
 
     from rich.markup import escape
@@ -384,9 +384,11 @@ def _print_against(
         }
         print_json(content)
         return
-    print_reports(reports, as_json=False, by=by, all_fields=all_fields, home=home)
-    show("", *([escape(why_old)] if why_old else []))
-    print_pairs(pairs, by_slice=False)
     for gated in gates:
-        print()
         print_verdict(gated)
+        print()
+    if pairs:
+        show(*([escape(why_old)] if why_old else []))
+        print_pairs(pairs, by_slice=False)
+        print()
+    print_reports(reports, as_json=False, by=by, all_fields=all_fields, home=home)

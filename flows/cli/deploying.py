@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from answerkey.flows.forms import with_defaults, with_names, with_titles
+from answerkey.flows.forms import with_defaults, with_limits, with_names, with_titles
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.releases.register import pending
 from answerkey.tasks.reports.report import known_names
@@ -192,7 +192,7 @@ def _fill_forms(
     for name, deployment in _deployments(client).items():
         if name in parameters:
             schema = with_defaults(deployment["parameter_openapi_schema"], parameters[name])
-            changes = {"parameter_openapi_schema": with_names(with_titles(schema), names)}
+            changes = {"parameter_openapi_schema": with_limits(with_names(with_titles(schema), names))}
             changes["parameters"] = parameters[name]
             client.request("PATCH", "/deployments/{id}", path_params={"id": deployment["id"]}, json=changes)
 
@@ -283,7 +283,7 @@ class PendingReleases:
             }
             if client.request("POST", "/flow_runs/count", json=at_work).json():
                 return
-            parameters = {"waiting": {"release": "", "at_most": _AT_ONCE}}
+            parameters = {"waiting": {"release": "", "at_most": _AT_ONCE, "retry_failed": False}}
             run_deployment(UUID(one["id"]), parameters=parameters, timeout=0, as_subflow=False)
             self._started |= waiting
 

@@ -191,6 +191,13 @@ def _of_a_file(error: BaseException) -> str:
     return ""
 
 
+_OF_THE_SERVER = {
+    "ConcurrencySlotAcquisitionError": "refuses requests; run again once it works: what was scored is kept",
+    # A server that is slow to confirm the end of a run is told of it again, and answers without the result.
+    "MissingResult": "was slow to confirm the end of the run; run again to see its result: all is kept",
+}
+
+
 def _outside(error: BaseException | None) -> str:
     """What is wrong with the machine or the server, where an error is of these; empty if it is of the program."""
     while error:
@@ -215,8 +222,8 @@ def _outside(error: BaseException | None) -> str:
             if status == HTTPStatus.UNAUTHORIZED:
                 then = "set PREFECT_API_AUTH_STRING, or for Prefect Cloud PREFECT_API_KEY"
             return f"the Prefect server {server} {said}; {then}"
-        if name.endswith("ConcurrencySlotAcquisitionError") and not error.__cause__:
-            return "the Prefect server refuses requests; run again once it works: what was scored is kept"
+        if type(error).__name__ in _OF_THE_SERVER and not error.__cause__:
+            return f"the Prefect server {_OF_THE_SERVER[type(error).__name__]}"
         error = error.__cause__ or error.__context__
     return ""
 

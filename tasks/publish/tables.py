@@ -259,7 +259,7 @@ def rules(title: str, verdict: Verdict) -> Table:
     rows = []
     for rule in verdict.rules:
         # A difference has a sign, also where it is plus.
-        show = number if rule.rule.startswith(("level ", "kappa ", "coverage ")) else signed
+        show = number if rule.rule.startswith(("level ", "kappa ", "coverage ", "in depth ")) else signed
         value = estimate(rule.value, rule.low, rule.high, show)
         rows.append((rule.rule, Cell(rule.outcome, kind=rule.outcome), value, count(rule.n), rule.sentence))
     head = ("rule", "outcome", "value", "samples", "why")

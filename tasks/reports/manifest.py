@@ -18,6 +18,7 @@ from answerkey.metrics_core.judges.cascade import OTHER, SAME
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.probes import in_words
+from answerkey.metrics_core.judges.rubric import RubricMetric
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, ledger_exists, open_ledger
 from answerkey.metrics_core.metric import Metric
@@ -124,17 +125,26 @@ def _tested(plan: Plan, access: Access) -> dict[str, Any]:
     """Under `probes`, by metric whose judges this run had to ask, and by judge: how many probes it answered rightly.
 
     For each verdict, the lowest and the highest number that it may have, how many were answered, and how many rightly.
+    Under `untested`, by rubric: the criteria that no probe is about; under `canaries`, the metrics that have some.
     """
-    todo, noted = dict(plan.n_todo), dict[str, Any]()
+    todo, noted, untested, canaries = dict(plan.n_todo), dict[str, Any](), dict[str, list[str]](), dict[str, bool]()
     for metric in plan.metrics:
         if not isinstance(metric, JudgeMetric) or metric.judge.offline or not todo[metric.name]:
             continue
         by_judge = noted[metric.name] = dict[str, Any]()
+        if isinstance(metric, RubricMetric) and (others := metric.rubric.criteria[1:]):
+            untested[metric.name] = [criterion.field for criterion in others]
+        if metric.told_share and metric.order(0.0):
+            canaries[metric.name] = True
         for judge, answered in replace(metric, access=access).tested().items():
             bars = sorted({(probe.least, probe.most) for probe, _ in answered})
             rights = [[right for probe, right in answered if (probe.least, probe.most) == bar] for bar in bars]
             by_judge[judge] = [[*bar, len(of_bar), sum(of_bar)] for bar, of_bar in zip(bars, rights, strict=True)]
-    return {"probes": noted} if noted else {}
+    return {name: found for name, found in (("probes", noted), ("untested", untested), ("canaries", canaries)) if found}
+
+
+_ORDERS = "a judge that follows orders in the texts is found if it follows ours, and not if it follows others only"
+"""What canaries are worth: benchmarks/studies/injection.py."""
 
 
 def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
@@ -147,6 +157,8 @@ def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
     ...     print(line)
     meaning_match: openai/m was right on probes known to be 0: 7 of 9 (40 to 97 %); known to be 1: 9 of 9 (66 to 100 %)
     politeness: the judge was not tested
+    >>> probe_notes({"judge": {"probes": {"support": noted}, "untested": {"support": ["tone"]}}})[1]
+    'support: the judge was tested by the first criterion, not by tone'
     """
     lines = []
     for metric, by_judge in noted(manifest, "probes").items():
@@ -156,8 +168,13 @@ def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
                 f"known to be {in_words(low, high)}: {right} of {n}{_share(right, n)}" for low, high, n, right in bars
             ]
             lines.append(f"{metric}: {judge} was right on probes {'; '.join(shares)}")
+        others = noted(manifest, "untested").get(metric)
         if not tested:
             lines.append(f"{metric}: the judge was not tested")
+        elif others:
+            lines.append(f"{metric}: the judge was tested by the first criterion, not by {', '.join(others)}")
+        if metric in noted(manifest, "canaries") and metric not in noted(manifest, "second_opinion"):
+            lines.append(f"{metric}: {_ORDERS}")
     return lines
 
 

@@ -165,7 +165,7 @@ def test_a_run_on_kubernetes_is_a_job_and_workers_of_dask_are_pods():
     given = {"name": "run", "labels": {"a": "b"}, "env": [{"name": "A", "value": "B"}], "command": ["prefect"]}
     template = read("kubernetes/pool.yaml")["base_job_template"]["job_configuration"]["job_manifest"]
     check(apply_values(template, defaults | given))
-    cluster = read("kubernetes/dask.yaml")
+    cluster, _ = documents("dask")
     assert (cluster["apiVersion"], cluster["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")
     spec = cluster["spec"]
     assert {name: set(one) for name, one in spec.items()} == {
@@ -183,10 +183,40 @@ def test_a_run_on_kubernetes_is_a_job_and_workers_of_dask_are_pods():
     assert worker["worker"]["config"]["workPool"] == read("kubernetes/pool.yaml")["name"]
 
 
+def documents(name):
+    text = (DEPLOYMENTS / f"kubernetes/{name}.yaml").read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
+
+
+def test_what_is_applied_at_once_is_taken_by_the_schema_and_fits_together():
+    kustomization = read("kubernetes/kustomization.yaml")
+    every = [one for name in kustomization["resources"] for one in documents(name.removesuffix(".yaml"))]
+    for one in every:
+        if one["apiVersion"] != "kubernetes.dask.org/v1":
+            check(one)
+    [image] = kustomization["images"]
+    assert f"{image['name']}:{image['newTag']}" == IMAGE
+    of = {(one["kind"], one["metadata"]["name"]): one["spec"] for one in every if "spec" in one}
+    pages = of["Deployment", "answerkey-pages"]
+    [container] = pages["template"]["spec"]["containers"]
+    [port] = of["Service", "answerkey-pages"]["ports"]
+    assert (container["image"], port["targetPort"]) == (IMAGE, container["ports"][0]["name"])
+    labels = pages["template"]["metadata"]["labels"]
+    budget = of["PodDisruptionBudget", "answerkey-pages"]
+    assert budget["selector"]["matchLabels"] == of["Service", "answerkey-pages"]["selector"] == labels
+    assert budget["minAvailable"] < pages["replicas"]
+    # Runs have the label by which Dask lets them in.
+    job = read("kubernetes/pool.yaml")["base_job_template"]["job_configuration"]["job_manifest"]
+    [dask] = of["NetworkPolicy", "answerkey-dask"]["ingress"]
+    assert {"podSelector": {"matchLabels": job["spec"]["template"]["metadata"]["labels"]}} in dask["from"]
+    assert documents("settings")[0]["data"]["ANSWERKEY_PAGES"].startswith("https://")
+
+
 def test_settings_hold_no_secret_and_everybody_reads_them():
     settings = read("kubernetes/settings.yaml")
     check(settings)
     assert not [name for name in settings["data"] if re.search("PASSWORD|SECRET|ACCESS_KEY", name)]
-    worker = read("kubernetes/dask.yaml")["spec"]["worker"]["spec"]["containers"][0]
+    cluster, _ = documents("dask")
+    worker = cluster["spec"]["worker"]["spec"]["containers"][0]
     assert worker["envFrom"] == [{"configMapRef": {"name": "answerkey"}}, {"secretRef": {"name": "answerkey"}}]
     assert [variables("kubernetes")[name]["default"] for name in ("settings", "secrets")] == ["answerkey"] * 2

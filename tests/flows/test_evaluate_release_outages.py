@@ -1,9 +1,14 @@
 """A Prefect server that is killed while a run scores, and a run that stands still: nothing is lost or paid twice."""
 
 import os
+import re
 import signal
+import socket
+import socketserver
+import threading
 import time
-from contextlib import closing
+import urllib.parse
+from contextlib import closing, suppress
 from datetime import timedelta
 
 import pytest
@@ -94,6 +99,52 @@ def test_a_run_that_is_killed_while_its_batch_is_worked_on_fetches_it_when_it_is
         assert (calls, replies) == (spent.calls, N)
     assert (spent.calls, spent.cost_usd) == (N, pytest.approx(dollars))
     assert dollars > 0
+
+
+class Gateway(socketserver.ThreadingTCPServer):
+    """Passes on every byte, but answers 503 in place of the first reply about the end of a run, which came through."""
+
+    daemon_threads = True
+
+    def __init__(self, server):
+        super().__init__(("127.0.0.1", 0), None)
+        self.to, self.lost = urllib.parse.urlsplit(server.url), threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/api"
+
+    def finish_request(self, client, _):
+        asked = bytearray()
+        with socket.create_connection((self.to.hostname, self.to.port)) as server:
+            threading.Thread(target=self._ask, args=(client, server, asked), daemon=True).start()
+            while reply := server.recv(65_536):
+                if b"/set_state" in asked and b'"COMPLETED"' in asked and not self.lost.is_set():
+                    self.lost.set()
+                    client.sendall(
+                        b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                    )
+                    return
+                asked.clear()
+                client.sendall(reply)
+
+    def _ask(self, client, server, asked):
+        with suppress(OSError):
+            while data := client.recv(65_536):
+                asked += data
+                server.sendall(data)
+            server.shutdown(socket.SHUT_WR)
+
+
+def test_a_command_whose_end_is_confirmed_too_late_says_that_all_is_kept(prefect_server, bare_cli, tmp_path, home):
+    file = jsonl(tmp_path / "faq.jsonl", [{"id": "q1", "question": "How many?", "answer": "7", "reference": "7"}])
+    words = ("register-release", "a", "--dataset", "faq", "--answers", file, "--home", home)
+    with Gateway(prefect_server) as gateway:
+        threading.Thread(target=gateway.serve_forever, daemon=True).start()
+        late = bare_cli(*words, PREFECT_API_URL=gateway.url)
+        gateway.shutdown()
+    assert gateway.lost.is_set()
+    said = "was slow to confirm the end of the run; run again to see its result: all is kept"
+    assert (late.returncode, late.stderr.splitlines()[-1]) == (1, f"answerkey: the Prefect server {said}"), late.stderr
+    again = bare_cli(*words, code=0, PREFECT_API_URL=prefect_server.url)
+    assert re.fullmatch(r"faq/a is registered as \w+ and waits for its evaluation\n", again.stdout)
 
 
 @pytest.mark.parametrize("seconds", [10, pytest.param(120, marks=pytest.mark.kills)])

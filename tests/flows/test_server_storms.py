@@ -115,10 +115,13 @@ def test_thirty_releases_that_are_registered_with_a_slow_server_are_each_evaluat
     def register(number):
         file = tmp_path / f"r{number:02}.csv"
         file.write_text(f"id,question,answer,reference\nq1,How many?,It is {number}.,{number}\n")
-        done = subprocess.run(
-            command("register-release", f"r{number:02}", "--dataset", "d", "--answers", file, "--home", home),
-            check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400,
-        )  # fmt: skip
+        for _ in range(3):
+            done = subprocess.run(
+                command("register-release", f"r{number:02}", "--dataset", "d", "--answers", file, "--home", home),
+                check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=400,
+            )  # fmt: skip
+            if "run again to see its result: all is kept" not in done.stderr:
+                break
         assert done.returncode == 0, done.stderr
 
     with subprocess.Popen(

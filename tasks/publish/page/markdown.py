@@ -16,7 +16,7 @@ from answerkey.tasks.publish.page.html import environment
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.tables import rules
-from answerkey.tasks.publish.text import count, only_one, spent_on_judges, undetectable
+from answerkey.tasks.publish.text import NONE, count, only_one, spent_on_judges, undetectable
 from answerkey.tasks.reports.manifest import named
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ def _worst(page: Page, changes: Sequence[tuple[float, int]]) -> Table:
 
 
 def _rules(verdict: Verdict) -> str:
-    """The first rules of a verdict, those that are not shown to hold before the others."""
+    """The first rules of a verdict, those that are not shown to hold before the others, and why these are not."""
     ordered = sorted(verdict.rules, key=lambda rule: rule.outcome == "PASS")
+    ordered = [replace(rule, sentence=NONE) if rule.outcome == "PASS" else rule for rule in ordered]
     left_out = len(ordered) - _MOST_RULES
-    shown = rules("", replace(verdict, rules=tuple(ordered))).first(_MOST_RULES)
+    shown = rules("", replace(verdict, rules=tuple(ordered))).first(_MOST_RULES).without_empty("why")
     return replace(shown, notes=[f"{left_out:,} more rules are not shown here"] if left_out > 0 else []).markdown()
 
 

@@ -84,11 +84,7 @@ function kindsOf(rows) {
   else if (several) Object.assign(names, { changed: "changed", worse: "got worse", better: "better", same: "unchanged" });
   names.none = "without a score";
   if (anyDisputed) names.disputed = "disputed by the offline judge";
-  return Object.entries(names).map(([kind, name]) => {
-    let n = 0;
-    for (const row of rows) if (SHOWN[kind](row)) n++;
-    return [kind, name, n];
-  });
+  return Object.entries(names).map(([kind, name]) => [kind, name, rows.filter(SHOWN[kind]).length]);
 }
 
 let kinds = [];

@@ -24,7 +24,7 @@ function valueOf(release, field, place) {
 
 /**
  * Rows of the shown releases with their scores of the chosen field. `change` is new minus old; of all releases, how far
- * they are apart.
+ * they are apart. `gain` is below 0 where the change is for the worse.
  */
 function allRows() {
   const chosen = sides();
@@ -32,12 +32,15 @@ function allRows() {
   if (lastRows.key === key) return lastRows.rows;
   const rows = [];
   const columns = chosen.map((release) => samples.answers[release].values[state.field] || []);
+  const way = data.lower.includes(state.field) ? -1 : 1;
+  const gaps = chosen.every((release) => absent[release].size);
   for (let place = 0; place < samples.ids.length; place++) {
-    if (chosen.every((release) => absent[release].has(place))) continue;
+    if (gaps && chosen.every((release) => absent[release].has(place))) continue;
     const values = columns.map((column) => column[place] ?? null);
-    const change = state.matrix ? apart(values) : minus(values[values.length - 1], values[0]);
+    const exact = state.matrix ? apart(values) : minus(values[values.length - 1], values[0]);
     // Scores come with four digits: what is left of a difference below that is rounding.
-    rows.push({ place, values, change: change === null ? null : Math.round(change * 1e4) / 1e4 });
+    const change = exact === null ? null : Math.round(exact * 1e4) / 1e4;
+    rows.push({ place, values, change, gain: change === null ? null : way * change });
   }
   lastRows = { key, rows };
   return rows;
@@ -54,32 +57,24 @@ function apart(values) {
   return scored.length > 1 ? Math.max(...scored) - Math.min(...scored) : null;
 }
 
-/** Of each release, the answers of which the offline judge disagrees with a judge's verdict. */
-const disputedSlots = samples.answers.map(({ unscored }) => new Set(
-  Object.values(unscored).flatMap((found) => Object.keys(found).filter((slot) => found[slot][1].startsWith("disputed:")).map(Number)),
-));
-const anyDisputed = disputedSlots.some((slots) => slots.size);
-
-function disputed(release, place) {
-  const slots = disputedSlots[release];
-  return slots.size > 0 && slotsOf(release, place).some((slot) => slots.has(slot));
-}
+/** The samples of each release with an answer on which the offline judge disagrees with a judge's verdict. */
+const disputedPlaces = samples.answers.map(({ unscored, more }) => {
+  const owners = Object.fromEntries(Object.entries(more).flatMap(([place, slots]) => slots.map((slot) => [slot, place])));
+  const slots = Object.values(unscored).flatMap((found) => Object.keys(found).filter((slot) => found[slot][1].startsWith("disputed:")));
+  return new Set(slots.map((slot) => Number(owners[slot] ?? slot)));
+});
+const anyDisputed = disputedPlaces.some((places) => places.size);
 
 const SHOWN = {
   all: () => true,
   // A score that is there on one side only has changed too, by an unknown amount.
   changed: (row) => (row.change === null ? row.values.some((value) => value !== row.values[0]) : row.change !== 0),
-  worse: (row) => row.change !== null && gain(row) < 0,
-  better: (row) => row.change !== null && gain(row) > 0,
+  worse: (row) => row.gain < 0,
+  better: (row) => row.gain > 0,
   same: (row) => row.change === 0,
   none: (row) => row.values.includes(null),
-  disputed: (row) => sides().some((release) => disputed(release, row.place)),
+  disputed: (row) => sides().some((release) => disputedPlaces[release].has(row.place)),
 };
-
-/** The change, below 0 where it is for the worse. */
-function gain(row) {
-  return data.lower.includes(state.field) ? -row.change : row.change;
-}
 
 /** The table begins with the worst change; if nothing got worse, with the best; if nothing changed, with all samples. */
 function begin() {
@@ -126,13 +121,15 @@ function haystack(place) {
 /** The rows that all filters but `show` let through. */
 function filteredRows() {
   const words = state.query.toLowerCase().split(/\s+/).filter((word) => word);
-  const wanted = Object.entries(state.slices).filter(([, value]) => value !== null);
-  return allRows().filter(
-    (row) =>
-      (state.label === "all" || labelsOf(row.place) === state.label) &&
-      wanted.every(([name, value]) => samples.slices[name][row.place] === value) &&
-      (words.length === 0 || words.every((word) => haystack(row.place).includes(word))),
-  );
+  const tests = words.map((word) => ({ place }) => haystack(place).includes(word));
+  for (const [name, value] of Object.entries(state.slices)) tests.unshift(({ place }) => samples.slices[name][place] === value);
+  if (state.label !== "all") tests.unshift(({ place }) => labelsOf(place) === state.label);
+  return tests.reduce((rows, test) => rows.filter(test), allRows());
+}
+
+function byText(way) {
+  const { compare } = new Intl.Collator("en", { numeric: true });
+  return (one, other) => way * compare(one.key, other.key);
 }
 
 function sortKey(row) {
@@ -144,14 +141,12 @@ function sortKey(row) {
 
 /** By the chosen column; rows without a value come last whichever way, and equal ones keep their order. */
 function sorted(rows) {
-  const keyed = rows.map((row) => [sortKey(row), row]);
-  const compare = new Intl.Collator("en", { numeric: true }).compare;
+  const keyed = rows.map((row) => ({ key: sortKey(row), row }));
+  const known = keyed.filter(({ key }) => key !== null);
   const way = state.descending ? -1 : 1;
-  keyed.sort(([a, one], [b, other]) => {
-    if (a === null || b === null) return (a === null) - (b === null) || one.place - other.place;
-    return way * (typeof a === "number" ? a - b : compare(a, b)) || one.place - other.place;
-  });
-  return keyed.map(([, row]) => row);
+  if (typeof known[0]?.key === "number") known.sort((one, other) => way * (one.key - other.key));
+  else known.sort(byText(way));
+  return [...known, ...keyed.filter(({ key }) => key === null)].map(({ row }) => row);
 }
 
 /** A text as a cell. A spreadsheet would run what begins like a formula, so such texts get an apostrophe. */

@@ -113,11 +113,11 @@ function cellElement(column, row) {
   if (key === "question") {
     const text = samples.questions[row.place] || "–";
     const question = h("span", { class: "clamp", dir: "auto" }, visible(cutAt(text, 300)));
-    return h("td", { role: "cell", class: "question" }, question, textLines(row.place));
+    return h("td", { role: "cell", class: "question" }, question, textLines(row));
   }
   if (key === "label") return h("td", { role: "cell", "data-label": label }, labelsOf(row.place));
   if (key === "change") {
-    const way = state.matrix ? "" : gain(row) > 0 ? "up" : gain(row) < 0 ? "down" : "";
+    const way = state.matrix ? "" : row.gain > 0 ? "up" : row.gain < 0 ? "down" : "";
     const arrow = way ? h("span", { class: "arrow", "aria-hidden": "true" }, way === "up" ? "▲ " : "▼ ") : null;
     return h("td", { role: "cell", class: `n change ${way}`, "data-label": label }, arrow, changeText(row.change));
   }
@@ -147,8 +147,8 @@ function whereTheyPart(one, other) {
   return word > at - ALIKE ? word : at;
 }
 
-/** The beginning of the first reference and of each answer, a line each. */
-function textLines(place) {
+/** The beginning of the first reference, of each answer, and of why a changed one has its score, a line each. */
+function textLines({ place, change }) {
   const [reference, ...others] = samples.references[place];
   const more = others.length ? ` (and ${others.length} more)` : "";
   const lines = [["reference", reference === undefined ? null : reference, "no reference", more]];
@@ -161,6 +161,8 @@ function textLines(place) {
     const after = further ? ` (and ${further} more)` : "";
     lines.push([names[turn], firsts[turn], absent[side].has(place) ? "not there" : "no answer", after, from]);
   }
+  const why = change && chosen.length > 1 && (samples.answers[state.new].reasons[state.field.split(".")[0]] || {})[place];
+  if (why) lines.push(["why", why, "", ""]);
   return lines.map(([name, text, none, after, start = 0]) => {
     const begin = text ? [start ? "… " : "", visible(cutAt(text.slice(start), 200)), after].flat() : none;
     return h("span", { class: "line" }, h("span", {}, name), h("span", { dir: "auto" }, begin));

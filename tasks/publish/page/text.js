@@ -51,10 +51,11 @@ const MOST_WORD_PAIRS = 4_000_000;
 const MOST_CHARACTERS = 200_000;
 const LEAST_IN_COMMON = 0.2;
 /** Browsers of before 2024 may have none, and mark no differences. */
-const segmenter = Intl.Segmenter && new Intl.Segmenter(undefined, { granularity: "word" });
+let segmenter;
 
 /** The words and signs of a text with their places, in all scripts. */
 function wordsOf(text) {
+  segmenter ??= new Intl.Segmenter(undefined, { granularity: "word" });
   return [...segmenter.segment(text)].filter(({ segment }) => segment.trim());
 }
 
@@ -64,7 +65,7 @@ function wordsOf(text) {
  * words.
  */
 function differences(old, now) {
-  if (!segmenter || old.length + now.length > MOST_CHARACTERS) return null;
+  if (!Intl.Segmenter || old.length + now.length > MOST_CHARACTERS) return null;
   let [a, b] = [wordsOf(old), wordsOf(now)];
   const longest = Math.max(a.length, b.length);
   const same = (i, j) => a[i].segment === b[j].segment;
@@ -153,7 +154,7 @@ function cutAt(text, length) {
 }
 
 function count(n) {
-  return n.toLocaleString("en-US");
+  return String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 function number(value) {

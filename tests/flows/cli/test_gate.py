@@ -62,9 +62,6 @@ def cheats(tmp_path_factory):
     rows = [{**row, "release": "old"} for row in answers_of({}, 0)]
     for name, instead in INSTEAD_OF_WRONG.items():
         rows += [{**row, "release": name} for row in answers_of(instead)]
-    for bad in (12, 25):
-        rows += [{**row, "release": f"dropper{bad}"} for row in answers_of(None, bad)]
-        rows += [{**row, "release": f"honest{bad}"} for row in answers_of(INSTEAD_OF_WRONG["honest"], bad)]
     source = Source(jsonl(folder / "all.jsonl", rows), dataset="d", slices=("kind",))
     run(folder, source, ["exact_match"], contract=LENIENT)
     release(folder, "alone", answers_of(None))
@@ -103,14 +100,6 @@ def test_not_answering_is_no_better_than_answering_wrong(bare_cli, cheats, new, 
     assert (level["outcome"], level["value"] < 0.77) == ("FAIL", True)
     assert why in found["sentence"]
     assert primary["n_unanswered"] == of_slice["n_unanswered"] == level["n_unanswered"] == (BAD if why else 0)
-
-
-@pytest.mark.parametrize(("bad", "margin"), [(12, 0.02), (25, 0.01), (25, 0.05)])
-def test_a_few_answers_left_out_are_a_few_answers_wrong(bare_cli, cheats, bad, margin):
-    honest, dropper = (decided(bare_cli, cheats, f"{name}{bad}", margin=margin)[1] for name in ("honest", "dropper"))
-    assert honest["outcome"] == dropper["outcome"]
-    numbers = [{name: found["rules"][0][name] for name in ("value", "low", "high", "n")} for found in (honest, dropper)]
-    assert numbers[0] == pytest.approx(numbers[1])
 
 
 def test_changed_references_are_another_data_set(bare_cli, cheats):
@@ -269,7 +258,7 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     shown = result.stdout
     assert result.returncode == 1
     assert (
-        shown.index("2 releases on d") < shown.index("d/old/v1 → d/new/v1: 60 samples") < shown.index("FAIL  new must")
+        shown.index("FAIL  new must") < shown.index("d/old/v1 → d/new/v1: 60 samples") < shown.index("2 releases on d")
     )
     bare_cli("gate", "gone", "new", *options, "--html", tmp_path / "none.html", code=4)
     assert "<title>new against gone: cannot be decided · d</title>" in (tmp_path / "none.html").read_text(

@@ -182,6 +182,7 @@ def lines_as_they_are(fields):
     return f"{opening}\n{raw(fields)}\n{closing}"
 
 
+@pytest.mark.slow
 def test_the_suite_notices_a_fence_that_escapes_nothing(monkeypatch):
     monkeypatch.setattr(untrusted, "_escape", unescaped)
     flips, _ = flipped("meaning_match")
@@ -192,11 +193,13 @@ def test_the_suite_notices_a_fence_that_escapes_nothing(monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_the_suite_notices_markers_around_text_that_is_not_encoded(monkeypatch):
     monkeypatch.setattr(panel, "fenced", lines_as_they_are)
     assert len(flipped("meaning_match")[0]) >= 100
 
 
+@pytest.mark.slow
 def test_the_suite_notices_control_tokens_in_square_brackets(monkeypatch):
     whole = untrusted._escape
     monkeypatch.setattr(untrusted, "_escape", lambda text: text if text == "[" else whole(text))

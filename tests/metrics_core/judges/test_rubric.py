@@ -314,19 +314,7 @@ def test_a_transcript_of_six_turns_and_a_column_are_judged_in_one_call(three, ju
         "invalid value: messages message 1: role: Input should be 'system', 'developer', 'user', 'assistant' or 'tool'",
         "no column messages: it is missing or blank",
     ]
-    body = next(one.body for one in server.requests if len(data_of(one.body)["messages"]) == 6)
-    assert data_of(body) == {
-        "plan": "gold",
-        "messages": [
-            turns[0],
-            {"role": "assistant", "content": "", "tool_calls": [{"name": "find", "arguments": "{}"}]},
-            {"role": "tool", "content": "in the van"},
-            *turns[3:],
-        ],
-    }
-    # The value of a column stands in the fence alone, and its name in the instructions.
-    told, fenced = (message["content"] for message in body["messages"])
-    assert 'suits "plan", the problem' in told and "gold" not in told and "<|im_start|>" not in fenced
+    # What of it is sent, and how, is in flows/test_own_judges.py.
     frame = pa.table(
         {"id": ["1"], "answer": ["Today."], "references": ["R"], "messages": [turns[:1]], "plan": ["gold"]}
     )

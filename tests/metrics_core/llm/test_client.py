@@ -293,14 +293,6 @@ def test_a_refused_format_costs_no_sample_and_is_remembered(refused, status, acc
     assert [request.body.get("response_format") for request in server.requests] == [accepted] * 20
 
 
-def test_a_format_is_chosen_when_the_turn_comes(judge_server):
-    """Callers in the queue profit from what earlier ones learned."""
-    server = judge_server(match, refuse_formats={"json_schema", "json_object"})
-    assert statuses(ask(samples(40), options(server, concurrency=1))) == {"scored": 40}
-    # The caller at the head of the queue is let in between the steps of the first.
-    assert 40 + 2 <= server.n_requests <= 40 + 2 * 2
-
-
 PICKY = {
     "seed": (lambda body: "seed" not in body, "Unsupported parameter: 'seed' is not supported with this model."),
     "max_completion_tokens": (
@@ -494,17 +486,6 @@ def test_work_that_gives_up_by_itself_does_not_hold_its_caller(monkeypatch):
     with pytest.raises(CancelledError):
         runtime.run(work(), never)
     assert time.monotonic() - began < 50.0
-
-
-def test_the_caller_hears_how_far_it_is():
-    ticks = [time.monotonic()]
-
-    async def work():
-        while len(ticks) < 4:
-            await asyncio.sleep(0.01)
-
-    runtime.run(work(), lambda: ticks.append(time.monotonic()), every_s=0.1)
-    assert all(later - earlier >= 0.099 for earlier, later in pairwise(ticks))
 
 
 def test_a_caller_that_fails_while_waiting_ends_the_work_first():

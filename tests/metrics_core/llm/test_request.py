@@ -262,7 +262,6 @@ SCHEMA_NO_SEED, OBJECT_NO_HEAT = ResponseFormat("json_schema", NO_SEED), Respons
 BARE = CallError("refused", "http_400", "Bad request.")
 FORMAT = CallError("refused", "http_400", "response_format: not supported", about_format=True)
 SEED = CallError("refused", "http_400", "seed is not supported", parameter="seed")
-HEAT = CallError("refused", "http_400", "temperature must be 1", parameter="temperature")
 
 
 @pytest.mark.parametrize(

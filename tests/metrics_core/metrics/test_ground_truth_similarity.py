@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from answerkey.metrics_core import JudgeOptions, Sample, Scored, Undefined, create
+from answerkey.metrics_core import Sample, Scored, Undefined
 from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
 from tests.judge_server import data_of
 from tests.metrics_core.judges.asking import asked_with
@@ -385,19 +385,3 @@ def test_repeats_compare_anew_and_take_apart_once(judge_server):
     assert [body["seed"] for body in asked_with(server, "reference")] == [0]
     assert sorted(body["seed"] for body in asked_with(server, "answer")) == [0, 1, 2]
     assert len(set(found.requests)) == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "judge", "jury"),
-    [
-        ({"judges": ("openai/m",), "repeats": 5}, "openai/m", "|jury:majority|repeats:5"),
-        # The first judge takes texts apart, so the order of the judges is part of the metric.
-        ({"judges": ("openai/m", "openai/n"), "jury": "mean"}, "openai/m,openai/n", "|jury:mean|repeats:1"),
-        ({"judges": ("openai/n", "openai/m"), "jury": "mean"}, "openai/n,openai/m", "|jury:mean|repeats:1"),
-    ],
-)
-def test_signatures(options, judge, jury):
-    [metric] = create(["ground_truth_similarity"], dict(judge=JudgeOptions(**options)))
-    prompts = f"{DECOMPOSE.version},{MATCH.version}"
-    expected = f"ground_truth_similarity|v1|judge:{judge}|prompt:{prompts}|parser:1|t:0|seed:0{jury}|blank:zero"
-    assert metric.signature == expected

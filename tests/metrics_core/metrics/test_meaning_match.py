@@ -11,9 +11,7 @@ import pytest
 from answerkey.metrics_core import Failed, JudgeOptions, Sample, Scored, Undefined, create, evaluate
 from answerkey.metrics_core.judges.cascade import OTHER, SAME, trial_of
 from answerkey.metrics_core.llm import client
-from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline, MeaningMatch
-from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.sample import UNANSWERABLE
 from tests.judge_server import Reply, data_of
 from tests.metrics_core.judges.asking import judged as measured
@@ -416,41 +414,6 @@ def test_a_judge_that_is_down_is_no_judge_of_the_matcher(judge_server):
 
 
 # Signatures
-
-
-@pytest.mark.parametrize(
-    ("options", "signature"),
-    [
-        (
-            JudgeOptions(judges=("openai/q@http://user:secret@host:8080/v1/",), jury="mean"),
-            "openai/q@host:8080/v1|prompt:P|parser:1|t:0|seed:0|blank:zero",
-        ),
-        (
-            JudgeOptions(judges=("openai/q", "mistral/r"), api_base="http://host/v1", jury="unanimous", repeats=2),
-            "openai/q@host/v1,mistral/r@host/v1|prompt:P|parser:1|t:0|seed:0|jury:unanimous|repeats:2|blank:zero",
-        ),
-    ],
-)
-def test_signatures(options, signature):
-    [metric] = create(["meaning_match"], dict(judge=options))
-    assert metric.signature == f"meaning_match|v1|judge:{signature.replace(':P', f':{PROMPT.version}')}"
-
-
-def test_signatures_of_a_cascade_name_both_judges_and_the_error():
-    judge = JudgeOptions(judges=("openai/m",), cascade=0.02)
-    match, similarity = create(["meaning_match", "ground_truth_similarity"], dict(judge=judge))
-    parts = dict(part.split(":", 1) for part in match.signature.split("|")[2:])
-    assert (parts["judge"], parts["first"], parts["cascade"]) == ("openai/m", matcher.signature(), "0.02")
-    # There is no cascade for facts: the judge is asked about all, and nothing is measured again for it.
-    [plain] = create(["ground_truth_similarity"], dict(judge=judge.model_copy(update={"cascade": 0.0})))
-    assert similarity.signature == plain.signature
-
-
-def test_what_changes_no_number_is_in_no_signature():
-    plain = dict(judge=JudgeOptions(judges=("openai/m",)))
-    limited = JudgeOptions(judges=("openai/m",), concurrency=3, timeout_s=1, deadline_s=2, max_calls=1)
-    other = dict(judge=limited, access=Access("sk-1", run="r"))
-    assert len({create(["meaning_match"], options)[0].signature for options in (plain, other)}) == 1
 
 
 def test_declining_is_right_where_the_question_cannot_be_answered(judge_server):

@@ -43,11 +43,6 @@ def test_answers_are_as_far_from_training_as_from_the_nearest_centroid():
     assert known.distances(rows[:0]).tolist() == []
 
 
-def test_many_rows_are_summed_like_few():
-    rows = np.tile([[1.0, 9.0], [2.0, 5.1]], (5_000, 1))
-    assert parse(STUMPS).trees.sums(rows)[-2:].tolist() == [-0.5, 3.5]
-
-
 def test_right_and_wrong_answers_are_weighed_by_a_curve_and_by_trees():
     few, many = np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[0.0], [2.0]])
     # The curve says 1.5, the trees .5 - 4 and .5 + 4.

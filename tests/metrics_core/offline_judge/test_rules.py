@@ -409,12 +409,6 @@ def test_texts_without_facts_are_undefined(metric):
     assert (found.status, found.reason) == ("undefined", "no facts: neither the answer nor a reference states one")
 
 
-def test_the_signature_names_the_judge_and_the_grammar(metric):
-    name, version, judge, grammar, blank = metric.signature.split("|")
-    assert (name, version, grammar, blank) == ("ground_truth_similarity", "v1", "grammar:2", "blank:zero")
-    assert judge.startswith("judge:offline@")
-
-
 def test_the_arithmetic_of_the_golden_file(metric, shared):
     """Every row of the table, with fruits for facts: the first ones are in both texts."""
     for row in json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))["arithmetic"]:

@@ -197,14 +197,6 @@ def test_pass_at_k_and_pass_hat_k_are_shares_of_all_subsets(n):
         assert pass_hat_k(n, right, k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
 
 
-@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9, 1.0])
-@pytest.mark.parametrize(("n", "k"), [(5, 5), (8, 3), (10, 1)])
-def test_pass_at_k_and_pass_hat_k_are_unbiased(p, n, k):
-    chances = scipy.stats.binom(n, p).pmf(range(n + 1))
-    assert sum(c * pass_at_k(n, right, k) for right, c in enumerate(chances)) == pytest.approx(1 - (1 - p) ** k)
-    assert sum(c * pass_hat_k(n, right, k) for right, c in enumerate(chances)) == pytest.approx(p**k)
-
-
 # The shared ground of the statistics: clusters, and intervals of sums of row effects.
 
 
@@ -231,12 +223,6 @@ def test_the_interval_of_a_clustered_mean_is_that_of_the_sums(clusters):
     oracle = bounded_mean([sum(cluster) for cluster in clusters], [len(cluster) for cluster in clusters], low=-1.0)
     assert interval[:2] == pytest.approx(oracle[:2], abs=1e-9)
     assert interval.method == ("bounded-mean" if len(values) == len(clusters) else "cluster-bounded-mean")
-
-
-def test_rows_that_repeat_one_another_say_what_one_says():
-    scores = np.random.default_rng(3).random(12)
-    tenfold = mean_interval(np.repeat(scores, 10), np.repeat(np.arange(12), 10))
-    assert tenfold[:2] == pytest.approx(mean_interval(scores, None)[:2])
 
 
 def test_rows_that_are_all_equal_do_not_look_certain():
@@ -266,11 +252,6 @@ def test_the_design_effect_is_the_ratio_of_the_two_squared_errors():
     independent = values.var(ddof=1) / 6
     assert design_effect(values, codes) == pytest.approx(clustered / independent, rel=1e-12)
     assert design_effect(values, None) == design_effect(np.full(6, 0.1), codes) == 1.0
-
-
-def test_copies_of_a_row_are_as_much_design_effect_as_there_are_copies():
-    values = np.repeat(np.random.default_rng(1).random(400), 5)
-    assert design_effect(values, np.repeat(np.arange(400), 5)) == pytest.approx(5, rel=0.01)
 
 
 # The interval for the mean of bounded values: oracles, its level under attack, and the time of many rows.

@@ -93,4 +93,3 @@ def test_a_self_test_is_of_the_next_look(home):
     looked(home, nights[0], policy("repeated"))
     tested = gate_self_test(home, "d/old/v1", nights[1], policy("repeated"))
     assert tested.level == pytest.approx(1 - 0.05 / 6)
-    assert gate_self_test(home, "d/old/v1", nights[1], policy()).level == 0.95

@@ -1,15 +1,12 @@
 """Any source becomes the same staged rows: texts cleaned, references joined by id, keys computed."""
 
-import importlib
 import json
 import random
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from answerkey.metrics_core.sample import Sample, content_hash
-from answerkey.tasks.load.frame import frame_source
 from answerkey.tasks.load.load import Source, dataset_name, load
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.validate.contract import Contract
@@ -235,41 +232,6 @@ def test_columns_are_recognised_however_they_are_written(tmp_path):
     row = {"Sample ID": 1, "QUESTION": "q", "Answer": "a", "Ground-Truth": "r", "answer": "b"}
     recognised = "columns recognised by name: id=Sample ID, question=QUESTION, answer, references=Ground-Truth"
     assert recognised in str(stage(tmp_path, [row]).notes)
-
-
-def test_a_data_frame_is_a_source(tmp_path):
-    frame = pd.DataFrame(
-        {
-            "id": [7, 8, 9],
-            "references": [["a", "b"], "c", np.array(["d"])],
-            "answer": ["x", np.nan, None],
-            "score": [1, 2, None],
-            "label": [True, False, None],
-            "when": [pd.Timestamp("2024-05-01"), pd.NaT, None],
-        },
-        index=[5, 5, 5],
-    )
-    source = Source(
-        frame_source(frame, tmp_path / "frames", "mine"), paths={"label": "label"}, slices=("when", "score")
-    )
-    rows = rows_of(load(source, tmp_path / "work").staged)
-    assert columns(rows, "release", "sample_id", "references", "answer", "label") == [
-        ("mine", "7", ["a", "b"], "x", "true"), ("mine", "8", ["c"], None, "false"), ("mine", "9", ["d"], None, None),
-    ]  # fmt: skip
-    assert rows[0]["slices"] == [("when", "2024-05-01 00:00:00"), ("score", "1.0")]
-    assert rows[1]["slices"] == [("when", "(none)"), ("score", "2.0")]
-
-
-@pytest.mark.parametrize("library", ["pandas", "pyarrow", "polars"])
-def test_frames_of_each_library_are_sources(tmp_path, library):
-    content = {"id": [1, 2], "answer": ["é", None], "reference": [["a", "b"], ["c"]]}
-    module = importlib.import_module(library)
-    frame = module.table(content) if library == "pyarrow" else module.DataFrame(content)
-    loaded = load(Source(frame_source(frame, tmp_path / "frames")), tmp_path / "staged")
-    expected = [("1", "é", ["a", "b"]), ("2", None, ["c"])]
-    assert columns(rows_of(loaded.staged), "sample_id", "answer", "references") == expected
-    said = refusal(frame_source, content, tmp_path / "frames")
-    assert said == "a data frame is needed (of pandas, polars or Arrow), not dict"
 
 
 def committed(folder, rows, **source):

@@ -59,16 +59,6 @@ def partial(home):
     return run(home, source(home), METRICS, failing={"token_overlap"}, contract=OPTIONAL, parameters={"p": "é"})
 
 
-@pytest.mark.slow
-def test_versions_count_up_by_data_set_and_release(home, partial):
-    assert [(report.report_id, report.release, report.status) for report in partial.reports] == [
-        ("d/gpt 4/turbo/v2", "gpt 4/turbo", "PARTIAL"),
-        ("d/модель №2 'β'/v2", "модель №2 'β'", "PARTIAL"),
-    ]
-    firsts = query(home, "SELECT report_id, version, status FROM reports WHERE version = 1 ORDER BY report_id")
-    assert firsts == [("d/gpt 4/turbo/v1", 1, "COMPLETE"), ("d/модель №2 'β'/v1", 1, "COMPLETE")]
-
-
 def test_counts_add_up(home, partial):
     for report_id in partial.ids:
         rows = query(home, f"SELECT metric, slice, {COUNTS} FROM report_scores WHERE report_id = ?", [report_id])

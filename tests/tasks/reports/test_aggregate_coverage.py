@@ -169,31 +169,10 @@ def test_clusters_widen_the_interval(home):
             assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
 
 
-def test_clusters_of_one_row_are_no_clusters(tmp_path):
-    """With one row per cluster the two formulas are the same."""
-    single = aggregates(tmp_path / "single", [f"c{i}" for i in range(12)])
-    plain = aggregates(tmp_path / "plain", [None] * 12)
-    assert (single["recall", "all"][3], plain["recall", "all"][3]) == ("cluster-bounded-mean", "bounded-mean")
-    assert single["recall", "all"][:3] == pytest.approx(plain["recall", "all"][:3], abs=1e-6)
-    assert plain["match", "all"][3] == "clopper-pearson"
-
-
 def test_one_cluster_has_no_interval(home):
     mean, *interval = aggregates(home, ["a"] * 12)["recall", "all"]
     assert mean == pytest.approx(np.mean([(1 + (i * 7) % 10) / 10 for i in range(12)]), abs=1e-13)
     assert interval == [None, None, None]
-
-
-def test_one_row_has_no_interval(home):
-    row = {"id": "1", "answer": "a b", "references": "a c"}
-    done = run(home, [row], ["rouge_l", "exact_match", "bleu"])
-    found = query(
-        home,
-        "SELECT field, n_scored, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
-        [done.ids[0]],
-    )
-    fields = ["bleu", "corpus_bleu", "f1", "match", "precision", "recall"]
-    assert sorted(found) == [(field, 1, None, None, None) for field in fields]
 
 
 def test_a_release_without_a_single_number(home):

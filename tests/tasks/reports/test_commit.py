@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -98,35 +99,40 @@ OUTCOMES = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-@pytest.mark.parametrize("second", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-def test_what_has_no_number_replaces_only_what_has_none(tmp_path, first, second):
-    home = Home(tmp_path / "home")
-    loaded = stage(tmp_path, ROWS[:1])
-    # Two runs planned the same row; the second commits last.
-    runs = []
-    for number, outcome in enumerate((first, second)):
+def test_what_has_no_number_replaces_only_what_has_none(tmp_path):
+    """Two runs planned the same rows, one for each pair of outcomes; the second commits last."""
+    home, pairs = Home(tmp_path / "home"), list(product(OUTCOMES, OUTCOMES))
+    rows = [{**ROWS[0], "id": f"q{i}", "answer": f"{i}"} for i in range(len(pairs))]
+    loaded = stage(tmp_path, rows)
+    parts = []
+    for number in (0, 1):
         made = plan(loaded.staged, home, home.scratch / str(number), create(["rouge_l"], {}), only_failed=False)
         [shard] = made.shards
-        runs.append(score_shard(replace(shard, metric=Says(outcome), part=f"runs/{number}/part.parquet")))
-    committed(home, loaded, runs[:1], "first")
-    committed(home, loaded, runs[1:], "second")
-    stays = isinstance(first, Scored | Undefined) and isinstance(second, Failed | Skipped)
-    kept = Measurement("", "", "", first if stays else second)
-    found = query(home, "SELECT run_id, status, reason FROM measurements")
-    assert found == [("first" if stays else "second", kept.status, kept.reason)]
+        says = Says(tuple(pair[number] for pair in pairs))
+        parts.append(score_shard(replace(shard, metric=says, part=f"runs/{number}/part.parquet")))
+    for run_id, part in zip(("first", "second"), parts, strict=True):
+        committed(home, loaded, [part], run_id)
+    found = query(
+        home,
+        "SELECT run_id, status, reason FROM measurements JOIN answers USING (sample_key) ORDER BY answer::INTEGER",
+    )
+    for (first, second), row in zip(pairs, found, strict=True):
+        stays = isinstance(first, Scored | Undefined) and isinstance(second, Failed | Skipped)
+        kept = Measurement("", "", "", first if stays else second)
+        assert row == ("first" if stays else "second", kept.status, kept.reason), (first, second)
 
 
 @dataclass(frozen=True)
 class Says(RougeL):
-    """Says the same of everything."""
+    """Says of each sample what its answer, a number, is the place of."""
 
-    says: Any = field(default=None, compare=False)
+    says: Any = field(default=(), compare=False)
 
     def measure(self, samples):
         signature = RougeL().signature
-        return [Measurement(sample.sample_id, self.name, signature, self.says) for sample in samples]
+        return [
+            Measurement(sample.sample_id, self.name, signature, self.says[int(sample.answer)]) for sample in samples
+        ]
 
 
 @pytest.mark.slow
@@ -235,8 +241,9 @@ for number, (loaded, parts) in enumerate(json.loads(sys.stdin.read())):
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_lose_nothing(any_home, tmp_path):
-    home = any_home
+def test_two_processes_at_once_lose_nothing(tmp_path):
+    """In a folder; test_lake.py has four on a lake."""
+    home = Home(tmp_path / "home")
     jobs = [[], []]
     for number in range(10):
         # The releases of one data set: both processes write into the same one, and half of the rows are shared.

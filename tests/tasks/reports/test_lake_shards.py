@@ -126,13 +126,6 @@ class TestCommit:
         [(n, keys)] = query(lake_home, "SELECT count(*), count(DISTINCT (sample_key, signature)) FROM measurements")
         assert n == keys
 
-    def test_what_is_not_worth_it_is_not_cut(self, lake_home, tmp_path, monkeypatch):
-        folder = Home(tmp_path / "home")
-        loaded = load(faq(tmp_path), folder.scratch / "run")
-        assert split_commit(folder, "run", loaded, loaded.staged, [], folder.scratch / "run") is None
-        monkeypatch.setattr(Lake, "adopts_from", 90)
-        assert split_commit(lake_home, "run", loaded, loaded.staged, [], lake_home.scratch / "run") is None
-
 
 class TestScores:
     """The rows of reports."""
@@ -214,11 +207,3 @@ class TestScores:
         assert query(lake_home, f"{counts} AND report_id NOT LIKE '%v1' GROUP BY ALL ORDER BY ALL") == [
             ("2", "skipped", 40), ("3", "skipped", 40),
         ]  # fmt: skip
-
-    def test_what_is_not_worth_it_is_not_cut(self, lake_home, done, tmp_path, monkeypatch):
-        metrics, folder = create(self.METRICS), Home(tmp_path / "home")
-        assert split_scores(folder, done.committed, metrics, folder.scratch / "run") is None
-        for owner, name, value in ((scores, "LARGE", 10**6), (Lake, "adopts_from", None)):
-            with monkeypatch.context() as patch:
-                patch.setattr(owner, name, value)
-                assert split_scores(lake_home, done.committed, metrics, lake_home.scratch / "run") is None

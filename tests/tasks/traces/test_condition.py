@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.tasks.traces.condition import names_in, parse_condition, struct, verdict
-from answerkey.tasks.warehouse.warehouse import time_limit
 from tests.tasks.staging_help import jsonl, refusal
 
 
@@ -252,11 +251,3 @@ def test_no_condition_takes_long_or_much_memory_however_it_is_made():
     for (_, end), (megabytes, said) in zip(COSTLY, found, strict=True):
         assert end in said
         assert megabytes < 700, end
-
-
-def test_what_takes_too_long_is_interrupted(connection):
-    endless = "SELECT count(*) FROM range(1_000_000_000_000) t(i) WHERE i % 7 = 3 AND sqrt(i) > 5"
-    with pytest.raises(duckdb.InterruptException), time_limit(connection, 0.2):
-        connection.execute(endless).fetchall()
-    with time_limit(connection, 30.0):
-        assert connection.execute("SELECT 1").fetchall() == [(1,)]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -18,7 +17,6 @@ from answerkey.tasks.score.score import score
 from answerkey.tasks.traces import score as scoring
 from answerkey.tasks.traces import select as selecting
 from answerkey.tasks.traces.score import alone
-from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
@@ -436,48 +434,6 @@ def test_nothing_is_half_committed(traces, monkeypatch):
 def test_a_funnel_that_does_not_add_up_is_an_error():
     with pytest.raises(RuntimeError, match="r: the funnel does not add up: seen 3, disabled 0, filtered 1, "):
         Funnel("r", "contains", "s", 3, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, "match")
-
-
-@pytest.mark.slow
-def test_three_rules_over_many_traces(traces):
-    """`benchmarks/score_traces.py` has the same checks on more of them."""
-    n, distinct = 20_000, 4_000
-    environments = ["production"] * 8 + [None, "staging"]
-    traces.log(*(trace(k % distinct, id=f"t{k}", env=environments[k % 10], ms=k % 100) for k in range(n)))
-    where = "env IS DISTINCT FROM 'staging'"
-    rules = {
-        "words": {"metric": "token_overlap", "where": "env IS NOT DISTINCT FROM 'staging' AND ms < 50"},
-        "tenth": {"sampling": 0.1, "where": where},
-        "judged": {"metric": "meaning_match", "judge": "openai/some-model", "sampling": 0.005},
-    }
-
-    def run_all(judge):
-        options = {"judged": judged(judge.url)}
-        return {
-            name: run(traces.folder, rule(traces.folder, name=name, **content), options=options.get(name))
-            for name, content in rules.items()
-        }
-
-    def taken():
-        scored = "SELECT trace_id FROM trace_outcomes WHERE rule = 'tenth' AND outcome = 'scored'"
-        return {trace_id for (trace_id,) in traces.query(scored)}
-
-    with JudgeServer(wordy) as judge:
-        first = run_all(judge)
-        assert counts(first["words"]) == f"{n} seen, 19000 filtered, 1000 scored, 200 measured"
-        assert first["tenth"].filtered == 2_000 and abs(first["tenth"].scored - 1_800) < 3 * 41
-        assert abs(first["judged"].scored - 100) < 30 and judge.n_requests == first["judged"].measured
-        traces.log(*(trace(distinct + k, id=f"new{k}", env="staging", ms=1) for k in range(50)))
-        second = run_all(judge)
-    assert [funnel.seen for funnel in second.values()] == [50, 50, 50]
-    assert counts(second["words"]) == "50 seen, 50 scored, 50 measured"
-    assert counts(second["tenth"]) == "50 seen, 50 filtered"
-    tenth = taken()
-    traces.run(Window(since=datetime(2026, 1, 1, tzinfo=UTC)), name="tenth", sampling=0.2, where=where)
-    assert tenth < taken() and abs(len(taken()) - 3_600) < 3 * 54
-    assert traces.query("SELECT rule, count(*) FROM trace_funnels GROUP BY rule ORDER BY rule") == [
-        ("judged", 2), ("tenth", 3), ("words", 2),
-    ]  # fmt: skip
 
 
 # Two runs of one rule at once, and a run that is killed between its last score and its commit.

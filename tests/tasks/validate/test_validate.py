@@ -360,8 +360,7 @@ def test_answer_length_against_the_first_release(tmp_path):
     assert same.message == "release 'same': median answer length 15 characters, against 10 characters in 'zeta'"
     assert long.message == (
         "release 'long': median answer length 40 characters, against 10 characters in 'zeta' "
-        "(4 times longer, 1.5 times is tolerated): scores that reward overlap shift with length alone, "
-        "so look at recall and at a judge metric before ranking releases"
+        "(4 times longer, 1.5 times is tolerated): length alone moves many scores"
     )
     assert "4 characters, against 10 characters in 'zeta' (2.5 times shorter, " in brief.message
     assert mute.message.startswith("release 'mute': median answer length unknown, no answers")

@@ -38,12 +38,6 @@ def test_a_catalog_has_no_effect_on_a_folder_and_the_home_says_so(tmp_path, monk
     assert Home("s3://bucket/home").warning == ""
 
 
-def test_there_is_no_warehouse_yet(tmp_path):
-    with pytest.raises(UserError) as error, Home(tmp_path).warehouse.reading():
-        pass
-    assert str(error.value) == f"{tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
-
-
 def test_an_error_rolls_back(home):
     with pytest.raises(KeyboardInterrupt), home.warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])

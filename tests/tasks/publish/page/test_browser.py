@@ -156,6 +156,7 @@ def test_lines_begin_where_two_answers_part_and_scores_of_0_and_1_are_words(show
     lines = opened.rows.first.locator(".line").all_inner_texts()
     assert [" ".join(line.split()) for line in lines] == [
         "reference reference 0 (and 1 more)", "old … in 2011 as a cornerback.", "new … in 2011 as a player.",
+        "why judge 0",
     ]  # fmt: skip
     assert [opened.column(name) for name in ("old", "new", "Change")] == [["1"], ["0"], ["▼ worse"]]
 
