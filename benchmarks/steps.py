@@ -29,9 +29,10 @@ from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import write
-from answerkey.tasks.reports.aggregate import ReportRef, aggregate
+from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import Committed, commit
 from answerkey.tasks.reports.manifest import manifest
+from answerkey.tasks.reports.report import Report
 from answerkey.tasks.score.plan import Plan, plan
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import Validation, validate
@@ -148,7 +149,7 @@ class Work:
         parts = [shard.part for shard in self.kept("plan").shards]
         return commit(self.home, RUN, "made", self.kept("load"), self.kept("validate").accepted, parts)
 
-    def aggregate(self) -> tuple[ReportRef, ...]:
+    def aggregate(self) -> tuple[Report, ...]:
         content = manifest(RUN, {"data": {}}, self.kept("load"), self.kept("validate"), self.kept("plan"))
         return aggregate(self.home, self.kept("commit"), METRICS, content)
 

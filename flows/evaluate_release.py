@@ -51,7 +51,6 @@ from answerkey.tasks.publish.tables import costs as cost_table
 from answerkey.tasks.publish.text import first_is_old, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.releases.register import ADDRESS, registered_source, registrations
-from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.commit import is_complete
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
@@ -207,10 +206,10 @@ def evaluate(run: Run, asked: Evaluation, flow_name: str) -> list[str] | list[Co
         made["command"] = command_line(made["parameters"])
         made |= asked.provenance
         scores = write_scores(runner, home, committed, metrics, folder)
-        reports: Sequence[ReportRef | Report] = before or steps.aggregate(
+        reports: Sequence[Report] = before or steps.aggregate(
             home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage
         )
-        result = steps.publish_scores(home, reports)
+        result = steps.publish_scores(reports)
         log.info(result, extra=DETAIL)
 
         verdicts = _judged(run, asked, committed.dataset, reports, policy, docs)
@@ -222,7 +221,7 @@ def _judged(
     run: Run,
     asked: Evaluation,
     dataset: str,
-    reports: Sequence[ReportRef | Report],
+    reports: Sequence[Report],
     policy: Policy | None,
     docs: Future[str] | PrefectFuture[str] | None = None,
 ) -> Sequence[ReleaseVerdict]:
@@ -322,7 +321,7 @@ def _name_of(asked: Evaluation, dataset: str, releases: Sequence[str]) -> str:
 
 
 def _pairs(
-    home: Home, asked: Evaluation, dataset: str, reports: Sequence[ReportRef | Report], policy: Policy | None
+    home: Home, asked: Evaluation, dataset: str, reports: Sequence[Report], policy: Policy | None
 ) -> list[tuple[str, str]]:
     """The report of the baseline with each of the other reports; without a baseline, both of exactly two."""
     report_ids = [report.report_id for report in reports]
@@ -384,7 +383,7 @@ def decide(
 def _publish(
     home: Home,
     asked: Evaluation,
-    reports: Sequence[ReportRef | Report],
+    reports: Sequence[Report],
     pairs: Sequence[tuple[str, str]],
     comparisons: Sequence[Comparison],
     verdicts: Sequence[ReleaseVerdict],
@@ -420,7 +419,7 @@ def tag_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:
 
 
 def how_it_ended(
-    reports: Sequence[ReportRef | Report], verdicts: Sequence[ReleaseVerdict] = (), result: str = ""
+    reports: Sequence[Report], verdicts: Sequence[ReleaseVerdict] = (), result: str = ""
 ) -> tuple[str, str]:
     """What the state of a run says: what has no score and why, what the gate has decided; and the name of the state.
 

@@ -47,7 +47,11 @@ def export_labels(
     if queue is None:
         raise UserError(f"{after} against {before}: there is no queue; draw one with `answerkey label --draw-only`")
     most = queue.analyses[-1] if every else queue.until(drawn_labels(home, before, after))
-    rows = [row for answer in _mixed(queued_answers(home, queue, most), queue) for row in _rows(answer, queue)]
+    # Within a question, in an order that does not tell which release gave which answer.
+    answers = sorted(
+        queued_answers(home, queue, most), key=lambda one: (one.place, Random(f"{queue.id} {one.sample_key}").random())
+    )
+    rows = [row for answer in answers for row in _rows(answer, queue)]
     try:
         with atomic_write(file) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as out:
             writer = csv.DictWriter(out, COLUMNS)
@@ -56,11 +60,6 @@ def export_labels(
     except OSError as error:
         raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
     return len(rows), sum(row["verdict"] != "" for row in rows)
-
-
-def _mixed(answers: list[QueuedAnswer], queue: Queue) -> list[QueuedAnswer]:
-    """The answers by question, in an order that does not tell which release gave which."""
-    return sorted(answers, key=lambda one: (one.place, Random(f"{queue.id} {one.sample_key}").random()))
 
 
 def _rows(answer: QueuedAnswer, queue: Queue) -> Iterator[dict[str, str]]:

@@ -143,11 +143,10 @@ def store_queue(home: Home, queue: Queue, questions: Sequence[DrawnQuestion]) ->
 
 def newest_queue(home: Home, old: str = "", new: str = "", queue: str = "") -> Queue | None:
     """The newest queue about two reports, or the one with this id; None if there is none."""
-    with home.warehouse.reading() as warehouse:
-        row = warehouse.execute(_SQL["queues"], {"old": old, "new": new, "queue": queue}).fetchone()
-    if row is None:
+    rows = home.rows(_SQL["queues"], {"old": old, "new": new, "queue": queue})
+    if not rows:
         return None
-    id_, before, after, design, seed, policy, annotators, analyses = row
+    id_, before, after, design, seed, policy, annotators, analyses = rows[0]
     return Queue(
         id_, before, after, design, seed, parse_policy(json.loads(policy), "label_queues"), annotators, tuple(analyses)
     )
@@ -155,8 +154,7 @@ def newest_queue(home: Home, old: str = "", new: str = "", queue: str = "") -> Q
 
 def paired_labels(home: Home, old: str, new: str) -> PairedLabels:
     """What people call the answers of two reports, from the table `labels`, else from what came with the answers."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["sides"] + "\n" + _SQL["pairs"], {"old": old, "new": new}).fetchall()
+    rows = home.rows(_SQL["sides"] + "\n" + _SQL["pairs"], {"old": old, "new": new})
     ids, before, after, same, repeats = (list(column) for column in zip(*rows, strict=True))
     return PairedLabels(ids, before, after, same, max(repeats))
 
@@ -254,8 +252,7 @@ class QueuedAnswer:
 def queued_answers(home: Home, queue: Queue, most: int) -> list[QueuedAnswer]:
     """The answers to the questions of a queue up to the place `most`, in the order of the draw."""
     about = {"old": queue.old, "new": queue.new, "queue": queue.id, "annotators": queue.annotators, "most": most}
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["sides"] + "\n" + _SQL["questions"], about).fetchall()
+    rows = home.rows(_SQL["sides"] + "\n" + _SQL["questions"], about)
     return [
         QueuedAnswer(
             place, key, bool(is_old), question, tuple(references or ()), answer, verdict,
@@ -267,6 +264,5 @@ def queued_answers(home: Home, queue: Queue, most: int) -> list[QueuedAnswer]:
 
 def last_labelled(home: Home, queue: str, annotator: str) -> list[str]:
     """The keys of the answers that an annotator labelled last in a queue."""
-    with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(_SQL["last_labelled"], {"queue": queue, "annotator": annotator}).fetchall()
+    rows = home.rows(_SQL["last_labelled"], {"queue": queue, "annotator": annotator})
     return [key for (key,) in rows]

@@ -196,10 +196,13 @@ def prune(home: Home, days: float) -> Pruned:
     A part is what a killed run had finished scoring; the same evaluation, started again in time, takes it up.
     """
     before = time.time() - days * 86_400
-    running = _running(home)
+    running = set[str]()
+    if home.warehouse.exists():
+        with home.warehouse.writing() as warehouse:
+            running = {run_id for (run_id,) in warehouse.execute(_SQL["running"]).fetchall()}
     folders = [
         folder
-        for folder in _children(home.local / "runs")
+        for folder in home.local.glob("runs/*")
         if folder.is_dir() and is_work_folder(folder.name) and folder.name not in running and _newest(folder) < before
     ]
     size = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
@@ -223,17 +226,6 @@ def _shared_by_run(home: Home) -> dict[str, list[StoredFile]]:
         if is_work_folder(run := file.name.split("/")[1]):
             found.setdefault(run, []).append(file)
     return found
-
-
-def _running(home: Home) -> set[str]:
-    if not home.warehouse.exists():
-        return set()
-    with home.warehouse.writing() as warehouse:
-        return {run_id for (run_id,) in warehouse.execute(_SQL["running"]).fetchall()}
-
-
-def _children(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def _newest(folder: Path) -> float:

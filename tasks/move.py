@@ -60,7 +60,7 @@ def move(source: Home, target: Home) -> Moved:
     if source.address == target.address:
         raise UserError(f"{source}: this is the home itself; name another one to move it to")
     with source.warehouse.reading() as rows, _moving(source, target):
-        tables = {table: _move_table(table, rows, target) for table in _tables(rows)}
+        tables = {table: _move_table(table, rows, target) for (table,) in rows.execute(_SQL["tables"]).fetchall()}
         names = _move_files(source.store, target.store)
         calls = _move_ledger(source, target)
         target.store.remove(_MARK)
@@ -89,11 +89,6 @@ def _refuse_unless_empty(target: Home) -> None:
     if found or target.warehouse.exists() or ledger_exists(target.ledger):
         what = f"the file {found}" if found else "tables" if target.warehouse.exists() else "a ledger"
         raise UserError(f"{target}: there is {what} already; move to a home with nothing in it")
-
-
-def _tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    rows = connection.execute(_SQL["tables"]).fetchall()
-    return [table for (table,) in rows]
 
 
 def _move_table(table: str, rows: duckdb.DuckDBPyConnection, target: Home) -> int:

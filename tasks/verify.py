@@ -78,7 +78,9 @@ def verify(home: Home) -> Verified:
             return Verified(findings=tuple(found))
         parts, changed = _changed_parts(warehouse)
         [(reports,)] = warehouse.execute("SELECT count(*) FROM reports").fetchall()
-        found += [*changed, *_changed_reports(warehouse), *_broken_rules(warehouse)]
+        what = "its content hash is not that of its row, scores, aggregates, answers and samples"
+        others = [Finding("reports", report_id, what) for report_id in reports_with_other_checksums(warehouse)]
+        found += [*changed, *others, *_broken_rules(warehouse)]
     calls, uncompared, differing = _other_calls(home)
     return Verified(parts, int(reports), calls, uncompared, (*found, *differing))
 
@@ -128,11 +130,6 @@ def _changed_parts(warehouse: duckdb.DuckDBPyConnection) -> tuple[int, list[Find
             else:
                 found.append(Finding(table, part, f"of {n_rows:,} rows at least one was changed"))
     return parts, found
-
-
-def _changed_reports(warehouse: duckdb.DuckDBPyConnection) -> list[Finding]:
-    what = "its content hash is not that of its row, scores, aggregates, answers and samples"
-    return [Finding("reports", report_id, what) for report_id in reports_with_other_checksums(warehouse)]
 
 
 def _broken_rules(warehouse: duckdb.DuckDBPyConnection) -> list[Finding]:

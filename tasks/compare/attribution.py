@@ -68,7 +68,7 @@ def movement(samples: PairedSamples, metric: str, field: str, *, same_method: bo
     - the same over O - C. So every row has a share of its own, and the shares are added up by cause. Where no row is
     in both, everything is due to rows, or to coverage where the samples are the same.
     """
-    columns = samples.scores(metric, field)
+    columns = samples.scores(f"{metric}.{field}")
     before, after = columns.old_status == SCORED, columns.new_status == SCORED
     if not before.any() or not after.any():
         return None

@@ -27,7 +27,7 @@ from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.gate.evidence import LabelDraw
 from answerkey.metrics_core.gate.paired_field import SCORED, STATUSES, FieldScores, Unscored
 from answerkey.metrics_core.judges.votes import SPREAD
-from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED, MOST_LABELLED
+from answerkey.metrics_core.metrics.label import LABEL, LABELLED, MOST_LABELLED
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
@@ -125,26 +125,14 @@ def compare_all(
         raise UserError(_unknown(primary, _known(*reports[0])))
     wanted = [_wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)]
     family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
-    comparisons = _compare_pairs(home, reports, wanted, candidates, Settings(seed, level), family)
+    n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(reports))) if reports else 0
+    settings = Settings(seed, level, n_tests=n_tests)
+    with home.warehouse.reading():
+        compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
+    comparisons = adjust(compared, candidates)
     if comparisons and not home.published:
         _store(home, comparisons, seed=seed)
     return comparisons
-
-
-def _compare_pairs(
-    home: Home,
-    reports: Sequence[tuple[Report, Report]],
-    wanted: Sequence[Sequence[str]],
-    candidates: int,
-    settings: Settings,
-    family: str,
-) -> tuple[Comparison, ...]:
-    """Compare each pair by the fields that are `wanted` of it, corrected for all of them."""
-    n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(reports))) if reports else 0
-    settings = replace(settings, n_tests=n_tests)
-    with home.warehouse.reading():
-        compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
-    return adjust(compared, candidates)
 
 
 def _compare(
@@ -157,13 +145,14 @@ def _compare(
     if drawn:
         labels = _Labels(drawn.old, drawn.new, drawn.draw)
     elif LABELLED in old.names and LABELLED in new.names:
-        labels = _Labels(*samples.scores(LABEL, LABEL_FIELD.name).known())
+        labels = _Labels(*samples.scores(LABELLED).known())
     rows: list[FieldComparison] = []
-    for metric, _, field in (name.partition(".") for name in wanted):
-        if note := differ.get(metric) or _only_in_one(old, new, f"{metric}.{field}"):
+    for name in wanted:
+        metric, _, field = name.partition(".")
+        if note := differ.get(metric) or _only_in_one(old, new, name):
             rows.append(not_compared(metric, field, ALL, note))
         else:
-            rows += _compare_field(samples, metric, field, settings, labels)
+            rows += _compare_field(samples, name, settings, labels)
     return Comparison(
         old.report_id,
         new.report_id,
@@ -227,20 +216,21 @@ def _nothing(wanted: Sequence[str], differ: Mapping[str, str]) -> str | None:
 
 
 def _compare_field(
-    samples: PairedSamples, metric: str, field: str, settings: Settings, labels: _Labels | None = None
+    samples: PairedSamples, name: str, settings: Settings, labels: _Labels | None = None
 ) -> Iterator[FieldComparison]:
     """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
 
     `labels` are the human labels, where both releases have some.
     """
-    bleu = samples.bleu() if (metric, field) == CORPUS_BLEU else None
-    scores = bleu.scores if bleu else samples.scores(metric, field)
+    metric, _, field = name.partition(".")
+    bleu = samples.bleu() if name == CORPUS_BLEU else None
+    scores = bleu.scores if bleu else samples.scores(name)
     same_sample = ~samples.changed_for(metric)
     both = (scores.old_status == SCORED) & (scores.new_status == SCORED) & same_sample
     binary = all(np.isin(side[both], (0, 1)).all() for side in (scores.old, scores.new))
-    low, high = samples.range(metric, field)
+    low, high = samples.range(name)
     range_ = None if binary else high - low
-    lower_is_better = samples.new.lower_is_better(metric, field)
+    lower_is_better = samples.new.lower_is_better(name)
     unscored: Unscored | None = None
     slices = sum(len(one.values) for one in samples.slices)
     for slice_, in_old, in_new in samples.members():
@@ -266,7 +256,7 @@ def _compare_field(
         row = replace(row, lower_is_better=lower_is_better)
         better = row.difference is not None and row.difference > 0 and not lower_is_better
         if row.n_only_old and not bleu and better:
-            unscored = unscored or samples.unscored(metric, field)
+            unscored = unscored or samples.unscored(name)
             asked = common | (before & same_sample)
             unanswered = np.zeros(len(common), bool)
             for mask in unscored.by_release.values():
@@ -324,7 +314,13 @@ def _store(home: Home, comparisons: Sequence[Comparison], *, seed: int) -> None:
     """Write what was compared together, in place of what was stored about the same reports and family of fields."""
     import pyarrow as pa
 
-    rows = [{"seed": seed} | row for one in comparisons for row in _by_column(one)]
+    rows = []
+    for one in comparisons:
+        about = {column: getattr(one, name) for name, column in _OF_PAIR.items()}
+        for place, row in enumerate(one.rows):
+            values = {column: getattr(row, name) for name, column in _OF_ROW.items()}
+            counts = {name: json.dumps(dict(values[name])) for name in _COUNTS}
+            rows.append({**about, **values, **counts, "seed": seed, "place": place, "finding": row.finding})
     with home.warehouse.writing() as warehouse:
         for one in comparisons:
             warehouse.execute(_SQL["forget"], {"old": one.old, "new": one.new, "family": one.family})
@@ -333,18 +329,6 @@ def _store(home: Home, comparisons: Sequence[Comparison], *, seed: int) -> None:
             warehouse.execute("INSERT INTO comparisons BY NAME SELECT *, now() AS created_at FROM compared")
             warehouse.unregister("compared")
         write_checksums(warehouse, {"comparisons": [f"{one.new} against {one.old}" for one in comparisons]})
-
-
-def _by_column(comparison: Comparison) -> list[dict[str, Any]]:
-    """The rows of a comparison as the table `comparisons` has them, less the seed and the time."""
-    about = {column: getattr(comparison, name) for name, column in _OF_PAIR.items()}
-    about["warnings"] = list(comparison.warnings)
-    return [about | {"place": place} | _columns(row) for place, row in enumerate(comparison.rows)]
-
-
-def _columns(row: FieldComparison) -> dict[str, Any]:
-    values = {column: getattr(row, name) for name, column in _OF_ROW.items()}
-    return values | {name: json.dumps(dict(values[name])) for name in _COUNTS} | {"finding": row.finding}
 
 
 def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str = HEADLINES) -> tuple[Comparison, ...]:
@@ -360,15 +344,17 @@ def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str
     comparisons: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         comparisons.setdefault((row["old_report"], row["new_report"]), []).append(row)
-    return tuple(map(_comparison, comparisons.values()))
-
-
-def _comparison(rows: Sequence[Mapping[str, Any]]) -> Comparison:
-    about = {name: rows[0][column] for name, column in _OF_PAIR.items()}
-    about["warnings"] = tuple(about["warnings"])
-    return Comparison(rows=tuple(map(_row, rows)), **about)
-
-
-def _row(row: Mapping[str, Any]) -> FieldComparison:
-    values = {name: row[column] for name, column in _OF_ROW.items()}
-    return FieldComparison(**values | {name: json.loads(row[name]) for name in _COUNTS})
+    return tuple(
+        Comparison(
+            rows=tuple(
+                FieldComparison(
+                    **{name: row[column] for name, column in _OF_ROW.items()}
+                    | {name: json.loads(row[name]) for name in _COUNTS}
+                )
+                for row in of_pair
+            ),
+            **{name: of_pair[0][column] for name, column in _OF_PAIR.items()}
+            | {"warnings": tuple(of_pair[0]["warnings"])},
+        )
+        for of_pair in comparisons.values()
+    )

@@ -77,16 +77,16 @@ class Drift:
 
     report: str
     trailing: tuple[str, ...]
-    n: int
-    missing: int
-    before: float | None
-    now: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    finding: Shift
-    changed: tuple[ManifestChange, ...]
-    sentence: str
+    n: int = 0
+    missing: int = 0
+    before: float | None = None
+    now: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    finding: Shift = None
+    changed: tuple[ManifestChange, ...] = ()
+    sentence: str = ""
 
 
 def drift(home: Home, moments: Sequence[ReportPoint]) -> Drift:
@@ -104,12 +104,11 @@ def drift(home: Home, moments: Sequence[ReportPoint]) -> Drift:
     same = [one for one in alike if one.release == newest.release]
     trailing = (same if len(same) >= LEAST_TRAILING else alike)[-MOST_TRAILING:]
     if why := _why_not(home, newest, earlier, len(trailing)):
-        ids = tuple(one.report_id for one in trailing)
-        return Drift(newest.report_id, ids, 0, 0, None, None, None, None, None, None, (), why)
+        return Drift(newest.report_id, tuple(one.report_id for one in trailing), sentence=why)
     *before, now = read_reports(home, [one.report_id for one in (*trailing, newest)])
     samples = _samples(home, before, now, metric, field)
     changed = (*_changed(before, now), *_judged_otherwise(home, before, now, metric))
-    tested = _drift(samples, before, now, now.range(metric, field), changed)
+    tested = _drift(samples, before, now, now.range(newest.field), changed)
     if tested.difference is None:
         return tested
     answers = ""
@@ -121,8 +120,7 @@ def drift(home: Home, moments: Sequence[ReportPoint]) -> Drift:
 
 def _why_not(home: Home, newest: ReportPoint, earlier: Sequence[ReportPoint], n_alike: int) -> str | None:
     """Why there is no test; None where there is one."""
-    metric, _, field = newest.field.partition(".")
-    if (metric, field) == CORPUS_BLEU:
+    if newest.field == CORPUS_BLEU:
         return f"Drift is tested sample by sample, and {newest.field} is one number for a whole report."
     if not newest.n_scored:
         return f"{newest.report_id} has no number to test for drift."
@@ -137,7 +135,7 @@ def _why_not(home: Home, newest: ReportPoint, earlier: Sequence[ReportPoint], n_
     if not others:
         return start
     old, new = read_reports(home, [others[-1].report_id, newest.report_id])
-    signatures = [str(report.manifest["signatures"].get(metric)) for report in (old, new)]
+    signatures = [str(report.manifest["signatures"].get(newest.field.partition(".")[0])) for report in (old, new)]
     changes = ", ".join(
         f"{change.kind} {change}" if change.kind != change.what else str(change)
         for change in signature_changes(*signatures)
@@ -191,7 +189,7 @@ def _drift(
     interval = difference_interval(changes, codes, binary=False, span=high - low) if n > 1 else None
     if interval is None:
         sentence = f"Drift is not tested: {now.report_id} shares {n} samples with the {len(before)} reports before it."
-        return Drift(now.report_id, trailing, n, 0, None, None, None, None, None, None, changed, sentence)
+        return Drift(now.report_id, trailing, n, changed=changed, sentence=sentence)
     missing = len(samples.newest) - n
     finding: Shift = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
     undone = False
@@ -203,7 +201,7 @@ def _drift(
     means = mean(samples.trailing[known]), mean(samples.newest[known])
     finding = None if undone else finding
     found = Drift(
-        now.report_id, trailing, n, missing, *means, mean(changes), interval.low, interval.high, finding, changed, ""
+        now.report_id, trailing, n, missing, *means, mean(changes), interval.low, interval.high, finding, changed
     )
     return replace(found, sentence=_said(found, samples, before, now, undone=undone))
 
@@ -219,7 +217,7 @@ def _changed(before: Sequence[Report], now: Report) -> Iterator[ManifestChange]:
 
 def _judged_otherwise(home: Home, before: Sequence[Report], now: Report, metric: str) -> Iterator[ManifestChange]:
     """Models that answered for the judges of the newest report only, under the names that these judges had before."""
-    if (now.manifest.get("metrics") or {}).get(metric, {}).get("kind") != "judge":
+    if now.kind(metric) != "judge":
         return
     reports = [report.report_id for report in (*before, now)]
     found = home.rows(_SQL["judged_by"], {"reports": reports, "signature": now.manifest["signatures"][metric]})
@@ -284,9 +282,7 @@ def _said(found: Drift, samples: _Samples, before: Sequence[Report], now: Report
 def _answers(home: Home, last: Report, now: Report, metric: str, field: str) -> str:
     """What became of the questions and answers of the `last` report about the same release, whose answers differ."""
     about = {"old": last.report_id, "new": now.report_id, "metric": metric, "field": field}
-    with home.warehouse.reading() as warehouse:
-        row = warehouse.execute(_SQL["answers"], about).fetchone()
-    n, n_other, n_gone, n_new, mean_gone = row or (0, 0, 0, 0, None)
+    [(n, n_other, n_gone, n_new, mean_gone)] = home.rows(_SQL["answers"], about)
     if not n_gone and not n_new:
         what = "answers" if n_other else "labels or slices of the answers"
         return f"Only the {what} are new: the release is {now.release} as before, and it is measured in the same way"

@@ -17,7 +17,6 @@ from answerkey.metrics_core.metrics.label import LABEL
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, floats
 from answerkey.tasks.compare.warnings import relabelled_notes, relabelled_vetoes
-from answerkey.tasks.reports.report import labels
 from answerkey.tasks.warehouse.sql import statements
 
 _SQL = statements(__name__)
@@ -62,16 +61,15 @@ def removed_questions(samples: PairedSamples, name: str) -> RemovedQuestions:
     Earlier reports are those of the new release that are older than the newer one of the two, and those of the old
     release that a gate held the new one against. A question with the same text under another id has not gone.
     """
-    old, new = samples.old, samples.new
+    new = samples.new
     metric, _, field = name.partition(".")
-    pair = {"old": old.report_id, "new": new.report_id}
     about = {"metric": metric, "field": field, "signature": new.manifest["signatures"].get(metric)}
     with samples.home.warehouse.reading() as warehouse:
-        n, total = warehouse.execute(_SQL["removed"] + "\n" + _SQL["removed_counts"], pair).fetchone() or (0, 0)
+        n, total = warehouse.execute(_SQL["removed"] + "\n" + _SQL["removed_counts"], samples.ids).fetchone() or (0, 0)
         if not n:
             return RemovedQuestions(0, total, np.empty(0), np.empty(0), 0)
         found: dict[str, Any] = warehouse.execute(
-            _SQL["removed"] + "\n" + _SQL["removed_scores"], {**pair, **about, "low": new.range(metric, field)[0]}
+            _SQL["removed"] + "\n" + _SQL["removed_scores"], {**samples.ids, **about, "low": new.range(name)[0]}
         ).fetchnumpy()
     return RemovedQuestions(
         n, total, floats(found["old"]), floats(found["new"]), int(found["unanswered"].astype(bool).sum())
@@ -86,11 +84,10 @@ def removed_notes(samples: PairedSamples, name: str, policy: Policy | None = Non
     removed = removed_questions(samples, name)
     if not removed.n:
         return
-    names = labels((samples.old, samples.new))
-    old, new = names[samples.old.report_id], names[samples.new.report_id]
+    old, new = samples.names
     were = "was" if removed.n == 1 else "were"
     start = f"{removed.n:,} of the {removed.total:,} questions of earlier reports about {new} {were} taken out"
-    if not len(removed.new) or tuple(name.split(".")) == CORPUS_BLEU:
+    if not len(removed.new) or name == CORPUS_BLEU:
         yield f"{start}, and there are no comparable scores of both releases for {name} on them."
         return
     where = "them" if len(removed.new) == removed.n else f"the {len(removed.new):,} that can be compared"
@@ -107,13 +104,12 @@ def _with_removed(
     samples: PairedSamples, name: str, removed: RemovedQuestions, policy: Policy | None
 ) -> tuple[float, str]:
     """The difference on the samples of both reports and the removed ones, and the outcome in brackets."""
-    metric, _, field = name.partition(".")
-    scores, unscored = samples.scores(metric, field), samples.unscored(metric, field)
-    low, high = samples.new.range(metric, field)
+    scores, unscored = samples.scores(name), samples.unscored(name)
+    low, high = samples.new.range(name)
     new = np.where(scores.new_status == SCORED, scores.new, np.nan)
     for mask in unscored.by_release.values():
         new[mask] = low
-    known = (scores.old_status == SCORED) & ~samples.changed_for(metric)
+    known = (scores.old_status == SCORED) & ~samples.changed_for(name.partition(".")[0])
     before = np.concatenate([np.where(known, scores.old, np.nan), removed.old])
     after = np.concatenate([new, removed.new])
     both = np.isfinite(before) & np.isfinite(after)
@@ -134,8 +130,7 @@ def earlier_verdicts(samples: PairedSamples, policy: Policy) -> Iterator[str]:
 
     Of each policy the newest verdict counts.
     """
-    reports = {"old": samples.old.report_id, "new": samples.new.report_id}
-    rows = samples.home.rows(_SQL["verdicts"], reports)
+    rows = samples.home.rows(_SQL["verdicts"], samples.ids)
     primary, margin = policy.primary.field, abs(policy.primary.floor)
     own = (primary, margin, sorted(rule.text for rule in policy.rules))
     earlier = []

@@ -26,7 +26,7 @@ from answerkey.tasks.warehouse.sql import statements
 if TYPE_CHECKING:
     import duckdb
 
-CORPUS_BLEU = ("bleu", "corpus_bleu")
+CORPUS_BLEU = "bleu.corpus_bleu"
 
 _SQL = statements(__name__)
 _COUNTS = 10
@@ -109,13 +109,21 @@ class PairedSamples:
         """The samples that are not the same for `metric`, which may read the facts."""
         return self.changed | self.facts_changed if metric in USES_FACTS else self.changed
 
-    def scores(self, metric: str, field: str) -> FieldScores:
-        """Scores and statuses of one field."""
-        reports = {"old": self.old.report_id, "new": self.new.report_id}
+    @property
+    def ids(self) -> dict[str, str]:
+        """The ids of the reports, `old` and `new`."""
+        return {"old": self.old.report_id, "new": self.new.report_id}
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Short names of the old and the new report, for sentences."""
+        return names_of(self.old, self.new)
+
+    def scores(self, name: str) -> FieldScores:
+        """Scores and statuses of METRIC.FIELD `name`."""
+        about = {**self.ids, **_parts(name), "statuses": list(STATUSES[1:])}
         with self.home.warehouse.reading() as warehouse:
-            found: dict[str, Any] = warehouse.execute(
-                _SQL["scores"], {**reports, "metric": metric, "field": field, "statuses": list(STATUSES[1:])}
-            ).fetchnumpy()
+            found: dict[str, Any] = warehouse.execute(_SQL["scores"], about).fetchnumpy()
         return FieldScores(
             floats(found["old"]),
             floats(found["new"]),
@@ -123,21 +131,19 @@ class PairedSamples:
             found["new_status"].astype(np.int8),
         )
 
-    def range(self, metric: str, field: str) -> tuple[float, float]:
-        """The lowest and highest possible value of a field in the two reports."""
-        lows, highs = zip(*(report.range(metric, field) for report in (self.old, self.new)), strict=True)
+    def range(self, name: str) -> tuple[float, float]:
+        """The lowest and highest possible value of METRIC.FIELD `name` in the two reports."""
+        lows, highs = zip(*(report.range(name) for report in (self.old, self.new)), strict=True)
         return min(lows), max(highs)
 
     def codes(self, rows: Mask) -> Codes | None:
         """The clusters of these samples, where the data have any."""
         return None if self.clusters is None else self.clusters[rows]
 
-    def unscored(self, metric: str, field: str) -> Unscored:
-        """Why the new report has no number for some samples; both reports have the field."""
-        about = {"old": self.old.report_id, "new": self.new.report_id, "metric": metric, "field": field}
-        about |= {"run": self.new.run_id, "release": self.new.release}
-        fixed = {"of_the_data": list(OF_THE_DATA), "not_given": NOT_GIVEN}
-        rows = self.home.rows(_SQL["unscored"], {**about, **fixed})
+    def unscored(self, name: str) -> Unscored:
+        """Why the new report has no number METRIC.FIELD `name` for some samples; both reports have the field."""
+        about = {**self.ids, **_parts(name), "run": self.new.run_id, "release": self.new.release}
+        rows = self.home.rows(_SQL["unscored"], {**about, "of_the_data": list(OF_THE_DATA), "not_given": NOT_GIVEN})
         places: dict[tuple[str, bool], list[int]] = {}
         share, n_missing = np.zeros(len(self.in_old)), np.zeros(len(self.in_old), np.int64)
         for place, what, by_release, missing, answers in rows:
@@ -154,11 +160,10 @@ class PairedSamples:
 
     def bleu(self) -> PairedBleu:
         """What the metric `bleu` left with every answer of the two reports."""
-        reports = {"old": self.old.report_id, "new": self.new.report_id}
         with self.home.warehouse.reading() as warehouse:
-            counts = warehouse.execute(_SQL["bleu"], reports).to_arrow_table()
+            counts = warehouse.execute(_SQL["bleu"], self.ids).to_arrow_table()
         old, new = (counts[side].combine_chunks().flatten().to_numpy().reshape(-1, _COUNTS) for side in ("old", "new"))
-        return PairedBleu(self.scores("bleu", "bleu"), old, new)
+        return PairedBleu(self.scores("bleu.bleu"), old, new)
 
     def members(self) -> Iterator[tuple[str, Mask, Mask]]:
         """Name of a slice, its samples in the old report and in the new one: first 'all', then what both have."""
@@ -167,6 +172,17 @@ class PairedSamples:
         for one in self.slices:
             for code, value in enumerate(one.values):
                 yield f"{one.column}={value}", one.old == code, one.new == code
+
+
+def names_of(old: Report, new: Report) -> tuple[str, str]:
+    """Short names of two different reports, for sentences."""
+    names = labels((old, new))
+    return names[old.report_id], names[new.report_id]
+
+
+def _parts(name: str) -> dict[str, str]:
+    metric, _, field = name.partition(".")
+    return {"metric": metric, "field": field}
 
 
 _MASKS = ("in_old", "in_new", "changed", "facts_changed", "same_answer", "same_label", "labelled", "relabelled")
@@ -181,7 +197,7 @@ def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
         languages = warehouse.execute(
             _SQL["sides"] + "\n" + _SQL["languages"], {**parameters, "code": _LANGUAGE}
         ).fetchone()
-    clusters, notes = dependent_samples(found, *labels((old, new)).values())
+    clusters, notes = dependent_samples(found, *names_of(old, new))
     if not found["clustered"].any():
         notes += tuple(_languages(*(languages or ())))
     masks: dict[str, Any] = {name: found[name].astype(bool) for name in _MASKS}

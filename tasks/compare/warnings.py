@@ -9,9 +9,9 @@ from answerkey.metrics_core.comparison import ALL, REWARDS_OVERLAP, Comparison, 
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
 from answerkey.tasks.compare.attribution import signature_changes
-from answerkey.tasks.compare.paired_samples import PairedSamples
+from answerkey.tasks.compare.paired_samples import PairedSamples, names_of
 from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, noted, order_warnings, uniform_warnings
-from answerkey.tasks.reports.report import Report, Score, labels
+from answerkey.tasks.reports.report import Report
 
 MOVES_WITH_LENGTH = "moves with length"
 """What is said of a field where the lengths of the answers differ so much."""
@@ -94,10 +94,9 @@ def _other_judges(old: Report, new: Report, metric: str) -> str:
         shift += abs(shares[1] - shares[0]) * (interval.high if interval else 1.0)
     if shift <= _FALLBACK_SHIFT:
         return ""
-    names = labels(reports)
     counts = [
-        f"{sum(side['by'].values()):,} of {side['of']:,} answers of {names[report.report_id]}"
-        for report, side in zip(reports, sides, strict=True)
+        f"{sum(side['by'].values()):,} of {side['of']:,} answers of {name}"
+        for name, side in zip(names_of(old, new), sides, strict=True)
         if side
     ]
     again = " and ".join(
@@ -111,13 +110,13 @@ def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
     reasons = []
     if "|opponents:" in new.manifest["signatures"].get(metric, ""):
         reasons.append("a pair that the order decided counts as a tie there; take preference to decide about a release")
-    for report in (old, new):
+    for report, name in zip((old, new), names_of(old, new), strict=True):
         orders = noted(report.manifest, "orders").get(metric, {"consistent": 0, "decided": 0})
         asked = orders["consistent"] + orders["decided"]
         if orders["consistent"] < LEAST_CONSISTENT * asked:
             reasons.append(
                 f"the judge gave one verdict in both orders on only {orders['consistent']:,} of {asked:,} pairs of "
-                f"{labels((old, new))[report.report_id]}, less than {LEAST_CONSISTENT:.0%}"
+                f"{name}, less than {LEAST_CONSISTENT:.0%}"
             )
     return tuple(reasons)
 
@@ -125,10 +124,9 @@ def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
 def judge_notes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
     """Sentences on what the judges of a metric did that a reader of its scores needs; nothing changes a verdict."""
     sentences = (fallback_warnings, order_warnings, uniform_warnings)
-    names = labels((old, new))
     return tuple(
-        f"{names[report.report_id]}: {line}"
-        for report in (old, new)
+        f"{name}: {line}"
+        for report, name in zip((old, new), names_of(old, new), strict=True)
         for sentence in sentences
         for line in sentence(report.manifest)
         if line.startswith(f"{metric}: ")
@@ -149,10 +147,10 @@ def relabelled_vetoes(samples: PairedSamples, fields: Sequence[str]) -> Iterator
 
 
 def _relabelled(samples: PairedSamples) -> str:
-    n, names = int(samples.relabelled.sum()), labels((samples.old, samples.new))
+    n, (old, new) = int(samples.relabelled.sum()), samples.names
     what = "answer with the same text has" if n == 1 else "answers with the same text have"
     return (
-        f"{n:,} {what} a different label in {names[samples.new.report_id]} than in {names[samples.old.report_id]}, of "
+        f"{n:,} {what} a different label in {new} than in {old}, of "
         f"{int(samples.labelled.sum()):,} questions that people labelled in both"
     )
 
@@ -171,11 +169,11 @@ def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterato
 
 def _samples(samples: PairedSamples) -> Iterator[str]:
     """One line about all samples that are not compared, whether the data set or only the answers have changed."""
-    names = labels((samples.old, samples.new))
+    old, new = samples.names
     versions = samples.old.dataset_version, samples.new.dataset_version
     masks = {
-        f"only in {names[samples.old.report_id]}": samples.in_old & ~samples.in_new,
-        f"only in {names[samples.new.report_id]}": samples.in_new & ~samples.in_old,
+        f"only in {old}": samples.in_old & ~samples.in_new,
+        f"only in {new}": samples.in_new & ~samples.in_old,
         "with a different question or different references": samples.changed,
         "with other facts, left out of ground_truth_similarity": samples.facts_changed & ~samples.changed,
     }
@@ -200,31 +198,16 @@ def _of_judges(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str
 
 
 def _coverage(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:
-    """Metrics with the same coverage share a line."""
+    """Metrics with the same coverage, of the rows that should have a score, share a line."""
     lines: dict[str, list[str]] = {}
     for metric in dict.fromkeys(metrics):
-        before, after = (_first(report, metric) for report in (old, new))
-        if before is None or after is None:
-            continue
-        shares = [_covered(score) for score in (before, after)]
-        if abs(shares[0] - shares[1]) >= _COVERAGE_GAP:
-            counts = " and ".join(_counts(score) for score in (before, after))
-            lines.setdefault(counts, []).append(metric)
-    for counts, names in lines.items():
+        scores = [next((one for one in report.overall if one.metric == metric), None) for report in (old, new)]
+        counts = [(one.n_scored, one.n_total - one.n_undefined) for one in scores if one]
+        shares = [scored / wanted if wanted else 1.0 for scored, wanted in counts]
+        if len(shares) == 2 and abs(shares[0] - shares[1]) >= _COVERAGE_GAP:
+            shown = " and ".join(f"{scored:,} of {wanted:,}" for scored, wanted in counts)
+            lines.setdefault(shown, []).append(metric)
+    for shown, names in lines.items():
         yield (
-            f"{', '.join(names)}: scored {counts}; rows without a score are not compared, and they may be the hard ones"
+            f"{', '.join(names)}: scored {shown}; rows without a score are not compared, and they may be the hard ones"
         )
-
-
-def _first(report: Report, metric: str) -> Score | None:
-    return next((score for score in report.overall if score.metric == metric), None)
-
-
-def _covered(score: Score) -> float:
-    """The share of the rows that has a score, of those that should have one."""
-    wanted = score.n_total - score.n_undefined
-    return score.n_scored / wanted if wanted else 1.0
-
-
-def _counts(score: Score) -> str:
-    return f"{score.n_scored:,} of {score.n_total - score.n_undefined:,}"

@@ -293,9 +293,8 @@ def calibrations_of(home: Home, reports: Sequence[Report], name: str) -> tuple[C
 def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrated | Missing:
     metric, _, field = name.partition(".")
     signature = report.manifest["signatures"].get(metric)
-    with home.warehouse.reading() as warehouse:
-        about = {"metric": metric, "field": field, "signature": signature, "release": report.release}
-        rows = warehouse.execute(_SQL["newest"], about).fetchall()
+    about = {"metric": metric, "field": field, "signature": signature, "release": report.release}
+    rows = home.rows(_SQL["newest"], about)
     if not rows or signature is None:
         return Missing(f"it was never calibrated; {how}")
     [(release, calibrated, n, kappa, low, high, labels)] = rows

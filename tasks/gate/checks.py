@@ -1,5 +1,4 @@
-"""What may speak against the numbers of two reports: picked labels, judges that do not tell answers apart, answers that
-name the reference among others."""
+"""What may speak against the numbers of two reports: picked labels, answers that name the reference among others."""
 
 from __future__ import annotations
 
@@ -11,21 +10,17 @@ from answerkey.metrics_core.comparison import LENGTH_RATIO
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.gate.paired_field import SCORED
 from answerkey.metrics_core.gate.policy import Policy
-from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED, MOST_LABELLED
-from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.metrics.label import LABEL, LABELLED, MOST_LABELLED
 from answerkey.metrics_core.statistics.clustered import Mask, mean, mean_interval
 from answerkey.metrics_core.statistics.intervals import Estimate, independent_difference
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.headline import headlines
-from answerkey.tasks.reports.report import Report, labels
 from answerkey.tasks.warehouse.sql import statements
 
 _SQL = statements(__name__)
 _SURE = 0.995
 """The level at which labelled and unlabelled samples must differ: two tests, and few false alarms."""
-_MANY, _LONG, _NEARLY_ALL = 100, 200, 0.99
-"""Answers, their median length in characters, and the share of them with one value, from which on a judge is named."""
 _SEPARATORS = r"(?i),|;|/|\n|\b(?:or|and|but|others?|some)\b"
 """What stands between the candidates that an answer names."""
 _GREW = 0.01
@@ -37,7 +32,7 @@ def labels_selected(samples: PairedSamples, policy: Policy) -> Iterator[Veto | s
     by_labels = [rule.field for rule in policy.rules if rule.kind == "people" or rule.field.startswith(f"{LABEL}.")]
     if not by_labels or any(LABELLED not in report.names for report in (samples.old, samples.new)):
         return
-    found = samples.scores(LABEL, LABEL_FIELD.name)
+    found = samples.scores(LABELLED)
     both = samples.in_old & samples.in_new & ~samples.changed
     labelled = both & (found.old_status == SCORED) & (found.new_status == SCORED)
     n, total = int(labelled.sum()), int(both.sum())
@@ -62,9 +57,8 @@ def labels_selected(samples: PairedSamples, policy: Policy) -> Iterator[Veto | s
 
 def _differs(samples: PairedSamples, name: str, both: Mask, labelled: Mask) -> str:
     """How the samples with labels differ from the others by a score; empty where that is not significant."""
-    metric, _, field = name.partition(".")
-    scores = samples.scores(metric, field)
-    low, high = samples.range(metric, field)
+    scores = samples.scores(name)
+    low, high = samples.range(name)
     there = both & (scores.old_status == SCORED) & (scores.new_status == SCORED)
     parts = [there & labelled, there & ~labelled]
     if any(part.sum() < 2 for part in parts):
@@ -87,48 +81,14 @@ def _differs(samples: PairedSamples, name: str, both: Mask, labelled: Mask) -> s
     return ""
 
 
-def same_value(samples: PairedSamples, policy: Policy) -> Iterator[str]:
-    """Judges that give nearly all of many long answers the same value: whether they tell them apart is not known."""
-    names = labels((samples.old, samples.new))
-    for name in policy.fields:
-        metric, _, field = name.partition(".")
-        if _kind(samples.new, metric) != "judge" or any(name not in r.names for r in (samples.old, samples.new)):
-            continue
-        scores = samples.scores(metric, field)
-        sides = (
-            (samples.old, scores.old, scores.old_status, samples.old_length),
-            (samples.new, scores.new, scores.new_status, samples.new_length),
-        )
-        for report, values, status, lengths in sides:
-            if text := _same(values[status == SCORED], lengths[status == SCORED]):
-                yield f"{name} is {text} of {names[report.report_id]}; the judge may not tell such answers apart."
-
-
-def _same(values: Floats, lengths: Floats) -> str:
-    if len(values) < _MANY or not (length := float(np.nanmedian(lengths))) >= _LONG:
-        return ""
-    distinct, counts = np.unique(values, return_counts=True)
-    most = int(counts.argmax())
-    if counts[most] < _NEARLY_ALL * len(values):
-        return ""
-    return f"{distinct[most]:g} on {counts[most]:,} of {len(values):,} answers of {length:,.0f} characters (median)"
-
-
 def named_among_others(samples: PairedSamples, policy: Policy) -> Iterator[str]:
     """Where a field of the text decides: answers that grew, and may name the reference among others."""
     metric = policy.primary.field.partition(".")[0]
-    if metric == LABEL or policy.primary.kind != "difference" or _kind(samples.new, metric) == "judge":
+    if metric == LABEL or policy.primary.kind != "difference" or samples.new.kind(metric) == "judge":
         return
-    about = {
-        f"{side}_{name}": value
-        for side, report in (("old", samples.old), ("new", samples.new))
-        for name, value in (
-            ("dataset", report.dataset),
-            ("release", report.release),
-            ("answers", report.answers_version),
-        )
-    }
-    [(n, *counts)] = samples.home.rows(_SQL["growth"], {**about, "separators": _SEPARATORS, "ratio": LENGTH_RATIO})
+    [(n, *counts)] = samples.home.rows(
+        _SQL["growth"], {**samples.ids, "separators": _SEPARATORS, "ratio": LENGTH_RATIO}
+    )
     texts = []
     for (more, fewer), what in (
         (counts[:2], f"are {LENGTH_RATIO:g} times as long as before or longer"),
@@ -139,13 +99,7 @@ def named_among_others(samples: PairedSamples, policy: Policy) -> Iterator[str]:
         if interval and interval.low > 0 and more - fewer >= _GREW * n:
             texts.append(f"{more:,} {what} ({fewer:,} the other way round)")
     if texts:
-        new = labels((samples.old, samples.new))[samples.new.report_id]
         yield (
-            f"{new}: of {n:,} answers, {' and '.join(texts)}; {policy.primary.field} also counts an answer that names "
-            "the reference among others or denies it."
+            f"{samples.names[1]}: of {n:,} answers, {' and '.join(texts)}; {policy.primary.field} also counts an "
+            "answer that names the reference among others or denies it."
         )
-
-
-def _kind(report: Report, metric: str) -> str:
-    note = report.metric(metric)
-    return note.kind if note else ""

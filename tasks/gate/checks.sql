@@ -3,11 +3,11 @@
 -- many it is the other way round.
 WITH o AS (
     SELECT sample_id, avg(length(answer)) AS n, avg(len(regexp_extract_all(answer, $separators))) AS named FROM answers
-    WHERE dataset = $old_dataset AND release = $old_release AND answers_version = $old_answers GROUP BY sample_id
+    JOIN reports USING (dataset, release, answers_version) WHERE report_id = $old GROUP BY sample_id
 ),
 n AS (
     SELECT sample_id, avg(length(answer)) AS n, avg(len(regexp_extract_all(answer, $separators))) AS named FROM answers
-    WHERE dataset = $new_dataset AND release = $new_release AND answers_version = $new_answers GROUP BY sample_id
+    JOIN reports USING (dataset, release, answers_version) WHERE report_id = $new GROUP BY sample_id
 )
 SELECT count(*), count(*) FILTER (n.n >= $ratio * o.n AND n.n > o.n), count(*) FILTER (o.n >= $ratio * n.n AND o.n > n.n),
        count(*) FILTER (n.named > o.named), count(*) FILTER (n.named < o.named)

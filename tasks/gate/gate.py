@@ -34,13 +34,13 @@ from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples
 from answerkey.tasks.compare.warnings import differing_methods, judge_notes, judge_vetoes
 from answerkey.tasks.gate.calibrate import bias_shift, calibrations_of
-from answerkey.tasks.gate.checks import labels_selected, named_among_others, same_value
+from answerkey.tasks.gate.checks import labels_selected, named_among_others
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.given import GIVEN, USAGE_METRICS
 from answerkey.tasks.reports.manifest import most_frequent, noted
-from answerkey.tasks.reports.report import Report, is_known, labels, pair_named, read_pair, report_named
+from answerkey.tasks.reports.report import Report, is_known, pair_named, read_pair, report_named
 from answerkey.tasks.warehouse.home import Home
 
 _ROOM = 2
@@ -54,7 +54,7 @@ Check = Callable[[PairedSamples, Policy], Iterable[Veto | str]]
 A check gets the paired samples (with `home`, and the reports `old` and `new`) and the policy. It yields vetoes for
 fields of the policy, and notes: whole sentences that change nothing about the verdict.
 """
-CHECKS: tuple[Check, ...] = (check_earlier, labels_selected, same_value, named_among_others)
+CHECKS: tuple[Check, ...] = (check_earlier, labels_selected, named_among_others)
 """In the order in which their sentences are read."""
 
 
@@ -205,11 +205,10 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
     before, after = read_pair(home, *pair_named(home, old, new, dataset, policy.fields))
-    _check_directions(policy, {name: after.lower_is_better(*name.split(".", 1)) for name in policy.fields})
-    names = (name.partition(".") for name in policy.fields)
-    known = [(metric, field) for metric, _, field in names if metric == LABEL or after.metric(metric)]
-    ranges = {f"{metric}.{field}": (metric, field) for metric, field in known if _kind(after, metric) != "given"}
-    check_ranges(policy, {name: after.range(*of_field) for name, of_field in ranges.items()})
+    _check_directions(policy, {name: after.lower_is_better(name) for name in policy.fields})
+    metrics = {name: name.partition(".")[0] for name in policy.fields}
+    known = [name for name, metric in metrics.items() if metric == LABEL or after.kind(metric) not in ("", "given")]
+    check_ranges(policy, {name: after.range(name) for name in known})
     return before, after
 
 
@@ -225,11 +224,6 @@ def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
             raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
 
 
-def _kind(report: Report, metric: str) -> str:
-    note = report.metric(metric)
-    return note.kind if note else ""
-
-
 def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1) -> tuple[Policy, Evidence]:
     """All that is known of the fields that `policy` names, and the policy with the rules that this calls for.
 
@@ -240,7 +234,6 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
         look: its number, from 1.
     """
     samples = pair_samples(home, old, new)
-    names = labels((old, new))
     fields = {name: _field(samples, name, policy) for name in policy.fields}
     masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     drawn = drawn_labels(home, old.report_id, new.report_id)
@@ -257,7 +250,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     if policy.primary.kind == "difference" and (asked or bases[policy.primary.field] == "judge"):
         drawn_so = policy.labels == "random"
         policy = policy.by_people() if people_decide(scores[policy.primary.field, ALL], drawn=drawn_so) else policy
-    depth = {name: depths for name in policy.fields if (depths := _depth(samples, name, names))}
+    depth = {name: depths for name in policy.fields if (depths := _depth(samples, name))}
     judged = [rule.field for rule in policy.rules if rule.kind in SCORE_KINDS]
     policy = policy.with_depth([name for name in dict.fromkeys(judged) if name in depth])
     checks = [check for check in (check_judges, *CHECKS) if drawn is None or check is not labels_selected]
@@ -271,10 +264,9 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
         if isinstance(veto, Veto):
             vetoes[veto.field] = (*vetoes.get(veto.field, ()), veto.reason)
     return policy, Evidence(
-        names[old.report_id],
-        names[new.report_id],
+        *samples.names,
         scores,
-        {name: field.coverage((*names.values(),)) for name, field in fields.items() if isinstance(field, PairedField)},
+        {name: field.coverage(samples.names) for name, field in fields.items() if isinstance(field, PairedField)},
         {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.rule("kappa", name)},
         None if samples.clusters is None else samples.clusters.astype(np.intp),
         vetoes,
@@ -295,7 +287,7 @@ def _of_draw(drawn: DrawnLabels, policy: Policy) -> Iterator[Veto | str]:
 
 def _basis(report: Report, name: str) -> Basis:
     metric = name.partition(".")[0]
-    kind = _kind(report, metric)
+    kind = report.kind(metric)
     return "people" if metric == LABEL else "judge" if kind == "judge" else "given" if kind == "given" else "text"
 
 
@@ -303,19 +295,19 @@ def _labels(samples: PairedSamples) -> tuple[Floats, Floats] | None:
     """Human labels of both releases, NaN where there is none."""
     if any(LABELLED not in report.names for report in (samples.old, samples.new)):
         return None
-    return samples.scores(LABEL, LABEL_FIELD.name).known()
+    return samples.scores(LABELLED).known()
 
 
-def _depth(samples: PairedSamples, name: str, names: Mapping[str, str]) -> tuple[Depth, ...]:
+def _depth(samples: PairedSamples, name: str) -> tuple[Depth, ...]:
     """How many verdicts the offline judge flags in each report; empty where it did not give them all."""
     metric, depths = name.partition(".")[0], []
-    for report in (samples.old, samples.new):
+    for report, shown in zip((samples.old, samples.new), samples.names, strict=True):
         if OFFLINE_ALONE not in str(report.manifest["signatures"].get(metric)):
             return ()
         counts = noted(report.manifest, "out_of_depth").get(metric, {"why": {}})
         n = counts.get("of") or (score.n_scored if (score := report.score(name)) else 0)
         why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
-        depths.append(Depth(names[report.report_id], n, sum(counts["why"].values()), why))
+        depths.append(Depth(shown, n, sum(counts["why"].values()), why))
     return tuple(depths)
 
 
@@ -328,18 +320,18 @@ def check_judges(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]
 
 
 def _field(samples: PairedSamples, name: str, policy: Policy) -> PairedField | Missing:
-    metric, _, field = name.partition(".")
+    metric = name.partition(".")[0]
     for report in (samples.old, samples.new):
         if name not in report.names:
             hint = did_you_mean(name, report.names) or f"; it has {', '.join(report.names)}"
             return Missing(f"{report.report_id} has no such field{hint}")
     if why := differing_methods(samples.old, samples.new).get(metric):
         return Missing(f"{why}; evaluate both releases with the same settings")
-    if (metric, field) == CORPUS_BLEU:
+    if name == CORPUS_BLEU:
         return Missing("it is one number for a whole release, and a gate needs one for each sample; use bleu.bleu")
-    columns, unscored = samples.scores(metric, field), samples.unscored(metric, field)
-    low, high = samples.range(metric, field)
-    if samples.new.lower_is_better(metric, field):
+    columns, unscored = samples.scores(name), samples.unscored(name)
+    low, high = samples.range(name)
+    if samples.new.lower_is_better(name):
         # Its range was seen in the data, and few answers must not show that a mean is far below what they had at most.
         high = max(
             [high, *(_ROOM * rule.limit for rule in policy.rules if rule.field == name and rule.kind == "level")]

@@ -27,7 +27,6 @@ from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
 from answerkey.tasks.publish.table import Table
 from answerkey.tasks.publish.text import number
-from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.headline import fields_of, primary
 from answerkey.tasks.reports.report import Report, is_known, labels, read_reports
 from answerkey.tasks.server import is_away, within_run
@@ -87,43 +86,28 @@ def _without_retries() -> AbstractContextManager[object]:
 
 def show_table(table: Table, key: str, description: str) -> None:
     """Make a table artifact, if the server can be told."""
-
-    def make() -> None:
-        from prefect.artifacts import create_table_artifact
-
-        create_table_artifact(table.records(), key=key, description=description)
-
-    notify_api(f"the artifact {key}", make)
+    _show("table", key, description, table=table.records())
 
 
 def show_markdown(text: str, key: str, description: str) -> None:
     """Make a markdown artifact, if the server can be told."""
+    _show("markdown", key, description, markdown=text)
 
+
+def _show(kind: str, key: str, description: str, **content: object) -> None:
     def make() -> None:
-        from prefect.artifacts import create_markdown_artifact
+        from prefect import artifacts
 
-        create_markdown_artifact(text, key=key, description=description)
+        getattr(artifacts, f"create_{kind}_artifact")(key=key, description=description, **content)
 
     notify_api(f"the artifact {key}", make)
 
 
-def show_link(link: str, text: str, key: str, description: str) -> None:
-    """Make a link artifact, if the server can be told."""
-
-    def make() -> None:
-        from prefect.artifacts import create_link_artifact
-
-        create_link_artifact(link, link_text=text, key=key, description=description)
-
-    notify_api(f"the artifact {key}", make)
-
-
-def publish_scores(home: Home, refs: Sequence[ReportRef | Report]) -> str:
+def publish_scores(reports: Sequence[Report]) -> str:
     """Make a table artifact of the reports of a run, side by side, and return their result in one line.
 
     The warehouse stays the record.
     """
-    reports = read_reports(home, [ref.report_id for ref in refs])
     several = len(reports) > 1
     key = artifact_key("scores", reports[0].dataset, *([] if several else [reports[0].release]))
     show_table(tables.scores_of(reports, fields_of(reports)), key, "Scores")
@@ -230,7 +214,8 @@ def _publish(
     if not (file or within_run()):
         return ""
     for gated in gates:
-        _publish_verdict(gated)
+        verdict_key = artifact_key("verdict", *unversioned(gated.old), *unversioned(gated.new))
+        show_markdown(verdict_markdown(gated.verdict), verdict_key, f"{gated.verdict.outcome}: {gated.new}")
     # The samples are on the page alone.
     most_samples = MOST_SAMPLES if file else 0
     page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
@@ -242,7 +227,7 @@ def _publish(
     path, link = _write(home, page, f"{FOLDER}/{file}"), served(f"{FOLDER}/{file}")
     show_markdown(as_markdown(page, path, link), key, about)
     if link:
-        show_link(link, "Open the report", f"open-{key}", about)
+        _show("link", f"open-{key}", about, link=link, link_text="Open the report")
     return address(home, f"{FOLDER}/{file}")
 
 
@@ -263,12 +248,6 @@ def served(name: str) -> str:
 def address(home: Home, name: str) -> str:
     """Where a page is: for a run on a server where a browser opens it, if it can, else its path in the store."""
     return (within_run() and served(name)) or home.store.address(name)
-
-
-def _publish_verdict(gated: ReleaseVerdict) -> None:
-    said = gated.verdict
-    key = artifact_key("verdict", *unversioned(gated.old), *unversioned(gated.new))
-    show_markdown(verdict_markdown(said), key, f"{said.outcome}: {gated.new}")
 
 
 def publish_label_command(gated: ReleaseVerdict, command: str, until: datetime) -> None:

@@ -8,17 +8,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from markupsafe import Markup
-
 from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.publish.artifacts import report_file
 from answerkey.tasks.publish.live import running_runs
 from answerkey.tasks.publish.page import charts
-from answerkey.tasks.publish.page.html import code, environment, policy
+from answerkey.tasks.publish.page.html import from_template
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import DECISIONS, NONE, count, dollars
 from answerkey.tasks.reports.headline import headlines
-from answerkey.tasks.reports.report import ReportPoint, moments, read_reports
+from answerkey.tasks.reports.report import ReportPoint, moments, read_report
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -104,16 +102,14 @@ def build_overview(home: Home) -> Overview:
         return Overview(str(home), made_at)
     with home.warehouse.reading() as warehouse:
         datasets = warehouse.execute(_SQL["datasets"]).fetchall()
-        newest = {name: _newest(warehouse, name) for name, *_ in datasets}
         verdicts = warehouse.execute(
             _SQL["verdicts"], {"most": _MOST_VERDICTS, "precedence": list(PRECEDENCE)}
         ).fetchall()
         judges = warehouse.execute(_SQL["judges"]).fetchall()
         free = warehouse.execute(_SQL["free_judges"]).fetchall()
-    shown = {name: _headlines(home, *newest[name]) for name, *_ in datasets}
-    with home.warehouse.reading() as warehouse:
         summaries = tuple(
-            _summary(warehouse, name, n_samples, n_releases, shown[name]) for name, n_samples, n_releases in datasets
+            _summary(warehouse, name, n_samples, n_releases, _headlines(warehouse, home, name))
+            for name, n_samples, n_releases in datasets
         )
     return Overview(
         str(home),
@@ -149,17 +145,12 @@ def _judges(rows: Sequence[tuple[Any, ...]]) -> Table:
     return Table("Calls to judges", head, cells, left=["prompt", "last call, UTC"])
 
 
-def _newest(warehouse: duckdb.DuckDBPyConnection, dataset: str) -> tuple[list[str], str]:
-    """The ids of the newest reports of a data set, the oldest of them first, and the field that its gate decides by."""
-    rows = warehouse.execute(_SQL["newest"], [dataset, _SPEAK]).fetchall()
-    declared = warehouse.execute(_SQL["declared"], [dataset]).fetchone()
-    return [row[0] for row in rows[::-1]], declared[0] if declared else ""
-
-
-def _headlines(home: Home, report_ids: Sequence[str], declared: str) -> tuple[str, ...]:
-    reports = read_reports(home, report_ids)
-    names = {name for report in reports for name in report.names}
-    return headlines(reports, declared if declared in names else "")
+def _headlines(warehouse: duckdb.DuckDBPyConnection, home: Home, dataset: str) -> tuple[str, ...]:
+    """The headline fields of the newest reports of a data set, that by which its gate decides first."""
+    newest = warehouse.execute(_SQL["newest"], [dataset, _SPEAK]).fetchall()
+    reports = [read_report(warehouse, report_id, home) for (report_id,) in reversed(newest)]
+    declared = {name for (name,) in warehouse.execute(_SQL["declared"], [dataset]).fetchall()}
+    return headlines(reports, next((name for report in reports for name in report.names if name in declared), ""))
 
 
 def _summary(
@@ -197,8 +188,7 @@ def _address(dataset: str, release: str, version: int) -> str:
 
 def read_state(home: Home) -> tuple[object, ...]:
     """Something that is another one whenever a page of the home may be."""
-    with home.warehouse.reading() as warehouse:
-        return tuple(warehouse.execute(_SQL["state"]).fetchone() or ())
+    return home.rows(_SQL["state"])[0]
 
 
 def read_pages(home: Home) -> Mapping[str, str]:
@@ -223,39 +213,25 @@ def render_overview(
         others: addresses of pages that runs have written and that are not about one report.
         docs: the address of the Data Docs, if there are any.
     """
-    style, script = code("page.css"), code(*SCRIPTS)
-    templates = environment()
-    templates.globals["dollars"] = dollars
-    plots = {one.name: _plots(one) for one in overview.datasets}
-    html = templates.get_template("overview.html.j2").render(
+    return from_template(
+        "overview.html.j2",
+        SCRIPTS,
+        forms="'self'" if served else "'none'",
         overview=overview,
-        plots=plots,
+        plots={
+            one.name: {
+                name: svg for name in one.headlines if (svg := charts.history_plot(one.history, name, charts.NARROW))
+            }
+            for one in overview.datasets
+        },
         others=[(address, unquote(address)) for address in others],
         docs=docs,
-        style=Markup(style),
-        script=Markup(script),
-        policy=policy(style, script, "'self'" if served else "'none'"),
         served=served,
         n_running=n_running,
     )
-    return f"{html.strip()}\n"
 
 
 def render_live(home: Home) -> str:
     """The runs that are at work, as a page that looks again every few seconds."""
-    style, script, templates = code("page.css"), code("live.js"), environment()
-    html = templates.get_template("live.html.j2").render(
-        home=str(home),
-        runs=list(running_runs(home)),
-        made_at=datetime.now(UTC).strftime("%H:%M:%S UTC"),
-        dollars=dollars,
-        style=Markup(style),
-        script=Markup(script),
-        policy=policy(style, script),
-    )
-    return f"{html.strip()}\n"
-
-
-def _plots(dataset: DatasetSummary) -> dict[str, Markup]:
-    drawn = ((name, charts.history_plot(dataset.history, name, charts.NARROW)) for name in dataset.headlines)
-    return {name: svg for name, svg in drawn if svg}
+    made_at = datetime.now(UTC).strftime("%H:%M:%S UTC")
+    return from_template("live.html.j2", ["live.js"], home=str(home), runs=list(running_runs(home)), made_at=made_at)

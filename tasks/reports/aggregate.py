@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.given import Fields, add_given, agreements, given_fields, notes_of, signature_of
 from answerkey.tasks.reports.manifest import SEED, fallback_warnings, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, as_columns, count_answers
+from answerkey.tasks.reports.report import Report, read_report
 from answerkey.tasks.reports.scores import SplitScores, add_scores
 from answerkey.tasks.warehouse.content import write_report_checksums
 from answerkey.tasks.warehouse.home import Home
@@ -56,16 +57,6 @@ _MOST_GROUPS = 2_000
 """Groups of rows that the interval of corpus BLEU is resampled from."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRef:
-    """A report that was made; `message` says what has no score and why, None where everything has one."""
-
-    report_id: str
-    release: str
-    status: str
-    message: str | None
-
-
 def aggregate(
     home: Home,
     committed: Committed,
@@ -74,8 +65,8 @@ def aggregate(
     scores: SplitScores | None = None,
     *,
     min_coverage: float = 0.95,
-) -> tuple[ReportRef, ...]:
-    """Write `reports`, `scores` and `report_scores` for every release of the run.
+) -> tuple[Report, ...]:
+    """Write `reports`, `scores` and `report_scores` for every release of the run, and return the reports.
 
     Where people have labelled any answer of the run, their label is the first metric of every report.
 
@@ -96,7 +87,8 @@ def aggregate(
         reports = _add_reports(warehouse, committed, {**manifest, **state, "signatures": signatures}, given)
         hashed = add_scores(warehouse, home, committed, reports, metrics, scores)
         if labelled:
-            _add_labels(warehouse, reports)
+            about = {"metric": LABEL, "field": LABEL_FIELD.name, "signature": LABEL_SIGNATURE, "reason": NOT_LABELLED}
+            warehouse.execute(_SQL["add_labels"], {"reports": reports, **about})
         speaking = {
             (metric, name): field
             for (metric, name), field in fields.items()
@@ -119,11 +111,10 @@ def aggregate(
             count_answers(warehouse, list(repeats), shown)
         if BLEU in signatures:
             _add_corpus_bleu(warehouse, reports, signatures[BLEU])
-        fallbacks = _note_fallbacks(warehouse, reports, metrics)
-        _settle(warehouse, reports, list(fields), min_coverage, fallbacks)
-        _note_judges(warehouse, reports, metrics, signatures)
+        judged = _note_judges(warehouse, reports, metrics, signatures)
+        _settle(warehouse, reports, list(fields), min_coverage, judged)
         write_report_checksums(warehouse, reports, hashed)
-        return tuple(ReportRef(*row) for row in warehouse.execute(_SQL["made"], {"reports": reports}).fetchall())
+        return tuple(read_report(warehouse, report_id, home) for report_id in reports)
 
 
 def _has_labels(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> bool:
@@ -167,11 +158,6 @@ def _add_reports(
     return reports
 
 
-def _add_labels(warehouse: duckdb.DuckDBPyConnection, reports: list[str]) -> None:
-    about = {"metric": LABEL, "field": LABEL_FIELD.name, "signature": LABEL_SIGNATURE, "reason": NOT_LABELLED}
-    warehouse.execute(_SQL["add_labels"], {"reports": reports, **about})
-
-
 def _add_aggregates(
     warehouse: duckdb.DuckDBPyConnection,
     reports: Sequence[str],
@@ -197,18 +183,11 @@ def _add_aggregates(
     units = _units(warehouse, fields, clustered=clustered)
     warehouse.execute(_SQL["forget"])
     for row in sorted(rows, key=lambda row: (row[0], places[row[2], row[3]], row[4])):
-        report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped, mean, clusters = row
-        of_field = fields[metric, field]
-        interval = _interval(of_field, mean, scored, units.get((report_id, metric, field, slice_)), clusters)
-        low, high, method = interval or (None, None, None)
-        bounds = _bounds(of_field, mean or 0.0, scored, failed + skipped)
-        warehouse.execute(
-            _SQL["add_aggregate"],
-            [
-                report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped,
-                scored / total, mean, low, high, method, *bounds, clusters,
-            ],
-        )  # fmt: skip
+        report_id, _, metric, field, slice_, _, scored, *_, mean, _, _, clusters = row
+        interval = _interval(
+            fields[metric, field], mean, scored, units.get((report_id, metric, field, slice_)), clusters
+        )
+        warehouse.execute(_SQL["add_aggregate"], [*row, *(interval or (None, None, None))])
 
 
 def _units(
@@ -245,14 +224,6 @@ def _interval(field: Field, mean: float | None, n: int, units: Units | None, clu
     return interval._replace(method=f"cluster-{interval.method}")
 
 
-def _bounds(field: Field, mean: float, n_scored: int, n_missing: int) -> tuple[float | None, float | None]:
-    """The mean if every row that should have a number had the lowest, and the highest, one."""
-    n = n_scored + n_missing
-    if not n:
-        return None, None
-    return tuple((mean * n_scored + end * n_missing) / n for end in (field.low, field.high))  # type: ignore[return-value]
-
-
 def _add_corpus_bleu(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signature: str) -> None:
     """Add a row `bleu.corpus_bleu` to `report_scores` for every new report and slice that has sentence BLEU.
 
@@ -277,75 +248,99 @@ def _settle(
     reports: list[str],
     fields: Sequence[tuple[str, str]],
     min_coverage: float,
-    fallbacks: Mapping[str, Sequence[str]],
+    judged: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Give every new report its status and its message.
 
     PARTIAL: of some metric rows were skipped, or fewer than `min_coverage` (0 to 1) of the rows that should have a
     score have one. Where judges could not decide, the rows with a score are the easy ones, so the message has the
-    bounds of the mean over all rows. `fallbacks`: by report, what the message says of fallback judges.
+    bounds of the mean over all rows. `judged`: by report, the notes on its judges.
     """
     first = {metric: field for metric, field in reversed(fields)}
-    about = {"reports": reports, "metrics": list(dict.fromkeys(metric for metric, _ in fields))}
-    with_fields = {**about, "fields": [first[metric] for metric in about["metrics"]]}
-    reasons: dict[tuple[str, str], list[tuple[str, int]]] = {}
-    for report_id, metric, why, n in warehouse.execute(_SQL["reasons"], with_fields).fetchall():
-        reasons.setdefault((report_id, metric), []).append((_IN_WORDS.get(why, why), n))
-    bounds = {
-        (report_id, metric): (low, high)
-        for report_id, metric, low, high in warehouse.execute(_SQL["bounds"], with_fields).fetchall()
-    }
+    metrics = list(dict.fromkeys(metric for metric, _ in fields))
+    about = {"reports": reports, "metrics": metrics, "fields": [first[metric] for metric in metrics]}
     partial: set[str] = set()
     messages: dict[str, list[str]] = {}
-    for report_id, metric, wanted, scored, skipped in warehouse.execute(_SQL["coverage"], about).fetchall():
+    for report_id, metric, wanted, scored, skipped, low, high, reasons in warehouse.execute(
+        _SQL["coverage"], about
+    ).fetchall():
         if skipped or (wanted and scored / wanted < min_coverage):
             partial.add(report_id)
         if scored < wanted:
-            why = most_frequent(reasons[report_id, metric])
+            why = most_frequent([(_IN_WORDS.get(why, why), n) for why, n in reasons])
             line = f"{metric}: {wanted - scored:,} of {wanted:,} not scored: {why}"
-            if any(code in _UNDECIDED for code, _ in reasons[report_id, metric]):
-                low, high = bounds[report_id, metric]
+            if any(code in _UNDECIDED for code, _ in reasons):
                 line += f" (over all of them, the mean is {low:.3f} to {high:.3f})"
             messages.setdefault(report_id, []).append(line)
-    for report_id, lines in fallbacks.items():
-        messages.setdefault(report_id, []).extend(lines)
+    for report_id, notes in judged.items():
+        if lines := fallback_warnings({"judge": notes}):
+            messages.setdefault(report_id, []).extend(lines)
     # A report that is partial has rows without a score, so it has a message.
     for report_id, lines in messages.items():
         status = "PARTIAL" if report_id in partial else "COMPLETE"
         warehouse.execute(_SQL["settle"], {"report_id": report_id, "status": status, "message": "; ".join(lines)})
 
 
-def _note_fallbacks(
-    warehouse: duckdb.DuckDBPyConnection, reports: list[str], metrics: Sequence[Metric]
-) -> dict[str, list[str]]:
-    """Write into the manifest, under `judge.fallbacks` by metric, how many answers (`by` fallback) were judged by one.
+def _note_judges(
+    warehouse: duckdb.DuckDBPyConnection,
+    reports: Sequence[str],
+    metrics: Sequence[Metric],
+    signatures: Mapping[str, str],
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Write into the manifest of every new report, under `judge`, what its judges did; return that by report.
 
-    `of` answers have a score. `both` has, by fallback, how many answers of the report it and the named judges have
-    judged, and on how many of these they differ. Returns sentences for the reports' messages.
+    Each note is by metric; the comments of the statements of the same names say what is in it.
     """
-    with_fallbacks = {
-        metric.name: metric for metric in metrics if isinstance(metric, JudgeMetric) and metric.judge.fallbacks
+    judged = {metric.name: metric for metric in metrics if isinstance(metric, JudgeMetric)}
+    offline = {name: text for name, text in signatures.items() if ":offline@" in text}
+    asked: Mapping[str, tuple[Collection[str], dict[str, object]]] = {
+        "fallbacks": (
+            [name for name, metric in judged.items() if metric.judge.fallbacks],
+            {"answered_by": ANSWERED_BY},
+        ),
+        "orders": (
+            [name for name, text in signatures.items() if "|against:" in text and "|opponents:" not in text],
+            {"order_decided": ORDER_DECIDED, "shown_first": SHOWN_FIRST, "shown_second": SHOWN_SECOND},
+        ),
+        "uniform": (
+            uniform := [metric.name for metric in metrics if metric.kind == "judge"],
+            {"fields": [metric.fields[0].name for metric in metrics if metric.name in uniform], "long": _LONG},
+        ),
+        "decided": (offline, {"decided_by": DECIDED_BY}),
+        "out_of_depth": (offline, {"out_of_depth": OUT_OF_DEPTH}),
+        "second_opinion": (
+            [name for name, text in signatures.items() if "|second:" in text],
+            {"disputed": f"{DISPUTED}:", "most": _MOST_LISTED},
+        ),
+        "answered": ([name for name, text in signatures.items() if "|judge:" in text and name not in offline], {}),
     }
-    if not with_fallbacks:
-        return {}
-    signatures = {name: metric.signature for name, metric in with_fallbacks.items()}
-    about = {"reports": reports, "metrics": list(signatures), "signatures": list(signatures.values())}
-    by_report: dict[str, dict[str, dict[str, Any]]] = {}
-    for report_id, name, judge, n in warehouse.execute(
-        _SQL["fallbacks"], {**about, "answered_by": ANSWERED_BY}
-    ).fetchall():
-        noted = by_report.setdefault(report_id, {}).setdefault(name, {"of": 0, "by": {}, "both": {}})
-        noted["of"] += n
-        if judge:
-            noted["by"][judge] = n
-            noted["both"][judge] = _both_judged(warehouse, report_id, with_fallbacks[name], judge)
-    messages: dict[str, list[str]] = {}
-    for report_id, by_metric in by_report.items():
-        about_judge = {"fallbacks": {name: noted for name, noted in by_metric.items() if noted["by"]}}
-        if messages_of_report := fallback_warnings({"judge": about_judge}):
-            _note(warehouse, report_id, about_judge)
-            messages[report_id] = messages_of_report
-    return messages
+    notes: dict[str, dict[str, dict[str, Any]]] = {}
+    for key, (names, more) in asked.items():
+        for report_id, metric, noted in _rows(warehouse, key, reports, names, signatures, more):
+            if key == "fallbacks":
+                noted["both"] = {by: _both_judged(warehouse, report_id, judged[metric], by) for by in noted["by"]}
+            notes.setdefault(report_id, {}).setdefault(key, {})[metric] = noted
+    for metric, noted in _rankings(warehouse, reports, signatures).items():
+        for report_id in reports:
+            notes.setdefault(report_id, {}).setdefault("ranking", {})[metric] = noted
+    for report_id, of_report in notes.items():
+        _note(warehouse, report_id, of_report)
+    return notes
+
+
+def _rows(
+    warehouse: duckdb.DuckDBPyConnection,
+    statement: str,
+    reports: Sequence[str],
+    metrics: Collection[str],
+    signatures: Mapping[str, str],
+    more: Mapping[str, object],
+) -> list[tuple[Any, ...]]:
+    """The rows of a statement about some metrics of new reports; none where there are no such metrics."""
+    if not metrics:
+        return []
+    about = {"reports": reports, "metrics": list(metrics), "signatures": [signatures[name] for name in metrics]}
+    return warehouse.execute(_SQL[statement], {**about, **more}).fetchall()
 
 
 def _both_judged(
@@ -365,73 +360,19 @@ def _both_judged(
     return both, differ
 
 
-_Notes = Iterator[tuple[str, str, str, Any]]
-"""Of a report, under a key of `judge` in its manifest, about a metric: what is noted."""
-
-
-def _note_judges(
-    warehouse: duckdb.DuckDBPyConnection,
-    reports: Sequence[str],
-    metrics: Sequence[Metric],
-    signatures: Mapping[str, str],
-) -> None:
-    """Write into the manifest of every new report, under `judge`, what its judges did, by metric."""
-    notes: dict[str, dict[str, dict[str, Any]]] = {}
-    for report_id, key, metric, noted in chain(
-        _orders(warehouse, reports, signatures),
-        _rankings(warehouse, reports, signatures),
-        _uniform(warehouse, reports, metrics),
-        _decisions(warehouse, reports, signatures),
-        _second_opinions(warehouse, reports, signatures),
-        _models(warehouse, reports, signatures),
-    ):
-        notes.setdefault(report_id, {}).setdefault(key, {})[metric] = noted
-    for report_id, about_judge in notes.items():
-        _note(warehouse, report_id, about_judge)
-
-
-def _rows(
-    warehouse: duckdb.DuckDBPyConnection,
-    statement: str,
-    reports: Sequence[str],
-    signatures: Mapping[str, str],
-    **more: object,
-) -> list[tuple[Any, ...]]:
-    """The rows of a statement about some metrics of new reports; none where there are no such metrics."""
-    if not signatures:
-        return []
-    about = {"reports": reports, "metrics": list(signatures), "signatures": list(signatures.values())}
-    return warehouse.execute(_SQL[statement], {**about, **more}).fetchall()
-
-
-def _orders(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
-    """`orders`: on how many pairs of answers their order decided.
-
-    `consistent` pairs got one verdict in both orders, `decided` did not; of these, the answer shown `first`, or
-    `second`, was preferred in both orders.
-    """
-    compared = {
-        metric: signature
-        for metric, signature in signatures.items()
-        if "|against:" in signature and "|opponents:" not in signature
-    }
-    codes = {"order_decided": ORDER_DECIDED, "shown_first": SHOWN_FIRST, "shown_second": SHOWN_SECOND}
-    for report_id, metric, *numbers in _rows(warehouse, "orders", reports, compared, **codes):
-        noted = dict(zip(("consistent", "decided", "first", "second"), numbers, strict=True))
-        if noted["decided"]:
-            yield report_id, "orders", metric, noted
-
-
-def _rankings(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
-    """`ranking`: the releases of the run by pairwise preference (see `statistics.ranking`), in each of their reports.
+def _rankings(
+    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """By metric, the releases of the run by pairwise preference (see `statistics.ranking`).
 
     A pair of answers counts once, though both releases have the verdicts on it; of several answers to a question the
     first does.
     """
-    compared = {metric: signature for metric, signature in signatures.items() if "|opponents:" in signature}
+    compared = [metric for metric, signature in signatures.items() if "|opponents:" in signature]
     shown: dict[str, dict[tuple[str, str, str], list[Shown]]] = {metric: {} for metric in compared}
     swayed: Counter[str] = Counter()
-    for metric, release, sample_id, cluster, text in _rows(warehouse, "pairs", reports, compared, pairs=PAIRS):
+    rows = _rows(warehouse, "pairs", reports, compared, signatures, {"pairs": PAIRS})
+    for metric, release, sample_id, cluster, text in rows:
         for other, (second, first) in json.loads(text).items():
             one, two = sorted((release, other))
             if one != two and (sample_id, one, two) not in shown[metric]:
@@ -439,79 +380,11 @@ def _rankings(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], sign
                 shown[metric][sample_id, one, two] = [
                     Shown(other, release, 1.0 - second, cluster), Shown(release, other, first, cluster),
                 ]  # fmt: skip
-    for metric, pairs in shown.items():
-        if found := rank(list(chain.from_iterable(pairs.values()))):
-            noted = {**asdict(found), "asked": len(pairs), "swayed": swayed[metric]}
-            yield from ((report_id, "ranking", metric, noted) for report_id in reports)
-
-
-def _uniform(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], metrics: Sequence[Metric]) -> _Notes:
-    """`uniform`: the most frequent `value` among `of` answers of `_LONG` characters or more, which `same` of them have.
-
-    Only of metrics that judges score.
-    """
-    judged = {metric.name: metric.fields[0].name for metric in metrics if metric.kind == "judge"}
-    if not judged:
-        return
-    about = {"reports": reports, "metrics": list(judged), "fields": list(judged.values()), "long": _LONG}
-    for report_id, metric, of, same, value in warehouse.execute(_SQL["uniform"], about).fetchall():
-        yield report_id, "uniform", metric, {"of": of, "same": same, "value": value, "characters": _LONG}
-
-
-def _decisions(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
-    """What the offline judge did.
-
-    `decided`: of a cascade, how many answers the offline judge decided (`offline`), how many were left (`judge`), and
-    how many were in its trial (`cascade.SAME`, `cascade.OTHER`).
-    `out_of_depth`: for how many answers it warns of its own verdict, by reason, and `of` how many.
-    """
-    offline = {metric: signature for metric, signature in signatures.items() if ":offline@" in signature}
-    codes = {"decided_by": DECIDED_BY, "out_of_depth": OUT_OF_DEPTH}
-    rows = _rows(warehouse, "decisions", reports, offline, **codes)
-    decided: dict[tuple[str, str], Counter[str]] = {}
-    reasons: dict[tuple[str, str], Counter[str]] = {}
-    for report_id, metric, decided_by, why, n in rows:
-        if decided_by:
-            decided.setdefault((report_id, metric), Counter(offline=0, judge=0))[decided_by] += n
-        reasons.setdefault((report_id, metric), Counter())[why] += n
-    for (report_id, metric), counts in decided.items():
-        yield report_id, "decided", metric, counts
-    for (report_id, metric), counts in reasons.items():
-        of, why = counts.total(), {reason: n for reason, n in counts.items() if reason}
-        if why:
-            yield report_id, "out_of_depth", metric, {"of": of, "why": why}
-
-
-def _second_opinions(
-    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]
-) -> _Notes:
-    """`second_opinion`: on how many answers the two judges disagree.
-
-    `of` answers have two opinions, and on `against` they differ; `sample_ids` are the first of those.
-    """
-    asked = {name: text for name, text in signatures.items() if "|second:" in text}
-    about = {"disputed": f"{DISPUTED}:", "most": _MOST_LISTED}
-    for report_id, metric, of, against, sample_ids in _rows(warehouse, "opinions", reports, asked, **about):
-        if against:
-            yield report_id, "second_opinion", metric, {"of": of, "against": against, "sample_ids": sample_ids}
-
-
-def _models(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signatures: Mapping[str, str]) -> _Notes:
-    """`answered`: which models answered for each judge.
-
-    `models` and `fingerprints` have, for each name that a provider gave, the number of replies.
-    """
-    asked = {name: text for name, text in signatures.items() if "|judge:" in text and "|judge:offline@" not in text}
-    found: dict[tuple[str, str], dict[str, dict[str, Counter[str]]]] = {}
-    for report_id, metric, judge, model, fingerprint, n in _rows(warehouse, "answered", reports, asked):
-        noted = found.setdefault((report_id, metric), {}).setdefault(
-            judge, {"models": Counter(), "fingerprints": Counter()}
-        )
-        for kind, name in (("models", model), ("fingerprints", fingerprint)):
-            if name:
-                noted[kind][name] += n
-    for (report_id, metric), by_judge in found.items():
-        yield report_id, "answered", metric, by_judge
+    return {
+        metric: {**asdict(found), "asked": len(pairs), "swayed": swayed[metric]}
+        for metric, pairs in shown.items()
+        if (found := rank(list(chain.from_iterable(pairs.values()))))
+    }
 
 
 def _note(warehouse: duckdb.DuckDBPyConnection, report_id: str, about: Mapping[str, Any], under: str = "judge") -> None:

@@ -94,10 +94,17 @@ FROM placed JOIN fields USING (metric, field)
 GROUP BY report_id, release, metric, field, slice, grp, bin
 
 -- name: aggregates
-SELECT report_id, release, metric, field, slice, sum(n)::BIGINT, sum(n_scored)::BIGINT, sum(n_failed)::BIGINT,
-       sum(n_undefined)::BIGINT, sum(n_skipped)::BIGINT, sum(total)::DOUBLE / nullif(sum(n_scored), 0),
-       if($clustered, count(*) FILTER (n_scored > 0), NULL)
-FROM sums GROUP BY report_id, release, metric, field, slice
+-- The bounds are the mean if every row that should have a number had the lowest, and the highest, one.
+WITH counts AS (
+    SELECT report_id, release, metric, field, slice, sum(n)::BIGINT AS n, sum(n_scored)::BIGINT AS scored,
+           sum(n_failed)::BIGINT AS failed, sum(n_undefined)::BIGINT AS undefined, sum(n_skipped)::BIGINT AS skipped,
+           sum(total)::DOUBLE / nullif(scored, 0) AS mean, if($clustered, count(*) FILTER (n_scored > 0), NULL) AS clusters
+    FROM sums GROUP BY report_id, release, metric, field, slice
+)
+SELECT report_id, release, metric, field, slice, n, scored, failed, undefined, skipped, scored / n, mean,
+       (coalesce(mean, 0) * scored + low * (failed + skipped)) / nullif(scored + failed + skipped, 0),
+       (coalesce(mean, 0) * scored + high * (failed + skipped)) / nullif(scored + failed + skipped, 0), clusters
+FROM counts JOIN fields USING (metric, field)
 
 -- name: bins
 -- The numbers behind every mean, for its interval, as a histogram.
@@ -123,7 +130,7 @@ DROP TABLE new_reports
 -- name: add_aggregate
 INSERT INTO report_scores (
     report_id, release, metric, field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped, coverage, mean,
-    ci_low, ci_high, ci_method, bound_low, bound_high, n_clusters
+    bound_low, bound_high, n_clusters, ci_low, ci_high, ci_method
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: bleu_statistics
@@ -154,70 +161,99 @@ SELECT report_id, release, metric, 'corpus_bleu' AS field, slice, n_total, n_sco
 FROM report_scores WHERE report_id = $report_id AND slice = $slice AND metric = $metric AND field = $field
 
 -- name: coverage
--- All fields of a metric have the same rows. What needs no score (undefined) need not be covered.
-SELECT report_id, metric, max(n_total - n_undefined), max(n_scored), max(n_skipped)
-FROM report_scores
+-- All fields of a metric have the same rows. What needs no score (undefined) need not be covered. Bounds and reasons, the
+-- most frequent first, are those of one of its fields; the bounds are its mean if every row without a number had the
+-- lowest value, and the highest one.
+WITH speaking AS (SELECT unnest($metrics) AS metric, unnest($fields) AS speaks),
+counts AS (
+    SELECT report_id, metric, if(status = 'failed', split_part(reason, ':', 1), reason) AS why, count(*) AS n
+    FROM scores JOIN speaking USING (metric)
+    WHERE field = speaks AND status IN ('failed', 'skipped') AND report_id IN (SELECT unnest($reports))
+    GROUP BY ALL
+),
+reasons AS (SELECT report_id, metric, list((why, n) ORDER BY n DESC, why) AS reasons FROM counts GROUP BY ALL)
+SELECT report_id, metric, max(n_total - n_undefined), max(n_scored), max(n_skipped),
+       max(bound_low) FILTER (field = speaks), max(bound_high) FILTER (field = speaks), any_value(reasons)
+FROM report_scores JOIN speaking USING (metric) LEFT JOIN reasons USING (report_id, metric)
 WHERE slice = 'all' AND report_id IN (SELECT unnest($reports))
 GROUP BY report_id, metric ORDER BY report_id, list_position($metrics, metric)
-
--- name: reasons
-SELECT report_id, metric, if(status = 'failed', split_part(reason, ':', 1), reason) AS why, count(*) AS n
-FROM scores
-JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field) USING (metric, field)
-WHERE status IN ('failed', 'skipped') AND report_id IN (SELECT unnest($reports))
-GROUP BY ALL ORDER BY n DESC, why
-
--- name: bounds
--- The mean of a field if every row without a number had the lowest value, and the highest one.
-SELECT report_id, metric, bound_low, bound_high FROM report_scores
-JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field) USING (metric, field)
-WHERE slice = 'all' AND report_id IN (SELECT unnest($reports))
 
 -- name: settle
 UPDATE reports SET status = $status, message = $message WHERE report_id = $report_id
 
--- name: decisions
--- All fields of a metric have the same details.
-SELECT a.report_id, f.metric, coalesce(json_extract_string(m.details, '$.' || $decided_by), ''),
-       coalesce(json_extract_string(m.details, '$.' || $out_of_depth), ''), count(*)
-FROM report_answers a
-CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
-JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
-WHERE a.report_id IN (SELECT unnest($reports))
-GROUP BY ALL ORDER BY ALL
+-- name: decided
+-- Of a cascade, how many answers the offline judge decided (`offline`), how many were left (`judge`), and how many were
+-- in its trial (`cascade.SAME`, `cascade.OTHER`). All fields of a metric have the same details.
+WITH decisions AS (
+    SELECT a.report_id, f.metric, json_extract_string(m.details, '$.' || $decided_by) AS decided_by
+    FROM report_answers a
+    CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+    WHERE a.report_id IN (SELECT unnest($reports))
+)
+SELECT report_id, metric, map_concat(MAP {'offline': 0, 'judge': 0}, histogram(decided_by)::MAP(VARCHAR, INTEGER))
+FROM decisions WHERE decided_by <> '' GROUP BY ALL ORDER BY ALL
 
--- name: opinions
--- All fields of a metric have the same reasons.
-SELECT a.report_id, f.metric, count(*) FILTER (m.status = 'scored' OR m.reason ^@ $disputed),
-       count(*) FILTER (m.reason ^@ $disputed),
-       coalesce((list(a.sample_id ORDER BY a.sample_id) FILTER (m.reason ^@ $disputed))[1:$most], [])
+-- name: out_of_depth
+-- Of how many answers the offline judge warns of its own verdict, by reason, and of how many it does or does not.
+WITH decisions AS (
+    SELECT a.report_id, f.metric, json_extract_string(m.details, '$.' || $out_of_depth) AS why
+    FROM report_answers a
+    CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+    WHERE a.report_id IN (SELECT unnest($reports))
+)
+SELECT report_id, metric, {'of': count(*), why: histogram(why) FILTER (why <> '')}
+FROM decisions GROUP BY report_id, metric HAVING count(*) FILTER (why <> '') > 0 ORDER BY report_id, metric
+
+-- name: second_opinion
+-- On how many answers the two judges disagree: `of` answers have two opinions, and on `against` they differ; `sample_ids`
+-- are the first of those. All fields of a metric have the same reasons.
+SELECT a.report_id, f.metric, {
+    'of': count(*) FILTER (m.status = 'scored' OR m.reason ^@ $disputed),
+    against: count(*) FILTER (m.reason ^@ $disputed),
+    sample_ids: (list(a.sample_id ORDER BY a.sample_id) FILTER (m.reason ^@ $disputed))[1:$most]
+}
 FROM report_answers a
 CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
 JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status IN ('scored', 'failed')
 WHERE a.report_id IN (SELECT unnest($reports))
-GROUP BY ALL ORDER BY ALL
+GROUP BY a.report_id, f.metric HAVING count(*) FILTER (m.reason ^@ $disputed) > 0 ORDER BY a.report_id, f.metric
 
 -- name: answered
--- The models that gave the replies behind the scores of each report, as their providers name them.
+-- Which models gave the replies behind the scores, by the name of the judge: `models` and `fingerprints` have, for each
+-- name that a provider gave, the number of replies.
 WITH requests AS (
     SELECT DISTINCT a.report_id, f.metric, unnest(m.requests) AS request_key
     FROM report_answers a
     CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
     JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
     WHERE a.report_id IN (SELECT unnest($reports))
+), replies AS (
+    SELECT DISTINCT report_id, metric, judge, model, fingerprint, request_key
+    FROM requests JOIN judge_calls USING (request_key) WHERE status = 'usable'
+), judges AS (
+    SELECT report_id, metric, judge, {
+        models: coalesce(histogram(model) FILTER (model <> ''), MAP {}),
+        fingerprints: coalesce(histogram(fingerprint) FILTER (fingerprint <> ''), MAP {})
+    } AS answered
+    FROM replies GROUP BY report_id, metric, judge
 )
-SELECT report_id, metric, judge, coalesce(model, ''), coalesce(fingerprint, ''), count(DISTINCT request_key)
-FROM requests JOIN judge_calls USING (request_key)
-WHERE status = 'usable' GROUP BY ALL ORDER BY ALL
+SELECT report_id, metric, map_from_entries(list((judge, answered) ORDER BY judge))
+FROM judges GROUP BY report_id, metric ORDER BY report_id, metric
 
 -- name: fallbacks
--- How many scored answers of each report rest on the vote of a fallback judge, by its name; '' for all others.
-SELECT a.report_id, f.metric, coalesce(json_extract_string(m.details, '$.' || $answered_by), ''), count(*)
-FROM report_answers a
-CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
-JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
-WHERE a.report_id IN (SELECT unnest($reports))
-GROUP BY ALL ORDER BY ALL
+-- How many answers were judged by a fallback (`by` its name), `of` those that have a score. `both` is added to it: by
+-- fallback, how many answers of the report it and the named judges have judged, and on how many of these they differ.
+WITH votes AS (
+    SELECT a.report_id, f.metric, json_extract_string(m.details, '$.' || $answered_by) AS fallback
+    FROM report_answers a
+    CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+    WHERE a.report_id IN (SELECT unnest($reports))
+)
+SELECT report_id, metric, {'of': count(*), 'by': histogram(fallback) FILTER (fallback <> '')}
+FROM votes GROUP BY report_id, metric HAVING count(*) FILTER (fallback <> '') > 0 ORDER BY report_id, metric
 
 -- name: both_judged
 -- The answers of a report that the named judges have judged and that a fallback has judged as well, in a report of its
@@ -231,17 +267,19 @@ WHERE named.signature = $signature AND other.signature = $alone AND named.status
     AND json_extract_string(other.details, '$.' || $answered_by) IS NULL
 
 -- name: orders
--- The pairs of answers that a judge was asked about: those with a verdict, those that the order decided, and of these
--- those where the answer shown first, or second, was preferred in both orders.
-SELECT a.report_id, f.metric, count(*) FILTER (m.status = 'scored' AND len(m.requests) > 0),
-       count(*) FILTER (m.status = 'failed' AND contains(m.reason, $order_decided)),
-       count(*) FILTER (m.status = 'failed' AND contains(m.reason, $shown_first)),
-       count(*) FILTER (m.status = 'failed' AND contains(m.reason, $shown_second))
+-- On how many pairs of answers that a judge was asked about their order decided: `consistent` pairs got one verdict in
+-- both orders, `decided` did not; of these, the answer shown `first`, or `second`, was preferred in both orders.
+SELECT a.report_id, f.metric, {
+    consistent: count(*) FILTER (m.status = 'scored' AND len(m.requests) > 0),
+    decided: count(*) FILTER (m.status = 'failed' AND contains(m.reason, $order_decided)),
+    first: count(*) FILTER (m.status = 'failed' AND contains(m.reason, $shown_first)),
+    second: count(*) FILTER (m.status = 'failed' AND contains(m.reason, $shown_second))
+} AS noted
 FROM report_answers a
 CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
 JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
 WHERE a.report_id IN (SELECT unnest($reports))
-GROUP BY ALL ORDER BY ALL
+GROUP BY a.report_id, f.metric HAVING noted.decided > 0 ORDER BY a.report_id, f.metric
 
 -- name: pairs
 -- The verdicts of each answer on its pairs with those of other releases, the first of several answers first.
@@ -254,25 +292,25 @@ WHERE a.report_id IN (SELECT unnest($reports))
 ORDER BY f.metric, a.sample_id, a.release, try_cast(a.repeat AS INTEGER), a.repeat
 
 -- name: uniform
--- Of the long answers that have a number, how many have the most frequent one.
+-- The most frequent `value` among `of` answers of `characters` or more that have a number, which `same` of them have.
 WITH counts AS (
     SELECT s.report_id, s.metric, s."value", count(*) AS n
     FROM scores s
-    JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field) USING (metric, field)
+    JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature, unnest($fields) AS field)
+        USING (metric, signature, field)
     JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
         AND a.repeat = s.repeat AND length(a.answer) >= $long
     JOIN reports r ON r.report_id = s.report_id AND r.answers_version = a.answers_version
     WHERE s.report_id IN (SELECT unnest($reports)) AND s.status = 'scored'
     GROUP BY ALL
 )
-SELECT report_id, metric, sum(n)::BIGINT, max(n), arg_max("value", n) FROM counts GROUP BY ALL ORDER BY ALL
+SELECT report_id, metric, {
+    'of': sum(n)::BIGINT, same: max(n), value: arg_max("value", n), characters: $long::INTEGER
+}
+FROM counts GROUP BY report_id, metric ORDER BY report_id, metric
 
 -- name: manifest
 SELECT manifest FROM reports WHERE report_id = $report_id
 
 -- name: set_manifest
 UPDATE reports SET manifest = $manifest WHERE report_id = $report_id
-
--- name: made
-SELECT report_id, release, status, message FROM reports
-WHERE report_id IN (SELECT unnest($reports)) ORDER BY list_position($reports, report_id)

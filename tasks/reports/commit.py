@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import md5
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.llm.ledger import COLUMNS, Ledger, ledger_exists, open_ledger
+from answerkey.metrics_core.llm.ledger import COLUMNS, ledger_exists, open_ledger
 from answerkey.tasks.load.remote import kept_parameters, without_secrets
 from answerkey.tasks.reports.commit_shard import EVERY_ROW, ROWS, TABLES, CommitShard
 from answerkey.tasks.warehouse.content import (
@@ -212,14 +213,12 @@ def commit(
 
 def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str) -> Committed:
     """With a references file the data set is that file, answered or not. Otherwise it is what was answered."""
-    import pyarrow.compute as pc
-
     samples = {"samples": one_file(loaded.references or accepted)}
     connection.execute(ROWS["new_samples"], {**samples, **EVERY_ROW})
     # Hashed as they come, in order: a text of all of them would have to fit into memory.
     digest, count = md5(usedforsecurity=False), 0
     for batch in connection.execute(_SQL["sample_hashes"], samples).to_arrow_reader(_HASHES):
-        digest.update(_joined(batch.column(0)))
+        digest.update("".join(batch.column(0).to_pylist()).encode())
         count += batch.num_rows
     connection.execute("DROP TABLE new_samples")
     answers = {"accepted": one_file(accepted)}
@@ -227,10 +226,9 @@ def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: s
     digests = {release: md5(usedforsecurity=False) for release, *_ in releases}
     hashes = connection.execute(f"{ROWS['new_answers']}\n{_SQL['answer_hashes']}", {**answers, **EVERY_ROW})
     for batch in hashes.to_arrow_reader(_HASHES):
-        runs, start = pc.run_end_encode(batch.column(0)), 0
-        for release, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-            digests[release].update(_joined(batch.column(1).slice(start, end - start)))
-            start = end
+        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        for release, of_release in groupby(rows, key=itemgetter(0)):
+            digests[release].update("".join(text for _, text in of_release).encode())
     versions = {release: found.hexdigest()[:_DIGITS] for release, found in digests.items()}
     of_releases = tuple(ReleaseVersion(release, versions[release], *counts) for release, *counts in releases)
     return Committed(loaded.dataset, digest.hexdigest()[:_DIGITS], of_releases, count)
@@ -308,19 +306,6 @@ def _commit_answers(
     return {"answers": [f"{run.dataset}/{release}/{version}" for release, version in zip(*named, strict=True)]}
 
 
-def _joined(texts: pa.StringArray) -> memoryview:
-    """The bytes of texts one after the other, as Arrow keeps them.
-
-    >>> import pyarrow as pa
-    >>> bytes(_joined(pa.array(["a", "bc", "d"]).slice(1)))
-    b'bcd'
-    """
-    first, last = texts.offset, texts.offset + len(texts)
-    _, offsets, content = texts.buffers()
-    places = memoryview(offsets).cast("i")
-    return memoryview(content)[places[first] : places[last]]
-
-
 def commit_measurements(
     warehouse: duckdb.DuckDBPyConnection, home: Home, run_id: str, parts: Sequence[str], made: _Made | None = None
 ) -> None:
@@ -377,7 +362,10 @@ def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
             return None
         ledger = open_ledger(home.ledger)
         try:
-            return write_calls(out / "judge_calls.parquet", _ledger_calls(ledger, connection))
+            keys = connection.execute("SELECT DISTINCT request_key FROM keys")
+            pages = iter(lambda: keys.fetchmany(_CALLS), [])
+            calls = (call for page in pages for call in ledger.calls([key for (key,) in page]))
+            return write_calls(out / "judge_calls.parquet", calls)
         finally:
             ledger.close()
 
@@ -397,12 +385,6 @@ def _gather_keys(connection: duckdb.DuckDBPyConnection, home: Home, parts: Seque
                 connection.unregister("requests")
     [(count,)] = connection.execute("SELECT count(*) FROM keys").fetchall()
     return int(count)
-
-
-def _ledger_calls(ledger: Ledger, connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
-    found = connection.execute("SELECT DISTINCT request_key FROM keys")
-    while keys := [key for (key,) in found.fetchmany(_CALLS)]:
-        yield from ledger.calls(keys)
 
 
 def write_calls(file: Path, calls: Iterable[tuple[Any, ...]]) -> str:

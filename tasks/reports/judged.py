@@ -91,8 +91,7 @@ def judged_rows(home: Home, sample_id: str, names: Sequence[str] = (), dataset: 
         calls = partial(_calls, home, ledger)
         for row in rows:
             report = made[row[10]]
-            note = report.metric(row[11])
-            if note is not None and note.kind == "judge":
+            if report.kind(row[11]) == "judge":
                 found.append(_judged(home, sample_id, row, report, calls))
     return found
 

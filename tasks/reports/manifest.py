@@ -275,7 +275,10 @@ def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
     """The answers outside the training data of the offline judge: one sentence for metrics with the same counts."""
     alike: dict[str, list[str]] = {}
     for metric, counts in noted(manifest, "out_of_depth").items():
-        alike.setdefault(_out_of_depth(counts), []).append(metric)
+        why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
+        n = sum(counts["why"].values())
+        sentence = f"{n:,} of {counts['of']:,} answers are outside the offline judge's training data: {why}"
+        alike.setdefault(sentence, []).append(metric)
     return [f"{', '.join(metrics)}: {sentence}" for sentence, metrics in alike.items()]
 
 
@@ -400,12 +403,6 @@ def changed_models(old: Mapping[str, Any], new: Mapping[str, Any], metrics: Sequ
                 was, now = (", ".join(sorted(names)) for names in fingerprints)
                 lines.append(f"{metric}: the configuration behind the judge {judge} was {was}, and is {now} now")
     return lines
-
-
-def _out_of_depth(counts: Mapping[str, Any]) -> str:
-    why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
-    n = sum(counts["why"].values())
-    return f"{n:,} of {counts['of']:,} answers are outside the offline judge's training data: {why}"
 
 
 def most_frequent(reasons: Sequence[tuple[str, int]]) -> str:

@@ -104,13 +104,21 @@ class Report:
             return MetricNote(note["kind"], note["summary"], fields, headline)
         return MetricNote(ours.kind, ours.described(), ours.fields, ours.headline) if ours else None
 
-    def lower_is_better(self, metric: str, field: str) -> bool:
-        """Whether less of a field is better, as of a latency."""
+    def kind(self, metric: str) -> str:
+        """The kind of a metric; empty for one that is not a metric of the report."""
+        note = self.metric(metric)
+        return note.kind if note else ""
+
+    def lower_is_better(self, name: str) -> bool:
+        """Whether less of METRIC.FIELD `name` is better, as of a latency."""
+        metric, _, field = name.partition(".")
         note = self.metric(metric)
         return note is not None and any(one.name == field and one.lower_is_better for one in note.fields)
 
-    def range(self, metric: str, field: str) -> tuple[float, float]:
-        """The lowest and highest possible value of a field; of one that is not known, the widest of its metric."""
+    def range(self, name: str) -> tuple[float, float]:
+        """The lowest and highest possible value of METRIC.FIELD `name`; of a field that is not known, the widest of its
+        metric."""
+        metric, _, field = name.partition(".")
         note = self.metric(metric)
         if note is None:
             return 0.0, 1.0
@@ -227,7 +235,8 @@ def read_report(warehouse: duckdb.DuckDBPyConnection, report_id: str, home: Home
     dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id, content = about
     manifest = json.loads(content)
     places = {metric: place for place, metric in enumerate(manifest["signatures"])}
-    scores = sorted(scores_of(warehouse, report_id), key=lambda score: places.get(score.metric, len(places)))
+    scores = [Score(*row) for row in warehouse.execute(_SQL["scores"], {"report_id": report_id}).fetchall()]
+    scores.sort(key=lambda score: places.get(score.metric, len(places)))
     of_run = {"run_id": run_id, "release": release}
     checks = warehouse.execute(_SQL["checks"], of_run).fetchall()
     quarantined = warehouse.execute(_SQL["quarantined"], of_run).fetchall()
@@ -235,11 +244,6 @@ def read_report(warehouse: duckdb.DuckDBPyConnection, report_id: str, home: Home
         report_id, dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id,
         manifest, tuple(scores), tuple(checks), tuple(quarantined),
     )  # fmt: skip
-
-
-def scores_of(warehouse: duckdb.DuckDBPyConnection, report_id: str) -> list[Score]:
-    """The aggregates of a report, as `report_scores` has them."""
-    return [Score(*row) for row in warehouse.execute(_SQL["scores"], {"report_id": report_id}).fetchall()]
 
 
 def report_named(home: Home, name: str, dataset: str = "", fields: Collection[str] = ()) -> str:
@@ -357,13 +361,13 @@ def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) 
     Raises:
         UserError: no report has the field, or there is no such data set.
     """
+    known = home.rows(_SQL["fields"], {"dataset": dataset})
+    datasets = [one for one, field in known if field == name]
+    if not datasets:
+        there = f"the reports on {dataset}" if dataset else "the reports"
+        fields = ", ".join(dict.fromkeys(field for _, field in known)) or "no numbers"
+        raise UserError(f"{name}: {there} in {home} have {fields}")
     with home.warehouse.reading() as warehouse:
-        known = warehouse.execute(_SQL["fields"], {"dataset": dataset}).fetchall()
-        datasets = [one for one, field in known if field == name]
-        if not datasets:
-            there = f"the reports on {dataset}" if dataset else "the reports"
-            fields = ", ".join(dict.fromkeys(field for _, field in known)) or "no numbers"
-            raise UserError(f"{name}: {there} in {home} have {fields}")
         return moments(warehouse, datasets, [name], most)
 
 

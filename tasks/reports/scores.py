@@ -130,7 +130,9 @@ def add_scores(
     Returns:
         What is hashed of them already.
     """
-    if cut and _adoptable(warehouse, home, reports, cut):
+    # The id becomes a part of a path.
+    short = all(len(quote(report_id, safe="")) <= _LONGEST_NAME for report_id in reports)
+    if cut and short and not home.warehouse.changed(warehouse, _SOURCES, cut.state):
         sums = dict.fromkeys(reports, Checksum())
         for report_id, release in zip(reports, committed.releases, strict=True):
             shards = [shard for shard in cut.shards if shard.release == release.release]
@@ -146,12 +148,6 @@ def add_scores(
     rows = f"{_SQL['of_reports']}{_SQL['rows']}"
     warehouse.execute(f"INSERT INTO scores BY NAME {rows}", {**about, "share": 0, "of": 1})
     return None
-
-
-def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, reports: Sequence[str], cut: SplitScores) -> bool:
-    # The id becomes a part of a path.
-    short = all(len(quote(report_id, safe="")) <= _LONGEST_NAME for report_id in reports)
-    return short and not home.warehouse.changed(warehouse, _SOURCES, cut.state)
 
 
 def _about(dataset: str, dataset_version: str, metrics: Sequence[tuple[str, str, Sequence[str]]]) -> dict[str, Any]:

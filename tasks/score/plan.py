@@ -91,7 +91,8 @@ def plan(
         planned.append(_with_probes(metric, address, todo, need))
         kind = metric.workload
         # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
-        folder = _part_folder(metric.signature, need.contents)
+        # Parts that an older release left behind have other columns.
+        folder = f"parts/{content_hash([metric.signature, need.contents, str(part_schema())])}"
         if kind == "judge":
             folder = home.shared_name(out / folder)
         scored = portable(planned[-1])
@@ -223,11 +224,6 @@ def _write_measured(connection: duckdb.DuckDBPyConnection, home: Home, file: Pat
     with home.warehouse.reading() as warehouse:
         about = {"signatures": list(signatures), "answered_by": ANSWERED_BY}
         write_parquet(warehouse, _SQL["measured"], file, about)
-
-
-def _part_folder(signature: str, contents: str) -> str:
-    # Parts that an older release left behind have other columns.
-    return f"parts/{content_hash([signature, contents, str(part_schema())])}"
 
 
 def _least_rows(kind: Workload, rows: int) -> int:

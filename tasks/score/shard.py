@@ -132,13 +132,13 @@ def fail_shard(shard: Shard, message: str) -> str:
     """Write down that every row of a shard failed, so that the run goes on and a rerun tries them again."""
     failed = Failed("task", message)
     part = str(PurePosixPath(shard.part).with_suffix(".failed.parquet"))
-    rows = ([_failed(sample, shard.metric, failed) for sample in samples] for samples in samples_of(shard))
+    metric = shard.metric
+    rows = (
+        [Measurement(sample.sample_id, metric.name, metric.signature, failed) for sample in samples]
+        for samples in samples_of(shard)
+    )
     _write(Home.parse(shard.home), part, rows)
     return part
-
-
-def _failed(sample: Sample, metric: Metric, outcome: Failed) -> Measurement:
-    return Measurement(sample.sample_id, metric.name, metric.signature, outcome)
 
 
 def samples_of(shard: Shard) -> Iterator[list[Sample]]:

@@ -23,10 +23,10 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.releases.export import stored_answers
 from answerkey.tasks.releases.register import register
-from answerkey.tasks.reports.aggregate import ReportRef, aggregate
+from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import Committed, commit, record_validation
 from answerkey.tasks.reports.manifest import manifest
-from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.score.plan import Plan, plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import fail_shard
@@ -47,7 +47,7 @@ class Done:
     validation: Validation
     plan: Plan
     committed: Committed
-    reports: tuple[ReportRef, ...]
+    reports: tuple[Report, ...]
 
     @property
     def ids(self):

@@ -62,7 +62,10 @@ def build_page(
         UserError: there are none, one is not in the warehouse, they are about several data sets, or none of them has
             the field `primary`.
     """
-    reports = _about_one(read_reports(home, list(dict.fromkeys(report_ids))))
+    reports = read_reports(home, list(dict.fromkeys(report_ids)))
+    datasets = list(dict.fromkeys(report.dataset for report in reports))
+    if len(datasets) != 1:
+        raise UserError(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
     names = {name for report in reports for name in report.names}
     asked = [*(gated.deciding_field for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
     shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
@@ -78,15 +81,39 @@ def build_page(
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
     with home.warehouse.reading() as warehouse:
         means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
-        page = _page(warehouse, reports, shown, why, named, said, means, most_samples)
+        ids = {"ids": list(labels)}
+        lengths = dict(warehouse.execute(_SQL["median_lengths"], ids).fetchall())
+        binary = {name for (name,) in warehouse.execute(_SQL["binary_fields"], ids).fetchall()}
+        checks = tuple(CheckSummary(*row) for row in warehouse.execute(_SQL["checks"], ids).fetchall())
+        n_quarantined, refused = _quarantine(warehouse, ids)
+        agreements, calibrated = _agreements(warehouse, reports, labels, binary)
+        releases = tuple(
+            Release(labels[report.report_id], report, report.manifest.get("command", ""), lengths.get(report.report_id))
+            for report in reports
+        )
+        page = Page(
+            dataset=datasets[0],
+            made_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            primary=chosen,
+            why_primary=why,
+            headlines=shown,
+            fields=tuple(_field(name, reports, name in binary) for name in fields_of(reports, chosen)),
+            releases=releases,
+            gates=said,
+            summary=summary(releases, named, said, chosen),
+            warnings=warnings(releases, named, checks, n_quarantined),
+            comparisons=named,
+            distributions=_distributions(warehouse, labels, binary),
+            failures=_failures(warehouse, labels),
+            checks=checks,
+            n_quarantined=n_quarantined,
+            quarantine=refused,
+            agreements=agreements,
+            corrected=tuple({(one.field, one.release): one for one in (*means, *calibrated)}.values()),
+            history=moments(warehouse, datasets, shown)[datasets[0]],
+            samples=read_samples(warehouse, labels, reports, chosen, most_samples),
+        )
         return replace(page, history_notes=tuple(_history_notes(home, page)))
-
-
-def _about_one(reports: list[Report]) -> list[Report]:
-    datasets = list(dict.fromkeys(report.dataset for report in reports))
-    if len(datasets) != 1:
-        raise UserError(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
-    return reports
 
 
 def _history_notes(home: Home, page: Page) -> Iterator[str]:
@@ -94,50 +121,6 @@ def _history_notes(home: Home, page: Page) -> Iterator[str]:
     if len(page.moments) > 1:
         yield drift(home, page.moments[::-1]).sentence
         yield from map(str, looks_taken(home, [page.dataset], page.primary)[page.dataset])
-
-
-def _page(
-    warehouse: duckdb.DuckDBPyConnection,
-    reports: Sequence[Report],
-    shown: tuple[str, ...],
-    why_primary: str,
-    comparisons: tuple[Comparison, ...],
-    gates: tuple[ReleaseVerdict, ...],
-    means: Sequence[Corrected],
-    most_samples: int,
-) -> Page:
-    labels, primary = labels_of(reports), shown[0]
-    lengths = _median_lengths(warehouse, reports)
-    binary = _binary_fields(warehouse, reports)
-    checks = _checks(warehouse, reports)
-    n_quarantined, refused = _quarantine(warehouse, reports)
-    agreements, calibrated = _agreements(warehouse, reports, labels, binary)
-    releases = tuple(
-        Release(labels[report.report_id], report, report.manifest.get("command", ""), lengths[report.report_id])
-        for report in reports
-    )
-    return Page(
-        dataset=reports[0].dataset,
-        made_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        primary=primary,
-        why_primary=why_primary,
-        headlines=shown,
-        fields=tuple(_field(name, reports, name in binary) for name in fields_of(reports, primary)),
-        releases=releases,
-        gates=gates,
-        summary=summary(releases, comparisons, gates, primary),
-        warnings=warnings(releases, comparisons, checks, n_quarantined),
-        comparisons=comparisons,
-        distributions=_distributions(warehouse, labels, binary),
-        failures=_failures(warehouse, labels),
-        checks=checks,
-        n_quarantined=n_quarantined,
-        quarantine=refused,
-        agreements=agreements,
-        corrected=tuple({(one.field, one.release): one for one in (*means, *calibrated)}.values()),
-        history=moments(warehouse, [reports[0].dataset], shown)[reports[0].dataset],
-        samples=read_samples(warehouse, labels, reports, primary, most_samples),
-    )
 
 
 def _means(home: Home, report: Report, names: Sequence[str], label: str) -> Iterator[Corrected]:
@@ -161,51 +144,21 @@ def _field(name: str, reports: Sequence[Report], binary: bool) -> FieldSummary:
     found = [report.manifest["signatures"].get(metric) for report in reports]
     notes = [note for report in reports if (note := report.metric(metric))]
     summary = LABEL_FIELD.description if metric == LABEL else notes[0].summary if notes else ""
-    lower = any(report.lower_is_better(*name.split(".", 1)) for report in reports)
+    lower = any(report.lower_is_better(name) for report in reports)
     return FieldSummary(name, metric, summary, tuple(dict.fromkeys(filter(None, found))), binary, lower)
-
-
-def _median_lengths(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> dict[str, float | None]:
-    """By report id: the median length of the answers in characters; None where there is no answer."""
-    found = {}
-    for report in reports:
-        [(median,)] = warehouse.execute(
-            _SQL["median_length"],
-            [report.dataset, report.release, report.answers_version],
-        ).fetchall()
-        found[report.report_id] = median
-    return found
-
-
-def _binary_fields(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> set[str]:
-    """The fields, as METRIC.FIELD, whose every score in these reports is 0 or 1."""
-    rows = warehouse.execute(
-        _SQL["binary_fields"],
-        [[report.report_id for report in reports]],
-    ).fetchall()
-    return {str(row[0]) for row in rows}
 
 
 def _distributions(
     warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str], binary: set[str]
 ) -> tuple[Distribution, ...]:
     """Counts of every field of the reports in `labels` (id to label). Bins span 0 to 1, or more where values do."""
-    rows = warehouse.execute(
-        _SQL["distributions"],
-        {"ids": list(labels), "bins": BINS},
-    ).fetchall()
-    spans: dict[tuple[str, str], tuple[float, float]] = {}
-    bins: dict[tuple[str, str], dict[int | None, int]] = {}
-    for report_id, name, low, high, bin_, n in rows:
-        spans[name, report_id] = (low, high)
-        bins.setdefault((name, report_id), {})[bin_] = n
     found = []
-    for name, report_id in sorted(bins, key=lambda key: (key[0], list(labels).index(key[1]))):
-        counts = [bins[name, report_id].get(place, 0) for place in range(BINS)]
+    rows = warehouse.execute(_SQL["distributions"], {"ids": list(labels), "bins": BINS}).fetchall()
+    for name, report_id, low, high, bins, missing in rows:
+        counts = [bins.get(place, 0) for place in range(BINS)]
         if name in binary:
             counts = [sum(counts[:-1]), counts[-1]]
-        missing = bins[name, report_id].get(None, 0)
-        found.append(Distribution(name, labels[report_id], *spans[name, report_id], tuple(counts), missing))
+        found.append(Distribution(name, labels[report_id], low, high, tuple(counts), missing))
     return tuple(found)
 
 
@@ -217,23 +170,13 @@ def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -
     return Table("Why rows have no score", head, cells, left=["release", "status", "reason"], wrapped={"reason": 36})
 
 
-def _checks(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[CheckSummary, ...]:
-    """What was checked in the runs of these reports, on their releases or on all; what failed comes first."""
-    rows = warehouse.execute(
-        _SQL["checks"],
-        [_runs(reports), [report.release for report in reports]],
-    ).fetchall()
-    return tuple(dict.fromkeys(CheckSummary(*row) for row in rows))
-
-
-def _quarantine(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[int, Table]:
-    """How many rows the runs of these reports refused, and the first of them."""
-    parameters = [_runs(reports), [report.release for report in reports]]
-    [(n,)] = warehouse.execute(_SQL["n_quarantined"], parameters).fetchall()
-    rows = warehouse.execute(_SQL["quarantine"], [_RAW_CHARS, *parameters, _MOST_REFUSED]).fetchall()
+def _quarantine(warehouse: duckdb.DuckDBPyConnection, ids: Mapping[str, Sequence[str]]) -> tuple[int, Table]:
+    """How many rows the runs of the reports `ids` refused, and the first of them."""
+    [(n,)] = warehouse.execute(_SQL["n_quarantined"], ids).fetchall()
+    rows = warehouse.execute(_SQL["quarantine"], {**ids, "chars": _RAW_CHARS, "most": _MOST_REFUSED}).fetchall()
     cells = [
         (count(row), sample_id or NONE, release or NONE, rule, reason, Cell(raw or NONE, kind="raw"))
-        for _, row, sample_id, release, rule, reason, raw in rows
+        for row, sample_id, release, rule, reason, raw in rows
     ]
     notes = [f"The first {len(rows)}; the warehouse has all."] if len(rows) < n else []
     head = ("row", "sample", "release", "rule", "problem", "original row")
@@ -287,7 +230,3 @@ def _carried_over(one: LabelAgreement, report: Report, base_rate: float) -> list
     corrected = (found.value, found.interval.low, found.interval.high)
     raw = (score.mean, score.ci_low, score.ci_high)
     return [Corrected(one.field, str(one.release), raw, corrected, one.n, score.n_scored, "Rogan-Gladen")]
-
-
-def _runs(reports: Sequence[Report]) -> list[str]:
-    return list(dict.fromkeys(report.run_id for report in reports))

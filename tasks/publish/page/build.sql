@@ -1,8 +1,9 @@
--- name: median_length
-SELECT median(length(answer)) FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?
+-- name: median_lengths
+SELECT report_id, median(length(answer)) FROM reports JOIN answers USING (dataset, release, answers_version)
+WHERE report_id = ANY($ids) GROUP BY report_id
 
 -- name: binary_fields
-SELECT metric || '.' || field FROM scores WHERE report_id = ANY(?) AND status = 'scored'
+SELECT metric || '.' || field FROM scores WHERE report_id = ANY($ids) AND status = 'scored'
 GROUP BY ALL HAVING bool_and("value" IN (0, 1))
 
 -- name: distributions
@@ -18,8 +19,8 @@ WITH chosen AS (
            if(x IS NULL, NULL, least($bins - 1, floor((x - low) / (high - low) * $bins))::INTEGER) AS bin
     FROM chosen JOIN spans USING (name)
 )
-SELECT report_id, name, any_value(low), any_value(high), bin, count(*) FROM binned
-GROUP BY report_id, name, bin
+SELECT name, report_id, any_value(low), any_value(high), coalesce(histogram(bin), MAP {}), count(*) - count(x)
+FROM binned GROUP BY name, report_id ORDER BY name, list_position($ids, report_id)
 
 -- name: failures
 WITH rows AS (
@@ -31,8 +32,9 @@ GROUP BY ALL ORDER BY status, n DESC, metric, reason LIMIT 200
 
 -- name: checks
 SELECT rule, severity, release, success, n_checked, n_failed, message FROM validations
-WHERE run_id = ANY(?) AND (release IS NULL OR release = ANY(?))
-ORDER BY success, severity, rowid
+WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
+    AND (release IS NULL OR release IN (SELECT release FROM reports WHERE report_id = ANY($ids)))
+GROUP BY ALL ORDER BY success, severity, min(rowid)
 
 -- name: agreements
 SELECT metric || '.' || field, release, labels, n, n_unlabelled, report_ids, base_rate, kappa, kappa_low, kappa_high,
@@ -48,8 +50,12 @@ QUALIFY row_number() OVER (PARTITION BY metric, field, release ORDER BY created_
 ORDER BY metric, field, release IS NOT NULL, list_position($releases, release)
 
 -- name: n_quarantined
-SELECT count(*) FROM quarantine WHERE run_id = ANY(?) AND (release IS NULL OR release = ANY(?))
+SELECT count(*) FROM quarantine
+WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
+    AND (release IS NULL OR release IN (SELECT release FROM reports WHERE report_id = ANY($ids)))
 
 -- name: quarantine
-SELECT source, "row", sample_id, release, rule, reason, left(raw, ?) FROM quarantine
-WHERE run_id = ANY(?) AND (release IS NULL OR release = ANY(?)) ORDER BY rowid LIMIT ?
+SELECT "row", sample_id, release, rule, reason, left(raw, $chars) FROM quarantine
+WHERE run_id IN (SELECT run_id FROM reports WHERE report_id = ANY($ids))
+    AND (release IS NULL OR release IN (SELECT release FROM reports WHERE report_id = ANY($ids)))
+ORDER BY rowid LIMIT $most

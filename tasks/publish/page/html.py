@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -16,7 +16,7 @@ from answerkey.tasks.publish.escape import breakable, isolated, typeset, visible
 from answerkey.tasks.publish.page import charts, tables
 from answerkey.tasks.publish.page.model import Page, as_json
 from answerkey.tasks.publish.tables import history, rules
-from answerkey.tasks.publish.text import BASES, MEANINGS, human_note, number, signed, spent_on_judges
+from answerkey.tasks.publish.text import BASES, MEANINGS, dollars, human_note, number, signed, spent_on_judges
 from answerkey.tasks.warehouse.store import atomic_write
 
 if TYPE_CHECKING:
@@ -35,19 +35,28 @@ def write(page: Page, path: Path) -> Path:
 
 def render(page: Page) -> str:
     """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
-    style, script = code("page.css"), code(*_SCRIPTS)
+    return from_template(
+        "page.html.j2",
+        _SCRIPTS,
+        page=page,
+        data=Markup(for_script(_data(page))),
+        plots=charts.plots(page),
+        colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
+    )
+
+
+def from_template(
+    name: str, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), forms: str = "'none'", **values: object
+) -> str:
+    """A page from a template and `values`, with its style sheets and scripts, and a policy that allows nothing else.
+
+    `forms` says where forms may go.
+    """
+    style, script = code(*styles), code(*scripts)
     html = (
         environment()
-        .get_template("page.html.j2")
-        .render(
-            page=page,
-            style=Markup(style),
-            script=Markup(script),
-            data=Markup(for_script(_data(page))),
-            policy=policy(style, script),
-            plots=charts.plots(page),
-            colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
-        )
+        .get_template(name)
+        .render(style=Markup(style), script=Markup(script), policy=policy(style, script, forms), **values)
     )
     return f"{html.strip()}\n"
 
@@ -84,11 +93,10 @@ def _data(page: Page) -> dict[str, Any]:
 def _judged(page: Page) -> list[str]:
     """The metrics on the page that judges scored."""
     names = dict.fromkeys(field.metric for field in page.fields)
-    notes = [(name, release.report.metric(name)) for name in names for release in page.releases]
-    return list(dict.fromkeys(name for name, note in notes if note and note.kind == "judge"))
+    return [name for name in names if any(release.report.kind(name) == "judge" for release in page.releases)]
 
 
-def policy(style: str, script: str, forms: str = "'none'") -> str:
+def policy(style: str, script: str, forms: str) -> str:
     """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page.
 
     `forms` says where forms may go.
@@ -130,6 +138,7 @@ def environment(*, autoescape: bool = True) -> Environment:
         "tables": tables,
         "rules": rules,
         "history": history,
+        "dollars": dollars,
         "family_note": family_note,
         "human_note": human_note,
         "spent_on_judges": spent_on_judges,

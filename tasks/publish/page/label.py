@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from markupsafe import Markup
-
-from answerkey.tasks.publish.page.html import code, environment, policy
+from answerkey.tasks.publish.page.html import from_template
 
 
 @cache
 def label_page() -> str:
     """The page as HTML. It may ask nobody but the server that it came from."""
-    style, script = code("page.css") + code("label.css"), code("label.js")
-    html = (
-        environment()
-        .get_template("label.html.j2")
-        .render(style=Markup(style), script=Markup(script), policy=f"{policy(style, script)}; connect-src 'self'")
-    )
-    return f"{html.strip()}\n"
+    return from_template("label.html.j2", ["label.js"], ["page.css", "label.css"])

@@ -58,7 +58,7 @@ def read_samples(
         references=tuple(tuple(text or "" for text in row[2]) for row in about),
         facts=tuple(tuple(text or "" for text in row[3]) for row in about),
         incorrect_references=tuple(tuple(text or "" for text in row[4]) for row in about),
-        slices=_slices(shown, ids),
+        slices={name: tuple(map(parts.get, range(len(shown.ids)))) for name, parts in shown.rows("slices", ids)},
         answers=tuple(_answers(shown, report, labels[report.report_id], cap, context_cap) for report in reports),
     )
 
@@ -85,13 +85,6 @@ def _cap(shown: _Shown, reports: Sequence[str], length: str, most: int) -> int:
     return _CAPS[-1]
 
 
-def _slices(shown: _Shown, reports: Sequence[str]) -> dict[str, tuple[str | None, ...]]:
-    columns: dict[str, list[str | None]] = {}
-    for name, place, part in shown.rows("slices", reports):
-        columns.setdefault(name, [None] * len(shown.ids))[place] = part
-    return {name: tuple(columns[name]) for name in sorted(columns)}
-
-
 def _answers(shown: _Shown, report: Report, label: str, cap: int, context_cap: int) -> Answers:
     n = len(shown.ids)
     rows = shown.rows("answers", [report.report_id], cap=cap)
@@ -107,19 +100,19 @@ def _answers(shown: _Shown, report: Report, label: str, cap: int, context_cap: i
             more.setdefault(place, []).append(slot)
         if length is not None and length > cap:
             cut[slot] = length
-    reasons, unscored = _words(shown, report)
+    words = shown.rows("reasons", [report.report_id])
     return Answers(
         release=label,
         texts=tuple(texts),
         correct=tuple(correct),
         values=_values(shown, report),
-        unscored=unscored,
-        reasons=reasons,
+        unscored={metric: unscored for metric, _, unscored in words if unscored},
+        reasons={metric: reasons for metric, reasons, _ in words if reasons},
         evidence=_evidence(shown, report),
         absent=tuple(sorted(set(range(n)) - present)),
         cut=cut,
         more={place: tuple(slots) for place, slots in more.items()},
-        each=_each(shown, report) if more else {},
+        each=dict(shown.rows("each", [report.report_id], digits=_DIGITS)) if more else {},
         contexts={slot: tuple(texts) for slot, texts in shown.rows("contexts", [report.report_id], cap=context_cap)},
         columns={
             slot: {name: _parts(name, text, context_cap) for name, text in columns.items()}
@@ -147,28 +140,6 @@ def _values(shown: _Shown, report: Report) -> dict[str, tuple[float | None, ...]
             column[place] = number
         columns[name] = tuple(column)
     return columns
-
-
-def _each(shown: _Shown, report: Report) -> dict[str, dict[int, float]]:
-    found: dict[str, dict[int, float]] = {}
-    for name, slot, number in shown.rows("each", [report.report_id], digits=_DIGITS):
-        found.setdefault(name, {})[slot] = number
-    return found
-
-
-_Reasons = dict[str, dict[int, str]]
-_Unscored = dict[str, dict[int, tuple[str, str]]]
-
-
-def _words(shown: _Shown, report: Report) -> tuple[_Reasons, _Unscored]:
-    reasons: _Reasons = {}
-    unscored: _Unscored = {}
-    for metric, slot, status, reason in shown.rows("reasons", [report.report_id]):
-        if status == "scored":
-            reasons.setdefault(metric, {})[slot] = reason
-        else:
-            unscored.setdefault(metric, {})[slot] = (status, reason or "")
-    return reasons, unscored
 
 
 def _evidence(shown: _Shown, report: Report) -> dict[str, dict[int, dict[str, Any]]]:

@@ -57,9 +57,11 @@ WHERE len(context) > 0
 SELECT slot, "columns" FROM page_answers WHERE "columns" IS NOT NULL
 
 -- name: slices
-SELECT name, place, arg_max(part, turn) FROM (
-    SELECT place, turn, unnest(map_keys(slices)) AS name, unnest(map_values(slices)) AS part FROM page_answers
-) GROUP BY name, place
+SELECT name, map_from_entries(list((place, part))) FROM (
+    SELECT name, place, arg_max(part, turn) AS part FROM (
+        SELECT place, turn, unnest(map_keys(slices)) AS name, unnest(map_values(slices)) AS part FROM page_answers
+    ) GROUP BY name, place
+) GROUP BY name ORDER BY name
 
 -- name: answers
 SELECT place, slot, left(answer, $cap), length(answer), correct FROM page_answers ORDER BY slot
@@ -73,14 +75,22 @@ SELECT metric || '.' || field, list(place ORDER BY place), list("value" ORDER BY
 
 -- name: each
 -- The numbers of single answers, of the samples with several.
-SELECT metric || '.' || field, slot, round("value", $digits)
+SELECT metric || '.' || field, map_from_entries(list((slot, round("value", $digits)) ORDER BY slot))
 FROM scores JOIN page_answers USING (report_id, sample_id, repeat)
 WHERE place IN (SELECT place FROM page_answers WHERE further) AND "value" IS NOT NULL AND NOT regexp_matches(field, '[@^]')
+GROUP BY metric, field
 
 -- name: reasons
--- Those of pass@k and pass^k are about a question, and follow from those of its answers.
-SELECT DISTINCT metric, slot, status, reason FROM scores JOIN page_answers USING (report_id, sample_id, repeat)
-WHERE (reason IS NOT NULL OR status <> 'scored') AND NOT regexp_matches(field, '[@^]')
+-- By slot, why answers have their scores, and the status of those without a score, with the reason. Those of pass@k and
+-- pass^k are about a question, and follow from those of its answers.
+, words AS (
+    SELECT metric, slot, any_value(status) AS status, any_value(reason) AS reason
+    FROM scores JOIN page_answers USING (report_id, sample_id, repeat)
+    WHERE (reason IS NOT NULL OR status <> 'scored') AND NOT regexp_matches(field, '[@^]') GROUP BY metric, slot
+)
+SELECT metric, map_from_entries(list((slot, reason) ORDER BY slot) FILTER (status = 'scored')),
+       map_from_entries(list((slot, (status, coalesce(reason, ''))) ORDER BY slot) FILTER (status <> 'scored'))
+FROM words GROUP BY metric ORDER BY metric
 
 -- name: evidence
 SELECT m.metric, a.slot, m.details FROM page_answers a JOIN measurements m USING (sample_key)
