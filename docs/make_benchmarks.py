@@ -47,7 +47,7 @@ def prose(text: str) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
+    lines = [[head[0] or "measured", *head[1:]], ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
 

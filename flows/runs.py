@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from filelock import FileLock
-
 from answerkey.flows.forms import Form, with_names
 from answerkey.flows.prefect_or_local import cancel_submitted
 from answerkey.metrics_core.errors import UserError
@@ -28,7 +26,7 @@ from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import known_names
 from answerkey.tasks.server import within_run
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import PROCESS, Unreachable
+from answerkey.tasks.warehouse.store import PROCESS, Unreachable, locked
 from answerkey.tasks.warehouse.warehouse import made
 
 if TYPE_CHECKING:
@@ -206,7 +204,8 @@ class Run:
         """Around the work of the run: the row in `runs` that says when it started and how it ended."""
         made(self.home.local)
         # By its lock `forget`, and housekeeping without a server, know that it works: before its row says so.
-        with FileLock(self.folder / PROCESS):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder / PROCESS):
             start_run(self.home, self.id, flow, dataset, parameters)
             try:
                 yield

@@ -99,15 +99,14 @@ def _parsed(text: str, file: str) -> Located:
 
 
 def _content(loader: yaml.SafeLoader, node: yaml.Node, path: str, lines: dict[str, int], file: str) -> Any:
-    lines.setdefault(path, node.start_mark.line + 1)
+    line = node.start_mark.line + 1
+    lines.setdefault(path, line)
     if len(lines) > _MOST_VALUES:
-        raise UserError(f"{file}:{node.start_mark.line + 1}: more than {_MOST_VALUES:,} values")
+        raise UserError(f"{file}:{line}: more than {_MOST_VALUES:,} values")
     if path.count(".") + path.count("[") > _DEEPEST:
-        raise UserError(f"{file}:{node.start_mark.line + 1}: nested more than {_DEEPEST} levels deep")
+        raise UserError(f"{file}:{line}: nested more than {_DEEPEST} levels deep")
     if not isinstance(node, yaml.ScalarNode) and node.tag not in _TAGS:
-        raise UserError(
-            f"{file}:{node.start_mark.line + 1}: not YAML: {node.tag.rpartition(':')[2]} is not a tag; leave it out"
-        )
+        raise UserError(f"{file}:{line}: not YAML: {node.tag.rpartition(':')[2]} is not a tag; leave it out")
     if isinstance(node, yaml.SequenceNode):
         return [_content(loader, item, f"{path}[{n}]", lines, file) for n, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):

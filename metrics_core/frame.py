@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
@@ -14,55 +16,14 @@ Key = Literal[
     "repeat", "finish_reason", "incorrect_references", "messages", "references-as", "scores",
 ]  # fmt: skip
 
-# The names that tools, data sets and spreadsheets give their columns, the most telling first. A label is never guessed:
-# a column called "label" may mean anything. Nor is a number of rows an id: a second release would have other numbers.
-USUAL_NAMES: Mapping[Key, tuple[str, ...]] = {
-    "id": (
-        "id", "sample_id", "question_id", "qid", "example_id", "item_id", "dataset_item_id", "datasetItemId",
-        "custom_id", "case_id", "test_case_id", "prompt_id",
-    ),
-    "question": (
-        "question", "user_input", "input", "query", "prompt", "user_query", "user_question", "user_message",
-        "user_prompt", "question_text", "instruction", "problem",
-        "frage", "pregunta", "pergunta", "domanda", "вопрос", "问题", "質問",
-    ),
-    "answer": (
-        "answer", "response", "actual_output", "output", "prediction", "generated_answer", "completion",
-        "model_answer", "model_output", "model_response", "generated_text", "generated_response", "generated_output",
-        "generation", "predicted_answer", "predicted_text", "llm_answer", "llm_output", "llm_response", "bot_answer",
-        "bot_response", "assistant_response", "system_answer", "answer_text", "response_text", "output_text", "reply",
-        "antwort", "modellantwort", "réponse", "respuesta", "resposta", "risposta", "ответ", "回答",
-    ),
-    "references": (
-        "references", "reference", "ground_truths", "ground_truth_answers", "ground_truth", "expected_output",
-        "expectedOutput", "expected_answer", "reference_answer", "reference_answers", "gold_answers", "gold_answer",
-        "correct_answers", "correct_answer", "expected", "expected_response", "expected_result", "reference_output",
-        "reference_outputs", "reference_response", "ideal", "ideal_answer", "ideal_response", "gold", "golden_answer",
-        "golden_answers", "gold_standard", "target", "targets", "target_answer", "answer_key", "right_answer",
-        "best_answer", "true_answer", "ground_truth_answer",
-        "musterlösung", "musterantwort", "referenzantwort", "erwartete_antwort", "richtige_antwort", "référence",
-        "réponse_attendue", "réponse_correcte", "respuesta_esperada", "respuesta_correcta", "resposta_esperada",
-        "resposta_correta", "risposta_attesa", "risposta_corretta", "эталон", "эталонный_ответ", "правильный_ответ",
-        "正解", "参考答案", "标准答案",
-    ),
-    "facts": ("facts", "reference_facts", "reference_answer_facts"),
-    "context": (
-        "retrieved_contexts", "retrieval_context", "retrieved_context", "contexts", "context", "retrieved_documents",
-        "passages",
-    ),
-    "release": (
-        "release", "model", "model_name", "model_version", "version", "llm", "modell", "modèle", "modelo", "modello",
-        "модель",
-    ),
-    "cluster": ("cluster", "cluster_id"),
-    "missing_because": ("missing_because",),
-    "repeat": ("repeat",),
-    "finish_reason": ("finish_reason",),
-    "incorrect_references": (
-        "incorrect_references", "incorrect_answers", "incorrect_answer", "wrong_references", "wrong_answers",
-        "known_wrong_answers", "bad_answers", "negative_references", "Incorrect Answers",
-    ),
-}  # fmt: skip
+USUAL_NAMES: Mapping[Key, Sequence[str]] = json.loads(
+    Path(__file__).with_name("columns.json").read_text(encoding="utf-8")
+)
+"""The names that tools, data sets and spreadsheets give their columns, the most telling first.
+
+A label is never guessed: a column called "label" may mean anything. Nor is a number of rows an id: a second release
+would have other numbers.
+"""
 _LISTS: tuple[Key, ...] = ("references", "facts", "context", "incorrect_references")
 _FIELDS: tuple[Key, ...] = ("id", "answer", "question", "cluster", *_LISTS)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 Status = Literal["scored", "undefined", "failed", "skipped"]
 """The kinds of outcomes, which are the values of the `status` columns in the warehouse."""
@@ -22,6 +22,8 @@ class Scored:
     Raises:
         ValueError: a value is NaN or infinite.
     """
+
+    status: ClassVar[Status] = "scored"
 
     values: Mapping[str, float]
     reason: str | None = None
@@ -39,6 +41,8 @@ class Scored:
 class Undefined:
     """The metric does not apply to the input, for instance because it has no reference. Not a failure."""
 
+    status: ClassVar[Status] = "undefined"
+
     reason: str
 
 
@@ -46,26 +50,28 @@ class Undefined:
 class Failed:
     """The metric could not be computed, and trying again may help."""
 
+    status: ClassVar[Status] = "failed"
+
     code: str
     message: str
     attempts: int = 1
+
+    @property
+    def reason(self) -> str:
+        """Code and message."""
+        return f"{self.code}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Not attempted: a budget or a filter left the sample out."""
 
+    status: ClassVar[Status] = "skipped"
+
     reason: str
 
 
 Outcome = Scored | Undefined | Failed | Skipped
-
-_STATUS: dict[type, Status] = {
-    Scored: "scored",
-    Undefined: "undefined",
-    Failed: "failed",
-    Skipped: "skipped",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ class Measurement(NamedTuple):
     @property
     def status(self) -> Status:
         """`scored`, `undefined`, `failed` or `skipped`."""
-        return _STATUS[type(self.outcome)]
+        return self.outcome.status
 
     @property
     def values(self) -> Mapping[str, float]:
@@ -108,8 +114,6 @@ class Measurement(NamedTuple):
     @property
     def reason(self) -> str | None:
         """The explanation of the metric if scored, otherwise why there is no score."""
-        if isinstance(self.outcome, Failed):
-            return f"{self.outcome.code}: {self.outcome.message}"
         return self.outcome.reason
 
     @property

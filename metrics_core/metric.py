@@ -162,8 +162,6 @@ class Metric(ABC):
     columns: ClassVar[tuple[str, ...]] = ()
     """Other columns of the rows that the metric needs, which come as `Sample.columns`. A sample that lacks one, or in
     which it is blank, is undefined."""
-    method: ClassVar[str] = ""
-    """Definitions that change numbers and are not options, for the signature: `tok:unicode1|refs:best`."""
 
     def __post_init__(self) -> None:
         if self.alias:
@@ -221,6 +219,11 @@ class Metric(ABC):
         changed = [f"{of.name}={value!r}" for of, value in values if value != of.default and _is_plain(value)]
         alias = f"{self.alias}=" if self.alias else ""
         return f"{alias}{self.target}({', '.join(changed)})" if changed else f"{alias}{self.target}"
+
+    @property
+    def method(self) -> str:
+        """Definitions that change numbers, for the signature: `tok:unicode1|refs:best`. Usually a class attribute."""
+        return ""
 
     @property
     def workload(self) -> Workload:

@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 LIBRARIES = (
-    "cyclopts", "fastapi", "filelock", "fsspec", "great_expectations.data_context.types.base",
+    "cyclopts", "fastapi", "fsspec", "great_expectations.data_context.types.base",
     "great_expectations.expectations", "great_expectations.render.renderer.site_builder", "griffe", "httpx",
     "jinja2.ext", "litellm", "litellm._service_logger", "litellm.litellm_core_utils.default_encoding",
     "litellm.llms.litellm_proxy.chat.transformation", "litellm.proxy._types", "openai.lib.streaming.chat",

@@ -226,7 +226,8 @@ def history(
 ) -> int:
     """A score over releases and report versions.
 
-    Every report of a data set, or the traces of a rule over time; oldest first.
+    Every report of a data set, or the traces of a rule over time; oldest first. Of more than 20 data sets, the newest
+    report of each.
 
     Examples:
         answerkey history label.correct --dataset faq

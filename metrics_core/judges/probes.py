@@ -209,7 +209,7 @@ class Examination:
         if isinstance(outcome, Scored):
             self._verdicts[judge].append((probe, outcome, probe.passed_by(outcome.values[self._main])))
         elif isinstance(outcome, Failed) and outcome.code in (*get_args(Code), ORDER_DECIDED):
-            self._no_verdict[judge].append(f"{outcome.code}: {outcome.message}")
+            self._no_verdict[judge].append(outcome.reason)
 
     def _weigh(self, judge: ModelRef, verdicts: Sequence[tuple[Probe, Scored, bool]]) -> None:
         answered = [(probe, right) for probe, _, right in verdicts]

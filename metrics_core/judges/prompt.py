@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import resources
 
 from answerkey.metrics_core.llm.reply import Unreadable
@@ -25,9 +25,14 @@ class Prompt:
     schema_text: str
     version: str
 
+    @classmethod
+    def of(cls, name: str, text: str, schema: Mapping[str, object]) -> Prompt:
+        """The prompt of these instructions; the version is the first six hex digits of the hash of text and schema."""
+        return cls(name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])
+
 
 def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
-    """Read `prompts/NAME.md`; the version is the first six hex digits of the hash of text and schema.
+    """Read `prompts/NAME.md`.
 
     Raises:
         FileNotFoundError: the prompt does not exist.
@@ -35,8 +40,7 @@ def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
     >>> load_prompt("meaning_match", {}).text.splitlines()[0][:31]
     'You decide whether an answer to'
     """
-    text = prompt_text(name)
-    return Prompt(name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])
+    return Prompt.of(name, prompt_text(name), schema)
 
 
 def extended(prompt: Prompt, name: str) -> Prompt:
@@ -48,8 +52,7 @@ def extended(prompt: Prompt, name: str) -> Prompt:
     >>> extended(load_prompt("meaning_match", {}), "incorrect_references").text.count("known to be wrong")
     2
     """
-    text = f"{prompt.text}\n\n{prompt_text(name)}"
-    return replace(prompt, text=text, version=content_hash([text, prompt.schema])[:6])
+    return Prompt.of(prompt.name, f"{prompt.text}\n\n{prompt_text(name)}", prompt.schema)
 
 
 def closed(**properties: Mapping[str, object]) -> dict[str, object]:

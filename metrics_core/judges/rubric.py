@@ -44,7 +44,7 @@ from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line, quoted
 from answerkey.metrics_core.measurement import Failed, Outcome, Scored
 from answerkey.metrics_core.metric import NAME, Metric
 from answerkey.metrics_core.metric import Field as MetricField
-from answerkey.metrics_core.sample import Sample, content_hash
+from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import is_blank
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def _prompt(rubric: Rubric) -> Prompt:
         within=" in each object" * several,
         examples=f"\n\n## Examples{examples}" if examples else "",
     )
-    return Prompt(rubric.name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])
+    return Prompt.of(rubric.name, text, schema)
 
 
 def _named(text: str) -> str:

@@ -58,12 +58,8 @@ class Vote:
 
     def as_row(self, main: str) -> dict[str, Any]:
         """For the details of the measurement."""
-        row: dict[str, Any] = {"judge": self.judge, "repeat": self.repeat}
-        if isinstance(self.outcome, Scored):
-            return {**row, "vote": self.outcome.values[main], "reason": self.outcome.reason}
-        if isinstance(self.outcome, Failed):
-            return {**row, "vote": None, "reason": f"{self.outcome.code}: {self.outcome.message}"}
-        return {**row, "vote": None, "reason": self.outcome.reason}
+        vote = self.outcome.values[main] if isinstance(self.outcome, Scored) else None
+        return {"judge": self.judge, "repeat": self.repeat, "vote": vote, "reason": self.outcome.reason}
 
 
 def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:
@@ -122,8 +118,7 @@ def _deciding(scored: Sequence[Scored], votes: int, jury: Jury, main: str) -> Se
 
 def _missing(votes: Sequence[Vote]) -> str:
     absent = [vote for vote in votes if not isinstance(vote.outcome, Scored)]
-    first = absent[0].as_row("")
-    return f"{len(absent)} of {len(votes)} votes are missing; {first['judge']}: {first['reason']}"
+    return f"{len(absent)} of {len(votes)} votes are missing; {absent[0].judge}: {absent[0].outcome.reason}"
 
 
 def _attempts(outcomes: Sequence[Outcome]) -> int:

@@ -21,7 +21,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -470,24 +470,15 @@ class Client:
                 question.last = None
             # Written down in any case, also for a caller that is cancelled now.
             if ending is not None:
-                if batch is None:
-                    ending = {"seconds": self._clock() - started, **ending}
-                await self._settle(question, status, reply, ending, in_batch=batch is not None)
-
-    async def _settle(
-        self, question: _Question[T], status: CallStatus, reply: Reply | None, ending: Mapping[str, Any], *,
-        in_batch: bool,
-    ) -> None:  # fmt: skip
-        """Write down how a call ended and what it cost, whatever becomes of its reply."""
-        columns: dict[str, Any] = {}
-        if reply is not None or ending.get("code") in MAY_BE_PAID:
-            columns["cost_usd"] = self._cost(question, reply, in_batch=in_batch)
-        if reply is not None:
-            columns |= {name: getattr(reply, name) for name in ("tokens_in", "tokens_out", "model", "fingerprint")}
-            columns["finish_reason"] = REFUSAL if reply.kind == "refusal" else reply.finish_reason
-            columns["reply"] = reply.text
-        self._count(question.bill, -int(ending.get("code") == UNSENT), reply, columns.get("cost_usd", 0.0))
-        await self._ledger.do(Ledger.finish, question.call_id, status, {**columns, **ending})
+                columns: dict[str, Any] = {} if batch else {"seconds": self._clock() - started}
+                if reply is not None or ending.get("code") in MAY_BE_PAID:
+                    columns["cost_usd"] = self._cost(question, reply, in_batch=batch is not None)
+                if reply is not None:
+                    columns |= {one: getattr(reply, one) for one in ("tokens_in", "tokens_out", "model", "fingerprint")}
+                    columns["finish_reason"] = REFUSAL if reply.kind == "refusal" else reply.finish_reason
+                    columns["reply"] = reply.text
+                self._count(question.bill, -int(ending.get("code") == UNSENT), reply, columns.get("cost_usd", 0.0))
+                await self._ledger.do(Ledger.finish, question.call_id, status, {**columns, **ending})
 
     def _count(self, bill: Bill, calls: int, reply: Reply | None = None, cost: float | None = 0.0) -> None:
         """Count calls, and what came back and was paid, for a question and for the run."""

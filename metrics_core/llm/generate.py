@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import re
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from answerkey.metrics_core.errors import UserError
@@ -138,8 +140,39 @@ def generate(
     """
     if not requests:
         return []
-    work = _Work(model, limits, access, len(requests))
-    return runtime.run(work.generate(requests), work.say_how_far, work.run)
+    access = access if access.run else replace(access, run=uuid.uuid4().hex)
+    clients: list[Client] = []
+    ended: Counter[str] = Counter()
+
+    async def asked() -> list[Answer]:
+        async with runtime.connect(access, limits, "model", lambda: check([model], limits, "model")) as client:
+            clients.append(client)
+            return await runtime.each(requests, partial(answered, client), limits.concurrency)
+
+    async def answered(client: Client, request: Request) -> Answer:
+        answer = await _answer(client, model, request)
+        ended[answer.status] += 1
+        tell(Advance(ANSWERS, more=1, cost_usd=answer.bill.cost_usd or 0.0))
+        return answer
+
+    def say_how_far() -> None:
+        for client in clients:
+            if ended or client.calls:
+                done = f"answers: {ended.total():,}/{len(requests):,} questions"
+                _log.info(f"{done}, {client.tally()}, {ended['failed']:,} failed", extra=HOW_FAR)
+
+    return runtime.run(asked(), say_how_far, access.run)
+
+
+async def _answer(client: Client, model: ModelRef, request: Request) -> Answer:
+    bill = Bill()
+    try:
+        text = await client.ask(model, request, _read, bill)
+    except CallFailed as error:
+        return Answer(None, "failed", str(error), bill)
+    except CallSkipped as error:
+        return Answer(None, "skipped", str(error), bill)
+    return Answer(text, "generated" if bill.calls else "from_ledger", None, bill, await client.origin(request))
 
 
 def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | None = None) -> Cost:
@@ -163,53 +196,6 @@ def left_out(model: ModelRef) -> tuple[str, ...]:
     taken = abilities(model.model).parameters
     refused = learned_of(model, structured=False).best.without
     return tuple(name for name in _PARAMETERS if name in refused or name not in taken)
-
-
-class _Work:
-    """The answering of one list of questions, and how far it is."""
-
-    def __init__(self, model: ModelRef, limits: CallLimits, access: Access, total: int) -> None:
-        self._model, self._limits = model, limits
-        self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
-        self._total, self._done, self._failed = total, 0, 0
-        self._client: Client | None = None
-
-    @property
-    def run(self) -> str:
-        """What it is counted for."""
-        return self._access.run
-
-    async def generate(self, requests: Sequence[Request]) -> list[Answer]:
-        def checked() -> None:
-            check([self._model], self._limits, "model")
-
-        async with runtime.connect(self._access, self._limits, "model", checked) as client:
-            self._client = client
-            return await runtime.each(requests, lambda one: self._answer(client, one), self._limits.concurrency)
-
-    async def _answer(self, client: Client, request: Request) -> Answer:
-        bill = Bill()
-        try:
-            text = await client.ask(self._model, request, _read, bill)
-        except CallFailed as error:
-            self._failed += 1
-            answer = Answer(None, "failed", f"{error.code}: {error.message}", bill)
-        except CallSkipped as error:
-            answer = Answer(None, "skipped", str(error), bill)
-        else:
-            status: Literal["generated", "from_ledger"] = "generated" if bill.calls else "from_ledger"
-            answer = Answer(text, status, None, bill, await client.origin(request))
-        self._done += 1
-        tell(Advance(ANSWERS, more=1, cost_usd=bill.cost_usd or 0.0))
-        return answer
-
-    def say_how_far(self) -> None:
-        if self._client is None or not (self._done or self._client.calls):
-            return
-        _log.info(
-            f"answers: {self._done:,}/{self._total:,} questions, {self._client.tally()}, {self._failed:,} failed",
-            extra=HOW_FAR,
-        )
 
 
 def _read(reply: str) -> str:

@@ -72,14 +72,14 @@ class AnswerCorrectness(LexicalMetric):
         None,
         title="Profile",
         description="The numbers of an older definition, for teams that migrate from continuous-eval.",
+        signed=False,
     )
 
     @property
-    def signature(self) -> str:
+    def method(self) -> str:
         """Names the profile, or the tokenizers and the choice among references."""
         rules = f"tok:{TOKENIZER_ID}|bleu:{bleu.TOKENIZER_ID}|refs:max"
-        method = f"profile:{self.profile}" if self.profile else rules
-        return f"{self.name}|v{self.version}|{method}|blank:{self.blank_answer}"
+        return f"profile:{self.profile}" if self.profile else rules
 
     def compare(self, answer: str, references: References) -> Outcome:
         """Compute the seven fields."""

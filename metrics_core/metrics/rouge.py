@@ -46,15 +46,15 @@ class Rouge(LexicalMetric):
         Field("rougelsum", "F1 of the longest common subsequences of lines"),
     )
     headline = "rougel"
-    method = "refs:max"
 
     tokenizer: Tokenizer = option(
         "rouge_score",
         title="ROUGE tokenizer",
         description="How ROUGE cuts texts. rouge_score: its own way, a-z and 0-9 alone. words: as the other metrics.",
+        signed=False,
     )
     stemmer: bool = option(
-        False, title="ROUGE stemmer", description="ROUGE compares the stems of English words (Porter)."
+        False, title="ROUGE stemmer", description="ROUGE compares the stems of English words (Porter).", signed=False
     )
 
     def __post_init__(self) -> None:
@@ -63,10 +63,10 @@ class Rouge(LexicalMetric):
             raise ValueError("stemmer is for the tokenizer rouge_score; leave it out, or choose that tokenizer")
 
     @property
-    def signature(self) -> str:
+    def method(self) -> str:
         """Names the tokenizer and the stemmer."""
         tokens = TOKENIZER_ID if self.tokenizer == "words" else f"rouge_score{'+porter' if self.stemmer else ''}"
-        return f"{self.name}|v{self.version}|tok:{tokens}|{self.method}|blank:{self.blank_answer}"
+        return f"tok:{tokens}|refs:max"
 
     def compare(self, answer: str, references: References) -> Outcome:
         """Compute the four fields; undefined if no reference has a word, or the texts are too long for rouge-score."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
+from threading import Lock
 from typing import Any
 
 import regex
@@ -23,6 +24,8 @@ _PLAINLY = 3
 _ENGLISH = word_list("plainly_english")
 """A text with three of these words is taken for English."""
 _ENOUGH_WORDS = 3
+_LOADING = Lock()
+"""Two metrics that run at once load one model: it takes half a second of CPU."""
 
 
 def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limits: Mapping[str, int]) -> str:
@@ -60,7 +63,9 @@ def language_of(text: str) -> str:
     words = text.lower().split()
     if len(words) < _ENOUGH_WORDS or len(_ENGLISH.intersection(words)) >= _PLAINLY:
         return "en"
-    ranked = _identifier().rank(text)
+    with _LOADING:
+        identifier = _identifier()
+    ranked = identifier.rank(text)
     return "en" if dict(ranked)["en"] >= _UNLIKELY else str(ranked[0][0])
 
 

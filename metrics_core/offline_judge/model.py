@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,18 @@ _ROWS_AT_ONCE = 1_024
 _FARTHEST = 5.0
 
 
+class _Stored:
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """From numbers and lists of them, as in the file."""
+        values = {name: stored[name] for name in cls.__annotations__}
+        return cls(**{name: np.array(value) if np.ndim(value) else value for name, value in values.items()})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Trees:
+class Trees(_Stored):
     """Boosted regression trees on the logit scale, with all nodes in one list.
 
     A row goes to the left child where its feature is at most the threshold. A leaf is its own child on both sides.
@@ -43,13 +53,6 @@ class Trees:
     value: npt.NDArray[np.float64]
     depth: int
 
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Trees:
-        """From lists of numbers, as in the file."""
-        roots, feature, children = (np.array(stored[name], np.intp) for name in ("roots", "feature", "children"))
-        threshold, value = (np.array(stored[name], np.float64) for name in ("threshold", "value"))
-        return cls(roots, feature, threshold, children, value, int(stored["depth"]))
-
     def sums(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Sum of the values of the leaves that each row ends in: shape (rows,)."""
         total = np.empty(len(rows))
@@ -65,7 +68,7 @@ class Trees:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Centroids:
+class Centroids(_Stored):
     """The region of the training data: centroids (k-means) of the standardised features of its answers.
 
     Attributes:
@@ -79,12 +82,6 @@ class Centroids:
     spread: npt.NDArray[np.float64]
     points: npt.NDArray[np.float64]
     limit: float
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Centroids:
-        """From lists of numbers, as in the file."""
-        mean, spread, points = (np.array(stored[name], np.float64) for name in ("mean", "spread", "points"))
-        return cls(mean, spread, points, float(stored["limit"]))
 
     def standardised(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Features in units of their spread in training, of the same shape."""

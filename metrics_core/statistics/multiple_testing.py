@@ -7,7 +7,7 @@ number of interim analyses and for several candidates, `planned_level` for a pla
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -35,13 +35,8 @@ def holm(p: npt.ArrayLike) -> list[float]:
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    raw = np.asarray(p, np.float64)
-    order = np.argsort(raw, kind="stable")
     # The smallest p is multiplied by the number of tests, the next by one less; none may fall below its predecessor.
-    climbed = np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1))
-    adjusted = np.empty_like(raw)
-    adjusted[order] = np.minimum(climbed, 1.0)
-    return [float(value) for value in adjusted]
+    return _adjusted(p, lambda up: np.minimum(np.maximum.accumulate(up * np.arange(len(up), 0, -1)), 1.0))
 
 
 def benjamini_hochberg(p: npt.ArrayLike) -> list[float]:
@@ -55,12 +50,16 @@ def benjamini_hochberg(p: npt.ArrayLike) -> list[float]:
     >>> [round(p, 3) for p in benjamini_hochberg([0.01, 0.04, 0.03])]
     [0.03, 0.04, 0.04]
     """
+    # The largest p stays, the next is multiplied by n / (n - 1), and so on; none may lie above its successor.
+    return _adjusted(p, lambda up: np.minimum.accumulate((up * (len(up) / np.arange(1, len(up) + 1)))[::-1])[::-1])
+
+
+def _adjusted(p: npt.ArrayLike, of_sorted: Callable[[Floats], Floats]) -> list[float]:
+    """The p-values that `of_sorted` makes of increasing ones, in the order of `p`."""
     raw = np.asarray(p, np.float64)
     order = np.argsort(raw, kind="stable")
-    # The largest p stays, the next is multiplied by n / (n - 1), and so on; none may lie above its successor.
-    scaled = raw[order] * (len(raw) / np.arange(1, len(raw) + 1))
     adjusted = np.empty_like(raw)
-    adjusted[order] = np.minimum.accumulate(scaled[::-1])[::-1]
+    adjusted[order] = of_sorted(raw[order])
     return [float(value) for value in adjusted]
 
 

@@ -15,20 +15,18 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote, urlsplit
 
-from filelock import FileLock
-
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import BucketStore, s3_settings
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import PROCESS, Unreachable
+from answerkey.tasks.warehouse.store import PROCESS, Unreachable, locked
 from answerkey.tasks.warehouse.warehouse import (
     WAIT_FOR_OTHERS_S,
     Maintained,
@@ -301,7 +299,9 @@ class Lake:
         spilled = self.folder / "runs" / f"lake-{os.getpid()}"
         spilled.mkdir(parents=True, exist_ok=True)
         # Until this process ends.
-        _working.setdefault(spilled, FileLock(spilled / PROCESS, thread_local=False)).acquire()
+        if spilled not in _working:
+            _working.add(spilled)
+            _held.enter_context(locked(spilled / PROCESS))
         connection = limited(session(), spilled)
         for name in ("httpfs", "postgres_scanner", "ducklake"):
             connection.execute(f"LOAD {quoted(extension(name, _NEEDS))}")
@@ -360,7 +360,8 @@ class _NoLake(Exception):
 
 
 _KEY = "hashtextextended(%s, 0)"
-_working: dict[Path, FileLock] = {}
+_working: set[Path] = set()
+_held = ExitStack()
 _open: dict[tuple[int, str, str], duckdb.DuckDBPyConnection] = {}
 """By process, since a connection is of no use after a fork, and its parent still needs it: it is left alone there."""
 _answered: set[tuple[int, str]] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
@@ -29,17 +30,34 @@ _OTHER_HOST_S = 900.0
 """Seconds without use after which another machine counts as gone."""
 
 
+@contextmanager
+def locked(file: Path, mode: int = fcntl.LOCK_EX) -> Iterator[int]:
+    """Hold the advisory lock on a file, which is made if it is missing; yields its descriptor. The lock ends with the
+    process at the latest.
+
+    Args:
+        mode: as `fcntl.flock` takes it.
+
+    Raises:
+        BlockingIOError: with `LOCK_NB`, the lock is held, be it by this process.
+    """
+    lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, mode)
+        yield lock
+    finally:
+        os.close(lock)
+
+
 def is_held(lock: Path) -> bool | None:
     """Whether a living process of this machine holds the lock on a file; None: there is no such file."""
-    from filelock import FileLock, Timeout
-
     # To probe a lock makes its file.
     if not lock.exists():
         return None
     try:
-        with FileLock(lock, blocking=False):
+        with locked(lock, fcntl.LOCK_SH | fcntl.LOCK_NB):
             return False
-    except Timeout:
+    except BlockingIOError:
         return True
     except OSError:
         return False

@@ -12,19 +12,17 @@ import glob
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Timer, local
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from filelock import FileLock, Timeout
-
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
 from answerkey.tasks.warehouse.schema import relations
-from answerkey.tasks.warehouse.store import UNFINISHED, FolderStore, atomic_write, check_host, duplicate, mark
+from answerkey.tasks.warehouse.store import UNFINISHED, FolderStore, atomic_write, check_host, duplicate, locked, mark
 
 if TYPE_CHECKING:
     import duckdb
@@ -149,13 +147,9 @@ class WarehouseFile:
     @contextmanager
     def _locked(self, mode: int) -> Iterator[None]:
         file = self.folder / f"{FILE}.lock"
-        lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(lock, mode)
+        with locked(file, mode) as lock:
             check_host(lock, file)
             yield
-        finally:
-            os.close(lock)
 
     @contextmanager
     def claimed(self, name: str, *, wait: bool = False) -> Iterator[bool]:
@@ -166,16 +160,13 @@ class WarehouseFile:
         """
         folder = self.folder / "locks"
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{name}.lock")
-        try:
-            lock.acquire(blocking=wait, poll_interval=0.2)
-        except Timeout:
-            yield False
-            return
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(folder / f"{name}.lock", fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)))
+            except BlockingIOError:
+                yield False
+                return
             yield True
-        finally:
-            lock.release()
 
     def size(self) -> tuple[str, int]:
         """Where the tables are, and how many bytes they take."""

@@ -146,10 +146,7 @@ def test_the_examples_in_docstrings(name):
     assert result.attempted > result.failed == 0
 
 
-MODELS = [
-    ("api", "ApiEncoder"), ("models", "MultilingualEncoder"), ("models", "TransformerEncoder"),
-    ("use_multilingual", "Network"),
-]  # fmt: skip
+MODELS = [("api", "ApiEncoder"), ("models", "MultilingualEncoder"), ("models", "TransformerEncoder")]
 """Whose examples would need files, a network, or seconds."""
 
 

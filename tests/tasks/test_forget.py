@@ -14,7 +14,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from filelock import FileLock
 
 from answerkey.metrics_core.llm.ledger import LedgerError, open_ledger
 from answerkey.tasks.backup import backup
@@ -26,7 +25,7 @@ from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import PROCESS
+from answerkey.tasks.warehouse.store import PROCESS, locked
 from tests.tasks.staging_help import at, jsonl, query, refusal, registered, run, source_of
 from tests.tasks.warehouse.process_help import Other
 
@@ -210,12 +209,12 @@ def test_what_is_killed_at_any_moment_is_finished_by_the_next(made, tmp_path):
 
 def test_a_run_that_waits_for_hours_is_at_work_and_a_killed_one_is_not(home):
     start_run(home, "waits", "flow", "birds", {})
-    works = FileLock(home.local / "runs/waits" / PROCESS)
-    works.acquire()
-    for path in (home.local / "runs/waits", home.local / "runs/waits" / PROCESS):
-        os.utime(path, (0, 0))
-    assert "the run waits is at work; wait for its end" in refusal(forget, home, "birds", sample="heron")
-    works.release()
+    folder = home.local / "runs/waits"
+    folder.mkdir(parents=True)
+    with locked(folder / PROCESS):
+        for path in (folder, folder / PROCESS):
+            os.utime(path, (0, 0))
+        assert "the run waits is at work; wait for its end" in refusal(forget, home, "birds", sample="heron")
     forget(home, "birds", sample="heron")
     assert holding(home, ANSWER) == set()
 

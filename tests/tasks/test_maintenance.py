@@ -3,12 +3,10 @@
 import os
 import time
 
-from filelock import FileLock
-
 from answerkey.tasks.maintenance import close_runs, prune
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import PROCESS
+from answerkey.tasks.warehouse.store import PROCESS, locked
 
 DAY = 86_400
 
@@ -71,12 +69,11 @@ def test_a_run_that_no_server_knows_is_closed_once_its_process_is_gone(tmp_path)
     for run in ("killed", "works", "elsewhere"):
         start_run(home, run, "evaluate-release", "faq", {})
     # What is left of a process that was killed: its file, and no lock.
-    with FileLock(home.scratch / "killed" / PROCESS):
-        pass
-    works = FileLock(home.scratch / "works" / PROCESS)
-    works.acquire()
-    assert (close_runs(home), close_runs(home)) == (1, 0)
+    for run in ("killed", "works"):
+        (home.scratch / run).mkdir(parents=True)
+    (home.scratch / "killed" / PROCESS).touch()
+    with locked(home.scratch / "works" / PROCESS):
+        assert (close_runs(home), close_runs(home)) == (1, 0)
     with home.warehouse.reading() as warehouse:
         rows = dict(warehouse.execute("SELECT run_id, message FROM runs WHERE status = 'stopped'").fetchall())
     assert rows == {"killed": "no server knows it, and its process is gone"}
-    works.release()

@@ -201,11 +201,12 @@ def test_history_leaves_out_the_plot_and_no_number(shown):
     assert lines[-1] == "The gate has taken 2 looks at a against b, the last of them PASS."
     wide = shown(120, lambda: print_history("f.g", {"set": [made]}, {"set": said}, looks, as_json=False))
     assert "●" in wide[4]
-    untested = shown(120, lambda: print_history("f.g", {"set": [made]}, {}, looks, as_json=False))
-    assert untested[-3:] == [
-        lines[-1], "",
-        "whether a newest report differs from those before it is tested for one data set: add --dataset NAME",
+    many = {"set": [made, replace(made, version=2, mean=0.55)], "other": [replace(made, methods=2)]}
+    newest = shown(120, lambda: print_history("f.g", many, {}, {}, as_json=False))
+    assert [line.split()[:5] for line in newest if " v" in line] == [
+        ["set/a", "v2", "2026-01-01", "00:00", "0.550"], ["other/a", "v1", "2026-01-01", "00:00", "0.500"],
     ]  # fmt: skip
+    assert newest[-1].endswith("add --dataset NAME")
 
 
 def test_a_self_test_says_what_is_true_of_the_release(shown):
