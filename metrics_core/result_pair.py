@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,13 +39,31 @@ from answerkey.metrics_core.gate.paired_field import (
 )
 from answerkey.metrics_core.gate.policy import SCORE_KINDS, Policy, check_ranges
 from answerkey.metrics_core.judges.votes import ANSWERED_BY, OUT_OF_DEPTH
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.label import LABEL, LABELLED, OF_THE_DATA
 from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Codes, Mask, dependent_samples
 from answerkey.metrics_core.text import is_blank
 
-if TYPE_CHECKING:
-    from answerkey.metrics_core.result import Result
+
+class Side(Protocol):
+    """A result, as a comparison reads it: the module of `Result` imports this one."""
+
+    samples: list[Sample]
+    metrics: list[Metric]
+    release: str
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """By METRIC.FIELD."""
+
+    def scores(self, field: str = "") -> Floats:
+        """The numbers of METRIC.FIELD: shape (samples,), NaN where there is none."""
+
+    def of(self, metric: str) -> list[Measurement]:
+        """The measurements of one metric, in the order of the samples."""
 
 
 class ResultPair:
@@ -65,7 +83,7 @@ class ResultPair:
         UserError: an id occurs twice.
     """
 
-    def __init__(self, old: Result, new: Result) -> None:
+    def __init__(self, old: Side, new: Side) -> None:
         self.old, self.new = self._results = old, new
         self.names = old.release or "baseline", new.release or "result"
         by_id = [_by_id(result, name) for result, name in zip(self._results, self.names, strict=True)]
@@ -280,7 +298,7 @@ def _differ(old: Sample | None, new: Sample | None, *names: str) -> bool:
     return bool(old and new) and any(sorted(getattr(old, name)) != sorted(getattr(new, name)) for name in names)
 
 
-def _by_id(result: Result, what: str) -> dict[str, int]:
+def _by_id(result: Side, what: str) -> dict[str, int]:
     indices: dict[str, int] = {}
     for index, sample in enumerate(result.samples):
         if indices.setdefault(sample.sample_id, index) != index:
