@@ -98,7 +98,8 @@ def evaluate_registered(  # noqa: PLR0913
                 found = [*found, *made]
                 problems += [f"{mine.name}: {problem}"] if problem else []
     if queued and not waits:
-        complete_queued(queued)
+        # One that has started meanwhile ends by itself.
+        complete_queued({*queued} & {*queued_alike()})
     if not tried:
         log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
         return []

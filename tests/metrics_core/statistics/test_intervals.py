@@ -56,7 +56,8 @@ def test_fewer_than_two_observations_have_no_interval(n):
 
 
 def bootstrapped(scores, **options):
-    return bootstrap(np.column_stack([scores, np.ones(len(scores))]), RATIO, seed=1, **options)
+    # As many words in each row as to tell a product with them from a quotient.
+    return bootstrap(np.column_stack([4 * scores, np.full(len(scores), 4.0)]), RATIO, seed=1, **options)
 
 
 @pytest.mark.parametrize(("ones", "n"), [(0, 12), (3, 12), (40, 40), (70, 100), (None, 40)])
