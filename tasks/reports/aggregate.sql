@@ -274,12 +274,13 @@ SELECT a.report_id, f.metric, {
     decided: count(*) FILTER (m.status = 'failed' AND contains(m.reason, $order_decided)),
     first: count(*) FILTER (m.status = 'failed' AND contains(m.reason, $shown_first)),
     second: count(*) FILTER (m.status = 'failed' AND contains(m.reason, $shown_second))
-} AS noted
+}
 FROM report_answers a
 CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
 JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
 WHERE a.report_id IN (SELECT unnest($reports))
-GROUP BY a.report_id, f.metric HAVING noted.decided > 0 ORDER BY a.report_id, f.metric
+GROUP BY a.report_id, f.metric HAVING count(*) FILTER (m.status = 'failed' AND contains(m.reason, $order_decided)) > 0
+ORDER BY a.report_id, f.metric
 
 -- name: pairs
 -- The verdicts of each answer on its pairs with those of other releases, the first of several answers first.

@@ -9,6 +9,7 @@ unlock. A snapshot from before the lock would show an old state; to open takes t
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import threading
@@ -17,7 +18,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote, urlsplit
@@ -391,7 +391,7 @@ def catalog(address: str) -> str:
     if not is_address and not given.startswith("postgres:"):
         raise UserError(f'{CATALOG}: write it as "postgres:host=HOST dbname=NAME"')
     conninfo = given if is_address else given.removeprefix("postgres:")
-    if find_spec("psycopg") is None:
+    if importlib.util.find_spec("psycopg") is None:
         raise UserError(_NEEDS)
     import psycopg
     from psycopg.conninfo import conninfo_to_dict

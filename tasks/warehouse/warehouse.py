@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import fcntl
 import glob
+import importlib.util
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Timer, local
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -444,7 +444,7 @@ def extension(name: str, needs: str) -> Path:
     import duckdb
 
     package = f"duckdb_extension_{name}"
-    spec = find_spec(package)
+    spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise UserError(needs)
     found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"))

@@ -15,7 +15,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, Spent, open_ledger
 from answerkey.tasks.backup import backup
-from answerkey.tasks.move import _content, _tables, move
+from answerkey.tasks.move import _SQL, _content, move
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import latest_run, read_reports
 from answerkey.tasks.verify import verify
@@ -49,7 +49,7 @@ def source(made, tmp_path):
 
 def contents(home):
     with home.warehouse.reading() as connection:
-        return {table: _content(table, connection) for table in _tables(connection)}
+        return {table: _content(table, connection) for (table,) in connection.execute(_SQL["tables"]).fetchall()}
 
 
 def files(home):

@@ -67,9 +67,7 @@ def test_a_place_that_cannot_be_used_is_refused_in_one_line(place, catalog, mess
 @pytest.mark.parametrize("missing", ["psycopg", "duckdb_extension_ducklake"])
 def test_without_the_extra_its_name_is_said(lake, missing, monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        "answerkey.tasks.warehouse.lake.find_spec", lambda name: None if name == missing else find(name)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
 
     def opened():
         return Home.parse(lake).warehouse.exists()
