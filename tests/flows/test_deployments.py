@@ -338,8 +338,10 @@ def _tells_its_story(run, lines):
     )
     assert {"dataset:examples", "release:aurora-1", "release:aurora-2"} <= set(run["tags"])
     assert f"report: {PAGES}/examples/aurora-2-v1.html" in lines
-    # Some are about progress, and two workers may both want the run.
-    assert len(lines) == len(set(lines)) <= 30, lines
+    # Where two workers want the run, both write that they prepare it.
+    begun = max(number for number, line in enumerate(lines) if line.startswith("Executing deployment step"))
+    story = lines[begun:]
+    assert len(story) == len(set(story)) <= 30, lines
 
 
 def _queued_for_tomorrow(deployed):
@@ -589,6 +591,8 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         field(page, "Threshold (Optional)", "input").blur()
         started = until(lambda: submitted(page, deployed, before), 300, "the run of the form")
         run_id = started[0]["id"]
+        done = deployed.wait(run_id)
+        assert done["state_type"] == "COMPLETED", done["state"]["message"]
         page.goto(f"{base}/runs/flow-run/{run_id}")
         page.get_by_text("Completed", exact=True).first.wait_for()
         page.get_by_text("Artifacts", exact=True).first.click()
