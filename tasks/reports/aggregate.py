@@ -292,6 +292,7 @@ def _note_judges(
     Each note is by metric; the comments of the statements of the same names say what is in it.
     """
     judged = {metric.name: metric for metric in metrics if isinstance(metric, JudgeMetric)}
+    by_judges = [metric for metric in metrics if metric.kind == "judge"]
     offline = {name: text for name, text in signatures.items() if ":offline@" in text}
     asked: Mapping[str, tuple[Collection[str], dict[str, object]]] = {
         "fallbacks": (
@@ -303,8 +304,8 @@ def _note_judges(
             {"order_decided": ORDER_DECIDED, "shown_first": SHOWN_FIRST, "shown_second": SHOWN_SECOND},
         ),
         "uniform": (
-            uniform := [metric.name for metric in metrics if metric.kind == "judge"],
-            {"fields": [metric.fields[0].name for metric in metrics if metric.name in uniform], "long": _LONG},
+            [metric.name for metric in by_judges],
+            {"fields": [metric.fields[0].name for metric in by_judges], "long": _LONG},
         ),
         "decided": (offline, {"decided_by": DECIDED_BY}),
         "out_of_depth": (offline, {"out_of_depth": OUT_OF_DEPTH}),
