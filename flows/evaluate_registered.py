@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from answerkey.flows.evaluate_release import evaluate_release, how_they_ended
 from answerkey.flows.forms import ReleaseChoice
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting, checked
@@ -10,7 +12,7 @@ from answerkey.flows.runs import complete_queued, crash_unfinished_subflows, for
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.gate import policy_for
-from answerkey.tasks.releases.register import claimed, note_attempt, pending, registrations
+from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, registrations
 from answerkey.tasks.warehouse.home import Home
 
 _WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits()
@@ -60,52 +62,63 @@ def evaluate_registered(  # noqa: PLR0913
     _say_what_is_left_out(place, waiting.release)
     found: list[str] | list[Cost] = []
     problems: list[str] = []
-    tried: set[str] = set()
-    # Of a storm of registrations each has an event, and a run that waits: this one does what all of them are for.
-    while True:
-        queued = queued_alike()
-        waits = [
-            one
-            for one in pending(place, waiting.release)
-            if one.registration not in tried and (waiting.retry_failed or not one.attempts)
-        ]
-        todo = waits[: waiting.at_most - len(tried)]
-        if not todo:
-            break
-        tried |= {one.registration for one in todo}
-        for registration in todo:
-            with claimed(place, registration) as mine:
-                if mine is None:
-                    log.info(f"{registration.name}: another run is evaluating it")
-                    continue
-                if mine.report_id:
-                    log.info(f"{mine.name}: has the report {mine.report_id}")
-                    continue
-                made: list[str] | list[Cost] = []
-                problem = None
-                try:
-                    # A run within a run does not get its tags by itself.
-                    with tagged():
-                        data = Data(answers=mine.address, dataset=mine.dataset, release=mine.release)
-                        made = evaluate_release(
-                            data, scoring, judging, limits, home, baseline, policy, page, runner=runner,
-                            candidates=sum(one.dataset == mine.dataset for one in todo),
-                        )  # fmt: skip
-                except Exception as error:
-                    problem = f"{type(error).__name__}: {error}"
-                if not judging.dry_run:
-                    note_attempt(place, mine, report_id=str(made[0]) if made else None, message=problem)
-                found = [*found, *made]
-                problems += [f"{mine.name}: {problem}"] if problem else []
-    if queued and not waits:
-        # One that has started meanwhile ends by itself.
-        complete_queued({*queued} & {*queued_alike()})
-    if not tried:
+    n_tried = 0
+    for registration, candidates in _waiting(place, waiting):
+        n_tried += 1
+        with claimed(place, registration) as mine:
+            if mine is None:
+                log.info(f"{registration.name}: another run is evaluating it")
+                continue
+            if mine.report_id:
+                log.info(f"{mine.name}: has the report {mine.report_id}")
+                continue
+            made: list[str] | list[Cost] = []
+            problem = None
+            try:
+                # A run within a run does not get its tags by itself.
+                with tagged():
+                    data = Data(answers=mine.address, dataset=mine.dataset, release=mine.release)
+                    made = evaluate_release(
+                        data, scoring, judging, limits, home, baseline, policy, page, runner=runner,
+                        candidates=candidates,
+                    )  # fmt: skip
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+            if not judging.dry_run:
+                note_attempt(place, mine, report_id=str(made[0]) if made else None, message=problem)
+            found = [*found, *made]
+            problems += [f"{mine.name}: {problem}"] if problem else []
+    if not n_tried:
         log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
         return []
     if problems:
-        raise UserError(f"{len(problems)} of {len(tried)} could not be evaluated; {'; '.join(problems)}")
+        raise UserError(f"{len(problems)} of {n_tried} could not be evaluated; {'; '.join(problems)}")
     return completed(found, *how_they_ended(place, [one for one in found if isinstance(one, str)]))
+
+
+def _waiting(home: Home, waiting: Waiting) -> Iterator[tuple[Registration, int]]:
+    """What to evaluate, in the order of registration, each with the number of candidates of its data set.
+
+    Of a storm of registrations each has an event, and a run that is queued: this one looks again until nothing is left,
+    and then completes the runs that were queued before its last look.
+    """
+    tried: set[str] = set()
+    while True:
+        queued = queued_alike()
+        left = [
+            one
+            for one in pending(home, waiting.release)
+            if one.registration not in tried and (waiting.retry_failed or not one.attempts)
+        ]
+        todo = left[: waiting.at_most - len(tried)]
+        if not todo:
+            break
+        tried |= {one.registration for one in todo}
+        for one in todo:
+            yield one, sum(other.dataset == one.dataset for other in todo)
+    if queued and not left:
+        # One that has started meanwhile ends by itself.
+        complete_queued({*queued} & {*queued_alike()})
 
 
 def _say_what_is_left_out(home: Home, release: str) -> None:

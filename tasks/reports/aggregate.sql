@@ -181,30 +181,27 @@ GROUP BY report_id, metric ORDER BY report_id, list_position($metrics, metric)
 -- name: settle
 UPDATE reports SET status = $status, message = $message WHERE report_id = $report_id
 
+-- name: details
+-- What one detail of each score says, by answer of the reports: what stands before `decided`, `out_of_depth` and
+-- `fallbacks`.
+WITH details AS (
+    SELECT a.report_id, f.metric, json_extract_string(m.details, '$.' || $detail) AS detail
+    FROM report_answers a
+    CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+    WHERE a.report_id IN (SELECT unnest($reports))
+)
+
 -- name: decided
 -- Of a cascade, how many answers the offline judge decided (`offline`), how many were left (`judge`), and how many were
 -- in its trial (`cascade.SAME`, `cascade.OTHER`). All fields of a metric have the same details.
-WITH decisions AS (
-    SELECT a.report_id, f.metric, json_extract_string(m.details, '$.' || $decided_by) AS decided_by
-    FROM report_answers a
-    CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
-    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
-    WHERE a.report_id IN (SELECT unnest($reports))
-)
-SELECT report_id, metric, map_concat(MAP {'offline': 0, 'judge': 0}, histogram(decided_by)::MAP(VARCHAR, INTEGER))
-FROM decisions WHERE decided_by <> '' GROUP BY ALL ORDER BY ALL
+SELECT report_id, metric, map_concat(MAP {'offline': 0, 'judge': 0}, histogram(detail)::MAP(VARCHAR, INTEGER))
+FROM details WHERE detail <> '' GROUP BY ALL ORDER BY ALL
 
 -- name: out_of_depth
 -- Of how many answers the offline judge warns of its own verdict, by reason, and of how many it does or does not.
-WITH decisions AS (
-    SELECT a.report_id, f.metric, json_extract_string(m.details, '$.' || $out_of_depth) AS why
-    FROM report_answers a
-    CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
-    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
-    WHERE a.report_id IN (SELECT unnest($reports))
-)
-SELECT report_id, metric, {'of': count(*), why: histogram(why) FILTER (why <> '')}
-FROM decisions GROUP BY report_id, metric HAVING count(*) FILTER (why <> '') > 0 ORDER BY report_id, metric
+SELECT report_id, metric, {'of': count(*), why: histogram(detail) FILTER (detail <> '')}
+FROM details GROUP BY report_id, metric HAVING count(*) FILTER (detail <> '') > 0 ORDER BY report_id, metric
 
 -- name: second_opinion
 -- On how many answers the two judges disagree: `of` answers have two opinions, and on `against` they differ; `sample_ids`
@@ -245,15 +242,8 @@ FROM judges GROUP BY report_id, metric ORDER BY report_id, metric
 -- name: fallbacks
 -- How many answers were judged by a fallback (`by` its name), `of` those that have a score. `both` is added to it: by
 -- fallback, how many answers of the report it and the named judges have judged, and on how many of these they differ.
-WITH votes AS (
-    SELECT a.report_id, f.metric, json_extract_string(m.details, '$.' || $answered_by) AS fallback
-    FROM report_answers a
-    CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
-    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
-    WHERE a.report_id IN (SELECT unnest($reports))
-)
-SELECT report_id, metric, {'of': count(*), 'by': histogram(fallback) FILTER (fallback <> '')}
-FROM votes GROUP BY report_id, metric HAVING count(*) FILTER (fallback <> '') > 0 ORDER BY report_id, metric
+SELECT report_id, metric, {'of': count(*), 'by': histogram(detail) FILTER (detail <> '')}
+FROM details GROUP BY report_id, metric HAVING count(*) FILTER (detail <> '') > 0 ORDER BY report_id, metric
 
 -- name: both_judged
 -- The answers of a report that the named judges have judged and that a fallback has judged as well, in a report of its
