@@ -33,11 +33,6 @@ LONG_FILES = (
     "test_deployments.py", "test_docs_commands.py", "test_cluster.py", "test_lake.py", "test_wheel.py", "flows", "llm",
 )  # fmt: skip
 PARAMETERS_WITH_SERVERS = {"lake", "postgres"}
-ON_A_PREFECT_SERVER = (
-    "flows/cli/test_doctor.py", "flows/test_compare_releases.py", "flows/test_environment.py",
-    "flows/test_evaluate_release.py", "flows/test_parameters_judge_settings.py", "flows/test_prefect_or_local.py",
-)  # fmt: skip
-"""Files of which a quick test needs one: a process of pytest that runs any of them starts a server of its own."""
 
 
 def _needs_a_cluster(item):
@@ -64,20 +59,6 @@ def pytest_collection_modifyitems(items):
 def _position(item):
     place = next((number for number, name in enumerate(LONG_FILES) if name in item.path.parts), len(LONG_FILES))
     return place, zlib.crc32(item.nodeid.partition("::")[0].encode())
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Files go to processes as a whole; the quick tests on a Prefect server to one, so that one server is started."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class ByFile(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            return "on a Prefect server" if file.endswith(ON_A_PREFECT_SERVER) else file
-
-    quick = config.getvalue("markexpr") == "not slow" and config.getvalue("dist") == "loadfile"
-    return ByFile(config, log) if quick else None
 
 
 def pytest_collection_finish():
