@@ -1,7 +1,7 @@
 """The pictures of the README and the documentation, from a fresh home: `make pictures`.
 
-Pages are photographed in a light and a dark scheme: `NAME.png` and `NAME-dark.png`. The form and the graph of a Prefect
-server were photographed by hand.
+Pages are photographed in a light and a dark scheme: `NAME.png` and `NAME-dark.png`; Prefect's form, and its graph of a
+run, in the dark one of its own.
 """
 
 import html
@@ -58,6 +58,11 @@ def main() -> None:
                 page = browser.new_page(viewport={"width": 1100, "height": 800}, color_scheme=scheme)
                 page.goto(address)
                 page.screenshot(path=DOCS / f"overview{suffix}.png")
+        with running("serve", "--port", str(free_port()), environment=environment) as served:
+            address = address_of(served)
+            subprocess.run([*COMMAND, *LABELLED, "--quiet"], env=environment, check=True, stdout=subprocess.DEVNULL)
+            photograph_form(browser, address)
+            photograph_graph(browser, address)
         browser.close()
 
 
@@ -102,6 +107,36 @@ def photograph_labels(browser: Browser, address: str) -> None:
     for scheme, suffix in SCHEMES.items():
         page.emulate_media(color_scheme=scheme)
         page.screenshot(path=DOCS / f"label{suffix}.png")
+
+
+def photograph_form(browser: Browser, address: str) -> None:
+    """The form that starts a run of the deployment `evaluate`."""
+    page = new_prefect_page(browser)
+    page.goto(f"{address}/deployments")
+    page.get_by_role("link", name="evaluate", exact=True).click()
+    page.wait_for_url("**/deployments/deployment/*")
+    page.goto(f"{page.url.partition('?')[0]}/run")
+    page.get_by_text("Answers").first.wait_for()
+    page.screenshot(path=DOCS / "form.png")
+
+
+def photograph_graph(browser: Browser, address: str) -> None:
+    """The graph of the newest run."""
+    page = new_prefect_page(browser)
+    page.goto(f"{address}/runs")
+    page.locator("a[href*='/runs/flow-run/']").first.click()
+    graph = page.locator(".flow-run-graph")
+    graph.wait_for()
+    # Drawn on a canvas, whose boxes move to their places: nothing in the page tells when they are there.
+    page.wait_for_timeout(10_000)
+    graph.screenshot(path=DOCS / "graph.png")
+
+
+def new_prefect_page(browser: Browser) -> Page:
+    """Pages of a server that has just started come late."""
+    page = browser.new_page(viewport={"width": 1120, "height": 1400}, color_scheme="dark")
+    page.set_default_timeout(240_000)
+    return page
 
 
 if __name__ == "__main__":

@@ -315,7 +315,6 @@ def _slope(sample: _Sample) -> float:
     return min(1.0, max(0.0, float(covariance[0, 1] / covariance[1, 1])))
 
 
-_NEWTON_STEPS = 60
 _NEGLIGIBLE = 1e-12
 
 
@@ -353,31 +352,30 @@ def stratified_score(
     unknown = float(weights[sampled == 0].sum())
     table, weights = table[sampled > 0], weights[sampled > 0]
     value, z = _value(table, weights), normal_quantile(level)
-    low = _lower_end(table, weights, rows, z)
-    high = -_lower_end(table[:, ::-1], weights, rows, z)
-    return Estimate(value, Interval(max(-1.0, low - unknown), min(1.0, high + unknown), "stratified-score"))
+    low = _lower_end(table, weights, unknown, rows, z)
+    high = -_lower_end(table[:, ::-1], weights, unknown, rows, z)
+    return Estimate(value, Interval(max(-1.0, low), min(1.0, high), "stratified-score"))
 
 
 def _value(table: Floats, weights: Floats) -> float:
     return float(weights @ ((table[:, 2] - table[:, 0]) / table.sum(axis=1)))
 
 
-def _lower_end(table: Floats, weights: Floats, rows: float, z: float) -> float:
-    """The smallest value that the score test does not reject."""
+def _lower_end(table: Floats, weights: Floats, unknown: float, rows: float, z: float) -> float:
+    """The smallest value that the score test does not reject, where a share `unknown` of the rows has the mean -1."""
     from scipy.optimize import brentq
 
-    value, sampled = _value(table, weights), table.sum(axis=1)
-    lowest = -float(weights.sum())
-    if value <= lowest + _NEGLIGIBLE:
-        return lowest
+    value, sampled = _value(table, weights) - unknown, table.sum(axis=1)
+    if value <= _NEGLIGIBLE - 1:
+        return -1.0
 
     def rejected(pull: float) -> tuple[float, float]:
         """The constrained mean under a pull towards -1, and how far beyond z standard errors it lies."""
         down, _, up = _constrained(table, pull * weights)
         means = up - down
         within = np.maximum(up + down - means * means, 0.0)
-        mean = float(weights @ means)
-        between = max(0.0, float(weights @ (means * means)) - mean * mean) / rows
+        mean = float(weights @ means) - unknown
+        between = max(0.0, float(weights @ (means * means)) + unknown - mean * mean) / rows
         error = math.sqrt(float((weights * weights / sampled) @ within) + between)
         # Where nothing has been pulled yet, both sides are 0, and that is not the end.
         return mean, value - mean - z * error - _NEGLIGIBLE
@@ -392,21 +390,18 @@ def _lower_end(table: Floats, weights: Floats, rows: float, z: float) -> float:
 def _constrained(table: Floats, pulls: Floats) -> tuple[Floats, Floats, Floats]:
     """The likeliest shares of -1, 0 and 1 in each stratum, given the Lagrange multiplier of its mean.
 
-    They are down / (a - pull), none / a, up / (a + pull), with the a at which they add up to 1; where no -1 was sampled
-    and a reaches the pull, the rest are -1.
+    They are down / (a - pull), none / a, up / (a + pull), with the a at which they add up to 1: the largest root of a
+    cubic polynomial with three real roots (Viete's formula). Where no -1 was sampled and a is the pull, the rest are
+    -1.
 
     Returns:
         Three arrays of shape (strata,).
     """
     down, none, up = table.T
-    # From the left of its root, Newton's method for a convex decreasing function never oversteps it.
-    at = np.maximum(np.where(down > 0, pulls + down, np.maximum(pulls, none + up - pulls)), 1e-300)
-    for _ in range(_NEWTON_STEPS):
-        apart, sum_ = np.where(down > 0, at - pulls, 1.0), at + pulls
-        excess = down / apart + none / at + up / sum_ - 1
-        if (excess <= _NEGLIGIBLE).all():
-            break
-        slope = down / apart**2 + none / at**2 + up / sum_**2
-        at = np.where(excess > 0, at + excess / slope, at)
+    third = table.sum(axis=1) / 3
+    radius = np.sqrt(third**2 + pulls * (pulls + down - up) / 3)
+    middle = third / radius
+    cosine = (3 * middle - middle**3 - none / radius * (pulls / radius) ** 2) / 2
+    at = third + 2 * radius * np.cos(np.arccos(np.clip(cosine, -1.0, 1.0)) / 3)
     same, better = none / at, up / (at + pulls)
     return np.maximum(1 - same - better, 0.0), same, better

@@ -453,7 +453,7 @@ def extension(name: str, needs: str) -> Path:
         versions = ", ".join(file.parent.name.removeprefix("v") for file in found)
         raise UserError(
             f"{package.replace('_', '-')} is for DuckDB {versions or 'of another kind'}, and {duckdb.__version__} is "
-            "installed; pip install 'answerkey[cluster]' again"
+            f"installed; pip install '{package.replace('_', '-')}=={duckdb.__version__}'"
         )
     return mine[0]
 

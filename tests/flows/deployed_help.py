@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,9 +20,6 @@ from answerkey.flows.forms import ALL
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, Cli
-
-if TYPE_CHECKING:
-    pass
 
 CHROMIUM = Path("/usr/bin/chromium")
 T = TypeVar("T")

@@ -300,3 +300,16 @@ def test_a_stratum_without_values_may_have_any_mean():
     interval = stratified_score([[0, 100, 0], [0, 0, 0]], [0.9, 0.1], 1000).interval
     assert interval.low < -0.1
     assert interval.high > 0.1
+
+
+def test_a_stratum_of_which_people_could_tell_nothing_may_have_any_mean():
+    changes = [0.0] + [1.0] * 30
+    labels = [*changes, *[None] * (134 - 31), *[None] * 23]
+    found = ppi_difference(
+        np.zeros(157), np.zeros(157), [None if change is None else 0.0 for change in labels], labels,
+        probabilities=[0.25] * 134 + [0.5] * 23, level=0.999,
+    )  # fmt: skip
+    low, high = found.interval[:2]
+    assert (low, high) == (pytest.approx(0.217, abs=0.001), pytest.approx(0.998, abs=0.001))
+    # Beyond what the labels say where all of these 23 got worse, and where all got better.
+    assert low < (134 * 30 / 31 - 23) / 157 < (134 * 30 / 31 + 23) / 157 < high

@@ -80,7 +80,7 @@ def test_an_extension_of_another_duckdb_is_refused(lake, monkeypatch):
     monkeypatch.setattr(duckdb, "__version__", "1.0.0")
     assert refusal(Home.parse(lake).warehouse.exists) == (
         f"duckdb-extension-httpfs is for DuckDB {version}, and 1.0.0 is installed; "
-        "pip install 'answerkey[cluster]' again"
+        "pip install 'duckdb-extension-httpfs==1.0.0'"
     )
 
 
