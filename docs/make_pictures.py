@@ -22,9 +22,10 @@ DOCS = ROOT / "docs"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 COMMAND = (sys.executable, "-m", "answerkey.flows.cli")
 MUSEUM = ("evaluate", str(ROOT / "examples/museum.csv"))
-LABELLED = (
+GATED = (
     "evaluate", str(ROOT / "examples/answers.jsonl"), "--references", str(ROOT / "examples/questions.jsonl"),
     "--dataset", "examples", "--map", "release=release", "--map", "label=correct", "--slice", "kind", "--slice", "lang",
+    "--baseline", "aurora-1", "--policy", str(ROOT / "examples/gate.yaml"),
 )  # fmt: skip
 LABEL = ("label", "museum/old", "museum/new", "--primary", "meaning_match.match", "--margin", "0.02", "--port", "0")
 SCHEMES = {"light": "", "dark": "-dark"}
@@ -51,18 +52,17 @@ def main() -> None:
             page.screenshot(path=DOCS / f"report{suffix}.png")
         with running("label", *LABEL[1:], environment=environment) as served:
             photograph_labels(browser, address_of(served))
-        subprocess.run([*COMMAND, *LABELLED, "--quiet"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        with running("serve", "--port", str(free_port()), environment=environment) as served:
+            address = address_of(served)
+            subprocess.run([*COMMAND, *GATED, "--quiet"], env=environment, check=False, stdout=subprocess.DEVNULL)
+            photograph_form(browser, address)
+            photograph_graph(browser, address)
         with running("view", "--port", str(free_port()), environment=environment) as served:
             address = address_of(served)
             for scheme, suffix in SCHEMES.items():
                 page = browser.new_page(viewport={"width": 1100, "height": 800}, color_scheme=scheme)
                 page.goto(address)
                 page.screenshot(path=DOCS / f"overview{suffix}.png")
-        with running("serve", "--port", str(free_port()), environment=environment) as served:
-            address = address_of(served)
-            subprocess.run([*COMMAND, *LABELLED, "--quiet"], env=environment, check=True, stdout=subprocess.DEVNULL)
-            photograph_form(browser, address)
-            photograph_graph(browser, address)
         browser.close()
 
 
@@ -134,7 +134,7 @@ def photograph_graph(browser: Browser, address: str) -> None:
 
 def new_prefect_page(browser: Browser) -> Page:
     """Pages of a server that has just started come late."""
-    page = browser.new_page(viewport={"width": 1120, "height": 1400}, color_scheme="dark")
+    page = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme="dark")
     page.set_default_timeout(240_000)
     return page
 
