@@ -107,8 +107,10 @@ function drawTally(rows) {
 /** Beside the decision: what became of the samples, as links to them. */
 function drawSummary() {
   const box = document.getElementById("changes");
-  if (!several || !box) return;
-  const links = kinds.filter(([kind]) => ["worse", "better", "same"].includes(kind)).map(([kind, name, n]) => h("a", { class: kind, href: `#show=${kind}` }, `${count(n)} ${name}`));
+  const moves = kinds.filter(([kind]) => ["worse", "better", "same"].includes(kind));
+  // Two releases that answered no common sample have no changes to count.
+  if (!several || !box || !moves.some(([, , n]) => n)) return;
+  const links = moves.map(([kind, name, n]) => h("a", { class: kind, href: `#show=${kind}` }, `${count(n)} ${name}`));
   box.append(...links, h("span", { class: "muted" }, ` by ${state.field}, `, isolated(releases[state.old]), " → ", isolated(releases[state.new])));
   box.hidden = false;
 }

@@ -190,7 +190,7 @@ def summary(
     parts = [f"{release.label} {number(score.mean)}{_span(score)}" for release, score in scored]
     if len(parts) > 3:
         best = max(scored, key=lambda one: one[1].mean or 0.0)
-        newest = "" if best is scored[-1] else f" The last release is at {parts[-1]}."
+        newest = "" if best is scored[-1] else f" The last one is {parts[-1]}."
         highest = parts[scored.index(best)]
         return f"The highest {primary} of {len(parts)} releases: {highest}.{newest} No difference was tested."
     tested = " No difference was tested." if len(parts) > 1 else ""

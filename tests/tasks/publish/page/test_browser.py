@@ -129,6 +129,18 @@ def test_the_decision_leads_to_what_got_worse(show):
     expect(opened.page.locator("#samples-title")).to_be_in_viewport()
 
 
+def test_releases_without_a_common_sample_have_no_counts_beside_the_decision(show):
+    opened = show(page(1))
+    expect(opened.page.get_by_role("button", name="1 without a score")).to_be_visible()
+    expect(opened.page.locator("#changes")).to_be_hidden()
+
+
+def test_many_releases_are_a_number_in_the_title_and_named_below_it(show):
+    opened = show(page(4, names=("a", "b", "c", "d")))
+    expect(opened.page.locator("h1")).to_have_text("4 releases")
+    expect(opened.page.locator("p.releases")).to_contain_text("4 releases: a, b, c, d")
+
+
 def test_several_releases_stand_side_by_side_for_each_question(show):
     opened = show(page(4, names=("a", "b", "c")))
     opened.choose("Releases", "all 3, in columns")

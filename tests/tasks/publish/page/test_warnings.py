@@ -134,6 +134,6 @@ def test_without_a_comparison_nothing_is_claimed():
     four = [release(name, (mean, 0.4, 0.3)) for name, mean in zip("abcd", (0.1, 0.9, 0.2, 0.3), strict=True)]
     assert summary(four, [], [], PRIMARY) == (
         "The highest rouge_l.recall of 4 releases: b 0.900 (95 % interval 0.800 to 1.000). "
-        "The last release is at d 0.300 (95 % interval 0.200 to 0.400). No difference was tested."
+        "The last one is d 0.300 (95 % interval 0.200 to 0.400). No difference was tested."
     )
     assert summary([release("a", (None, 0.4, 0.3))], [], [], PRIMARY) == "No release has a number for rouge_l.recall."
