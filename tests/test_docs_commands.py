@@ -145,6 +145,7 @@ def test_the_commands_of_the_readme_run(answerkey, place):
     assert (place / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_the_readme_shows_what_a_first_run_prints(answerkey, tmp_path):
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     [text] = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)

@@ -147,6 +147,7 @@ def test_it_holds_one_package_and_all_of_its_files(wheel):
     assert {Path(name).suffix for name in names} - SUFFIXES == set()
 
 
+@pytest.mark.slow
 def test_an_sdist_makes_the_same_wheel(source, wheel, tmp_path):
     shutil.unpack_archive(build("sdist", source, tmp_path / "sdist"), tmp_path, filter="data")
     [unpacked] = tmp_path.glob("answerkey-*")

@@ -267,6 +267,7 @@ def answers(file, **bad):
     return file
 
 
+@pytest.mark.slow
 def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bare_cli, tmp_path, home):
     bad, why = {"q8": "502 Bad Gateway", "q9": "Error: 429 Too Many Requests"}, "2 quarantined (error_page)"
     home = ["--home", home]

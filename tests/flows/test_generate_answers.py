@@ -114,6 +114,7 @@ def _shown_and_no_key(home, ask, done):
     assert [path for path in files if b"sparrow" in path.read_bytes()] == []
 
 
+@pytest.mark.slow
 def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_path, home):
     asked = (
         "generate", "--dataset", questions, "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "warm",

@@ -241,6 +241,7 @@ def test_two_releases_are_not_ranked(bare_cli, tmp_path, home):
     assert "ranking: this source has answers of new, old; it ranks three releases or more of one run" in words(done)
 
 
+@pytest.mark.slow
 def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path, home):
     file = jsonl(tmp_path / "a.jsonl", rows("r", right=50, sure=25))
     with JudgeServer(strict) as one, JudgeServer(lenient) as other:

@@ -183,6 +183,7 @@ def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt
     assert began == ["first"]
 
 
+@pytest.mark.slow
 def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server):
     step = task(within_run, name="work")
 
@@ -204,6 +205,7 @@ def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server):
     assert found.state_name == "Completed"
 
 
+@pytest.mark.slow
 def test_a_step_comes_after_one_that_gives_its_results_one_by_one(server):
     def parts():
         for name in ("first", "second"):

@@ -325,6 +325,7 @@ def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home, tmp_
     assert verify(home).findings == ()
 
 
+@pytest.mark.slow
 def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_itself(tmp_path):
     home = Home(tmp_path / "home")
     rows = [{"id": f"q{i}", "question": f"{i}?", "reference": "a", "answer": f"{ANSWER} {i}"} for i in range(3)]

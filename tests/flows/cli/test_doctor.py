@@ -12,6 +12,7 @@ def findings(result):
     return {rest[:22].strip(): (mark, rest[22:].strip()) for mark, rest in rows}
 
 
+@pytest.mark.slow
 def test_all_is_well(cli, server, tmp_path):
     with Home(tmp_path).warehouse.writing():
         pass

@@ -130,6 +130,7 @@ def test_a_new_file_cannot_take_clusters_apart(command, tmp_path):
     assert (found["rows"][0]["n_clusters"], [w for w in found["warnings"] if "cluster" in w]) == (300, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("other", "code"), [(60, 4), (5, 0)])
 def test_other_labels_for_the_same_answers_are_named_and_soon_decide_nothing(command, tmp_path, other, code):
     changed = [row | {"label": i >= other} for i, row in enumerate(rows())]

@@ -94,6 +94,7 @@ def test_which_texts_share_a_call_changes_less_than_the_last_digit(model):
     assert alone == pytest.approx({name: together[name] for name in alone}, abs=1.1e-6)
 
 
+@pytest.mark.slow
 def test_threads_share_the_models():
     samples = [Sample(str(i), answer, [reference]) for i, (answer, reference) in enumerate(RUSSIAN * 4)]
     metric = SemanticSimilarity(MODELS, "mean")

@@ -41,6 +41,7 @@ def assert_seldom_wrong(found):
         assert all(rates[outcome] <= most for outcome in point.wrong), point
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "clusters"), [(60, 12), (300, 100), (100, 0)])
 @pytest.mark.parametrize("graded", [False, True])
 def test_adverse_releases_are_seldom_passed_and_never_blamed(n, clusters, graded):

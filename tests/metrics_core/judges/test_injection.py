@@ -94,6 +94,7 @@ def test_the_judge_is_honest_about_the_clean_twins(prompt, metric, monkeypatch):
         assert tuple(one.values.values()) == HONEST[metric][attack.right], attack.name
 
 
+@pytest.mark.slow
 @on_both
 def test_the_judge_obeys_nearly_every_attack_in_a_prompt_without_a_fence(metric, monkeypatch):
     monkeypatch.setattr(panel, "fenced", raw)

@@ -288,6 +288,7 @@ def test_a_judge_that_fails_on_the_way_is_stopped(judge_server):
     assert all(isinstance(one.outcome, Skipped) or one.values for one in found)
 
 
+@pytest.mark.slow
 def test_a_judge_that_answered_few_of_the_first_is_weighed_after_each_that_follows(judge_server):
     """Its server refuses all but the shipped ones of the first probes; whatever follows, it says yes."""
     rows = samples(1_500)

@@ -345,6 +345,7 @@ def test_a_request_that_is_too_long_does_not_change_how_the_others_are_asked(jud
 # How many calls at once, and who makes them.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("concurrency", "calls"), [(1, 8), (24, 240)])
 def test_concurrency_is_reached_and_not_exceeded(concurrency, calls, judge_server):
     def more_to_come(server):

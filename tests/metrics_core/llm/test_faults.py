@@ -332,6 +332,7 @@ def run(folder, answer_to, n_rows=ROWS, **changes):
     return found, bodies, billed[b"200"] * BILLED_USD, spent(folder).cost_usd
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODES)
 def test_every_fault(name, tmp_path, monkeypatch, caplog):
     mode, n_rows = MODES[name], ROWS

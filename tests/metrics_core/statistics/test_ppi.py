@@ -173,6 +173,7 @@ LENIENT = [(0.97, 0.69), (0.985, 0.60)]
 """Sensitivity and specificity on a release that loses .05, which hide that loss, or more than it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("errors", LENIENT)
 def test_a_judge_that_hides_the_loss_lets_nothing_pass(errors):
     rng = np.random.default_rng(13)

@@ -71,6 +71,7 @@ def test_the_same_again_is_no_drift(nights):
     assert found.sentence.endswith("Nothing changed that is recorded.")
 
 
+@pytest.mark.slow
 def test_another_release_is_named(home):
     for k in range(3):
         night(home, range(k, k + 40))

@@ -48,6 +48,7 @@ def analysed(
         yield statistic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stratified", [False, True])
 def test_the_estimate_of_a_draw_is_unbiased(stratified: bool) -> None:
     rng = np.random.default_rng(5)

@@ -82,6 +82,7 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
     assert {one.report_id for one in registrations(home)} == {"faq/gpt-5/v1", None}
 
 
+@pytest.mark.slow
 def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(export, home, tmp_path):
     made = registered(home, export)
     assert registered(home, replace(export, format="")) == made
