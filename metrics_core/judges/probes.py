@@ -186,6 +186,8 @@ class Examination:
                             group.create_task(self._ask(probe, judge, 0, answer))
                 self._begun = True
                 for judge in self._judges:
+                    # The message does not depend on which reply came first.
+                    self._verdicts[judge].sort(key=lambda verdict: self._probes.index(verdict[0]))
                     self._weigh(judge, self._verdicts[judge])
                     self._hear(judge, self._no_verdict[judge])
         if self._why:

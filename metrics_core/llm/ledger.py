@@ -665,12 +665,24 @@ class _SQLite(Ledger):
         return self._connection.execute("SELECT version FROM answerkey_ledger").fetchone()[0] if tables else None
 
     def _make(self) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._log_ahead()
         with self._transaction():
             if self.version() is None:
                 for statement in _TABLES.replace("NUMBERED", "integer PRIMARY KEY").split(";\n"):
                     self._connection.execute(statement)
                 self._connection.execute("INSERT INTO answerkey_ledger VALUES (?)", (_VERSION,))
+
+    def _log_ahead(self) -> None:
+        """Let others read while one writes. SQLite waits for others everywhere but here, where they make the same file."""
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def _recover(self, error: Exception) -> None:
         raise self._failure(error) from error
