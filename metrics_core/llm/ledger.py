@@ -673,7 +673,7 @@ class _SQLite(Ledger):
                 self._connection.execute("INSERT INTO answerkey_ledger VALUES (?)", (_VERSION,))
 
     def _log_ahead(self) -> None:
-        """Let others read while one writes. SQLite waits for others everywhere but here, where several make one file."""
+        """Let others read while one writes. SQLite waits for others everywhere but here, where several make a file."""
         deadline = time.monotonic() + _WAIT_S
         while True:
             try:
