@@ -234,4 +234,5 @@ def render_overview(
 def render_live(home: Home) -> str:
     """The runs that are at work, as a page that looks again every few seconds."""
     made_at = datetime.now(UTC).strftime("%H:%M:%S UTC")
-    return from_template("live.html.j2", ["live.js"], home=str(home), runs=list(running_runs(home)), made_at=made_at)
+    runs = list(running_runs(home))
+    return from_template("live.html.j2", ["live.js", *SCRIPTS], home=str(home), runs=runs, made_at=made_at)

@@ -95,6 +95,8 @@ def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
             shown = text_of(site.live().decode())
             assert "# 1 run at work\n" in shown and "## old, new\n" in shown
             assert "exact_match.match | 0.250 8 of 8 | 0.625 8 of 8\n" in shown
+            # Names the release beside each number on a phone, where the head of the table is not shown.
+            assert b"\nlabelCells();\n" in site.live()
             calls, spent = re.search(r"16 answers to score. (\d+) calls to models, \$([\d.]+) at most.", shown).groups()
             assert 4 <= int(calls) <= 16 and float(spent) > 0
             assert b'<a href="live.html">1 run at work: watch</a>' in site.read("index.html")
