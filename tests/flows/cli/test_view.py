@@ -91,7 +91,7 @@ def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, env=environment, preexec_fn=dies_with_its_parent()  # noqa: PLW1509
         ) as process:  # fmt: skip
-            until(lambda: judge.answered >= 4 and b"exact_match.match" in site.live(), 100, "a finished shard")
+            until(lambda: judge.answered >= 4 and b"exact_match.match" in site.live(), 250, "a finished shard")
             shown = text_of(site.live().decode())
             assert "# 1 run at work\n" in shown and "## old, new\n" in shown
             assert "exact_match.match | 0.250 8 of 8 | 0.625 8 of 8\n" in shown
