@@ -154,6 +154,9 @@ def test_transcripts_of_six_turns_and_a_column_are_judged_by_three_criteria_in_o
         again = cli("rerun", "chats")
         assert (again.returncode, server.n_requests) == (0, 3), again.stderr
         sent = {data_of(request.body)["messages"][0]["content"]: request.body for request in server.requests}
+        assert query(home, "SELECT reason FROM quarantine") == [
+            ("messages (trace.turns) message 1: content: has a part of the type 'image_url'; only texts are judged",)
+        ]
         probed = cli(*asked, "--probes", "always", "--temperature", "0.1", page=True)
         assert probed.returncode == 0, probed.stderr
     newest = max((home / "pages").glob("[!_]*/chats*.html"), key=lambda page: page.stat().st_mtime_ns)
@@ -173,9 +176,6 @@ def test_transcripts_of_six_turns_and_a_column_are_judged_by_three_criteria_in_o
     assert dict(scores) == {"solved": pytest.approx(1 / 3), "tone": 0.75, "tools": 0.5}
     [(stored,)] = query(home, "SELECT DISTINCT \"columns\" FROM answers WHERE sample_id = '1'")
     assert (stored["plan"], [turn["role"] for turn in json.loads(stored["messages"])][2]) == ("gold", "tool")
-    assert query(home, "SELECT DISTINCT reason FROM quarantine") == [
-        ("messages (trace.turns) message 1: content: has a part of the type 'image_url'; only texts are judged",)
-    ]
     for page in (home / "pages").glob("[!_]*/chats*.html"):
         shown = page.read_text(encoding="utf-8")
         assert "assistant: calls find_order(" in shown and "tool: in the van" in shown

@@ -19,8 +19,8 @@ from answerkey.tasks.publish.text import DECISIONS
 from answerkey.tasks.reports.report import Report, ReportPoint
 
 ValueWithEnds = tuple[float | None, float | None, float | None]
-_MOST_NAMES = 3
-"""Releases that the title names; the line below it names all."""
+MOST_NAMED = 3
+"""Releases that the title and the summary name; the line below the title names all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +207,13 @@ class Page:
         if len(self.gates) > 1:
             olds = ", ".join(dict.fromkeys(gated.old for gated in self.gates))
             return f"{len(self.gates)} releases against {olds}: {', '.join(f'{n} {what}' for n, what in said)}"
-        if len(self.releases) > _MOST_NAMES and not self.gates:
-            return f"{len(self.releases)} releases"
         pairs = [(one.new, one.old) for one in self.gates] + [(one.new, one.old) for one in self.comparisons]
-        names = " against ".join(pairs[0]) if len(set(pairs)) == 1 else ", ".join(one.label for one in self.releases)
+        if len(set(pairs)) == 1:
+            names = " against ".join(pairs[0])
+        elif len(self.releases) > MOST_NAMED:
+            names = f"{len(self.releases)} releases"
+        else:
+            names = ", ".join(one.label for one in self.releases)
         return f"{names}: {said[0][1]}" if said else names
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
+from answerkey.tasks.publish.page.model import MOST_NAMED, CheckSummary, Release, Warning
 from answerkey.tasks.publish.text import bleu_note, ends, headline, number, percent
 from answerkey.tasks.reports.manifest import (
     depth_warnings,
@@ -188,7 +188,7 @@ def summary(
     if not scored:
         return f"No release has a number for {primary}."
     parts = [f"{release.label} {number(score.mean)}{_span(score)}" for release, score in scored]
-    if len(parts) > 3:
+    if len(parts) > MOST_NAMED:
         best = max(scored, key=lambda one: one[1].mean or 0.0)
         newest = "" if best is scored[-1] else f" The last one is {parts[-1]}."
         highest = parts[scored.index(best)]

@@ -82,28 +82,12 @@ def decided(cli, home, new, *rules, margin=0.02):
     [
         ("honest", ""),
         ("dropper", ", 49 of them not answered by dropper and counted as 0: 49 absent); it lost more than"),
-        pytest.param(
-            "alone",
-            ", 49 of them not answered by alone and counted as 0: 49 absent); it lost more than the",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "unanswered",
-            ", 49 of them not answered by unanswered and counted as 0: 49 unanswered (timeout)); it lost",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "damaged",
-            ", 49 of them not answered by damaged and counted as 0: 49 quarantined (encoding)); it",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "renamer",
-            ", 49 of them not answered by renamer and counted as 0: 49 absent); it lost more than",
-            marks=pytest.mark.slow,
-        ),
+        ("alone", ", 49 of them not answered by alone and counted as 0: 49 absent); it lost more than the"),
+        ("unanswered", ", 49 of them not answered by unanswered and counted as 0: 49 unanswered (timeout)); it lost"),
+        ("damaged", ", 49 of them not answered by damaged and counted as 0: 49 quarantined (encoding)); it"),
+        ("renamer", ", 49 of them not answered by renamer and counted as 0: 49 absent); it lost more than"),
         ("blank", ""),
-        pytest.param("mover", "", marks=pytest.mark.slow),
+        ("mover", ""),
     ],
 )
 def test_not_answering_is_no_better_than_answering_wrong(bare_cli, cheats, new, why):
