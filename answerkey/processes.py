@@ -9,6 +9,9 @@ import time
 from concurrent.futures import Executor
 
 _LOOK_AT_PARENT_SECONDS = 1.0
+_LOKY = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e9"}
+"""Loky restarts a worker that has grown by this many bytes since its first call. An encoder takes more than the
+default of 300 MB, and would be loaded twice."""
 
 
 def spawned_pool(workers: int) -> Executor:
@@ -26,7 +29,7 @@ def spawned_pool(workers: int) -> Executor:
     # A worker inherits the blocked SIGINT, until it is ready to end by it. The first call starts all workers.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        pool: Executor = ProcessPoolExecutor(workers, initializer=_end_with_parent, initargs=(os.getpid(),))
+        pool: Executor = ProcessPoolExecutor(workers, initializer=_end_with_parent, initargs=(os.getpid(),), env=_LOKY)
         pool.submit(os.getpid)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

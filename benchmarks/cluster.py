@@ -1,12 +1,16 @@
-"""Two Dask workers against one, on a lake, by the clock: where the time goes in each part of a run.
+"""Dask workers on a lake, by the clock: where the time goes in each part of a run.
 
     python benchmarks/cluster.py [--rows 500000] [--rounds 2] [--workers 1 2] [--metric answer_correctness]
+                                 [--delay-ms 5 --loss .01]
 
 Servers of its own (PostgreSQL, SeaweedFS, a Dask scheduler and its workers) run on this machine, as in the tests, so
-`pip install -e '.[dev]'` is needed. A round is one run with each number of workers, every second one in turned order;
-each run has a home with nothing in it. A line for each part of a run: seconds by the clock, CPU of the driver, of
-the workers and of all servers, and how much of the time the workers had nothing to do. Cores that driver, servers and
-workers share are the limit: with fewer than the workers and two more, the ratio says as much about the machine.
+`pip install -e '.[dev]'` is needed. With 0 workers the driver scores by itself, in processes of its own. With a delay,
+each worker is in a network of its own, and packets to it and from it take that long (Linux, as root).
+
+A round is one run with each number of workers, every second one in turned order; each run has a home with nothing in
+it. A line for each part of a run: seconds by the clock, CPU of the driver, of the workers and of all servers, and how
+much of the time the workers had nothing to do. Cores that driver, servers and workers share are the limit: with fewer
+than the workers and two more, the ratio says as much about the machine.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks._network import Network  # noqa: E402
 from benchmarks._rows import made  # noqa: E402
 
 PLACES = {"driver": 1, "workers": 2, "servers": 3}
@@ -87,7 +92,22 @@ def drive(words: list[str]) -> int:
         note("end")
 
 
-def run(file: Path, n_workers: int, metric: str, postgres: Any, s3: Any) -> list[dict[str, Any]]:
+def far_worker(scheduler: Any, network: Network, number: int, known: dict[str, str]) -> Any:
+    """A worker in the namespace of that number."""
+    from tests.dask_servers import Worker
+
+    class Far(Worker):
+        host = network.addresses[number]
+
+        def command(self) -> Sequence[str]:
+            return network.within(number, super().command())
+
+    return Far(scheduler, variables=known)
+
+
+def run(
+    file: Path, n_workers: int, metric: str, postgres: Any, s3: Any, delay_s: float, loss: float
+) -> list[dict[str, Any]]:
     """One run; what was written down of it."""
     from tests.cluster_servers import lake
     from tests.dask_servers import Scheduler, Worker
@@ -97,13 +117,20 @@ def run(file: Path, n_workers: int, metric: str, postgres: Any, s3: Any) -> list
         known = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "PG", "ANSWERKEY_CAT"))}
         scheduler = Scheduler()
         opened.callback(scheduler.close)
-        workers = [Worker(scheduler, variables=known) for _ in range(n_workers)]
+        if delay_s or loss:
+            ports = [postgres.port, s3.endpoint.rpartition(":")[2], scheduler.port]
+            network = Network(n_workers, ports, delay_s, loss)
+            opened.callback(network.close)
+            workers = [far_worker(scheduler, network, number, known) for number in range(n_workers)]
+        else:
+            workers = [Worker(scheduler, variables=known) for _ in range(n_workers)]
         for one in workers:
             opened.callback(one.close)
         events = Path(opened.enter_context(tempfile.TemporaryDirectory())) / "events"
         servers = [one.process.pid for one in (postgres, s3, scheduler) if one.process]
         pids = {"workers": [one.process.pid for one in workers if one.process], "servers": servers}
-        words = ["evaluate", file, "--metrics", metric, "--home", home, "--runner", scheduler.address]
+        words = ["evaluate", file, "--metrics", metric, "--home", home]
+        words += ["--runner", scheduler.address] if n_workers else []
         began = time.time()
         subprocess.run(
             [sys.executable, __file__, "--drive", *map(str, words), "--no-page", "--quiet"], cwd=ROOT, check=True,
@@ -131,7 +158,7 @@ def table(found: Mapping[str, Mapping[str, float]], n_workers: int) -> None:
     print(f"{'':<28}{'seconds':>9}{'driver':>9}{'workers':>9}{'servers':>9}{'idle':>7}")
     for what, part in [*found.items(), ("all", whole)]:
         if part["seconds"] >= 0.2:
-            idle = 1 - min(1.0, part["workers"] / (n_workers * part["seconds"]))
+            idle = 1 - min(1.0, part["workers"] / (n_workers * part["seconds"])) if n_workers else 0.0
             values = "".join(f"{part[name]:>9.1f}" for name in ("seconds", *PLACES))
             print(f"{what:<28}{values}{idle:>7.0%}", flush=True)
 
@@ -145,6 +172,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--metric", default="answer_correctness")
+    parser.add_argument("--delay-ms", type=float, default=0.0, help="of each packet to or from a worker")
+    parser.add_argument("--loss", type=float, default=0.0, help="share of these packets that are lost")
     args = parser.parse_args()
     from tests.cluster_servers import Postgres, SeaweedFS
 
@@ -158,16 +187,17 @@ def main() -> int:
         opened.callback(s3.close)
         for number in range(args.rounds):
             for n_workers in args.workers if number % 2 == 0 else args.workers[::-1]:
-                found = parts(run(file, n_workers, args.metric, postgres, s3))
+                found = parts(run(file, n_workers, args.metric, postgres, s3, args.delay_ms / 1_000, args.loss))
                 seconds[n_workers].append(sum(part["seconds"] for part in found.values()))
                 load = os.getloadavg()[0]
                 print(f"\n{args.rows:,} rows, {n_workers} workers, round {number + 1}, load {load:.1f}")
                 table(found, n_workers)
     for n_workers, of in seconds.items():
         print(f"{n_workers} workers: {', '.join(f'{one:.1f}' for one in of)} s")
-    if {1, 2} <= seconds.keys():
-        ratios = [one / two for one, two in zip(seconds[1], seconds[2], strict=True)]
-        print(f"two are as fast as one times {', '.join(f'{ratio:.2f}' for ratio in ratios)}")
+    fewest, *more = sorted(seconds)
+    for n_workers in more:
+        ratios = [few / many for few, many in zip(seconds[fewest], seconds[n_workers], strict=True)]
+        print(f"{n_workers} are as fast as {fewest} times {', '.join(f'{ratio:.2f}' for ratio in ratios)}")
     return 0
 
 

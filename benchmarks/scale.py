@@ -1,11 +1,12 @@
 """Time, memory and disk of `answerkey evaluate` on many rows.
 
-    python benchmarks/bench.py scale            # 100,000 rows
-    python benchmarks/bench.py scale-large      # a million, and 10,000 and 100,000 judged offline
+    python benchmarks/bench.py scale            # up to 100,000 rows
+    python benchmarks/bench.py scale-large      # up to a million
     python benchmarks/bench.py scale-10m        # 3 and 10 million: hours, and 40 GB of disk
-    python benchmarks/scale.py --rows 10000000 [--metric answer_correctness]
+    python benchmarks/scale.py --rows 10000000 [--what answer_correctness]
 
-The rows are made with the lengths of real answers. Memory is the sum over the command and every process that it
+The rows are made with the lengths of real answers. The language model is a scripted judge on loopback that takes
+200 ms; what one would cost is what a dry run says. Memory is the sum over the command and every process that it
 started, as proportional set size, so that shared pages count once; CPU is of all of them, with imports and start. Disk
 is the whole home.
 """
@@ -14,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,53 +30,78 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks._rows import made  # noqa: E402
+from tests.judge_server import JudgeProcess  # noqa: E402
 
-LEXICAL, OFFLINE = "answer_correctness", "meaning_match"
+LEXICAL, OFFLINE, ASKED = "answer_correctness", "meaning_match, offline", "meaning_match, a language model"
+USUAL = "the default metrics"
+MODEL = "openai/gpt-4o-mini"
 Runs = tuple[tuple[str, int], ...]
-SMALL: Runs = ((LEXICAL, 10_000), (LEXICAL, 100_000), (OFFLINE, 1_000), (OFFLINE, 3_000))
+SMALL: Runs = (
+    *((LEXICAL, 1_000), (LEXICAL, 10_000), (LEXICAL, 100_000)),
+    *((USUAL, 1_000), (USUAL, 10_000), (OFFLINE, 1_000), (OFFLINE, 10_000), (ASKED, 1_000), (ASKED, 3_000)),
+)
 VARIANTS: dict[str, Runs] = {
-    "large": ((LEXICAL, 1_000_000), (OFFLINE, 10_000), (OFFLINE, 100_000)),
+    "large": ((LEXICAL, 1_000_000), (USUAL, 100_000), (OFFLINE, 100_000), (ASKED, 10_000)),
     "10m": ((LEXICAL, 3_000_000), (LEXICAL, 10_000_000)),
 }
 
 
-def measure(metric: str, rows: int, folder: Path) -> dict[str, Any]:
-    """One run: seconds from the first row read to the report, microseconds of CPU, MiB at the peak, bytes a row."""
+def measure(what: str, rows: int, folder: Path) -> dict[str, Any]:
+    """One run: seconds from the first row read, seconds of CPU, MiB at the peak, bytes on disk a row, dollars."""
     file = folder / f"rows-{rows}.jsonl"
     with file.open("w", encoding="utf-8") as out:
         out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in made(rows))
-    home = folder / f"home-{metric}-{rows}"
-    command = [sys.executable, "-m", "answerkey.flows.cli", "evaluate", str(file), "--metrics", metric]
-    process = subprocess.Popen(
-        [*command, "--home", str(home), "--no-page", "--quiet"], stdout=subprocess.DEVNULL, cwd=ROOT
-    )
+    home = folder / f"home-{what.replace(' ', '-')}-{rows}"
+    evaluate = [sys.executable, "-m", "answerkey.flows.cli", "evaluate", str(file)]
+    evaluate += [] if what == USUAL else ["--metrics", what.partition(",")[0]]
     peak, start, used = 0.0, 0.0, _cpu_of_children()
-    while process.poll() is None:
-        peak = max(peak, _tree_memory(process.pid))
-        # Loading begins with a folder for the run.
-        start = start or (time.perf_counter() if (home / "runs").exists() else 0.0)
-        time.sleep(0.25)
-    if process.returncode:
-        raise SystemExit(f"the run failed with exit code {process.returncode}")
-    seconds, cpu = time.perf_counter() - start, _cpu_of_children() - used
+    with ExitStack() as opened:
+        dollars, asked = 0.0, list[str]()
+        if what == ASKED:
+            dollars = _dollars([*evaluate, "--judge", MODEL, "--home", str(folder / "dry")])
+            server = opened.enter_context(JudgeProcess("--latency", ".2"))
+            # The scripted judge says yes to everything, which probes would find.
+            asked = ["--judge", f"{MODEL}@{server.url}", "--judge-concurrency", "64", "--probes", "never"]
+            used = _cpu_of_children()
+        process = subprocess.Popen(
+            [*evaluate, *asked, "--home", str(home), "--no-page", "--quiet"], stdout=subprocess.DEVNULL, cwd=ROOT,
+            env={**os.environ, "ANSWERKEY_JUDGE_KEY": "none"},
+        )  # fmt: skip
+        while process.poll() is None:
+            peak = max(peak, _tree_memory(process.pid))
+            # Loading begins with a folder for the run.
+            start = start or (time.perf_counter() if (home / "runs").exists() else 0.0)
+            time.sleep(0.25)
+        if process.returncode:
+            raise SystemExit(f"the run failed with exit code {process.returncode}")
+        seconds, cpu = time.perf_counter() - start, _cpu_of_children() - used
     disk = sum(one.stat().st_size for one in home.rglob("*") if one.is_file())
     return {
-        "metric": metric,
+        "metric": what,
         "rows": rows,
         "seconds": round(seconds, 1),
         "cpu": round(cpu, 1),
         "peak_mib": round(peak),
         "disk": round(disk / rows),
-        "input": round(file.stat().st_size / rows),
+        "dollars": dollars,
     }
+
+
+def _dollars(command: list[str]) -> float:
+    """What a dry run says that its judge would cost."""
+    said = subprocess.run([*command, "--dry-run"], check=True, capture_output=True, text=True, cwd=ROOT)
+    found = re.search(r"dry run: [\d,]+ calls, \$([\d.,]+)", said.stdout + said.stderr)
+    if found is None:
+        raise SystemExit(f"the dry run names no price: {said.stdout}")
+    return float(found[1].replace(",", ""))
 
 
 def figures(cache: Path, n_rounds: int, runs: Runs = SMALL) -> dict[str, Any]:
     """A line for each run; each is measured once."""
     rows = []
-    for metric, n in runs:
+    for what, n in runs:
         with tempfile.TemporaryDirectory(prefix="answerkey-scale-") as folder:
-            rows.append(measure(metric, n, Path(folder)))
+            rows.append(measure(what, n, Path(folder)))
         print(rows[-1], flush=True)
     return {"rows": rows}
 
@@ -108,9 +137,9 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000])
-    parser.add_argument("--metric", default=LEXICAL)
+    parser.add_argument("--what", default=LEXICAL, choices=(LEXICAL, USUAL, OFFLINE, ASKED))
     chosen = parser.parse_args()
-    figures(Path(), 1, tuple((chosen.metric, rows) for rows in chosen.rows))
+    figures(Path(), 1, tuple((chosen.what, rows) for rows in chosen.rows))
     return 0
 
 

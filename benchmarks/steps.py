@@ -125,7 +125,7 @@ class Work:
                 about = {"todo": self.home.store.address(shard.todo), "first": shard.first}
                 about |= {"end": shard.first + shard.n_rows, "fields": [field.name for field in shard.metric.fields]}
                 about |= {"signature": shard.metric.signature, "metric": shard.metric.name}
-                with self.home.store.whole(shard.part) as part:
+                with self.home.store.atomic_write(shard.part) as part:
                     write_parquet(connection, PART, part, about, group_rows=2_048)
 
     def make_second(self) -> None:

@@ -131,7 +131,7 @@ def evaluate_release(  # noqa: PLR0913
         with run.recorded(_flow_of(provenance), dataset_name(source), parameters, dry_run=judging.dry_run):
             loaded, measures = load(workers, run.home, source, run.folder, () if judging.dry_run else metrics)
             validated = steps.validate(
-                loaded.staged, loaded.rejects, str(run.folder), contract, measures, wait_for=[loaded]
+                loaded.staged, loaded.rejects, str(run.folder), contract, measures, run.home.local, wait_for=[loaded]
             )
             steps.record_validation(run.home, run.id, source.answers, loaded, validated)
             _log_validation(loaded, validated)
@@ -195,16 +195,15 @@ def _ids(reports: Iterable[Report]) -> list[str]:
 def _verdicts_now(
     run: Run, reports: Sequence[Report], policy: str, candidates: int, *, page: bool
 ) -> Sequence[ReleaseVerdict]:
-    """The verdicts of a run that is complete; where it has waited for labels, what these decide."""
-    prefix = waiting_key("")
-    queues = [key.removeprefix(prefix) for key in earlier_suspensions() if key.startswith(prefix)]
-    queue = newest_queue(run.home, queue=queues[0]) if queues else None
-    if queue is None:
+    """The verdicts of a run that is complete; where it waits or has waited for labels, what these decide by now."""
+    stored = stored_verdicts(run.home, _ids(reports))
+    waiting = [one.old for one in stored if one.policy.wait_for_labels_h and newest_queue(run.home, one.old, one.new)]
+    if not waiting:
         log.info("this run is complete, so nothing is repeated; start a new run for another report")
-        return stored_verdicts(run.home, _ids(reports))
+        return stored
     # The baseline may have a newer report by now, and the labels are about this one.
     rules = read_policy(policy)
-    verdicts = compare_and_gate(run, reports[0].dataset, reports, queue.old, rules, candidates, page=page)
+    verdicts = compare_and_gate(run, reports[0].dataset, reports, waiting[0], rules, candidates, page=page)
     wait_for_labels(run.home, verdicts)
     return verdicts
 

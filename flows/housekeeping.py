@@ -1,6 +1,6 @@
 """Clean up after runs that died: mark them, close them, and remove what they left behind. Maintain the tables.
 
-Runs that have waited for labels for long enough go on.
+Runs that crashed for the first time, or have waited for labels for long enough, go on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.runs import log, run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.forget import forget_older
-from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune, resume_waiting
+from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune, restart_crashed, resume_waiting
 from answerkey.tasks.warehouse.home import Home
 
 
@@ -69,6 +69,8 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
     silent, starting = timedelta(minutes=keeping.silent_minutes), timedelta(minutes=keeping.starting_minutes)
     for dead in mark_dead_runs(silent, starting, but=[run_id()]):
         log.warning(f"{dead.name}: marked as crashed: {dead.reason}")
+    for name in restart_crashed():
+        log.info(f"{name}: it has crashed, and goes on")
     for name in resume_waiting():
         log.info(f"{name}: it has waited long enough for labels, and continues with what is known")
     closed = close_runs(Home.parse(home))

@@ -12,7 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import FILE as LEDGER
 from answerkey.tasks.export import new_folder
 from answerkey.tasks.move import FOLDERS
-from answerkey.tasks.validate.data_docs import FOLDER as EXPECTATIONS
+from answerkey.tasks.validate.cache import FOLDER as EXPECTATIONS
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import UNFINISHED
 from answerkey.tasks.warehouse.warehouse import FILE, WarehouseFile

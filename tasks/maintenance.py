@@ -34,6 +34,8 @@ PATIENCE = timedelta(days=7)
 
 _SQL = statements(__name__)
 _PAGE = 200
+_LEFT_CRASHED = timedelta(hours=6)
+"""A run that crashed before that is left as it is: whoever needs it has seen it by now."""
 _LONGEST_DAYS = 30
 """No run takes longer."""
 
@@ -68,6 +70,31 @@ def mark_dead_runs(silent: timedelta, starting: timedelta, *, but: Collection[st
                 client.set_flow_run_state(run.id, Crashed(message=reason), force=True)
                 dead.append(DeadRun(str(run.id), run.name, reason))
     return dead
+
+
+def restart_crashed(after: timedelta = timedelta(minutes=2)) -> list[str]:
+    """Restart runs of deployments that crashed for the first time, between `after` and six hours ago.
+
+    The automation in crashed.yaml does so within a minute; but Prefect's server drops events while its SQLite is
+    locked.
+
+    Returns:
+        The names of the runs.
+    """
+    if not on_server():
+        return []
+    from prefect.client.orchestration import get_client
+    from prefect.states import AwaitingRetry
+
+    restarted, now = [], datetime.now(UTC)
+    with get_client(sync_client=True) as client:
+        for run in _runs(client, "CRASHED"):
+            is_recent = run.state and now - _LEFT_CRASHED < run.state.timestamp <= now - after
+            if is_recent and run.run_count == 1 and run.deployment_id and not run.parent_task_run_id:
+                message = "it has crashed, and goes on by itself, once; nothing is paid for twice"
+                client.set_flow_run_state(run.id, AwaitingRetry(message=message))
+                restarted.append(run.name)
+    return restarted
 
 
 def waiting_key(queue: str) -> str:

@@ -226,6 +226,12 @@ class Postgres(Server):
                     admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+def address_for_prefect(database: str) -> str:
+    """A database of `Postgres.database` as Prefect takes it; the password is that of PGPASSWORD."""
+    place = dict(pair.split("=") for pair in database.split())
+    return "postgresql+asyncpg://{user}@{host}:{port}/{dbname}".format(**place)
+
+
 def postgres_binaries() -> Path:
     """The folder of PostgreSQL's programs.
 

@@ -92,6 +92,8 @@ class Worker(_Alone):
     """A nanny and its worker, of one thread. It has started when the scheduler has it."""
 
     name = "dask-worker"
+    host = "127.0.0.1"
+    """Where the others reach it."""
 
     def __init__(self, scheduler: Scheduler, *options: str, variables: dict[str, str] | None = None) -> None:
         super().__init__(variables)
@@ -101,7 +103,7 @@ class Worker(_Alone):
 
     def command(self) -> Sequence[str]:
         return self.alone(
-            "distributed.cli.dask_worker", f"tcp://127.0.0.1:{self.scheduler.port}", "--host", "127.0.0.1",
+            "distributed.cli.dask_worker", f"tcp://127.0.0.1:{self.scheduler.port}", "--host", self.host,
             "--no-dashboard", "--local-directory", str(self.home), "--name", self.folder.name, *self.options,
         )  # fmt: skip
 

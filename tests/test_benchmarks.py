@@ -65,3 +65,13 @@ def test_the_packaged_bias_is_the_measured_one():
             name: {"pairs": len(shifts), "median": pytest.approx(median(shifts), abs=6e-5), "largest": max(shifts)}
             for name, shifts in own.items()
         }
+
+
+@pytest.mark.slow
+def test_each_step_can_be_measured():
+    """The part that calls the steps of a run as functions, so that they cannot change without it."""
+    command = [sys.executable, "benchmarks/steps.py", "--rows", "1000"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    steps = [line.split()[1] for line in done.stdout.splitlines()]
+    assert steps == ["load", "validate", "plan", "commit", "again", "aggregate", "compare", "page"]

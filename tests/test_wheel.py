@@ -21,7 +21,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cluster_servers import free_ports
+from tests.cluster_servers import address_for_prefect, free_ports
 from tests.conftest import ROOT
 from tests.flows.deployed_help import until
 
@@ -274,9 +274,7 @@ def test_a_team_keeps_its_runs_in_postgresql(postgres_server, tmp_path):
     settings = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
     settings["PGPASSWORD"] = postgres_server.password
     with postgres_server.database() as database:
-        place = dict(pair.split("=") for pair in database.split())
-        address = "postgresql+asyncpg://{user}@{host}:{port}/{dbname}".format(**place)
-        options = ["--port", str(port), "--home", str(home), "--database", address]
+        options = ["--port", str(port), "--home", str(home), "--database", address_for_prefect(database)]
         with subprocess.Popen(
             [sys.executable, "-m", "answerkey.flows.cli", "serve", *options],
             cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -129,7 +129,7 @@ def _graded(
         low, high = bounds
         shown = rejects(samples, limit, sizes, counts, low=low, high=high, alpha=(1 - level) / 2)
         if family:
-            shown &= _flips(kinds, counts[:, :-1].astype(np.intp), n, (1 - level) / family)
+            shown[shown] = _flips(kinds, counts[shown, :-1].astype(np.intp), n, (1 - level) / family)
         return float(shown.mean())
 
     return power
@@ -143,7 +143,7 @@ def _flips(kinds: Floats, counts: Codes, n: int, alpha: float) -> Mask:
         changed = counts[:, kinds != 0].sum(axis=1)
         shown: Mask = (means > t_quantile(1 - alpha, n - 1) * errors) & (2.0 ** (1.0 - changed) < alpha)
         return shown
-    units = np.repeat(np.tile(kinds, _DRAWS), counts.ravel()).reshape(_DRAWS, n)
+    units = np.repeat(np.tile(kinds, len(counts)), counts.ravel()).reshape(len(counts), n)
     signs = 1.0 - 2.0 * ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1)
     extreme = np.abs(units @ signs.T) >= (n * np.abs(means) - 1e-9)[:, None]
     shown = (means > 0) & (extreme.mean(axis=1) < alpha * (1 - 1e-9))
@@ -182,6 +182,8 @@ def _crossing(power: Callable[[float], float], guess: float, low: float, high: f
     from scipy.optimize import brentq
     from scipy.special import ndtri
 
+    # The search asks for the same ends several times.
+    @cache
     def missing(log: float) -> float:
         return float(ndtri(np.clip(power(math.exp(log)), 1e-4, 1 - 1e-4)) - ndtri(POWER))
 

@@ -92,7 +92,7 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
             "or name another release column with --map release=COLUMN"
         )
     # Which metrics will score it is not known yet: perhaps they need no references.
-    validation = validate(loaded.staged, loaded.rejects, str(work), Contract(references="unused"))
+    validation = validate(loaded.staged, loaded.rejects, str(work), Contract(references="unused"), home=home.local)
     record_validation(home, run_id, source.answers, loaded, validation)
     if validation.broken:
         raise UserError(f"{called(source.answers)}: {validation.broken}")

@@ -81,7 +81,8 @@ FROM question_scores q JOIN places USING (report_id, sample_id)
 -- name: sums
 -- All that aggregates are made of, in one pass over the numbers: of clusters, or of bins of independent numbers. A
 -- million of these are a few hundred rows. How far the numbers of a bin lie from their mean is kept as their standard
--- deviation, so that nothing is lost that matters. Totals are exact decimals: their order does not show in a mean.
+-- deviation, so that nothing is lost that matters. Totals are exact decimals, and deviations are rounded to a share of
+-- 10^-12 of the range of the scores: the order of the rows does not show in a mean or its interval.
 CREATE OR REPLACE TEMP TABLE sums AS
 SELECT report_id, release, metric, field, slice, grp,
        if($clustered, NULL, floor(("value" - low) / (high - low) * $bins)) AS bin,
@@ -89,7 +90,8 @@ SELECT report_id, release, metric, field, slice, grp,
        count(*) FILTER (status = 'failed') AS n_failed,
        count(*) FILTER (status = 'undefined') AS n_undefined,
        count(*) FILTER (status = 'skipped') AS n_skipped,
-       sum("value"::DECIMAL(38, 18)) AS total, stddev_pop("value") AS spread
+       sum("value"::DECIMAL(38, 18)) AS total,
+       round(stddev_pop(("value" - low) / (high - low)), 12) * any_value(high - low) AS spread
 FROM placed JOIN fields USING (metric, field)
 GROUP BY report_id, release, metric, field, slice, grp, bin
 
@@ -113,7 +115,8 @@ ORDER BY ALL
 
 -- name: cluster_bins
 -- The same of the sums of clusters, by their size.
-SELECT report_id, metric, field, slice, n_scored AS size, count(*), avg(total::DOUBLE), stddev_pop(total::DOUBLE)
+SELECT report_id, metric, field, slice, n_scored AS size, count(*), sum(total)::DOUBLE / count(*),
+       round(stddev_pop(total::DOUBLE / (high - low)), 12) * any_value(high - low)
 FROM sums JOIN fields USING (metric, field) WHERE n_scored > 0
 GROUP BY report_id, metric, field, slice, n_scored, floor((total::DOUBLE / n_scored - low) / (high - low) * $bins)
 ORDER BY ALL

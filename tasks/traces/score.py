@@ -151,7 +151,7 @@ def stage(rule: Rule, home: Home, selection: Selection, out: Path) -> Staged:
         _check_answer(rule, selection)
     if not n_staged:
         return Staged(None, str(rejects), tuple(notes))
-    validation = validate(str(staged), str(rejects), str(out), _CONTRACT)
+    validation = validate(str(staged), str(rejects), str(out), _CONTRACT, home=home.local)
     notes += [
         f"{rule.name}: {check.message}"
         for check in validation.checks

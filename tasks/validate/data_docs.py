@@ -9,6 +9,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.validate.cache import FOLDER, add_to_cache, cached
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.validate.library import as_suite, great_expectations, its_own_project
@@ -24,7 +27,6 @@ from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import text
 
-FOLDER = "great_expectations"
 SITE = "pages/_data-docs"
 _SOURCE = "answerkey"
 _DRAWN = (
@@ -45,6 +47,8 @@ _KEPT = 50
 def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, checked: Validation) -> str:
     """Keep a validation in the context of the home, and add it to the Data Docs.
 
+    Where they have a page with the same outcomes of the same rules already, it is left at that.
+
     Returns:
         The name of its page in the store of the home: that of the first suite that the rows break, else the contract's.
 
@@ -52,6 +56,11 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         UserError: a page cannot be written.
     """
     suites = {"contract": contract_suite(contract)}
+    outcomes = [asdict(check) for check in checked.checks]
+    shown = content_hash([dataset, suites["contract"], contract.expectations, outcomes])
+    page: str = cached(home.local).get(shown, "")
+    if page and home.store.exists(page):
+        return page
     if contract.expectations:
         own = read_suite(contract.expectations)
         suites[own.name] = own.configurations()
@@ -85,7 +94,9 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
             _share(home)
     broken = {check.rule for check in checked.checks if not check.success}
     rules = [{one["meta"]["name"] for one in some} for some in suites.values()]
-    return written[next((n for n, of_one in enumerate(rules) if of_one & broken), 0)]
+    page = written[next((n for n, of_one in enumerate(rules) if of_one & broken), 0)]
+    add_to_cache(home.local, {shown: page})
+    return page
 
 
 def _without_tracking(pages: Sequence[Path]) -> None:

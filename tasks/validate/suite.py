@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.validate.cache import MOST, add_to_cache, cached
 from answerkey.tasks.validate.contract import Contract, Expectation, release_rules, row_rules, table_rules
 from answerkey.tasks.validate.library import outside_bounds
 
@@ -16,41 +19,45 @@ if TYPE_CHECKING:
 
 Number = int | float
 
-_REMEMBERED = 4_096
-_SHORT = 64
+_MOST_POSITIONS = 64
+"""Of longer lists, nothing is kept."""
 
-_known: dict[tuple[Any, ...], list[int]] = {}
-"""What Great Expectations has found already, by bounds and numbers: most flags have the same few in every data set."""
+_known: dict[str, list[int]] = {}
+"""What Great Expectations has found in this process: most flags have the same few numbers in every data set."""
 
 
-def breaking(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Expectation]) -> list[Positions]:
+def breaking(
+    numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Expectation], home: Path | None = None
+) -> list[Positions]:
     """The positions, from 0 and ascending, of the numbers that break each expectation, in the order of the
     expectations.
 
-    Great Expectations checks them all in one run; see `suite`. The same bounds and the same numbers are checked once,
-    and what it found for few numbers is not run again in this process.
+    Great Expectations checks them all in one run. What it has found before, of the same bounds and the same numbers, is
+    not asked again.
 
     Args:
         numbers: the numbers of each column; columns may differ in length. NaN breaks nothing.
         expectations: about these columns.
+        home: the folder of a home, where the findings are kept for the next run; None: for this process only.
 
     Raises:
         RuntimeError: an expectation could not be run, which is not the same as numbers that break it.
     """
     import numpy as np
 
-    keys = [(one.low, one.high, *numbers.get(one.column, ("no such column", one.column))) for one in expectations]
-    new: dict[tuple[Any, ...], Expectation] = {}
-    for one, key in zip(expectations, keys, strict=True):
-        if key not in _known:
-            new.setdefault(key, one)
+    kept = cached(home) if home else {}
+    known = kept | _known
+    keys = [content_hash([one.low, one.high, numbers.get(one.column, one.column)]) for one in expectations]
+    new = {key: one for key, one in zip(keys, expectations, strict=True) if key not in known}
     columns = {one.column: list(numbers[one.column]) for one in new.values() if one.column in numbers}
-    found = dict(zip(new, outside_bounds(columns, [*map(_bounds, new.values())]), strict=True)) if new else {}
-    positions = [found[key] if key in found else _known[key] for key in keys]
-    for key, of_one in found.items():
-        if len(key) <= _SHORT and len(_known) < _REMEMBERED:
-            _known[key] = of_one
-    return [np.asarray(of_one, dtype=np.int64) for of_one in positions]
+    known |= zip(new, outside_bounds(columns, [*map(_bounds, new.values())]), strict=True) if new else ()
+
+    short = {key: known[key] for key in keys if len(known[key]) <= _MOST_POSITIONS}
+    if len(_known) < MOST:
+        _known.update(short)
+    if home and not short.keys() <= kept.keys():
+        add_to_cache(home, short)
+    return [np.asarray(known[key], dtype=np.int64) for key in keys]
 
 
 def contract_suite(contract: Contract) -> list[dict[str, Any]]:

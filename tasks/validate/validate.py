@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.staged import quarantine_schema, staged_schema
@@ -99,7 +100,12 @@ class Group:
 
 
 def validate(
-    staged: str, rejects: str | None, out_dir: str, contract: Contract, measures: str | None = None
+    staged: str,
+    rejects: str | None,
+    out_dir: str,
+    contract: Contract,
+    measures: str | None = None,
+    home: Path | None = None,
 ) -> Validation:
     """Split the rows of `staged` into `accepted.parquet` and `quarantine.parquet` under `out_dir`.
 
@@ -112,6 +118,7 @@ def validate(
         out_dir: folder of the two files; created if it does not exist. Files of these names are replaced.
         contract: the thresholds.
         measures: Parquet file of `merge_measures`, where the staged rows were measured before.
+        home: the folder of a home, which keeps what Great Expectations has found for the next run; None: nothing is.
 
     The accepted rows keep their order, with `correct` filled from `label`. Data of any kind are a result, no exception.
 
@@ -127,7 +134,7 @@ def validate(
         found = db.execute(_SQL["releases"])
         names = [column[0] for column in found.description]
         releases = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-        broken, off = _breaking(db, releases, _counts(staged, rejects), contract)
+        broken, off = _breaking(db, releases, _counts(staged, rejects), contract, home)
         broken += own_rows
         with parquet_writer(quarantine, quarantine_schema()) as out:
             unread = _copy_rejects(rejects, out) if rejects else {}
@@ -139,7 +146,7 @@ def validate(
     n_rows = n_read + sum(group.count for group in unread.values())
     groups = [*unread.values(), *(one.first for one in broken if one.first.count)]
     n_quarantined = sum(group.count for group in groups)
-    table = _table_checks(n_rows, n_quarantined, groups, contract)
+    table = _table_checks(n_rows, n_quarantined, groups, contract, home)
     checks = (
         *table,
         *(_unread_check(group, n_rows) for group in unread.values()),
@@ -189,7 +196,11 @@ class _Broken:
 
 
 def _breaking(
-    db: duckdb.DuckDBPyConnection, releases: Sequence[Mapping[str, Any]], counts: tuple[int, int], contract: Contract
+    db: duckdb.DuckDBPyConnection,
+    releases: Sequence[Mapping[str, Any]],
+    counts: tuple[int, int],
+    contract: Contract,
+    home: Path | None,
 ) -> tuple[list[_Broken], list[set[int]]]:
     """What breaks each rule of single rows, and the places of the releases that break each rule of releases.
 
@@ -205,7 +216,7 @@ def _breaking(
     [found] = db.execute(f"SELECT {lists} FROM frame").fetchall()
     numbers = {column: values or [] for column, values in zip(columns, found, strict=True)}
     numbers |= {rule.column: [release[rule.column] for release in releases] for rule in of_releases}
-    places = breaking(numbers | _table(*counts), (*rules, *of_releases, *table_rules(contract)))
+    places = breaking(numbers | _table(*counts), (*rules, *of_releases, *table_rules(contract)), home)
     broken = [
         _Broken(rule, np.asarray(numbers[rule.column], "int64")[of_rule], Group(rule.name, 0, [], rule.breaks))
         for rule, of_rule in zip(rules, places, strict=False)
@@ -279,9 +290,11 @@ def _row_check(broken: _Broken, n_rows: int) -> Check:
     return Check(rule.name, rule.severity, broken.tolerated or broken.count == 0, n_rows, broken.count, message)
 
 
-def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract) -> list[Check]:
+def _table_checks(
+    n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract, home: Path | None
+) -> list[Check]:
     share, allowed = n_quarantined / max(n_rows, 1), contract.max_quarantined
-    found = breaking(_table(n_rows, n_quarantined), table_rules(contract))
+    found = breaking(_table(n_rows, n_quarantined), table_rules(contract), home)
     empty, too_many = (len(places) > 0 for places in found)
     rows = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
     message = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"

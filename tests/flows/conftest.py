@@ -34,10 +34,13 @@ def server_folder(tmp_path_factory):
 
 
 class PrefectServer:
-    """A server with a home of its own, that keeps its port and its database while it is down."""
+    """A server with a home of its own, that keeps its port and its database while it is down.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._port = folder, free_port()
+    `changes` are of its environment.
+    """
+
+    def __init__(self, folder: Path, **changes: str) -> None:
+        self._folder, self._port, self._changes = folder, free_port(), changes
         self.url = f"http://127.0.0.1:{self._port}/api"
         self.start()
 
@@ -50,6 +53,7 @@ class PrefectServer:
             # As `answerkey serve` has it: else the page calls port 4200, and a host abroad.
             "PREFECT_UI_API_URL": "/api",
             "PREFECT_SERVER_UI_V2_ENABLED": "false",
+            **self._changes,
         }
         log = self._folder / "server.log"
         with log.open("a") as out:

@@ -102,7 +102,7 @@ class Deployed:
                 with urllib.request.urlopen(request, timeout=300) as answer:
                     return [answer.read()]
             except urllib.error.HTTPError as error:
-                # SQLite was busy with what runs have just reported; Prefect's own client asks again as well.
+                # The database was busy with what runs have just reported; Prefect's own client asks again as well.
                 if error.code == 503:
                     return []
                 raise
@@ -152,6 +152,10 @@ class Deployed:
             return lines if whole or self.run(run_id)["state_type"] == "CRASHED" else None
 
         return until(all_of_them, 300, "the whole log")
+
+    def story(self, run_id: str) -> str:
+        """The state of a run that has ended, and its log: what a test that failed has to say of it."""
+        return "\n".join([str(self.run(run_id)["state"]), *self.messages(run_id)])
 
     def task_runs(self, run_id: str, last: str = "announce") -> list[Run]:
         """The task runs of an evaluation. The server learns of them by events, of the last one at last."""
@@ -206,14 +210,14 @@ def until(found, seconds, what):
 
 @contextmanager
 def worker(url, name, log, inside=list, **changes):
-    """A process worker that works on one run at a time. It and what it started are gone afterwards.
+    """A process worker. It and what it started are gone afterwards.
 
     `inside` makes of the command one that runs it somewhere else; `changes` are of its environment.
     """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PREFECT_API_URL": url, "PREFECT_WORKER_QUERY_SECONDS": "2", "PYTHONPATH": path}
     environment |= {"ANSWERKEY_PAGES": PAGES, **changes}
-    arguments = ["worker", "start", "--pool", "answerkey", "--type", "process", "--name", name, "--limit", "1"]
+    arguments = ["worker", "start", "--pool", "answerkey", "--type", "process", "--name", name]
     with log.open("w") as out:
         process = subprocess.Popen(
             inside([sys.executable, "-m", "prefect", *arguments]),

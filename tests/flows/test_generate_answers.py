@@ -17,7 +17,7 @@ from tests.metrics_core.judges.asking import every_third_match
 from tests.raw_server import RawServer, said
 from tests.tasks.staging_help import query
 
-KEY = "sk-sparrow-model-0123456789abcdef"
+KEY = "sk-neverspoken-model-0123456789abcdef"
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
 
 
@@ -108,10 +108,10 @@ def _shown_and_no_key(home, ask, done):
         "logs": json.dumps(ask("logs/filter", {"logs": {"flow_run_id": {"any_": runs}}})),
     }
     assert all(texts.values())
-    assert [place for place, text in texts.items() if "sparrow" in text] == []
+    assert [place for place, text in texts.items() if "neverspoken" in text] == []
     files = [path for path in home.rglob("*") if path.is_file()]
     assert {"answerkey.duckdb", "judge.sqlite", "answers.jsonl", "answers.manifest.json"} <= {one.name for one in files}
-    assert [path for path in files if b"sparrow" in path.read_bytes()] == []
+    assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
 
 
 @pytest.mark.slow

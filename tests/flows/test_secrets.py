@@ -15,8 +15,8 @@ from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import command
 from tests.judge_server import JudgeServer, agreeable
 
-IN_ENVIRONMENT = "sk-sparrow-environment-0123456789abcdef"
-IN_BLOCK = "sk-sparrow-block-0123456789abcdef"
+IN_ENVIRONMENT = "sk-neverspoken-environment-0123456789abcdef"
+IN_BLOCK = "sk-neverspoken-block-0123456789abcdef"
 METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--judge", "openai/gpt-4o-mini")
 
 
@@ -46,10 +46,10 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
     }
     assert "http_401" in texts["ledger"]
     assert all(texts.values())
-    assert [place for place, text in texts.items() if "sparrow" in text] == []
+    assert [place for place, text in texts.items() if "neverspoken" in text] == []
     files = [path for folder in (home, server_folder) for path in folder.rglob("*") if path.is_file()]
     assert {"answerkey.duckdb", "judge.sqlite", "prefect.db"} <= {path.name for path in files}
-    assert [path for path in files if b"sparrow" in path.read_bytes()] == []
+    assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path,
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://ada:sparrow-1@127.0.0.1:{server.server_port}/a.csv?token=sparrow-2"
+        address = f"http://ada:neverspoken-1@127.0.0.1:{server.server_port}/a.csv?token=neverspoken-2"
         done = subprocess.run(
             command("evaluate", address, "--metrics", "exact_match"),
             check=False, capture_output=True, text=True, timeout=240, umask=0o077,
@@ -77,9 +77,9 @@ def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path,
     shown = bare_cli("report", "--json").stdout
     assert f"http://…@127.0.0.1:{server.server_port}/a.csv?…" in shown
     texts = {"terminal": done.stdout + done.stderr, "report": shown, "warehouse": _warehouse(home)}
-    assert [place for place, text in texts.items() if "sparrow" in text] == []
+    assert [place for place, text in texts.items() if "neverspoken" in text] == []
     files = [path for path in home.rglob("*") if path.is_file()]
-    assert [path for path in files if b"sparrow" in path.read_bytes()] == []
+    assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
     # Whoever may read the tables may read their copy, and nobody else.
     modes = {name: oct((home / name).stat().st_mode & 0o777) for name in ("answerkey.duckdb", "snapshot.duckdb")}
     assert modes == {"answerkey.duckdb": "0o600", "snapshot.duckdb": "0o400"}
@@ -98,7 +98,7 @@ def test_no_secret_of_a_lake_is_anywhere(
         found = cli("evaluate", answers, *METRICS, *base, page=True, **environment, code=0)
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {IN_BLOCK}"}
         # The catalog is down to a password that is wrong: what is said of it does not have it.
-        wrong = {**environment, "PGPASSFILE": "none", "PGPASSWORD": "sparrow-password-0123456789"}
+        wrong = {**environment, "PGPASSFILE": "none", "PGPASSWORD": "neverspoken-password-0123456789"}
         refused = cli("report", "--home", lake, **wrong)
         assert refused.returncode != 0
         assert refused.stderr.count("\n") <= 2, refused.stderr
@@ -120,7 +120,7 @@ def test_no_secret_of_a_lake_is_anywhere(
     files = [path for folder in (tmp_path, server_folder) for path in folder.rglob("*") if path.is_file()]
     texts |= {str(path): path.read_bytes().decode("latin-1") for path in files}
     assert [(place, secrets.index(one)) for place, text in texts.items() for one in secrets if one in text] == []
-    assert [place for place, text in texts.items() if "sparrow" in text] == []
+    assert [place for place, text in texts.items() if "neverspoken" in text] == []
 
 
 def _postgres(conninfo):

@@ -170,6 +170,22 @@ def test_work_is_done_in_another_process():
         assert pool.submit(os.getppid).result() == os.getpid()
 
 
+def test_a_worker_that_loads_an_encoder_is_not_started_again():
+    with spawned_pool(1) as pool:
+        worker = pool.submit(os.getpid).result()
+        # As much as torch and its models take. The pool looks at the memory of a worker once a second.
+        pool.submit(_load, 400_000_000, 1.5).result()
+        assert pool.submit(os.getpid).result() == worker
+
+
+def _load(size, seconds):
+    time.sleep(seconds)
+    _LOADED.append(b"1" * size)
+
+
+_LOADED = []
+
+
 def script(folder, code, **options):
     """A process of this script, which is a file because a spawned process reads it again."""
     file = folder / "script.py"

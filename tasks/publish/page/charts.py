@@ -163,12 +163,13 @@ def _intervals(
     step = _LOW_ROW if beside else _ROW
     height, x = step * len(rows), _scale(domain, width - left, left)
     shapes = list(_ticks_below(domain, width - left, height, left))
-    if zero:
-        shapes.append(_line(x(0.0), 0, x(0.0), height, "var(--muted)", 1.2))
     for place, row in enumerate(rows):
         top, at = place * step, (place + (0.5 if beside else 0.72)) * step
         if place:
             shapes.append(_line(0, top, width + _VALUE, top, "var(--rule)", 1))
+        if zero:
+            # Not through the name above the interval.
+            shapes.append(_line(x(0.0), top if beside else at - 9, x(0.0), top + step, "var(--muted)", 1.2))
         if row.margin:
             shapes.append(_line(x(-row.margin), at - 12, x(-row.margin), at + 12, "var(--worse)", 1.8, dash="4,3"))
         shapes += _bar(row, x, at, thickness=3, size=4.7)

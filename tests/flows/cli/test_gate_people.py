@@ -83,6 +83,20 @@ CASES: dict[str, tuple[int, str, str, str, str, str]] = {
 MORE_CASES = {"people and judge", "contradiction", "judge out of depth"}
 
 
+def test_how_many_labels_would_do_is_counted_in_labels_not_in_samples(cli, tmp_path):
+    rng = np.random.default_rng(2)
+    old = (rng.random(400) < 0.8).astype(float)
+    truth = old, np.clip(old + rng.choice([-1, 0, 1], 400, p=[0.08, 0.84, 0.08]), 0, 1)
+    releases(tmp_path, truth, [np.where(rng.random(400) < 0.15, 1 - right, right) for right in truth], drawn(60, 400))
+    found = decided(cli, tmp_path, policy=RANDOM.replace("0.02", "0.05"))
+    assert (found["outcome"], found["basis"]) == ("INCONCLUSIVE", "people and judge")
+    # Fewer than there are samples, and more than have labels.
+    assert found["sentence"].endswith(
+        "a loss of 0.05 or more is not ruled out, and about 320 labels would rule it out with a power of 80 % if both "
+        "releases are equally good."
+    )
+
+
 def pair(home, labelled, text):
     known = drawn(labelled, 400)
     rows = {

@@ -83,7 +83,7 @@ def test_a_time_out_is_counted_at_the_most_that_it_may_cost(judge_server, tmp_pa
 
 
 def test_a_call_that_never_left_costs_nothing(tmp_path):
-    judge = setup(f"{PRICED}@http://127.0.0.1:9/v1", ledger=str(tmp_path), run="run", max_cost_usd=1.0, deadline_s=0.5)
+    judge = setup(f"{PRICED}@http://127.0.0.1:9/v1", ledger=str(tmp_path), run="run", max_cost_usd=1.0, deadline_s=3.0)
     [found] = ask(samples(1), judge)
     assert (found.status, (found.reason or "").partition(":")[0]) == ("failed", "connection")
     assert set(rows(tmp_path, "status, code, cost_usd")) == {("error", "unsent", 0.0)}

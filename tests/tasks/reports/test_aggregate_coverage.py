@@ -1,5 +1,6 @@
 """What reports say of few, clustered, unscored and labelled rows, of models that answered, and of kills."""
 
+import random
 import subprocess
 import sys
 from itertools import count
@@ -19,7 +20,7 @@ from answerkey.tasks.reports.report import list_reports, read_reports
 from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer, Reply
-from tests.tasks.comparing_help import answer, release
+from tests.tasks.comparing_help import LENIENT, answer, release
 from tests.tasks.judging_help import MODEL, judged, wordy
 from tests.tasks.staging_help import jsonl, query, run, source_of
 
@@ -167,6 +168,19 @@ def test_clusters_widen_the_interval(home):
             expected = mean_interval(x, codes_of(names, len(names)))
             assert method == expected.method == "cluster-bounded-mean"
             assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_order_of_the_rows_is_not_in_the_numbers(tmp_path, clustered):
+    of = {"cluster": "group"} if clustered else {}
+    rows = [answer(n, "yes" + " word" * (n % 400), group=f"c{n % 2000}") for n in range(5000)]
+    found = []
+    for name, ordered in (("as they are", rows), ("mixed", random.Random(3).sample(rows, len(rows)))):
+        home = tmp_path / name
+        run(home, source_of(home, ordered, paths=of), ("token_overlap",), contract=LENIENT)
+        found.append(query(home, "SELECT * FROM report_scores ORDER BY ALL"))
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
 
 
 def test_one_cluster_has_no_interval(home):

@@ -34,8 +34,9 @@ def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(tmp_path
     home = Home(tmp_path / "home #1")
     with its_own_project():
         mine = gx.get_context(mode="ephemeral")
-    for number in range(4):
-        page = build_data_docs(home, f"run{number}", "faqé", given, found)
+    others = [validated(tmp_path / str(n), rows(*[{}] * n), given).validation for n in (1, 2, 3)]
+    for number, one in enumerate([*others, found]):
+        page = build_data_docs(home, f"run{number}", "faqé", given, one)
     assert "Traceback" not in "".join(capsys.readouterr())
     shown = _text(home.local / page)
     assert "1 unexpected values found. 25% of 4 total rows. 1 row without a reference (row 3)" in shown
@@ -59,9 +60,9 @@ def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(tmp_path
         assert [one.name for one in checkpoint.validation_definitions] == ["faqé contract", "faqé mine"]
         kept = [context.validation_results_store.get(key) for key in context.validation_results_store.list_keys()]
         assert len(kept) == 4
-        [own] = {tuple(one.results[0].result[name] for name in ("element_count", "unexpected_count"))
-                 for one in kept if one.suite_name == "mine"}  # fmt: skip
-        assert own == (4, 1)
+        own = {tuple(one.results[0].result[name] for name in ("element_count", "unexpected_count"))
+               for one in kept if one.suite_name == "mine"}  # fmt: skip
+        assert own == {(3, 0), (4, 1)}
         assert context.variables.analytics_enabled is False
     assert mine.data_sources.all() == {}
 
@@ -74,6 +75,17 @@ def test_the_page_that_is_linked_is_of_the_first_suite_that_the_rows_break(tmp_p
         texts.append(_text(home.local / build_data_docs(home, f"run{n}", "d", given, found)))
     assert "Expectation Suite: contract" in texts[0]
     assert "Expectation Suite: mine" in texts[1] and "1 unexpected values found" in texts[1]
+
+
+def test_the_same_outcomes_have_one_page_and_get_it_again_where_it_is_gone(tmp_path):
+    home = Home(tmp_path / "home")
+    found = validated(tmp_path, rows({}, {"references": []})).validation
+    first = build_data_docs(home, "run0", "d", Contract(), found)
+    assert "run0" in first
+    assert build_data_docs(home, "run1", "d", Contract(), found) == first
+    assert "run2" in build_data_docs(home, "run2", "d", Contract(max_answer_chars=9_000), found)
+    (home.local / first).unlink()
+    assert "run3" in build_data_docs(home, "run3", "d", Contract(), found)
 
 
 def test_counts_of_releases_add_up(tmp_path):

@@ -248,15 +248,18 @@ import threading
 stop, seen, file = threading.Event(), [], str(folder / "snapshot.duckdb")
 kept = duckdb.connect(file, read_only=True)
 def read():
+    # Under other names each time, so that nothing is taken from what the process has open.
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{file}' AS s{len(seen)} (READ_ONLY)")
+        counts = f"SELECT count(*), count(finished_at) FROM s{len(seen)}.runs"
+        [(n, finished)] = connection.execute(counts).fetchall()
+        assert n == finished
+        seen.append(n)
+def read_on():
     while not stop.is_set():
-        # Under other names each time, so that nothing is taken from what the process has open.
-        with duckdb.connect() as connection:
-            connection.execute(f"ATTACH '{file}' AS s{len(seen)} (READ_ONLY)")
-            counts = f"SELECT count(*), count(finished_at) FROM s{len(seen)}.runs"
-            [(n, finished)] = connection.execute(counts).fetchall()
-            assert n == finished
-            seen.append(n)
-reader = threading.Thread(target=read)
+        read()
+read()
+reader = threading.Thread(target=read_on)
 reader.start()
 wait()
 stop.set()

@@ -77,6 +77,17 @@ def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn():
     assert charts.difference_plot(Comparison("old", "new", ()), FIELDS, 300) is None
 
 
+def test_on_a_phone_the_line_at_zero_does_not_cross_the_names_above_the_intervals():
+    rows = (field_comparison(), field_comparison(FIELDS[1], difference=-0.1, low=-0.2, high=-0.05))
+    drawing = charts.difference_plot(Comparison("old", "new", rows), FIELDS, charts.NARROW)
+    names = sorted(float(place.partition(",")[2]) for place in places(drawing, {"rouge_l.recall", "rouge_l.f1"}))
+    zero = sorted(
+        map(float, re.findall(r'<line x1="[\d.]+" y1="([\d.]+)"[^>]*stroke="var\(--muted\)"[^>]*width="1.2"', drawing))
+    )
+    assert len(names) == len(zero) == 2
+    assert all(4 < line - name < 12 for name, line in zip(names, zero, strict=True))
+
+
 def test_what_length_alone_moves_is_grey_and_says_so():
     rows = (field_comparison(), field_comparison(FIELDS[1]))
     longer = Comparison("old", "new", rows, ("answers are 2 times longer. Scores that reward overlap move with it",))
