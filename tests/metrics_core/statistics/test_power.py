@@ -79,6 +79,18 @@ def test_the_needed_rows_are_about_those_of_the_formula_for_large_samples():
     assert n == pytest.approx((z + z_power) ** 2 * 0.18 / 0.03**2, rel=0.1)
 
 
+def test_the_rows_needed_for_a_level_lift_its_exact_interval_above_the_floor():
+    def needed(floor):
+        return needed_to_pass(np.repeat([1.0, 0.0], [450, 50]), None, floor, 0.9, binary=True, bounds=(0.0, 1.0))
+
+    n = needed(0.85)
+    right = np.arange(1, n + 1)
+    lowest = scipy.stats.beta.ppf(0.025, right, n - right + 1)  # Clopper-Pearson
+    assert scipy.stats.binom.pmf(right, n, 0.9) @ (lowest > 0.85) == pytest.approx(0.8, abs=0.04)
+    assert needed(0.9) is None
+    assert needed(0.8999) is None  # some seventy million: more than are reported
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("binary", [True, False])
 def test_a_detectable_loss_is_seen_as_often_as_stated(binary):
@@ -102,6 +114,37 @@ def test_the_bound_for_scores_of_any_kind_asks_for_somewhat_more_than_that_for_0
         minimum_detectable(paired_difference(old, new, binary=binary, permutations=1)) for binary in (False, True)
     )
     assert 1 <= graded / binary < 1.15
+
+
+def test_copies_of_each_row_in_a_cluster_of_its_own_tell_as_much_as_the_rows():
+    rows = np.random.default_rng(5).normal(0.02, 0.1, 40)
+    copies, clusters = np.repeat(rows, 3), np.repeat(np.arange(40), 3)
+    once, thrice = from_zero(rows), from_zero(copies, clusters.tolist())
+    assert minimum_detectable(thrice) == pytest.approx(minimum_detectable(once))
+    assert needed_to_show(thrice) == pytest.approx(3 * needed_to_show(once), rel=0.03)
+    once, thrice = (
+        needed_to_pass(values, codes, -0.1, 0.0, binary=False, bounds=(-1.0, 1.0))
+        for values, codes in ((rows, None), (copies, clusters))
+    )
+    assert thrice == pytest.approx(3 * once, rel=0.03)
+
+
+@pytest.mark.parametrize(("fixed", "broken"), [(140, 140), (150, 130), (190, 190)])
+def test_copies_of_rows_of_0_and_1_ask_for_a_little_more_than_the_exact_test(fixed, broken):
+    change = np.repeat(np.repeat([1.0, -1.0, 0.0], [fixed, broken, 400 - fixed - broken]), 3)
+    clusters = np.repeat(np.arange(400), 3).tolist()
+    copies = paired_difference(change < 0, change > 0, binary=True, clusters=clusters, permutations=1)
+    exact = minimum_detectable(measured(fixed, broken, 400))
+    assert minimum_detectable(copies) == pytest.approx(exact, rel=0.03)
+
+
+@pytest.mark.parametrize(("n", "family"), [(500, 14), (500, 100), (2000, 14)])
+def test_among_many_fields_the_detectable_difference_is_that_of_the_t_test(n, family):
+    """For a single field, the interval asks for more than Student's t does; for many, the p-value."""
+    change = np.random.default_rng(5).normal(0, 0.2, n).clip(-1, 1)
+    quantiles = scipy.stats.norm.isf(0.025 / family) + scipy.stats.norm.isf(0.2)
+    effect = minimum_detectable(from_zero(change), family=family)
+    assert effect == pytest.approx(quantiles * change.std(ddof=1) / math.sqrt(n), rel=0.03)
 
 
 @pytest.mark.parametrize(
