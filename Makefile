@@ -19,16 +19,31 @@ PYTHON = $(shell for p in python3.11 python3; do \
 	"$$p" -c '$(NEW_ENOUGH)' 2>/dev/null && { echo "$$p"; break; }; done)
 endif
 
-# Packages that come as source are built in environments of their own, which take their pins from here and not
-# from -c. The path is relative because pip splits the value at blanks, and a checkout's path may have some.
-export PIP_CONSTRAINT := constraints.txt
-export PIP_BUILD_CONSTRAINT := constraints.txt
-export PIP_DISABLE_PIP_VERSION_CHECK := 1
-export PIP_NO_INPUT := 1
-export PIP_PROGRESS_BAR := off
+define CHECK_PYTHON
+if [ -z "$(PYTHON)" ]; then echo "answerkey needs Python 3.11 or later: none found as python3.11 or" \
+	"python3; name one with make PYTHON=/path/to/python" >&2; exit 1; fi; \
+"$(PYTHON)" -c '$(NEW_ENOUGH)' || { echo "answerkey needs Python 3.11 or later, and $(PYTHON) is not" >&2; exit 1; }
+endef
+
+# uv installs in a fifth of pip's time. Where it is not on the PATH, pip puts it into a folder of its own.
+UV_VERSION := 0.13.9
+UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
+UV_INSTALL = $(UV) pip install -q --python $(BIN)/python
+export UV_CONSTRAINT := constraints.txt
+export UV_BUILD_CONSTRAINT := constraints.txt
+export UV_PYTHON_DOWNLOADS := never
+# uv reads no settings of pip: whoever names an index or a folder of packages to pip means uv as well.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+ifdef PIP_EXTRA_INDEX_URL
+export UV_INDEX ?= $(PIP_EXTRA_INDEX_URL)
+endif
+ifdef PIP_FIND_LINKS
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+endif
 # Tests and commands start hundreds of processes: each would compile the project again where no bytecode is kept.
 export PYTHONDONTWRITEBYTECODE :=
-PIP_INSTALL = $(BIN)/python -m pip install -qq
 
 .PHONY: help
 help: ## show this list
@@ -88,21 +103,25 @@ setup: $(DEV) ## install everything into .venv (the other targets do it by thems
 
 .PHONY: clean
 clean: ## remove .venv, caches and build output; the reports in .answerkey stay
-	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .uv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find $(CHECKED) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written last, so an install that failed or was stopped is tried again.
-$(RUNTIME): pyproject.toml constraints.txt
-	@if [ -z "$(PYTHON)" ]; then echo "answerkey needs Python 3.11 or later: none found as python3.11 or" \
-		"python3; name one with make PYTHON=/path/to/python" >&2; exit 1; fi
-	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || \
-		{ echo "answerkey needs Python 3.11 or later, and $(PYTHON) is not" >&2; exit 1; }
-	@echo "installing pinned dependencies into $(VENV) (once, a few minutes)"
-	@"$(PYTHON)" -m venv $(VENV)
-	@$(PIP_INSTALL) -e .
+$(RUNTIME): pyproject.toml constraints.txt | $(UV)
+	@$(CHECK_PYTHON)
+	@echo "installing pinned dependencies into $(VENV) (once, half a minute)"
+	@$(UV) venv -q --seed --allow-existing --python "$(PYTHON)" $(VENV)
+	@$(UV_INSTALL) -e .
 	@touch $@
 
 $(DEV): $(RUNTIME)
 	@echo "installing the tools for tests and lint into $(VENV) (once)"
-	@$(PIP_INSTALL) -e '.[cluster,dev,docs,sentence-transformers]'
+	@$(UV_INSTALL) -e '.[cluster,dev,docs,sentence-transformers]'
 	@touch $@
+
+# A Python without pip brings it into a virtual environment.
+.uv/bin/uv:
+	@$(CHECK_PYTHON)
+	@echo "installing uv into .uv (once)"
+	@"$(PYTHON)" -m pip install -qq --disable-pip-version-check --target .uv uv==$(UV_VERSION) 2>/dev/null || \
+		{ "$(PYTHON)" -m venv .uv && .uv/bin/python -m pip install -qq uv==$(UV_VERSION); }
