@@ -28,6 +28,8 @@ endef
 # uv installs in a fifth of pip's time. Where it is not on the PATH, pip puts it into a folder of its own.
 UV_VERSION := 0.13.9
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
+PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --durations 10
+WORKERS := 3
 UV_INSTALL = $(UV) pip install -q --python $(BIN)/python
 export UV_CONSTRAINT := constraints.txt
 export UV_BUILD_CONSTRAINT := constraints.txt
@@ -63,16 +65,24 @@ serve: $(RUNTIME) ## start a Prefect server with all flows, for the browser (ARG
 	@$(BIN)/answerkey serve $(ARGS)
 
 .PHONY: test
-test: $(DEV) ## run all tests but the slow ones, in three processes (ARGS="-k rouge -x" goes to pytest)
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
+test: $(DEV) ## run what shows in minutes whether all works: levels unit and flow (ARGS="-k rouge -x" goes to pytest)
+	@$(PYTEST) -m "unit or flow" $(ARGS)
 
-.PHONY: test-slow
-test-slow: $(DEV) ## run the tests marked as slow, in three processes
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not kills" $(ARGS)
+.PHONY: test-unit
+test-unit: $(DEV) ## run the level unit: tables of pure functions
+	@$(PYTEST) -m unit tests/metrics_core $(ARGS)
 
-.PHONY: test-kills
-test-kills: $(DEV) ## kill every server and process of a run on a cluster, one after the other
-	@$(BIN)/python -m pytest -q -m kills $(ARGS)
+.PHONY: test-flow
+test-flow: $(DEV) ## run the level flow: commands and flows in one process
+	@$(PYTEST) -m flow --ignore tests/metrics_core $(ARGS)
+
+.PHONY: test-real
+test-real: $(DEV) ## run the level real: a Prefect server, a browser, a cluster, processes that are killed
+	@$(PYTEST) -m real $(ARGS)
+
+.PHONY: test-nightly
+test-nightly: $(DEV) ## run the level nightly: simulations, all kills and faults, other installations (about an hour)
+	@$(PYTEST) -m nightly $(ARGS)
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the direction of imports

@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 
 import pytest
@@ -28,37 +27,42 @@ from tests.warm_command import WarmCommand
 ROOT = Path(__file__).resolve().parents[1]
 
 
-SERVERS_OF_CLUSTERS = {"postgres_server", "s3_server", "shared_dask_cluster"}
-LONG_FILES = (
-    "test_deployments.py", "test_docs_commands.py", "test_cluster.py", "test_lake.py", "test_wheel.py", "flows", "llm",
-)  # fmt: skip
+SERVERS = {"browser", "postgres_server", "s3_server", "server", "shared_dask_cluster"}
+"""Fixtures that start a program: a test that asks for one is `real`, unless it is marked `nightly`."""
 PARAMETERS_WITH_SERVERS = {"lake", "postgres"}
 
 
-def _needs_a_cluster(item):
-    fixtures, call = getattr(item, "fixturenames", ()), getattr(item, "callspec", None)
-    parameters = call.params.values() if call else ()
-    return not SERVERS_OF_CLUSTERS.isdisjoint(fixtures) or any(
-        isinstance(value, str) and value in PARAMETERS_WITH_SERVERS for value in parameters
-    )
+def _asks_for_a_server(item):
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    names = [value for value in parameters if isinstance(value, str)]
+    return not (SERVERS.isdisjoint(item.fixturenames) and PARAMETERS_WITH_SERVERS.isdisjoint(names))
+
+
+def _level(item):
+    """The level of a test: see docs/developing.md."""
+    for level in ("nightly", "real"):
+        if item.get_closest_marker(level):
+            return level
+    if _asks_for_a_server(item):
+        return "real"
+    return "unit" if "metrics_core" in item.path.relative_to(ROOT).parts else "flow"
+
+
+def _process(item):
+    """What has to run in one process: the tests of the Prefect server, so that a run has one, else those of a file."""
+    if "server" in item.fixturenames:
+        return "server"
+    return item.nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """What needs the servers of a cluster is slow: each process of pytest would start its own for a few tests.
-
-    The longest files come first, in the order of LONG_FILES, then folders that wait much. A long file at the end would
-    keep one process at work while the others have ended.
-    """
+    """Give each test its level, and the process that it shares with others."""
     for item in items:
-        if _needs_a_cluster(item):
-            item.add_marker(pytest.mark.slow)
-    items.sort(key=_position)
-
-
-def _position(item):
-    place = next((number for number, name in enumerate(LONG_FILES) if name in item.path.parts), len(LONG_FILES))
-    return place, zlib.crc32(item.nodeid.partition("::")[0].encode())
+        item.add_marker(_level(item))
+        item.add_marker(pytest.mark.xdist_group(_process(item)))
+    # One process is at work with the server for long, so it begins first.
+    items.sort(key=lambda item: _process(item) != "server")
 
 
 def pytest_collection_finish():

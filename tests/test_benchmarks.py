@@ -67,7 +67,7 @@ def test_the_packaged_bias_is_the_measured_one():
         }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_step_can_be_measured():
     """The part that calls the steps of a run as functions, so that they cannot change without it."""
     command = [sys.executable, "benchmarks/steps.py", "--rows", "1000"]

@@ -136,7 +136,7 @@ def check(answerkey, folder, line):
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_commands_of_the_readme_run(answerkey, place):
     found = commands("README.md")
     assert len(found) == 6
@@ -145,7 +145,7 @@ def test_the_commands_of_the_readme_run(answerkey, place):
     assert (place / "report.html").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_readme_shows_what_a_first_run_prints(answerkey, tmp_path):
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     [text] = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -154,7 +154,7 @@ def test_the_readme_shows_what_a_first_run_prints(answerkey, tmp_path):
         assert " ".join(part.split()) in printed
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_tutorial_prints_what_stands_there(answerkey, place):
     shown = 0
     for block, text in blocks("docs/tutorial.md"):
@@ -168,7 +168,7 @@ def test_the_tutorial_prints_what_stands_there(answerkey, place):
     assert (place / "report.html").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_job_for_github_actions_runs(answerkey, place):
     job, gitlab = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/ci.md").read_text(encoding="utf-8"), re.DOTALL)
     inputs = yaml.safe_load(job)["jobs"]["gate"]["steps"][1]["with"]
@@ -205,7 +205,7 @@ PAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run(answerkey, place, page):
     bring_files(place, page)
@@ -290,7 +290,7 @@ def test_commands_in_sentences_are_there_with_their_options(document):
         assert {word.split("=")[0] for word in words if word.startswith("--")} <= {*names, "--help"}, command
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_commands_of_others_have_the_options_that_are_given():
     asked: dict[tuple[str, ...], set[str]] = {}
     for words in (shlex.split(line) for document in DOCUMENTS for line in every_line(document)):

@@ -96,6 +96,7 @@ class SameStart(LexicalMetric):
 '''
 
 
+@pytest.mark.real
 def test_a_lexical_metric(copy, listed):
     copy.add("metrics_core/metrics/same_start.py", METRIC)
     copy.change(
@@ -141,7 +142,7 @@ print(json.dumps({
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_option_of_the_judge_and_one_of_a_metric(copy, listed):
     field = '    tone: str = Field("plain", title="Tone", description="How the judge speaks.")\n'
     place = "    jury: Jury = Field("
@@ -218,6 +219,7 @@ DEPLOYMENT = """
 """
 
 
+@pytest.mark.nightly
 def test_a_flow(copy, listed):
     copy.add("flows/count_reports.py", FLOW)
     text = (copy.folder / "deployments/prefect.yaml").read_text(encoding="utf-8")

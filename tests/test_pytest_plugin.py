@@ -10,6 +10,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.tasks.gating_help import Made, warehouse
 
+pytestmark = pytest.mark.real
+
 FIELD = "label.correct"
 TESTS = f"""
 POLICY = "{{primary: {FIELD}, margin: 0.05}}"

@@ -132,6 +132,7 @@ def answerkey(installed, project, *arguments):
     return done.stdout
 
 
+@pytest.mark.real
 def test_it_holds_one_package_and_all_of_its_files(wheel):
     names = [name for name in contents(wheel) if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"answerkey"}
@@ -147,19 +148,20 @@ def test_it_holds_one_package_and_all_of_its_files(wheel):
     assert {Path(name).suffix for name in names} - SUFFIXES == set()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_sdist_makes_the_same_wheel(source, wheel, tmp_path):
     shutil.unpack_archive(build("sdist", source, tmp_path / "sdist"), tmp_path, filter="data")
     [unpacked] = tmp_path.glob("answerkey-*")
     assert contents(build("wheel", unpacked, tmp_path / "again")) == contents(wheel)
 
 
+@pytest.mark.real
 def test_a_copy_without_links_makes_the_same_wheel(wheel, tmp_path):
     bare = without_links(copy_sources(tmp_path))
     assert contents(build("wheel", bare, tmp_path / "wheel")) == contents(wheel)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_copy_without_links_installs_for_development_and_evaluates(tmp_path):
     # `make evaluate` in an unpacked zip file: an editable installation, run from the root of the copy.
     bare = without_links(copy_sources(tmp_path / "answerkey-main"))
@@ -182,7 +184,7 @@ def test_a_copy_without_links_installs_for_development_and_evaluates(tmp_path):
     assert where.stdout.split() == [str(bare / "flows/__init__.py"), str(bare / "examples")]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_it_imports_is_what_it_declares():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     texts = [
@@ -202,7 +204,7 @@ def test_what_it_imports_is_what_it_declares():
     assert undeclared == {}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_missing(warm_command, tmp_path):
     script, project = tmp_path / "script.py", tmp_path / "project"
     script.write_text(WITHOUT_EXTRAS)
@@ -217,7 +219,7 @@ def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_
     ], done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_command_works_beside_the_users_own_packages(installed, project):
     script = subprocess.run(
         [installed / "bin/answerkey", "--help"],
@@ -268,7 +270,7 @@ def got(request):
 FIRST_LINE = "starting a Prefect server for {} on port {}; the first time takes half a minute\n"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_team_keeps_its_runs_in_postgresql(postgres_server, tmp_path):
     port, home = two_free_ports(), tmp_path / "home"
     settings = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
@@ -300,7 +302,7 @@ def test_a_team_keeps_its_runs_in_postgresql(postgres_server, tmp_path):
                 served.terminate()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, project, warm_command):
     port, home = two_free_ports(), project / "home"
     server = f"http://127.0.0.1:{port}"

@@ -2,13 +2,17 @@
 
 import json
 import os
+import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,18 @@ from tests.dask_servers import DaskCluster
 
 ROOT = Path(__file__).resolve().parents[2]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
+MIGRATED_DATABASE = ROOT / ".pytest_cache" / f"prefect-{version('prefect')}.db"
+"""The database of a server that has just been started for the first time; every other server begins with a copy."""
+
+
+def keep_database(database):
+    """Keep a copy of a server's database, for the servers that start later."""
+    MIGRATED_DATABASE.parent.mkdir(exist_ok=True)
+    copy = MIGRATED_DATABASE.with_suffix(f".{os.getpid()}")
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    # Two servers may start at once: the name is always that of a whole file.
+    copy.replace(MIGRATED_DATABASE)
 
 
 def free_port():
@@ -42,7 +58,13 @@ class PrefectServer:
     def __init__(self, folder: Path, **changes: str) -> None:
         self._folder, self._port, self._changes = folder, free_port(), changes
         self.url = f"http://127.0.0.1:{self._port}/api"
+        # The migrations of a new database take longer than all the rest of a start.
+        own_database = "PREFECT_SERVER_DATABASE_CONNECTION_URL" in changes
+        if not own_database and MIGRATED_DATABASE.exists():
+            shutil.copy(MIGRATED_DATABASE, folder / "prefect.db")
         self.start()
+        if not own_database and not MIGRATED_DATABASE.exists():
+            keep_database(folder / "prefect.db")
 
     def start(self) -> None:
         environment = {

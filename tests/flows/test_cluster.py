@@ -42,7 +42,7 @@ from tests.tasks.staging_help import jsonl, query, stage
 
 LONG_S = 300.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LONG_S)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2 * LONG_S)]
 
 
 def rows(n, answers=None):
@@ -119,7 +119,7 @@ def running(cluster, shards):
     assert not thread.is_alive()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("killed", ["worker", "scheduler"])
 def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(dask_cluster, tmp_path, killed):
     """One worker waits for a judge that never answers, the other one does all the rest; then the first one dies."""
@@ -332,7 +332,7 @@ def test_references_in_shards_on_workers_of_which_one_is_killed(dask_cluster, tm
     assert (loaded.contents, loaded.notes) == (whole.contents, whole.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(server, dask_cluster, tmp_path, monkeypatch):
     """Rows that nobody could load are not left out in silence."""
     monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)

@@ -40,7 +40,7 @@ MEASUREMENTS = """
     FROM measurements GROUP BY metric ORDER BY metric
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.kills, pytest.mark.timeout(4 * LONG_S)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(4 * LONG_S)]
 
 
 def content(home):

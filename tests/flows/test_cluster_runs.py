@@ -44,7 +44,7 @@ def scores(home):
         return warehouse.execute(SCORES).fetchall()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
     cli, lake, lake_cluster, tmp_path, monkeypatch
 ):
@@ -69,7 +69,7 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
     assert [*store.files("runs"), *store.files("parts")] == []
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_workers_of_a_run_write_what_it_commits(server, lake, lake_cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(Lake, "adopts_from", 1)
     data, scoring = Data(answers=str(jsonl(tmp_path / "faq.jsonl", rows(40))), release="new"), Scoring(metrics=["bleu"])

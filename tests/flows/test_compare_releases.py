@@ -134,7 +134,7 @@ def test_history_is_drawn(bare_cli, home):
     assert drift["sentence"].endswith("The reports before it are about several releases: old, new, same.")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, own_home):
     rows = [answer(i, "yes" if i < right else "no") | {"release": name} for name, right in (("a", 9), ("b", 3))
             for i in range(12)]  # fmt: skip
@@ -155,7 +155,7 @@ def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, own_home):
     assert len(query(own_home, "FROM reports")) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_flow_takes_names_and_shows_what_it_found(on_server, home, ask):
     script = (
         "from answerkey.flows.parameters import Comparing\n"
@@ -172,7 +172,7 @@ def test_the_flow_takes_names_and_shows_what_it_found(on_server, home, ask):
     assert (home / "pages/d/new-v1-against-old-v2.html").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_commands_run_flows_where_there_is_a_server(cli, home, ask):
     rules = ("--primary", "contains.match", "--margin", "0.01", "--json")
     assert json.loads(cli("compare", "d/old/v1", "same", "--json").stdout)["new"] == "d/same/v1"

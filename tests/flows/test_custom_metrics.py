@@ -65,7 +65,7 @@ def answers_file(folder, n=N):
     return file
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, site, home, tmp_path):
     path = path_of(site)
     policy = "{primary: politeness.share, margin: 0.1}"
@@ -100,7 +100,7 @@ def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, sit
     assert "offered" in listed.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_cli, home, tmp_path):
     assert "custom_metrics" not in bare_cli("metrics").stdout
     text = bare_cli("report", "--all-fields")
@@ -152,7 +152,7 @@ def served(server, site, tmp_path):
     process.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 @pytest.mark.usefixtures("served")
 def test_the_form_of_a_server_takes_them(server, judge, tmp_path, own_home):
     deployed = Deployed(server, tmp_path)

@@ -59,7 +59,7 @@ WANTED = "answerkey - a run waits for labels"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")

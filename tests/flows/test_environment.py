@@ -35,7 +35,7 @@ def served_home(server, server_folder, tmp_path):
     (home / NOTE).unlink()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_run_is_on_the_server_of_its_home(served_home, bare_cli, answers, ask):
     bare_cli("evaluate", answers, "--metrics", "exact_match", "--no-page", "--home", served_home, code=0)
     with Home(served_home).warehouse.reading() as warehouse:
@@ -44,7 +44,7 @@ def test_a_run_is_on_the_server_of_its_home(served_home, bare_cli, answers, ask)
     assert found["name"] == "evaluate 2 releases on faq"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(served_home, bare_cli, tmp_path, ask):
     rows = tmp_path / "new.csv"
     rows.write_text("id,answer,reference\nq1,Paris,Paris\n")
@@ -64,7 +64,7 @@ def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(ser
     until(announced, WAIT_S, "the event")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_of_another_home_and_one_that_is_gone_are_not_used(served_home, server, tmp_path):
     assert kept_server(served_home) == server
     other = tmp_path / "other" / NOTE
@@ -94,7 +94,7 @@ def test_what_answers_like_no_server_of_prefect_is_not_used(reply, tmp_path):
         assert kept_server(tmp_path) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_address_that_others_have_written_or_that_is_elsewhere_is_not_used(served_home, server, monkeypatch):
     note = served_home / NOTE
     note.write_text(server.replace("127.0.0.1", "localhost"))
@@ -158,7 +158,7 @@ STATES = "SELECT status, coalesce(code, ''), count(*) FROM answerkey_calls GROUP
 CLAIMS = "SELECT count(*) FROM answerkey_claims"
 
 
-@pytest.mark.slow
+@pytest.mark.real
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("number", "code", "on_server"),

@@ -130,7 +130,7 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli, answers, tmp_path, home
     assert "faq/new/v1" in cli("report", "faq/new/v1").stdout
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli, answers, tmp_path, home):
     blocked = _block_the_part_of("contains", answers, home, tmp_path)
     result = cli("evaluate", answers, "--metrics", "contains,exact_match", code=4)
@@ -226,7 +226,7 @@ def start(server, *arguments):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, home):
     file = tmp_path / "many.jsonl"
     with file.open("w") as out:
@@ -267,7 +267,7 @@ def answers(file, **bad):
     return file
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bare_cli, tmp_path, home):
     bad, why = {"q8": "502 Bad Gateway", "q9": "Error: 429 Too Many Requests"}, "2 quarantined (error_page)"
     home = ["--home", home]
@@ -296,7 +296,7 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
     assert gate.returncode != 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_answer_of_45_megabytes_costs_its_own_score_and_nothing_else(bare_cli, tmp_path, home):
     file = answers(tmp_path / "faq.jsonl", q9="Paris " * 7_500_000)
     options = ("--release", "a", "--metrics", "exact_match", "--no-page")

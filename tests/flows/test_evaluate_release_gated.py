@@ -27,7 +27,7 @@ def file(tmp_path):
     return jsonl(tmp_path / "gated.jsonl", rows)
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_gate_is_the_last_step_of_a_run(cli, file, tmp_path, ask, home):
     policy = tmp_path / "gate.yaml"
     policy.write_text(POLICY)
@@ -88,7 +88,7 @@ def _events_say_it(ask, sentence):
     }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_gate_that_was_asked_for_is_never_left_out(cli, tmp_path, home):
     policy = tmp_path / "gate.yaml"
     policy.write_text(POLICY)
@@ -133,7 +133,7 @@ def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_a
         evaluate_release(Data(answers="registered:0123"), scoring, home=str(home), page=False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_and_are_named(bare_cli, tmp_path, home):
     home, file = ["--home", home], tmp_path / "faq.csv"
     register = ["register-release", "p1", "--dataset", "faq", "--answers"]

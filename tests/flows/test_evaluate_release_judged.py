@@ -65,7 +65,7 @@ def means(result):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_batch_at_half_the_price_is_in_the_report(evaluate, home):
     with BatchServer(brain) as server:
         batch = ("--batch", "--batch-poll", "0.05")
@@ -84,7 +84,7 @@ def test_a_batch_at_half_the_price_is_in_the_report(evaluate, home):
     assert (spent["calls"], spent["cost_usd"]) == (N_MATCH + N_SIMILARITY, pytest.approx(paid))
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_dry_run_then_little_money_then_enough_then_none_needed(evaluate, judge, home, ask):
     _dry_run(evaluate, judge, home, ask)
     little = evaluate("--max-calls", "4")

@@ -30,7 +30,7 @@ N, ANSWERED = 24, 8
 # answers 503 while its database is locked, and a run whose state is refused ends before its server is killed.
 GIVES_UP_SOON = {"PREFECT_CLIENT_MAX_RETRIES": "3"}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LONG_S)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2 * LONG_S)]
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_a_command_whose_end_is_confirmed_too_late_says_that_all_is_kept(prefect
     assert re.fullmatch(r"faq/a is registered as \w+ and waits for its evaluation\n", again.stdout)
 
 
-@pytest.mark.parametrize("seconds", [10, pytest.param(120, marks=pytest.mark.kills)])
+@pytest.mark.parametrize("seconds", [10, pytest.param(120, marks=pytest.mark.nightly)])
 def test_a_server_that_comes_back_is_told_how_the_run_has_ended(prefect_server, judge, seconds, tmp_path):
     # More patient than a deployment: on a busy machine, the server takes its time to start.
     with Engine(prefect_server.url, tmp_path / "log", PREFECT_CLIENT_MAX_RETRIES="10") as engine:
@@ -224,7 +224,6 @@ def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge, tm
             another.stop()
 
 
-@pytest.mark.kills
 def test_a_run_that_stands_still_for_a_minute_goes_on(prefect_server, judge, tmp_path):
     on_server = Deployed(prefect_server.url, tmp_path)
     automation = ROOT / "deployments" / "automations" / "dead-runs.yaml"

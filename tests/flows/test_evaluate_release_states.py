@@ -27,7 +27,7 @@ def engine(server, tmp_path_factory):
         yield found
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(server, engine, tmp_path, home):
     rows = [{"id": f"q{i}", "question": "Who?", "answer": f"No {i}.", "reference": f"{i}"} for i in range(3)]
     answers = [{**row, "release": release} for row in rows for release in ("states-a", "states-b")]
@@ -65,7 +65,7 @@ def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(serv
     } <= on_server.edges(run_id)  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_retry_of_a_failed_run_goes_on(server, engine, tmp_path):
     missing = tmp_path / "late.jsonl"
     rows = [{"id": f"q{i}", "answer": release, "reference": "good", "release": release}
@@ -89,7 +89,7 @@ def test_a_retry_of_a_failed_run_goes_on(server, engine, tmp_path):
     assert "report-late-bad" in on_server.artifacts(run_id)
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_run_says_what_the_runs_within_it_have_found(server, tmp_path, monkeypatch):
     for name in ("MODEL", "JUDGE"):
         monkeypatch.setenv(f"ANSWERKEY_{name}_KEY", "none")
@@ -128,7 +128,7 @@ def test_a_run_says_what_the_runs_within_it_have_found(server, tmp_path, monkeyp
     assert partial.endswith(" (sums/bad/v1 is PARTIAL)")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server, tmp_path, home):
     todo = ["first"]
 
@@ -159,7 +159,7 @@ def judge():
         yield running
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server, engine, tmp_path, judge):
     """A limit of `judge-openai` that something else holds: Pending until it is free, while other metrics are scored."""
     rows = [{"id": f"q{i}", "answer": f"It is {i}.", "reference": f"{i}"} for i in range(3)]

@@ -32,7 +32,7 @@ from tests.flows.test_prefect_or_local import rows
 from tests.tasks.staging_help import query
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(tmp_path, monkeypatch, caplog, server):
     file, references = tmp_path / "faq.jsonl", tmp_path / "known.jsonl"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": f"It is {i}."}) + "\n" for i in range(200)))
@@ -94,7 +94,7 @@ def in_main_thread(function):
     return any(frame.f_code is function.__code__ for frame, _ in frames)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("with_server", [True, False])
 def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(with_server, request, tmp_path, capfd):
     file = tmp_path / "faq.jsonl"
@@ -133,7 +133,7 @@ evaluate_release(Data(answers=sys.argv[1], release="new"), Scoring(metrics=["con
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_script_without_a_guard_is_run_once(tmp_path):
     file, script, home = tmp_path / "faq.jsonl", tmp_path / "script.py", tmp_path / "home"
     file.write_text("".join(json.dumps({"id": f"q{i}", "answer": "a", "reference": "a"}) + "\n" for i in range(3)))

@@ -224,7 +224,7 @@ def test_a_target_fills_what_a_form_leaves_open_and_its_limits_hold():
     assert on(Judging()) == (0, "here", "local")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_names_of_a_run_that_ends_while_others_are_offered_are_offered_too(tmp_path):
     """The run that is told last wins on the server, and may have looked before the other one had its reports."""
     home = Home(tmp_path / "home")

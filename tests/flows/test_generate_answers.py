@@ -43,7 +43,7 @@ def questions(tmp_path):
     return file
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_whole_life_of_a_release(cli, save_secret, model, questions, tmp_path, ask, home):
     prompt = tmp_path / "prompt.txt"
     prompt.write_text("Answer in {lang}: {question}\n")
@@ -114,7 +114,7 @@ def _shown_and_no_key(home, ask, done):
     assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_path, home):
     asked = (
         "generate", "--dataset", questions, "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "warm",

@@ -74,7 +74,7 @@ def words(result):
     return " ".join((result.stdout + result.stderr).split())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges, tmp_path, home):
     named, fallback, outage = judges
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}", "--judge-concurrency", "4")
@@ -113,7 +113,7 @@ def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges
     assert (gated.returncode, gated.stdout.startswith("FAIL")) == (1, True), gated.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cli, judges, tmp_path, home):
     named, fallback, outage = judges
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}")
@@ -145,7 +145,7 @@ def preferring(body):
     return json.dumps({"reason": "The first.", "verdict": "first"})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path, home):
     home = ("--home", home)
     file = jsonl(tmp_path / "both.jsonl", [*rows("old", right=N), *rows("new", right=0)])
@@ -168,7 +168,7 @@ def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path, 
     gated = bare_cli("gate", "old", "new", "--policy", lax, *home, code=4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_nothing(bare_cli, tmp_path):
     """The new release is better on all questions; the order decides some pairs."""
     policy = "{primary: preference.preferred, margin: 0.02, rules: [coverage >= 0.7]}"
@@ -207,7 +207,7 @@ def swayed(body):
     return json.dumps({"reason": "So it reads.", "verdict": verdict})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_four_releases_are_ranked_by_a_judge_that_prefers_what_it_sees_first(bare_cli, tmp_path, home):
     written = [
         {"id": f"q{n}", "question": f"Which city is {n}?", "answer": f"Reply {n} of quality {quality}", "release": name}
@@ -241,7 +241,7 @@ def test_two_releases_are_not_ranked(bare_cli, tmp_path, home):
     assert "ranking: this source has answers of new, old; it ranks three releases or more of one run" in words(done)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path, home):
     file = jsonl(tmp_path / "a.jsonl", rows("r", right=50, sure=25))
     with JudgeServer(strict) as one, JudgeServer(lenient) as other:
@@ -255,7 +255,7 @@ def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path
     assert "PARTIAL" in text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_that_gives_all_long_answers_one_score_is_named(bare_cli, tmp_path, home):
     def long(release, right):
         return [{**row, "answer": f"{row['answer']} {'So it goes. ' * 20}"} for row in rows(release, right=right)]

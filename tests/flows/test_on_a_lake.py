@@ -44,7 +44,7 @@ def read_elsewhere(folder, *arguments):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_form_a_worker_and_a_reader_share_servers_only(server, lake, bare_cli, tmp_path, s3_server, postgres_server):
     deployed = Deployed(server, lake, bare_cli)
     deployed.cli("deploy", "--reset", "all")
@@ -99,7 +99,7 @@ def answers(release, wrong):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_what_one_machine_evaluates_another_one_reads(cli, lake, tmp_path):
     def on(machine, *words, code=0):
         own = tmp_path / machine

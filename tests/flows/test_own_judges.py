@@ -45,7 +45,7 @@ def answers(folder, retrieved=False):
     return file
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     rubric, home = tmp_path / "manners.yaml", tmp_path / "home"
     rubric.write_text(RUBRIC)
@@ -134,7 +134,7 @@ def judge_of_transcripts(body):
     return json.dumps({field: {"reason": "So.", "verdict": verdict} for field, verdict in verdicts.items()})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_transcripts_of_six_turns_and_a_column_are_judged_by_three_criteria_in_one_call_each(cli, tmp_path, home):
     rubric, file = tmp_path / "support.yaml", tmp_path / "chats.jsonl"
     rubric.write_text(TRANSCRIPT)
@@ -209,7 +209,7 @@ def learning_brain(body):
     return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_rubric_learns_examples_from_labels(
     cli, bare_cli, on_server, ask,
     tmp_path,

@@ -29,7 +29,7 @@ def _prefect(server):
                 client.delete_block_document(document.id)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_is_there(monkeypatch):
     assert settings((), "") == ((), "")
     assert key("") is None
@@ -42,7 +42,7 @@ def test_nothing_is_there(monkeypatch):
         assert str(error.value) == f"the judge's key is not in {place}: {remedy}"
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_variables_come_after_parameters_and_environment(monkeypatch):
     Variable.set("answerkey_judge", "openai/a, openai/b")
     Variable.set("answerkey_judge_base", "http://there/v1")
@@ -59,7 +59,7 @@ def test_variables_come_after_parameters_and_environment(monkeypatch):
         settings((), "")
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_key_in_prefect(monkeypatch):
     Secret(value=KEY).save("answerkey-judge-key")
     # The block's own reading would make a number of this one.

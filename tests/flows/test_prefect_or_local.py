@@ -47,7 +47,7 @@ def rows(home):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_writes_the_same_rows_and_says_the_same(bare_cli, server, answers, tmp_path):
     said: dict[str, list[str]] = {}
     for name, address in (("with", server), ("without", "")):
@@ -62,7 +62,7 @@ def test_a_run_writes_the_same_rows_and_says_the_same(bare_cli, server, answers,
     assert rows(tmp_path / "without") == rows(tmp_path / "with")
 
 
-@pytest.fixture(params=[pytest.param("with a server", marks=pytest.mark.slow), "without"])
+@pytest.fixture(params=[pytest.param("with a server", marks=pytest.mark.real), "without"])
 def on_prefect(request):
     """Whether there is a server."""
     if request.param == "without":
@@ -183,7 +183,7 @@ def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt
     assert began == ["first"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server):
     step = task(within_run, name="work")
 
@@ -205,7 +205,7 @@ def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server):
     assert found.state_name == "Completed"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_step_comes_after_one_that_gives_its_results_one_by_one(server):
     def parts():
         for name in ("first", "second"):
@@ -225,7 +225,7 @@ def test_a_step_comes_after_one_that_gives_its_results_one_by_one(server):
     assert ("give", "gather") in Deployed(server, "").edges(str(run_of), last="gather")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_a_killed_run_left_unfinished_within_it_is_not_taken_up_for_something_else(server):
     todo, done = ["first"], []
 
@@ -255,7 +255,7 @@ def test_what_a_killed_run_left_unfinished_within_it_is_not_taken_up_for_somethi
     assert len({of_part for _, of_part, _ in done}) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_step_asks_the_server_only_about_its_own_tags_and_goes_on_without_an_answer(server):
     def tags():
         task_run = TaskRunContext.get()

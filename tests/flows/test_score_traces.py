@@ -43,7 +43,7 @@ def rules(tmp_path, judge):
     return tmp_path / "rules"
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_from_dry_run_to_history(cli, rules, judge, tmp_path, ask, home):
 
     def score(*arguments):

@@ -20,7 +20,7 @@ IN_BLOCK = "sk-neverspoken-block-0123456789abcdef"
 METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--judge", "openai/gpt-4o-mini")
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, ask, home):
     save_secret("judge-key", IN_BLOCK)
     with JudgeServer(_says_keys) as judge:
@@ -52,7 +52,7 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
     assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path, home):
 
     class Answers(BaseHTTPRequestHandler):
@@ -85,7 +85,7 @@ def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path,
     assert modes == {"answerkey.duckdb": "0o600", "snapshot.duckdb": "0o400"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_secret_of_a_lake_is_anywhere(
     cli, server_folder, answers, tmp_path, ask, lake,
     postgres_server, s3_server,

@@ -20,7 +20,7 @@ from tests.flows.conftest import ROOT, command, free_port
 from tests.flows.deployed_help import Deployed, until, worker
 from tests.judge_server import JudgeServer, agreeable
 
-pytestmark = [pytest.mark.slow, pytest.mark.kills, pytest.mark.timeout(2_400)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2_400)]
 DELAY_S = 6.0
 LEASE_S = 225.0
 """After which Prefect renews the lease of a run's concurrency limit for the first time."""

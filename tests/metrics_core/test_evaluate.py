@@ -195,7 +195,7 @@ def script(folder, code, **options):
     return subprocess.Popen([sys.executable, str(file)], text=True, env=environment, **pipes, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("ready", [True, False])
 def test_workers_say_nothing_of_ctrl_c(ready, tmp_path):
     started = script(tmp_path, CTRL_C.replace("READY", str(ready)), start_new_session=True)

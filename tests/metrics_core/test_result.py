@@ -50,7 +50,7 @@ def both(**columns):
     return rows.assign(right=right, **columns)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("dependent", ["none", "clusters", "copies"])
 def test_numbers_and_verdicts_are_those_of_the_command_line(tmp_path, dependent):
     frame = both()

@@ -112,7 +112,7 @@ EVERYWHERE = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_forgotten_sample_is_in_no_file(home):
     assert EVERYWHERE - holding(home, ANSWER) == EVERYWHERE - holding(home, QUESTION) == set()
     n_calls = len(query(home, "SELECT 1 FROM judge_calls"))
@@ -126,7 +126,7 @@ def test_a_forgotten_sample_is_in_no_file(home):
     assert removal == [(1, "sample", "asked for", 1, done.files, list(done.reports))]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_files_of_the_user_that_lie_in_the_folder_of_the_home_stay(home):
     names = ("runs/experiment-1/model.pt", "runs/notes.txt", "thesis.part", "spill/oil.csv")
     for name in names:
@@ -186,7 +186,7 @@ AFTER_COMMIT = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_killed_at_any_moment_is_finished_by_the_next(made, tmp_path):
     homes = {name: Path(shutil.copytree(made, tmp_path / name)) for name in ("before the commit", *AFTER_COMMIT)}
     places = {"before the commit": ("open", ".rewrite-due")} | {name: at for name, (at, _) in AFTER_COMMIT.items()}
@@ -238,7 +238,7 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
     assert verify(home).findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_on_a_lake_the_working_folders_of_the_living_stay(lake, tmp_path):
     home = Home.parse(lake)
     rows = [{"id": "a", "answer": "4", "reference": "5"}, {"id": "b", "answer": "6", "reference": "7"}]
@@ -270,7 +270,7 @@ def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them():
     assert not any(_quotes(said, heads) for said in ("", "naïve, and longer than", "x" * 60))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reports_that_rest_on_what_is_gone_say_so(home):
     before = read_reports(home, ["birds/birds-1/v1"])[0]
     forget(home, "birds", sample="heron")
@@ -285,7 +285,7 @@ def test_reports_that_rest_on_what_is_gone_say_so(home):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_answer_goes_and_the_question_stays(home):
     done = forget(home, "birds", sample="heron", release="birds-1")
     assert done.reports == ("birds/birds-1/v1",) and done.rows["answers"] == 2
@@ -296,7 +296,7 @@ def test_one_answer_goes_and_the_question_stays(home):
     assert verify(home).findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_release_goes_with_its_reports(home):
     for release in ("birds-1", "birds-2"):
         done = forget(home, "birds", release=release)
@@ -306,7 +306,7 @@ def test_a_release_goes_with_its_reports(home):
     assert verify(home).findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home, tmp_path):
     for answer in ("an oak", "a beech"):
         rows = [{"id": "1", "question": "Which tree?", "answer": answer, "reference": "an oak", "release": "trees-1"}]
@@ -325,7 +325,7 @@ def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home, tmp_
     assert verify(home).findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_itself(tmp_path):
     home = Home(tmp_path / "home")
     rows = [{"id": f"q{i}", "question": f"{i}?", "reference": "a", "answer": f"{ANSWER} {i}"} for i in range(3)]

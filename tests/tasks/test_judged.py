@@ -104,7 +104,7 @@ def test_a_rerun_asks_no_judge_and_copies_nothing(home, server):
     assert len(after) == 60 and set(before) <= set(after)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_that_died_before_its_commit_has_paid_for_the_next(home, tmp_path, server):
     loaded = stage(tmp_path / "staged", ROWS)
     options = judged(server.url, ledger=str(tmp_path), run="died")
@@ -123,7 +123,7 @@ def test_a_run_that_died_before_its_commit_has_paid_for_the_next(home, tmp_path,
     assert (report.manifest["judge"]["calls"], report.manifest["judge"]["cost_usd"]) == (0, 0.0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_calls_that_went_wrong_are_copied_too(home):
     faults = {0: "error_500", 2: "not_found"}
     with JudgeServer(wordy, faults=lambda number, _body: faults.get(number)) as server:
@@ -162,7 +162,7 @@ def test_a_budget_stops_cleanly_and_more_of_it_goes_on(home, server):
     assert query(home, "SELECT count(*) FROM judge_calls") == [(12,)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_budget_is_shared_by_metrics_and_shards(home, server):
     rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(1_010)]
     done = run(home, rows, BOTH, options=judged(server.url, max_calls=20))
@@ -186,7 +186,7 @@ def by_judge(home, run_id, label):
     }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_manifest_says_who_judged_and_what_it_cost(home, tmp_path, server):
     unknown = run(home, ROWS, ["meaning_match"], options=judged(server.url, max_calls=50))
     label = f"{MODEL}@127.0.0.1:{server.port}/v1"
@@ -306,7 +306,7 @@ def test_no_requests_no_calls(home, tmp_path):
     assert collect_calls(home, [], tmp_path / "out") is None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(home, server):
     norway = {"question": "Capital of Norway?", "references": ["Oslo"], "release": "r"}
     rows = [{**norway, "id": "p1", "answer": "It is Bergen."}, {**norway, "id": "p2", "answer": "It is in Oslo."}]

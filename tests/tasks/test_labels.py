@@ -70,7 +70,7 @@ def test_labels_decide_at_the_analyses_alone_and_the_verdict_says_how_they_came_
         label_queue(home, "old", "new", POLICY, LabelPlan(labels=40))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_the_offline_judge_disputes_in_the_old_release_is_drawn_and_its_labels_count(tmp_path: Path) -> None:
     home, field = Home(tmp_path), "meaning_match.match"
     policy = parse_policy({"primary": field, "margin": 0.05, "rules": ["coverage >= 0.5"]}, "test")
@@ -131,7 +131,7 @@ def test_labels_count_for_a_later_release_that_gives_the_same_answer(tmp_path: P
     assert len(asked) < 2 * later.analyses[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_session_stops_where_too_many_labels_would_be_needed_and_may_go_on(tmp_path: Path) -> None:
     made_releases(tmp_path, 120, wrong=1000)
     home = Home(tmp_path)
@@ -149,7 +149,7 @@ def test_a_session_stops_where_too_many_labels_would_be_needed_and_may_go_on(tmp
     assert LabellingSession(home, queue).state("AB")["analysed"] == 120
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_people_who_cannot_tell_leave_a_verdict_incomplete(tmp_path: Path) -> None:
     made_releases(tmp_path, 60)
     home = Home(tmp_path)
@@ -163,7 +163,7 @@ def test_people_who_cannot_tell_leave_a_verdict_incomplete(tmp_path: Path) -> No
     assert "of 3 people cannot tell, and these are left out" in found.notes[0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_comparisons_and_calibrations_read_drawn_labels(tmp_path: Path) -> None:
     made_releases(tmp_path, 60)
     home = Home(tmp_path)

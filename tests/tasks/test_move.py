@@ -23,6 +23,8 @@ from answerkey.tasks.warehouse.home import Home
 from tests.tasks.judging_help import judged_home
 from tests.tasks.staging_help import query, refusal
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -69,7 +71,6 @@ def same(one, other):
     assert calls(one) == calls(other)
 
 
-@pytest.mark.slow
 def test_a_home_goes_to_a_bucket_and_comes_back(source, lake, tmp_path):
     before, target, back = contents(source), Home.parse(lake), Home.parse(tmp_path / "back")
     with closing(open_ledger(source.ledger)) as ledger:
@@ -96,7 +97,6 @@ def test_a_home_goes_to_a_bucket_and_comes_back(source, lake, tmp_path):
         assert (ledger.spent("run dead"), ledger.spent("run nul")) == (Spent(1, 0.5), Spent(1, 0.25))
 
 
-@pytest.mark.slow
 def test_what_is_in_the_way_is_said(source, tmp_path):
     assert "this is the home itself" in refusal(move, source, source)
     assert "no warehouse here yet" in refusal(move, Home.parse(tmp_path / "nothing"), Home.parse(tmp_path / "target"))
@@ -116,7 +116,6 @@ def test_what_is_in_the_way_is_said(source, tmp_path):
         move(source, target)
 
 
-@pytest.mark.slow
 def test_a_move_that_was_killed_goes_on_with_the_same_source_only(source, lake, tmp_path):
     with Home.parse(source.address).store.atomic_write("pages/large.html") as file:
         file.write_bytes(os.urandom(30_000_000))
@@ -139,7 +138,6 @@ def test_a_move_that_was_killed_goes_on_with_the_same_source_only(source, lake, 
     assert "already; move to a home with nothing in it" in refusal(move, source, target)
 
 
-@pytest.mark.slow
 def test_a_table_that_changed_is_copied_again(source, tmp_path):
     target = Home.parse(tmp_path / "target")
     move(source, target)
@@ -156,7 +154,6 @@ def test_a_table_that_changed_is_copied_again(source, tmp_path):
 # A copy that is made while others write is one state, and a home.
 
 
-@pytest.mark.slow
 def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path):
     folder = tmp_path / "home"
     home, stop = judged_home(folder), threading.Event()

@@ -21,6 +21,8 @@ from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, judged_home, wordy
 from tests.tasks.staging_help import query, run, source_of
 
+pytestmark = pytest.mark.nightly
+
 NUMBERS = ("DOUBLE", "INTEGER", "BIGINT", "TIMESTAMPTZ", "BOOLEAN", "VARCHAR", "JSON")
 
 
@@ -78,7 +80,6 @@ def changed(connection, table, rng):
     raise AssertionError(table)
 
 
-@pytest.mark.slow
 def test_one_changed_value_in_any_table_is_found_and_named(home):
     rng, before = random.Random(), {table for (table,) in query(home, "SELECT DISTINCT table_name FROM content_hashes")}
     assert len(before) >= 14
@@ -113,7 +114,6 @@ def test_a_report_that_was_signed_for_other_rows_is_named(home):
     )
 
 
-@pytest.mark.slow
 def test_rows_that_come_go_or_are_doubled_are_found(home):
     with duckdb.connect(str(home.local / FILE)) as connection:
         connection.execute("DELETE FROM answers WHERE release = 'several' AND sample_id = '3' AND repeat = 1")
@@ -141,7 +141,6 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_what_is_defined_in_another_way_is_found(home):
     with duckdb.connect(str(home.local / FILE)) as connection:
         for change in CHANGES:
@@ -149,7 +148,6 @@ def test_what_is_defined_in_another_way_is_found(home):
     assert sorted(str(finding) for finding in verify(home).findings) == sorted(CHANGES.values())
 
 
-@pytest.mark.slow
 def test_a_lake_is_verified_and_forgets(lake, tmp_path):
     rows = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
     home = Home.parse(lake)
@@ -172,7 +170,7 @@ def test_a_lake_is_verified_and_forgets(lake, tmp_path):
     assert "report_scores: d/r/v1: of 3 rows at least one was changed" in lines
 
 
-@pytest.mark.parametrize("any_home", ["folder", pytest.param("lake", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize("any_home", ["folder", pytest.param("lake", marks=pytest.mark.nightly)], indirect=True)
 def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home, tmp_path):
     rows = [
         {"id": str(i), "answer": f"a {i} {'wrong' if i else ''}", "reference": f"b {i}", "release": "r"} for i in (0, 1)

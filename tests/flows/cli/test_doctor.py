@@ -12,7 +12,7 @@ def findings(result):
     return {rest[:22].strip(): (mark, rest[22:].strip()) for mark, rest in rows}
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_all_is_well(cli, server, tmp_path):
     with Home(tmp_path).warehouse.writing():
         pass
@@ -28,7 +28,7 @@ def test_all_is_well(cli, server, tmp_path):
     assert "duckdb 1.5" in found["versions"][1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_shared_home_is_tried(bare_cli, lake, monkeypatch):
     result = bare_cli("doctor", "--home", lake)
     found = findings(result)

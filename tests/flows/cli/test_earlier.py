@@ -50,7 +50,7 @@ def notes(home, margin=0.02):
     return verdict.outcome, verdict.notes
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_questions_that_were_taken_out_are_named_with_what_both_releases_scored(command, tmp_path):
     old, new = rows(range(500)), rows(range(BROKEN, 500))
     evaluated(tmp_path, "old", old)
@@ -73,7 +73,7 @@ def test_questions_that_were_taken_out_are_named_with_what_both_releases_scored(
     assert verify(Home(tmp_path)).findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_baseline_that_is_shortened_to_the_answers_of_the_new_release_is_named(tmp_path):
     evaluated(tmp_path, "old", rows())
     evaluated(tmp_path, "new", rows()[BROKEN:])
@@ -85,7 +85,7 @@ def test_a_baseline_that_is_shortened_to_the_answers_of_the_new_release_is_named
     assert "with them the difference is -0.050 (FAIL)." in note
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_earlier_verdict_by_another_policy_is_named(tmp_path):
     evaluated(tmp_path, "old", rows())
     evaluated(tmp_path, "new", rows(range(BROKEN, N)))
@@ -108,7 +108,7 @@ def test_an_earlier_verdict_by_another_policy_is_named(tmp_path):
     assert notes(tmp_path, 0.1) == ("PASS", ())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_new_file_cannot_take_clusters_apart(command, tmp_path):
     documents = [row | {"doc": f"doc{i // 10}"} for i, row in enumerate(rows())]
     evaluated(tmp_path, "old", documents, cluster="doc")
@@ -130,7 +130,7 @@ def test_a_new_file_cannot_take_clusters_apart(command, tmp_path):
     assert (found["rows"][0]["n_clusters"], [w for w in found["warnings"] if "cluster" in w]) == (300, [])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("other", "code"), [(60, 4), (5, 0)])
 def test_other_labels_for_the_same_answers_are_named_and_soon_decide_nothing(command, tmp_path, other, code):
     changed = [row | {"label": i >= other} for i, row in enumerate(rows())]
@@ -146,7 +146,7 @@ def test_other_labels_for_the_same_answers_are_named_and_soon_decide_nothing(com
     assert (f"decides nothing, because {sentence}; label these answers once" in said) == (code == 4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_copies_of_a_question_are_no_more_evidence_than_one(command, tmp_path):
     copies = [{**row, "id": f"{row['id']}{copy}"} for row in rows(n=100) for copy in "abcdef"]
     evaluated(tmp_path, "old", copies)
@@ -169,7 +169,7 @@ def test_copies_of_a_question_are_no_more_evidence_than_one(command, tmp_path):
     assert "copies" not in command("compare", "old", "new")[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("ids", ["q{:03}-{}", "x-{1}-{0}", "q{}_{}_test"])
 def test_questions_in_several_languages_are_named(command, tmp_path, ids):
     for name in ("old", "new"):
@@ -185,7 +185,7 @@ def test_questions_in_several_languages_are_named(command, tmp_path, ids):
     ) in command("compare", "old", "new")[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_single_answers_are_enough_where_the_old_release_gave_single_ones(command, tmp_path):
     old = rows(n=200)
     evaluated(tmp_path, "old", old)

@@ -21,7 +21,7 @@ from tests.tasks.staging_help import jsonl, query, run
 BY_NAME = {export.name: export for export in EXPORTS}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["promptfoo-3", "inspect-zstandard", "langfuse-cells"])
 def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, own_home):
     export = BY_NAME[name]
@@ -42,7 +42,7 @@ def test_several_files_of_one_data_set(cli, tmp_path):
     assert "old.jsonl, new.csv: columns recognised by name: " in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_standard_input(server, warm_command, tmp_path):
     rows = "".join(json.dumps({"id": n, "answer": "x", "reference": "x", "release": "r"}) + "\n" for n in range(3))
     rows += "[1]\n"

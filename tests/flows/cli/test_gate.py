@@ -186,7 +186,7 @@ def test_a_hostile_name_is_shown_and_does_nothing(bare_cli, home):
     assert not {"\x1b", "\u202e"} & set(result.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_self_test_prints_rates_with_their_errors(bare_cli, home):
     options = ("--primary", FIELD, "--margin", 0, "--self-test")
     result = bare_cli("gate", "old", "worse", *options, code=0)
@@ -211,7 +211,7 @@ def test_calibrate_prints_and_keeps(bare_cli, tmp_path, own_home):
     assert [part["release"] for part in content["calibrations"]] == [None, "b", "a"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask, own_home):
     scores = {f"q{i:03}": float(i % 3 > 0) for i in range(90)}
     labels = {f"q{i:03}": i % 4 > 0 for i in range(90)}

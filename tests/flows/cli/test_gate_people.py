@@ -111,7 +111,7 @@ def pair(home, labelled, text):
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(name, marks=pytest.mark.slow) if name in MORE_CASES else name for name in CASES]
+    "case", [pytest.param(name, marks=pytest.mark.nightly) if name in MORE_CASES else name for name in CASES]
 )
 def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     labelled, text, policy, outcome, basis, sentence = CASES[case]
@@ -173,7 +173,7 @@ def lenient_releases(home, labels, seed=0):
     releases(home, (old, new), (judge[0], judge[1]), drawn(labels, 1000) if labels else None)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_that_is_lenient_with_the_new_release_is_not_believed(bare_cli, tmp_path):
     for labels, policy, outcome in ((0, PLAIN, "PASS"), (400, PLAIN, "INCOMPLETE"), (400, RANDOM, "INCONCLUSIVE")):
         home = tmp_path / f"{labels}{outcome}"
@@ -190,7 +190,7 @@ def test_a_judge_that_is_lenient_with_the_new_release_is_not_believed(bare_cli, 
     assert "this run does not wait for them: answerkey label faq/old/v1 faq/new/v1 --policy '{" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_self_test_says_what_a_wrong_judge_does(bare_cli, tmp_path):
     for labels in (0, 400):
         lenient_releases(tmp_path / str(labels), labels)
@@ -202,7 +202,7 @@ def test_the_self_test_says_what_a_wrong_judge_does(bare_cli, tmp_path):
     assert judge["passed"][0] > 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_labels_that_were_picked_are_found_out(bare_cli, tmp_path):
     old = np.repeat([1.0, 0.0], [480, 120])
     new = old.copy()
@@ -224,7 +224,7 @@ def test_labels_that_were_picked_are_found_out(bare_cli, tmp_path):
     assert "are not like the others" not in json.dumps(decided(bare_cli, tmp_path / "drawn", policy=policy))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_answers_that_name_the_reference_among_others_are_named(bare_cli, tmp_path):
     rows = {
         name: [answer(i, "yes, no or maybe" if i < grown else "yes") for i in range(400)]
@@ -240,7 +240,7 @@ def test_answers_that_name_the_reference_among_others_are_named(bare_cli, tmp_pa
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_planned_looks_have_a_level_and_an_end(bare_cli, tmp_path):
     release(tmp_path, "old", [answer(i, "yes") for i in range(200)])
     levels = []

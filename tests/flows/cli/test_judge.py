@@ -83,7 +83,7 @@ def test_verdict_reason_facts_and_cost(trial, server):
     assert server.n_requests == 3
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_second_try_costs_nothing_and_needs_no_key(trial, bare_cli, server, tmp_path):
     first = json.loads(trial(QUESTION, REFERENCE, ANSWER, "--json").stdout)
     again = trial(QUESTION, REFERENCE, ANSWER, "--json")

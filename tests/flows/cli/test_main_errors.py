@@ -258,7 +258,7 @@ def test_a_server_that_is_down(bare_cli, home, answers):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("profile", ["", "http://127.0.0.1:9/api"])
 def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(profile, tmp_path, answers, home):
     """`.env` stands in somebody's data folder; the user has a profile that names a server, or none."""
@@ -340,7 +340,7 @@ def _pipe(source, to):
         to.shutdown(socket.SHUT_WR)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli, server, home, answers):
     with BusyServer(server, lambda line, before: line in before) as busy:
         found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--no-page",
@@ -350,7 +350,7 @@ def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli, server, home, a
     assert {"POST /api/flow_runs/", "POST /api/flows/"} <= refused
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("busy_from", ["GET /api/admin/version", "POST /api/artifacts/"])
 def test_a_server_that_is_busy_for_good(bare_cli, server, home, answers, busy_from):
     with BusyServer(server, lambda line, before: busy_from not in (line, *before)) as busy:
@@ -444,7 +444,7 @@ def test_a_file_that_may_not_be_read(answers, home, unprivileged):
     )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_home_that_may_only_be_read_is_reported_on(bare_cli, answers, tmp_path, unprivileged):
     home = tmp_path / "theirs"
     bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page", code=0)
@@ -486,7 +486,7 @@ sys.exit(main(sys.argv[2:]))
     [
         "answerkey.flows.cli.evaluate",
         "great_expectations",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("answerkey.flows.evaluate_release", "duckdb")),
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("answerkey.flows.evaluate_release", "duckdb")),
     ],
 )
 def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path, home):

@@ -57,6 +57,7 @@ def test_a_bad_argument_is_refused_before_anything_heavy_is_imported(tmp_path):
     assert imports(tmp_path, "evaluate", "--no-such-option", code=2) == set()
 
 
+@pytest.mark.real
 def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated):
     _, imported = evaluated
     assert imported <= TABLES | VALIDATION
@@ -69,7 +70,7 @@ def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated):
         (("--help",), set()),
         (("evaluate", "--help"), set()),
         (("compare", "old", "new"), TABLES),
-        *(pytest.param(words, TABLES, marks=pytest.mark.slow) for words in OTHER_COMMANDS),
+        *(pytest.param(words, TABLES, marks=pytest.mark.nightly) for words in OTHER_COMMANDS),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -77,7 +78,7 @@ def test_a_command_imports_no_more_than_it_needs(arguments, most, evaluated):
     assert imports(evaluated[0], *arguments) <= most
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_known_data_are_not_validated_again_and_what_was_found_stays(tmp_path):
     good = "id,answer,reference\n1,Paris,Paris\n2,,Rome\n"
     asked = ("evaluate", "faq.csv", "--metrics", "exact_match", "--max-quarantined", "1", "--quiet")

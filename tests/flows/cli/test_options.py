@@ -149,7 +149,7 @@ def test_the_version(bare_cli):
     assert bare_cli("--version").stdout.startswith("answerkey ")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script_of_that_shell(bare_cli, shell):
     script = bare_cli("completion", shell).stdout

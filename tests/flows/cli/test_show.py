@@ -114,7 +114,7 @@ def test_an_answer_is_judged_again_without_a_report_and_paid_once(bare_cli, home
     assert sorted(path.name for path in (home / "pages").rglob("*.html")) == reports
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_cannot_be_shown_is_one_line(refusal, home):
     assert refusal("show", "p9") == f"p9: no report in {home} has a sample with this id"
     assert refusal("show", "p1", "--release", "newer").startswith("newer: no such report or release in ")

@@ -22,7 +22,7 @@ from tests.tasks.publish.site_help import made_home
 from tests.tasks.staging_help import jsonl
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_files_are_what_is_served_until_a_signal(bare_cli, tmp_path):
     home = made_home(tmp_path)
     done = bare_cli("view", "--to", tmp_path / "site", "--home", home)
@@ -43,7 +43,7 @@ def test_the_files_are_what_is_served_until_a_signal(bare_cli, tmp_path):
         assert (process.stdout.read(), process.wait(100)) == ("stopped\n", 0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp_path):
     home, site = made_home(tmp_path), tmp_path / "site"
     site.mkdir()
@@ -72,7 +72,7 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp
     assert set((site / ".answerkey-pages").read_text(encoding="utf-8").splitlines()) == pages
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
     home, rows = tmp_path / "home", [
         {"id": str(n), "release": name, "question": f"What is {n} times 7?", "reference": f"{n * 7}",
@@ -111,7 +111,7 @@ FILES = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(cli, tmp_path, monkeypatch):
     folder = tmp_path / "a trial"
     made = cli("init", folder)

@@ -17,6 +17,7 @@ def home(tmp_path):
     return home
 
 
+@pytest.mark.nightly
 def test_a_home_is_moved_and_nothing_is_moved_onto_it(bare_cli, home, tmp_path):
     done = bare_cli("warehouse", "move", home, tmp_path / "new", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")

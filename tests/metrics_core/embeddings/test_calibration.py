@@ -14,7 +14,7 @@ RATED = Path(__file__).resolve().parents[4] / "shared/data/stsb"
 PAIRS = {ENGLISH: ("en",), RUSSIAN: ("ru",), BOTH: ("en", "ru")}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1_800)  # thousands of pairs through torch, on a machine that may be busy
 @pytest.mark.skipif(not RATED.is_dir(), reason="the rated pairs of STS-B are not here")
 def test_the_maps_are_made_of_the_ratings_and_the_bands_hold_for_other_pairs():
@@ -63,7 +63,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_models_that_give_other_cosines_say_much_the_same_of_the_same_texts():
     samples = [Sample(str(n), answer, [SEED]) for n, answer in enumerate(ANSWERS)]
     found = {model: SemanticSimilarity(model).measure(samples) for model in KNOTS}

@@ -193,7 +193,7 @@ def start_writer(folder, start, batches):
     return writer
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
     writers = [start_writer(tmp_path, start, 40) for start in (0, 20, 1000)]
     outputs = [writer.communicate("go\n", timeout=250) for writer in writers]

@@ -12,7 +12,7 @@ from answerkey.metrics_core.embeddings.encoder import EncoderError
 from answerkey.metrics_core.embeddings.models import MINILM, ModelPackage, TransformerEncoder, load_encoder
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
-MODELS = ("minilm", "use-multilingual")
+MODELS = (pytest.param("minilm", marks=pytest.mark.real), "use-multilingual")
 GOLDEN = json.loads((Path(__file__).parents[1] / "metrics/data/semantic_similarity.json").read_text(encoding="utf-8"))
 
 
@@ -50,7 +50,7 @@ MISSED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("case", GOLDEN["bounds_with_real_models"], ids=lambda case: case["response"][:20])
 def test_bounds_with_real_models(model, case):
@@ -65,7 +65,7 @@ def test_bounds_with_real_models(model, case):
 # Behaviour
 
 
-@pytest.mark.parametrize("model", [pytest.param("minilm", marks=pytest.mark.slow), "use-multilingual"])
+@pytest.mark.parametrize("model", [pytest.param("minilm", marks=pytest.mark.nightly), "use-multilingual"])
 def test_which_texts_share_a_call_changes_less_than_the_last_digit(model):
     rng = random.Random(3)
     words = [
@@ -94,7 +94,7 @@ def test_which_texts_share_a_call_changes_less_than_the_last_digit(model):
     assert alone == pytest.approx({name: together[name] for name in alone}, abs=1.1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_threads_share_the_models():
     samples = [Sample(str(i), answer, [reference]) for i, (answer, reference) in enumerate(RUSSIAN * 4)]
     metric = SemanticSimilarity(MODELS, "mean")

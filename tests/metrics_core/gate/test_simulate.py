@@ -7,6 +7,8 @@ from answerkey.metrics_core.gate.evidence import Coverage, Evidence, PairedScore
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.gate.simulate import self_test
 
+pytestmark = pytest.mark.nightly
+
 
 def self_tested(n, *, clusters, runs=500, rules=(), seed=0):
     """Graded scores in clusters of five that share most of their difference."""
@@ -22,7 +24,6 @@ def self_tested(n, *, clusters, runs=500, rules=(), seed=0):
     return self_test(policy, Evidence("old", "new", fields, coverage, clusters=codes), seed=seed, runs=runs)
 
 
-@pytest.mark.slow
 def test_clusters_are_drawn_and_exchanged_whole():
     found = self_tested(600, clusters=True)
     assert (found.n, found.units) == (600, 120)
@@ -41,7 +42,6 @@ def assert_seldom_wrong(found):
         assert all(rates[outcome] <= most for outcome in point.wrong), point
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("n", "clusters"), [(60, 12), (300, 100), (100, 0)])
 @pytest.mark.parametrize("graded", [False, True])
 def test_adverse_releases_are_seldom_passed_and_never_blamed(n, clusters, graded):
@@ -74,7 +74,6 @@ def test_the_seed_makes_it_repeatable():
     assert self_tested(600, clusters=True, runs=60) != self_tested(600, clusters=True, runs=60, seed=1)
 
 
-@pytest.mark.slow
 def test_all_rules_about_differences_are_tried_together():
     rules = ("m.g >= 0", "m.h >= 0", "level m.f >= 0.9", "kappa m.f >= 0.6")
     found = self_tested(600, clusters=False, rules=rules)

@@ -94,7 +94,7 @@ def test_the_judge_is_honest_about_the_clean_twins(prompt, metric, monkeypatch):
         assert tuple(one.values.values()) == HONEST[metric][attack.right], attack.name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @on_both
 def test_the_judge_obeys_nearly_every_attack_in_a_prompt_without_a_fence(metric, monkeypatch):
     monkeypatch.setattr(panel, "fenced", raw)
@@ -159,7 +159,7 @@ def repeating(first):
 in_three_ways = pytest.mark.parametrize("first", [an_echo, an_echo_in_fields, an_echo_in_names])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @on_both
 @in_three_ways
 def test_no_attack_changes_the_verdict_by_way_of_the_repair(first, metric):
@@ -183,7 +183,7 @@ def lines_as_they_are(fields):
     return f"{opening}\n{raw(fields)}\n{closing}"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_suite_notices_a_fence_that_escapes_nothing(monkeypatch):
     monkeypatch.setattr(untrusted, "_escape", unescaped)
     flips, _ = flipped("meaning_match")
@@ -194,13 +194,13 @@ def test_the_suite_notices_a_fence_that_escapes_nothing(monkeypatch):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_suite_notices_markers_around_text_that_is_not_encoded(monkeypatch):
     monkeypatch.setattr(panel, "fenced", lines_as_they_are)
     assert len(flipped("meaning_match")[0]) >= 100
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_suite_notices_control_tokens_in_square_brackets(monkeypatch):
     whole = untrusted._escape
     monkeypatch.setattr(untrusted, "_escape", lambda text: text if text == "[" else whole(text))

@@ -248,7 +248,7 @@ def test_probes_count_as_calls_of_the_budget(judge_server, tmp_path):
     assert statuses(found) == {"scored": 8, "skipped": 112}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("names", "fallbacks"),
     [
@@ -276,7 +276,7 @@ def test_an_estimate_counts_them(names, fallbacks, judge_server, tmp_path):
 # Between the rows
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_that_fails_on_the_way_is_stopped(judge_server):
     """It is right as long as it has seen fewer than 80 requests."""
     rows = samples(1_500)
@@ -288,7 +288,7 @@ def test_a_judge_that_fails_on_the_way_is_stopped(judge_server):
     assert all(isinstance(one.outcome, Skipped) or one.values for one in found)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_that_answered_few_of_the_first_is_weighed_after_each_that_follows(judge_server):
     """Its server refuses all but the shipped ones of the first probes; whatever follows, it says yes."""
     rows = samples(1_500)

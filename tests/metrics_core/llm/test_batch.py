@@ -248,7 +248,7 @@ def kill_one(nursery, server, ledger, moment):
     assert int(nursery.stdout.readline()) == signal.SIGKILL
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("moment", ["upload reached", "create reached", "created reached", "look"])
 def test_what_a_killed_run_sent_is_found_and_nothing_is_paid_twice(moment, place, nursery):
     hold = frozenset([moment.removesuffix(" reached")] if moment != "look" else [])

@@ -69,7 +69,7 @@ def test_a_call_that_takes_too_long_is_made_once_more(kind, judge_server, tmp_pa
     patiently(check, 0.5, 5.0, 50.0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_that_stays_silent_is_called_six_times(judge_server, tmp_path, monkeypatch):
     monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.01)
 
@@ -92,7 +92,7 @@ def test_a_rate_limit_is_waited_for(kind, least, judge_server):
     assert [number_of(request.body) for request in server.requests] == [0, 0, 1, 2, 3]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_trouble_is_waited_for_longer_each_time(judge_server):
     server = judge_server(match, faults=at_first("error_500", times=3))
     assert statuses(ask(samples(1), options(server))) == {"scored": 1}
@@ -200,7 +200,7 @@ def test_a_filter_that_refuses_one_text_does_not_end_the_run(judge_server):
     assert (failure(found[3]).code, server.n_requests) == ("http_404", 12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_that_is_not_there_is_given_up(judge_server, monkeypatch):
     monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
     server = judge_server(match, faults=always("error_503"))
@@ -211,7 +211,7 @@ def test_a_judge_that_is_not_there_is_given_up(judge_server, monkeypatch):
     assert failure(found[-1]).attempts == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_that_has_answered_is_not_given_up(judge_server):
     server = judge_server(match, faults=lambda _n, body: "error_500" if 0 < number_of(body) < 13 else None)
     found = ask(samples(20), options(server, concurrency=8, deadline_s=5.0))
@@ -219,7 +219,7 @@ def test_a_judge_that_has_answered_is_not_given_up(judge_server):
     assert {failure(one).code for one in found[1:13]} == {"http_500"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_outage_costs_no_row_whose_deadline_is_later(judge_server):
     """The server fails from its 41st to its 60th request: more than the attempts of any row."""
     server = judge_server(match, latency=0.01, faults=lambda number, _body: "error_503" if 40 <= number < 60 else None)
@@ -345,7 +345,7 @@ def test_a_request_that_is_too_long_does_not_change_how_the_others_are_asked(jud
 # How many calls at once, and who makes them.
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("concurrency", "calls"), [(1, 8), (24, 240)])
 def test_concurrency_is_reached_and_not_exceeded(concurrency, calls, judge_server):
     def more_to_come(server):
@@ -359,7 +359,7 @@ def test_concurrency_is_reached_and_not_exceeded(concurrency, calls, judge_serve
     assert (server.n_requests, server.max_in_flight) == (calls, concurrency)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_with_little_capacity_is_detected(judge_server, tmp_path):
     def not_yet_refused(server):
         # The first answer says that there may be room for more.
@@ -400,7 +400,7 @@ def test_several_threads_at_once_share_the_ledger_and_the_pacing(judge_server, t
     assert (server.max_in_flight, count(tmp_path, table="claims")) == (8, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_stops_the_calls_and_leaves_the_ledger_usable(judge_server, tmp_path):
     forty = threading.Event()

@@ -16,7 +16,7 @@ from answerkey.metrics_core.llm.provider import abilities
 from tests.judge_server import JudgeProcess
 from tests.metrics_core.judges.asking import count, execute, rows, spent
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = 600
@@ -154,7 +154,6 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing, tmp_path):
     assert max(stats["bodies"].values()) <= 2
 
 
-@pytest.mark.kills
 @pytest.mark.timeout(1_500)
 def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(tmp_path):
     kills = 20

@@ -332,7 +332,7 @@ def run(folder, answer_to, n_rows=ROWS, **changes):
     return found, bodies, billed[b"200"] * BILLED_USD, spent(folder).cost_usd
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MODES)
 def test_every_fault(name, tmp_path, monkeypatch, caplog):
     mode, n_rows = MODES[name], ROWS
@@ -422,7 +422,7 @@ print(json.dumps(late))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("model", ["openai/m", "deepseek/m"])
 def test_everything_is_imported_before_the_first_call(model, tmp_path):
     """Or the time that it takes would be taken from the call's."""
@@ -483,7 +483,7 @@ def both_runs(tmp_path_factory, first_call_made):
     return both
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("which", [0, 1])
 def test_under_faults_nothing_is_lost_or_guessed_and_ledger_and_server_tell_the_same(which, both_runs):
     found, requests, calls = both_runs[which]
@@ -508,7 +508,7 @@ def test_under_faults_nothing_is_lost_or_guessed_and_ledger_and_server_tell_the_
     assert sum(one.outcome.attempts for one in found if isinstance(one.outcome, Failed)) <= len(calls)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_under_faults_nothing_is_asked_again_after_success_or_conflict_and_few_calls_are_made(both_runs):
     answered = set()
     for found, _, calls in both_runs:
@@ -532,7 +532,7 @@ def test_under_faults_nothing_is_asked_again_after_success_or_conflict_and_few_c
         assert max(map(len, codes.values())) <= 12
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_under_faults_most_are_scored_and_the_second_run_asks_only_for_the_rest(both_runs):
     first, second = both_runs
     failed = {n for n, one in enumerate(first.found) if one.status == "failed"}

@@ -267,7 +267,7 @@ asyncio.run(work())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_calls_on_several_event_loops_print_nothing(judge_server):
     server = judge_server(lambda _: Reply("yes"))
     done = subprocess.run([sys.executable, "-c", CALLS, server.url], text=True, capture_output=True, check=False)
@@ -305,7 +305,7 @@ print(json.dumps({
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_import_is_late_quiet_and_alone():
     plain = {name: value for name, value in os.environ.items() if not name.startswith("LITELLM")}
     command = [sys.executable, "-c", IMPORT]
@@ -374,7 +374,7 @@ print(json.dumps(spans))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("asked", ["1", ""])
 def test_calls_have_spans_where_they_are_asked_for(asked, warm_command, tmp_path):
     script = tmp_path / "judge.py"

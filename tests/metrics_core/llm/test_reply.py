@@ -197,7 +197,7 @@ def test_arbitrary_text_raises_nothing_but_unreadable(reply):
             assert len(error.message) <= 200
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "unit",
     [

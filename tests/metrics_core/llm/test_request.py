@@ -142,7 +142,7 @@ def test_nothing_survives_that_opens_closes_or_hides(fields):
     line.encode("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_whole_of_unicode():
     everything = "".join(map(chr, range(0x110000)))
     kept = set(fenced({"answer": everything}).split("\n")[1])

@@ -262,7 +262,7 @@ def test_rouge_l_of_texts_on_which_the_original_fails():
     assert got["rouge_l_recall"] == matched / len(set(reference))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("gap", [" ", ". "], ids=["one sentence", "many sentences"])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_four_times_as_long_texts_take_no_more_than_the_square_of_that(profile, gap):

@@ -161,7 +161,7 @@ def mutated(text, rng):
     return " ".join(rng.choice(words) if rng.random() < share else word for word in words)[rng.randrange(9) :]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @each_metric
 def test_time_and_memory_grow_with_the_number_of_references_and_no_faster(name):
     rng = random.Random(7)

@@ -376,7 +376,7 @@ def test_what_the_matcher_is_sure_of_is_decided_after_a_trial_in_which_the_judge
     ) in caplog.messages
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cascade_whose_judge_disagrees_too_often_asks_about_all(judge_server, caplog):
     odd = {sample.answer for sample in trial_of(SURE, 0.05).drawn[:3]}
     server = judge_server(lambda body: says("mismatch") if data_of(body)["answer"] in odd else ALIAS)
@@ -402,7 +402,7 @@ def test_a_trial_is_paid_once_however_many_shards_there_are(judge_server, tmp_pa
     assert server.n_requests == 136
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_jury_behind_the_matcher_has_a_spread_and_the_matcher_has_none(judge_server):
     server = judge_server(lambda _: ALIAS)
     found = cascaded(server, SURE, repeats=3)

@@ -206,7 +206,7 @@ def summed(samples):
     return np.sum([measurement.details["stats"] for measurement in evaluate(samples, ["bleu"])], axis=0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_21_systems_of_the_e2e_challenge(shared):
     folder = shared / "data" / "e2e_nlg"
     references = {row["id"]: row["references"] for row in read_jsonl(folder / "e2e_references.jsonl")}

@@ -20,7 +20,7 @@ def letters(question):
     return "".join(re.findall(r"[a-z0-9]", question.lower()))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_question_of_nq301_is_trained_on(shared):
     if not (shared / "data" / "nq301" / "nq301.jsonl").exists():
         pytest.skip("no nq301 beside the repository")

@@ -69,7 +69,7 @@ def test_out_of_its_depth_it_says_so():
         assert "out_of_depth" not in found.details
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_client_of_any_provider_is_imported():
     code = (
         "from answerkey.metrics_core import Sample, evaluate\n"

@@ -149,7 +149,7 @@ def test_perfect_agreement_is_not_certain():
     assert kappa == (1.0, (pytest.approx(1 - 2 * 0.1611, abs=1e-3), 1.0, "unseen"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_clustered_interval_holds_the_truth_19_times_in_20():
     rng, clusters = np.random.default_rng(2), [i // 6 for i in range(360)]
     easy, hard = (0.83, 0.02, 0.03, 0.12), (0.2, 0.2, 0.1, 0.5)

@@ -33,7 +33,7 @@ SIMULATED = [
 """Without the longest rows, which differ little from those of 100 and 300 rows."""
 
 
-@pytest.mark.parametrize("name", [*EXACT, *(pytest.param(name, marks=pytest.mark.slow) for name in SIMULATED)])
+@pytest.mark.parametrize("name", [*EXACT, *(pytest.param(name, marks=pytest.mark.nightly) for name in SIMULATED)])
 def test_a_row_of_the_tables_comes_out_again(name):
     for head, figure in error_rates.measure(CELLS[name], REPETITIONS).items():
         expected = STORED[name][head]

@@ -285,7 +285,7 @@ def test_the_bounds_are_quantiles_of_means_under_random_weights(values):
     assert np.searchsorted(ends_of[1], high) / 50_000 == pytest.approx(0.975, abs=4 * share)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @given(ROWS, st.data())
 def test_no_bound_rises_where_a_score_falls(values, data):
     place = data.draw(st.integers(0, len(values) - 1))

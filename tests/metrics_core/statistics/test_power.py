@@ -93,7 +93,7 @@ def test_the_rows_needed_for_a_level_lift_its_exact_interval_above_the_floor():
     assert needed(0.8999) is None  # some seventy million: more than are reported
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("binary", [True, False])
 def test_a_detectable_loss_is_seen_as_often_as_stated(binary):
     rng = np.random.default_rng(8)

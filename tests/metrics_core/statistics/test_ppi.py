@@ -141,7 +141,7 @@ def one_sided(intervals):
         ((100, 10, 0.05, 10, 0), 60),
         ((100, 10, 0.05, 20, 0), 60),
         *(
-            pytest.param(cell, 400, marks=pytest.mark.slow)
+            pytest.param(cell, 400, marks=pytest.mark.nightly)
             for cell in ((100, 10, 0.05, 6, 0), (100, 10, 0.05, 20, 0), (300, 5, 0.03, 30, 0), (100, 10, 0.05, 0, 100))
         ),
     ],
@@ -173,7 +173,7 @@ LENIENT = [(0.97, 0.69), (0.985, 0.60)]
 """Sensitivity and specificity on a release that loses .05, which hide that loss, or more than it."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("errors", LENIENT)
 def test_a_judge_that_hides_the_loss_lets_nothing_pass(errors):
     rng = np.random.default_rng(13)
@@ -184,7 +184,7 @@ def test_a_judge_that_hides_the_loss_lets_nothing_pass(errors):
     assert np.mean(list(map(width, intervals))) < 0.095
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("errors", [*LENIENT, (0.97, 0.85), (1.0, 0.5)])
 @pytest.mark.parametrize("labels", [20, 400])
 def test_differences_hold_the_truth_whatever_the_judge(errors, labels):
@@ -215,7 +215,7 @@ def test_a_label_on_every_row_makes_it_the_difference_of_the_labels():
     assert (result.value, result.interval, result.weight) == (expected.difference, expected.interval, 0.0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_rows_that_were_drawn_with_unequal_chances_are_weighted():
     rng, results = np.random.default_rng(17), []
     for _ in range(150):
@@ -231,7 +231,7 @@ def test_rows_that_were_drawn_with_unequal_chances_are_weighted():
     assert ppi_difference(old, new, *labels).value != pytest.approx(results[-1].value, abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_different_chances_are_weighted_row_by_row():
     rng, results = np.random.default_rng(18), []
     for _ in range(100):

@@ -11,6 +11,8 @@ from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import query, refusal
 
+pytestmark = pytest.mark.nightly
+
 WORDS = ["yes", "no", "maybe", "never", "always", "perhaps"]
 METRICS = ("rouge_l", "exact_match", "token_overlap")
 
@@ -114,7 +116,6 @@ def test_a_rerun_differs_in_nothing(home):
     assert all((one.change, one.parts) == (0.0, ()) for one in found.movements)
 
 
-@pytest.mark.slow
 def test_reports_without_a_common_row(home):
     release(home, "a", [answer(1, "yes")])
     release(home, "b", [answer(2, "no")])

@@ -10,6 +10,8 @@ from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
 from tests.tasks.staging_help import run, source_of
 
+pytestmark = pytest.mark.nightly
+
 RELEASES = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 PAIRS = list(pairwise(RELEASES))
 LABEL = "label.correct"
@@ -68,7 +70,6 @@ def drift(shared, tmp_path_factory):
     return compare(Home(folder), *ids, all_fields=True)
 
 
-@pytest.mark.slow
 def test_overlap_rises_while_the_answers_get_worse_and_shorter(drift):
     label = row_of(drift, LABEL)
     assert (label.finding, f"{label.old:.3f}", f"{label.new:.3f}") == ("worse", "0.840", "0.511")

@@ -71,7 +71,7 @@ def test_the_same_again_is_no_drift(nights):
     assert found.sentence.endswith("Nothing changed that is recorded.")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_release_is_named(home):
     for k in range(3):
         night(home, range(k, k + 40))
@@ -105,7 +105,7 @@ def test_samples_that_changed_in_the_data_set_are_left_out(nights):
     assert "samples that changed in it are left out" in found.sentence
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_leaving_answers_out_is_no_gain(home):
     for k in range(3):
         night(home, range(k, k + 40))
@@ -118,7 +118,7 @@ def test_leaving_answers_out_is_no_gain(home):
     assert "; 10 more have no number in it." in found.sentence
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_other_questions_are_not_called_other_answers(home):
     for _ in range(3):
         night(home, range(10))
@@ -149,7 +149,7 @@ def test_a_report_between_others_is_above_their_mean_and_not_above_each_of_them(
     assert "Of what is recorded only the release differs: d, in the others a, b, c" in sentence
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_cannot_be_tested_says_why(home):
     for k in range(2):
         night(home, range(k, k + 10))
@@ -170,7 +170,7 @@ def test_what_cannot_be_tested_says_why(home):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_whose_model_changed_under_its_name_is_seen(home):
     def judged_night(night):
         rows = [answer(i, f"It is {i}.{' A wrong one.' if i < 2 else ''} Night {night}.") for i in range(8)]

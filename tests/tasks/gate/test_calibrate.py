@@ -56,7 +56,7 @@ def test_a_part_of_the_labels_corrects_the_mean_of_all(home):
     assert corrected.raw.interval.high < 0.7 < corrected.corrected.interval.high
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_kept_can_be_demanded_until_the_signature_changes(home, tmp_path):
     warehouse(home, [judged("a"), judged("b")])
     rules = parse_policy({"primary": FIELD, "margin": 0.1, "rules": [f"kappa {FIELD} >= 0.6"]}, "x")

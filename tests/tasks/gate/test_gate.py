@@ -206,7 +206,7 @@ def test_two_reports_of_one_release_go_by_their_versions(home):
     assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, every rule holds: exact_match.match went")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_release_stands_for_its_newest_report_with_the_fields_of_the_policy(home):
     def evaluated(release, metric, answer="yes"):
         rows = [{"id": f"q{i}", "reference": "yes", "answer": answer} for i in range(300)]
@@ -224,7 +224,7 @@ def test_a_release_stands_for_its_newest_report_with_the_fields_of_the_policy(ho
     assert (found.new, found.verdict.outcome) == ("faq/new/v3", "INCOMPLETE")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(home, tmp_path):
     """Good on the old release, never tried on the new one, then bad on it."""
     name, labels = "judge.match", {f"q{i:04}": i >= 50 for i in range(500)}
@@ -277,7 +277,7 @@ def test_junit_has_one_case_per_rule_and_survives_any_name():
     assert b"<script>" not in written
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_real_releases_and_the_self_test_on_them(home, shared):
     """evouna_nq: false alarms under 5 % at a margin of 0, and the stated power."""
     labels = evouna(shared)

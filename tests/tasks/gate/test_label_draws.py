@@ -48,7 +48,7 @@ def analysed(
         yield statistic
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("stratified", [False, True])
 def test_the_estimate_of_a_draw_is_unbiased(stratified: bool) -> None:
     rng = np.random.default_rng(5)
@@ -66,7 +66,7 @@ def test_the_estimate_of_a_draw_is_unbiased(stratified: bool) -> None:
     assert abs(float((sides[3] - sides[2]).mean()) - truth) > 0.04
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1500)
 def test_stopping_at_the_first_decision_errs_as_rarely_as_stated() -> None:
     rng = np.random.default_rng(11)

@@ -29,7 +29,7 @@ def looked(home, new, rules, candidates=1):
     return said.look, said.level, said.sentence.rpartition("This is ")[2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_new_night_is_a_look_and_the_same_data_are_none(home):
     night(home, "old", range(20))
     first, second = night(home, "new", range(10, 30)), night(home, "new", range(15, 35))
@@ -60,7 +60,7 @@ def test_a_gate_without_a_baseline_is_no_look(home):
     assert looked(home, new, policy())[0] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_repeated_looks_and_candidates_share_the_error(home):
     night(home, "old", range(20))
     nights = [night(home, "new", range(10 + k, 30 + k)) for k in range(3)]
@@ -86,7 +86,7 @@ def test_repeated_looks_and_candidates_share_the_error(home):
     assert {rule.level for rule in kept.verdict.rules} == {kept.verdict.level, None}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_self_test_is_of_the_next_look(home):
     night(home, "old", range(20))
     nights = [night(home, "new", range(10 + k, 30 + k), n=60) for k in range(2)]

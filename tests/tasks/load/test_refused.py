@@ -169,7 +169,7 @@ LARGE = ("CSV with a row of 17 MiB", "CSV with 20,000 columns")
 @pytest.mark.parametrize(
     ("source", "content", "message"),
     [
-        pytest.param(*case, id=name, marks=pytest.mark.slow if name in LARGE else ())
+        pytest.param(*case, id=name, marks=pytest.mark.nightly if name in LARGE else ())
         for name, case in (DAMAGED | OTHERS).items()
     ],
 )
@@ -238,7 +238,7 @@ def test_single_rows_that_are_damaged_are_kept_with_their_place(tmp_path):
     assert refused[2][1:] == ("answer (output) is an object with a, b; map a path into it", odd)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("view", "seconds"),
     [

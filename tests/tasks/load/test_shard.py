@@ -13,6 +13,8 @@ from answerkey.tasks.load.shard import cut, gather, shard_bytes, split_reference
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, refusal, rows_of
 
+pytestmark = pytest.mark.nightly
+
 ROWS = [
     {"id": f"q{i}", "answer": f"It is {i}.", "reference": [str(i)], "when": f"2024-01-{i % 28 + 1:02}"}
     for i in range(400)
@@ -64,7 +66,6 @@ FAULTS = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("size", "n_shards"), [(1, 407), (3_000, 11), (10**9, 1)])
 def test_lines_keep_their_numbers_and_their_faults(tmp_path, size, n_shards):
     file = tmp_path / "answers.jsonl"
@@ -74,7 +75,6 @@ def test_lines_keep_their_numbers_and_their_faults(tmp_path, size, n_shards):
     assert_same(Source(str(file)), tmp_path, size, n_shards)
 
 
-@pytest.mark.slow
 def test_ranges_of_a_parquet_file_have_its_types(tmp_path):
     file = tmp_path / "answers.parquet"
     duckdb.sql(PARQUET % file)
@@ -93,7 +93,6 @@ BROKEN = {3, 4, 50, 51, 4_001, 9_999, 10_010}
 """Rows of a CSV that have too many columns, by their numbers."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("size", "n_shards"), [(60_000, 8), (10**9, 2)])
 def test_rows_of_a_csv_keep_their_numbers_around_those_that_are_none(tmp_path, size, n_shards):
     folder = tmp_path / "answers"

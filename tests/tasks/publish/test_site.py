@@ -44,7 +44,7 @@ def test_every_report_has_a_page_and_reading_writes_nothing(home):
             site.read(name)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pages_show_what_was_published_and_keep_no_writer_waiting(home):
     site = Site(home)
     new = next(name for name in site.names() if "new" in name)
@@ -79,7 +79,7 @@ def test_any_two_reports_of_a_data_set_have_a_page(home):
     assert b"<form" not in site.read("index.html")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home):
     with home.warehouse.writing() as warehouse:
         warehouse.execute("DELETE FROM comparisons")
@@ -108,7 +108,7 @@ def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left
     assert b"link.html" not in site.read("index.html")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_overview_lists_reports_verdicts_and_spend(home):
     outcome = decide(home)
     overview = build_overview(home)

@@ -274,7 +274,7 @@ print(made.n_generated, made.n_from_ledger, made.calls)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path):
     rows = [{"id": f"q{i}", "question": f"What is {i}?", "reference": str(i)} for i in range(N)]
     file, home = jsonl(tmp_path / "many.jsonl", rows), tmp_path / "home"

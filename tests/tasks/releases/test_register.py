@@ -82,7 +82,7 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
     assert {one.report_id for one in registrations(home)} == {"faq/gpt-5/v1", None}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(export, home, tmp_path):
     made = registered(home, export)
     assert registered(home, replace(export, format="")) == made
@@ -178,6 +178,7 @@ with claimed(home, registrations(home)[0]) as mine:
 """
 
 
+@pytest.mark.real
 def test_one_process_at_a_time_has_a_registration(source, home):
     made = registered(home, source)
     command = [sys.executable, "-c", CLAIM, str(home.local)]

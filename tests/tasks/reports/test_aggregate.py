@@ -186,7 +186,7 @@ def everything(home, report_ids):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reruns_make_new_versions_and_leave_the_old_ones(home, partial):
     old = everything(home, partial.ids)
     mended = run(home, source(home), METRICS, only_failed=True, contract=OPTIONAL)

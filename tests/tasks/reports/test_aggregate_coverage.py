@@ -89,7 +89,7 @@ def test_status_and_message_of_each_release(home):
     assert reported(home, {"contains": outcomes}, releases) == {name: tuple(rest) for name, (_, *rest) in CASES.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_weakest_metric_decides_and_each_is_named(home, tmp_path):
     outcomes = {
         "exact_match": [GOOD] * 40,
@@ -105,7 +105,7 @@ def test_the_weakest_metric_decides_and_each_is_named(home, tmp_path):
     assert reported(Home(tmp_path / "skipped"), skipped, min_coverage=0.0)["r"][0] == "PARTIAL"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_skipped_and_what_another_run_has_failed_to_score_is_counted_by_release(home):
     rows = [{"id": str(i), "answer": f"{i}", "reference": "x", "release": "ab"[i % 2]} for i in range(4)]
     run(home, rows[::2], ["contains"])
@@ -170,6 +170,7 @@ def test_clusters_widen_the_interval(home):
             assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("clustered", [False, True])
 def test_the_order_of_the_rows_is_not_in_the_numbers(tmp_path, clustered):
     of = {"cluster": "group"} if clustered else {}
@@ -282,7 +283,7 @@ def rows_of_models(release):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_models_that_answered_are_recorded_and_a_change_is_told(tmp_path):
     served = count()
 
@@ -357,7 +358,7 @@ run(home, Source(file), ["exact_match", "bleu"])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_twenty_kills_within_the_transaction_of_a_report_lose_nothing(tmp_path):
     home, rows = Home(tmp_path / "home"), [
         {"id": str(i), "answer": f"a {i % 3}", "reference": f"a {i % 2}", "release": "r", "repeat": repeat}

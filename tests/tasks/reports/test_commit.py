@@ -135,7 +135,7 @@ class Says(RougeL):
         ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(any_home, tmp_path):
     home = any_home
     loaded = stage(tmp_path, ROWS)
@@ -240,7 +240,7 @@ for number, (loaded, parts) in enumerate(json.loads(sys.stdin.read())):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_two_processes_at_once_lose_nothing(tmp_path):
     """In a folder; test_lake.py has four on a lake."""
     home = Home(tmp_path / "home")

@@ -28,7 +28,7 @@ def old_scores(home, file, metrics=("meaning_match", "exact_match", "contains"),
     return read_reports(at(home), done.ids), means
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_scores_of_inspect_are_fields_beside_ours(home):
     (first, second), means = old_scores(home, "museum/inspect")
     releases = (first.release, second.release)
@@ -95,7 +95,7 @@ def test_a_given_score_can_be_the_label_or_a_slice(home):
     assert query(home, same) == [(True,)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_answers_written_back_bring_their_scores(home, tmp_path):
     done = run(home, Source(str(REAL / "museum/deepeval")), ["exact_match"])
     version = next(one for one in done.committed.releases if one.release == "v1").answers_version

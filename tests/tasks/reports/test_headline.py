@@ -56,7 +56,7 @@ def test_without_labels_and_match_the_first_metric_decides(home):
         primary(both, "rouge_l.f2")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_is_shown_under_two_names(home):
     metrics = ("answer_correctness", "rouge_l", "token_overlap", "bleu")
     release(home, "single", rows(), metrics)

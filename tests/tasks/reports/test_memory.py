@@ -12,7 +12,7 @@ from answerkey.tasks.warehouse import warehouse
 from answerkey.tasks.warehouse.warehouse import scratch, write_parquet
 from tests.tasks.staging_help import query
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 ACCEPTED = """
 SELECT i AS "row", 'a question with a long name, number ' || i AS sample_id, 'r' || i % 2 AS release,

@@ -59,7 +59,7 @@ def test_one_repeat_is_a_release_without_repeats(tmp_path):
     assert with_column.committed == made(tmp_path / "b", rows).committed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path):
     named = made(tmp_path / "a", answers("v1", ["a", 10, 9]))
     found = query(tmp_path / "a", "SELECT repeat, answer FROM answers WHERE sample_id = 'q03' ORDER BY repeat")
@@ -71,7 +71,7 @@ def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path):
     assert found == [(2, "no 1"), (3, "no 2")]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_report_with_repeats_is_made_again_from_the_warehouse(home, tmp_path):
     done = made(home, answers("v1"))
     again = run(home, stored(home, done.ids[0], tmp_path / "stored"), ["exact_match"])
@@ -141,7 +141,7 @@ def test_clusters_are_clusters_of_questions(home):
     assert found == [(5, 20)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_releases_with_other_numbers_of_answers_are_compared_by_question(home):
     once = answers("old", [1])
     done = made(home, [*once, *answers("new")])
@@ -155,7 +155,7 @@ def test_releases_with_other_numbers_of_answers_are_compared_by_question(home):
     assert (worst.old_answer, worst.new_answer) == ("yes", "[1] yes\n[2] no 1\n[3] no 2")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_answers_left_out_of_a_question_do_not_pay(home):
     policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "policy")
     # The same answers, with the wrong ones left out, not given, or not readable: each question keeps its right ones.

@@ -253,6 +253,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_twice_as_many_reports_take_no_more_statements(homes, question):
     ask = QUESTIONS[question]

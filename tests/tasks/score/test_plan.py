@@ -178,7 +178,7 @@ def many(tmp_path_factory):
     return str(file)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("n_metrics", [1, 3, 8])
 def test_the_shards_stay_few(home, many, n_metrics):
     names = list(METRICS)[:n_metrics]

@@ -55,6 +55,7 @@ def _no_processes(monkeypatch):
     _pool.cache_clear()
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("_no_processes")
 def test_only_what_is_computed_in_python_is_worth_processes():
     def rows(**n_rows):

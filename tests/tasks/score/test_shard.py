@@ -136,6 +136,7 @@ def _pool():
     answerkey.tasks.score.score._pool.cache_clear()
 
 
+@pytest.mark.real
 @pytest.mark.usefixtures("_pool")
 def test_a_worker_process_gives_the_same_part_and_may_be_killed(home):
     todo = shard(home, "token_overlap")

@@ -126,7 +126,7 @@ def test_every_operator_on_thousands_of_traces(connection, many, text):
     assert fitting == [bool(eval(meaning, {}, nothing | trace)) for trace in traces]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @given(st.text(min_size=1))
 def test_a_value_is_a_value_whatever_it_says(connection, value):
     value = value.encode("utf-8", "replace").decode().replace("\0", "0")
@@ -241,7 +241,7 @@ COSTLY = [
 """Conditions, and what is said of them."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_condition_takes_long_or_much_memory_however_it_is_made():
     done = subprocess.run(
         [sys.executable, "-c", CHILDREN], input=json.dumps([text for text, _ in COSTLY]), capture_output=True,

@@ -102,7 +102,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

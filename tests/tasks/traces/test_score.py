@@ -104,7 +104,7 @@ def test_only_what_is_new_is_looked_at_however_late_it_comes(traces):
     assert traces.query("SELECT count(*) FROM measurements") == [(13,)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_trace_from_the_future_makes_no_other_late(traces):
     traces.log(*(trace(n) for n in range(20)), trace(20, start_time="3000-01-01T00:00:00Z"))
     assert traces.run(late_days=3).watermark == "2026-11-01T00:19:00+00:00"
@@ -114,7 +114,7 @@ def test_a_trace_from_the_future_makes_no_other_late(traces):
     assert found.watermark == "2026-11-02T00:49:00+00:00"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(traces):
     given = {"late_days": 1, "where": "env = 'production'"}
     # What is filtered is forgotten once it is old: it is no trace that came late.
@@ -130,7 +130,7 @@ def test_traces_that_are_too_late_are_named_with_the_backfill_that_scores_them(t
     assert traces.notes(**given) == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_rule_looks_back_as_far_as_it_says(traces):
     given = {"late_days": 1, "where": "env = 'production'", "start": "2026-11-02"}
     traces.log(trace(0), trace(1440 * 2, env="staging"), trace(1440 * 5), trace(1440 * 5, id="b", env="x"))
@@ -143,7 +143,7 @@ def test_a_rule_looks_back_as_far_as_it_says(traces):
     assert traces.counts(**given) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(traces):
     traces.log(*(trace(n) for n in range(0, 2880, 60)), trace(1, start_time=None), "no json")
     # Before any other run: it needs no watermark, and sets none. A row without a time is in no range.
@@ -159,7 +159,7 @@ def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(traces):
     assert traces.query("SELECT count(*), count(DISTINCT sample_key) FROM measurements") == [(48, 48)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_higher_rate_keeps_every_trace_of_the_lower_one(traces):
     def scored():
         return {one for one, outcome in traces.outcomes.items() if outcome == "scored"}
@@ -227,7 +227,7 @@ def test_ground_truth_can_come_from_a_data_set(traces):
     assert said == f"{traces.folder}/r.yaml:1: dataset: there is no data set 'fag'; there are faq"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_failed_is_tried_again_and_counted_so(traces):
     traces.log(*(trace(n) for n in range(4)))
     one, out, run_id = traces.prepared()
@@ -267,7 +267,7 @@ CAST = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(traces):
     traces.log(trace(0, ms=5), trace(1, ms="5"), trace(2, ms=[]), trace(3), trace(4, ms=7))
     unknown = f"r: 'ms < 6' cannot be evaluated for 2 of 5 rows, which are filtered; {CAST}"
@@ -280,7 +280,7 @@ def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(traces)
     assert said == f"{where} cannot be evaluated for 5 of 5 rows; {CAST}"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_corrected_condition_is_tried_on_what_it_could_not_be_evaluated_for(traces):
     traces.log(*(trace(n, ref=n if n % 5 else "a long text") for n in range(100)))
     wrong = {"where": ["env = 'production'", "length(ref::INT::VARCHAR) > 1"]}
@@ -312,7 +312,7 @@ def test_a_rule_that_changed_says_what_it_does_not_look_at_again(traces):
     assert (backfill.selection.notes, backfill.selection.sampled) == ((), 10)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(traces):
     traces.log(*(trace(n) for n in range(20)))
     wrong = {"mapping": {**MAPPING, "answer": "outputs.text"}}
@@ -498,7 +498,7 @@ def started(script, *arguments):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_processes_at_once_score_every_trace_once(tmp_path):
     jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(40)), "no json"])
     rule(tmp_path)
@@ -540,7 +540,7 @@ with alone(Home(home), ["r"], print):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_twice(tmp_path):
     jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(5)), "no json"])
     given = rule(tmp_path, metric="meaning_match", judge="openai/some-model")

@@ -69,7 +69,7 @@ def test_a_graded_field_has_the_interval_of_bounded_values(three_days):
     assert (period.mean, period.low, period.high) == pytest.approx((1 / 3, ends.low, ends.high))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("day", "methods"), [("11-02", [1, 2]), ("11-01", [2])])
 def test_numbers_of_two_methods_are_reported(traces, capsys, day, methods):
     traces.log(at("11-01", 0, right=True))
@@ -82,7 +82,7 @@ def test_numbers_of_two_methods_are_reported(traces, capsys, day, methods):
     assert "numbers of different methods are not comparable" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(traces):
     traces.log(at("11-01", 0, right=True))
     traces.run(metric="token_overlap")
@@ -196,7 +196,7 @@ def test_a_day_that_is_worse_than_those_before_it(traces, capsys):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_days_that_were_scored_in_another_way_are_not_compared(traces):
     nights(traces, [4, 4, 4, 4], 5)
     assert drift_over_time(traces.home, "r", "contains.match", "day").finding is None

@@ -23,7 +23,7 @@ WHOLE = [
 """Of these the library observes texts of rows, or draws a table."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(data_docs, "_KEPT", 2)
     given = expecting(APOLOGY, *WHOLE)

@@ -224,7 +224,7 @@ print(module.alt.Chart is altair.Chart, f"{scipy.stats.norm.cdf(0):.1f}")
 3 in 4 from 1 in 2 it is .75 ln 1.5 + .25 ln .5 = .1308. Both modules are those of everybody then."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_charts_and_distributions_are_imported_by_what_needs_them():
     done = subprocess.run([sys.executable, "-c", IMPORTS], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["at first", "True 0.0000", "False 0.1308", "True 0.5"]

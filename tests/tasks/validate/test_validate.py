@@ -96,7 +96,7 @@ def test_the_rules_of_one_row(tmp_path):
     assert found.check("encoding").message == broken_characters
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_blank_is_what_a_metric_takes_for_blank(tmp_path):
     characters = [c for c in map(chr, (*range(0xD800), *range(0xE000, 0x110000))) if _spacelike(c)]
     found = validated(tmp_path, rows(*({"references": [c]} for c in characters)))
@@ -524,7 +524,7 @@ def test_bounds_are_inclusive_missing_values_break_nothing_and_each_column_has_i
     assert [places.tolist() for places in breaking(frame, expectations)] == [places for *_, places in asked]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path):
     staged = written(tmp_path / "staged.parquet", rows({}, {"label": "maybe"}, {"answer": None}))
     home = tmp_path / "home"

@@ -186,7 +186,7 @@ def new_parts(home, rounds):
     return names
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_four_processes_commit_the_same_part_once(lake):
     """Without the lock, some of 20 rounds have doubles."""
     home = Home.parse(lake)
@@ -260,7 +260,7 @@ def in_thread(function):
     return thread, outcome
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path):
     postgres, s3 = Postgres(), SeaweedFS()
     try:
@@ -349,7 +349,7 @@ def files(home):
     return {file.name for file in home.store.files("data") if "/datasets/" in file.name}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake):
     home = Home.parse(lake)
     assert "no warehouse here yet" in refusal(home.warehouse.maintain)
@@ -375,7 +375,7 @@ def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake):
     assert home.warehouse.maintain() == Maintained()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_parts_and_young_orphans_stay(lake):
     home = Home.parse(lake)
     add(home, "a")
@@ -394,7 +394,7 @@ MEASURED = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_adopted_parts_are_files_of_the_lake(lake, tmp_path, monkeypatch):
     monkeypatch.setattr(Lake, "adopts_from", 1)
     rows = [{"id": f"{i}", "answer": f"It is {i * 7}, said {i}.", "reference": f"{i * 7}"} for i in range(40)]
@@ -451,7 +451,7 @@ class TestBackup:
     def bucket(self):
         return S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"], region="us-east-1")
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_a_lake_comes_back(self, lake, restored, tmp_path, monkeypatch):
         home, place = Home.parse(lake), lake.removeprefix("s3://")
         for version in "ab":

@@ -85,6 +85,7 @@ def test_a_reader_waits_for_a_writer(home):
     assert seen == [("first",), ("second",)]
 
 
+@pytest.mark.real
 def test_a_writer_waits_for_a_writer_in_another_process(home):
     other = Other("with home.warehouse.writing() as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
     started = time.monotonic()
@@ -107,6 +108,7 @@ def shell(home):
         other.kill()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("session", ["reading", "writing"])
 def test_another_program_keeps_the_file_open(home, shell, session):
     started = time.monotonic()
@@ -123,7 +125,7 @@ def test_another_program_keeps_the_file_open(home, shell, session):
     timer.join()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_killed_in_the_middle_of_a_transaction(home):
     script = "with home.warehouse.writing() as w:\n"
     script += "    w.execute('INSERT INTO runs SELECT i::VARCHAR, x, x, now(), NULL, $$running$$, NULL, {} "
@@ -137,6 +139,7 @@ def test_killed_in_the_middle_of_a_transaction(home):
     assert query(home, RUNS) == [("first",), ("second",)]
 
 
+@pytest.mark.real
 def test_killed_right_after_a_commit(home):
     """The rows are in the log beside the file only; the next session must bring them in."""
     script = (
@@ -195,7 +198,7 @@ def test_the_public_columns(home, table):
     assert [name for (name,) in found if name in PUBLIC[table].split()] == PUBLIC[table].split()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sessions_draw_no_progress_bar(tmp_path):
     code = """
 import duckdb
@@ -269,7 +272,7 @@ print(len(seen), seen[0], seen[-1], kept.execute("SELECT count(*) FROM runs").fe
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path):
     home = Home(tmp_path)
     start_run(home, "0", "flow", "data", {})
@@ -285,7 +288,7 @@ def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path):
         assert connection.execute("SELECT count(*) FROM runs").fetchall() == [(11,)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_snapshot_has_what_a_killed_process_had_committed(home):
     script = "with duckdb.connect(str(folder / 'answerkey.duckdb')) as c:\n    c.execute(RUN, ['second'])\n    wait()"
     other = Other(script, home)
@@ -321,7 +324,7 @@ with home.warehouse.reading() as warehouse:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path):
     if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
         pytest.skip("a disk can only be mounted as root")

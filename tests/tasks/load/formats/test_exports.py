@@ -41,7 +41,7 @@ def reports(loaded, tmp_path_factory):
     return {name: sorted(one for export, one in releases if export == name) for name in loaded}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @NAMED
 def test_an_export_becomes_a_report(export, loaded, reports):
     one = loaded[export.name]

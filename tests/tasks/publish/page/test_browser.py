@@ -76,7 +76,7 @@ def test_the_search_looks_at_questions_references_answers_and_ids(show):
         assert opened.column("Sample") == ["id 17"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(show):
     opened = show(page(6))
     opened.show("disputed by the offline judge")
@@ -215,7 +215,7 @@ def test_a_row_opens_with_texts_scores_reasons_and_facts_by_keyboard(show):
     expect(detail).to_have_count(0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_of_fifty_thousand_samples_a_page_of_the_table_is_in_the_document(show):
     words = ("river", "stone", "cloud", "seven")
     opened = show(
@@ -230,7 +230,7 @@ def test_of_fifty_thousand_samples_a_page_of_the_table_is_in_the_document(show):
     assert opened.column("Sample")[0] == "id 1 stone"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_tables_of_slices_follow_the_chosen_field(show):
     opened = show(page(4))
     expect(opened.page.get_by_role("region", name="rouge_l.recall by slice: mean [95 % interval]")).to_be_hidden()
@@ -280,7 +280,7 @@ def answers(old, new):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("old", "new", "lost", "found"),
     [
@@ -308,7 +308,7 @@ def test_what_two_answers_do_not_share_is_marked(show, old, new, lost, found):
     assert texts == [old, new]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_long_answers_are_marked_where_they_can_be_compared(show):
     words = " ".join(f"word{n}" for n in range(1_500))
     opened = show(answers(words, words.replace("word700 ", "")))
@@ -321,7 +321,7 @@ def test_long_answers_are_marked_where_they_can_be_compared(show):
     expect(far.page.locator("td.detail del")).to_have_count(0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show):
     opened = show(answers("the old answer", "the new answer"))
     opened.page.add_init_script("delete Intl.Segmenter")
@@ -332,7 +332,7 @@ def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show
     expect(detail.locator("del, ins")).to_have_count(0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show):
     opened = show(page(60, text=lambda kind, place: f"{kind}/{place} & \u00e9"))
     opened.page.get_by_role("button", name="Details of id/40").click()
@@ -382,7 +382,7 @@ def test_the_verdict_is_on_the_first_screen_with_the_warnings(show):
         assert box["y"] + box["height"] < 900
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_the_keyboard_moves_between_rows_sorts_in_place_and_skips_the_head(show):
     opened = show(page(4))
     toggles = opened.page.locator(".toggle")
@@ -401,7 +401,7 @@ def test_the_keyboard_moves_between_rows_sorts_in_place_and_skips_the_head(show)
     expect(opened.page.locator("main")).to_be_focused()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (390, "dark"), (1280, "dark")])
 def test_the_page_is_as_wide_as_the_screen(show, width, scheme):
     opened = show(compared(), width, color_scheme=scheme)
@@ -412,7 +412,7 @@ def test_the_page_is_as_wide_as_the_screen(show, width, scheme):
     assert dark == (scheme == "dark")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("n", "width"), [(2, 390), (5, 390), (5, 1400)])
 def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show, n, width):
     made = page(4, names=("old", *("GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "new")[1 - n :]))
@@ -435,7 +435,7 @@ def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show, n, wi
     assert opened.page.evaluate(cut) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_print_opens_what_is_closed_and_leaves_out_what_is_pressed(show, tmp_path):
     opened = show(compared())
     opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -465,7 +465,7 @@ def test_everything_but_the_table_is_there_without_javascript(browser, tmp_path)
     context.close()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_a_phone_shows_a_line_for_each_metric(show):
     made = compared()
     names = ("answer_correctness.token_overlap_recall", "ground_truth_similarity.similarity", "exact_match.match")
@@ -484,7 +484,7 @@ def test_a_phone_shows_a_line_for_each_metric(show):
     assert region.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_phone_shows_a_line_for_each_release_where_there_are_many(show):
     opened = show(page(4, names=("old", "GPT-3.5 (text-davinci-003)", "new")), 390)
     opened.page.get_by_role("link", name="Scores").click()
@@ -511,7 +511,7 @@ def address(tmp_path_factory):
         thread.join()
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_one_comes_from_the_overview_to_every_report_and_back(show, address):
     opened = show(address, 1400)
     expect(opened.page.get_by_role("heading", name="Newest verdicts")).to_be_visible()
@@ -533,7 +533,7 @@ def test_any_two_reports_are_compared_from_the_overview(show, address):
     expect(opened.page.get_by_role("heading", level=1)).to_contain_text(f"{HOSTILE} against old: ")
 
 
-@pytest.mark.slow
+@pytest.mark.real
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
 def test_no_page_has_a_barrier_and_the_overview_is_as_wide_as_the_screen(show, address, width, scheme):
     overview = show(address, width, color_scheme=scheme).page
@@ -546,7 +546,7 @@ def test_no_page_has_a_barrier_and_the_overview_is_as_wide_as_the_screen(show, a
     assert barriers(report) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_asks_its_server_for_prompts_and_replies_and_a_file_names_the_command(browser, home, tmp_path):
     row = {"id": "it's", "release": "r", "question": "Capital of Norway?", "references": ["Oslo"], "answer": "In Oslo."}
     with JudgeServer(wordy) as judge:

@@ -167,7 +167,7 @@ def test_a_script_that_gets_into_the_page_is_not_run(show):
     opened.problems.clear()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_very_long_answer_is_shown_short_until_it_is_asked_for(show):
     opened = show(page(2, text=with_formulas))
     opened.page.get_by_role("button", name="Details of").first.click()

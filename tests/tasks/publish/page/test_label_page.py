@@ -69,7 +69,7 @@ def test_labelling_by_keyboard_ends_with_a_verdict_though_the_server_is_killed(
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
 def test_the_page_has_no_barrier_and_is_as_wide_as_the_screen(
     browser: Browser, tmp_path: Path, width: int, scheme: str
@@ -87,7 +87,7 @@ def test_the_page_has_no_barrier_and_is_as_wide_as_the_screen(
         assert barriers(page) == []
 
 
-@pytest.mark.slow
+@pytest.mark.real
 def test_two_people_label_every_question_and_settle_differences(browser: Browser, tmp_path: Path) -> None:
     made_releases(tmp_path)
     with labelling(tmp_path, "--labels", "3", "--annotators", "2") as served:
