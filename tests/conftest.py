@@ -29,13 +29,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 SERVERS = {"browser", "postgres_server", "s3_server", "server", "shared_dask_cluster"}
 """Fixtures that start a program: a test that asks for one is `real`, unless it is marked `nightly`."""
-PARAMETERS_WITH_SERVERS = {"lake", "postgres"}
+SERVERS_BY_PARAMETER = {"lake": "s3_server", "postgres": "postgres_server", "with a server": "server"}
+"""Cases of tests whose fixtures ask for a server by themselves."""
 
 
-def _asks_for_a_server(item):
+def _servers(item):
+    """The servers that a test starts, or shares with others."""
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    names = [value for value in parameters if isinstance(value, str)]
-    return not (SERVERS.isdisjoint(item.fixturenames) and PARAMETERS_WITH_SERVERS.isdisjoint(names))
+    names = {value for value in parameters if isinstance(value, str)}
+    by_parameter = {server for name, server in SERVERS_BY_PARAMETER.items() if name in names}
+    return by_parameter | SERVERS.intersection(item.fixturenames)
 
 
 def _level(item):
@@ -43,14 +46,14 @@ def _level(item):
     for level in ("nightly", "real"):
         if item.get_closest_marker(level):
             return level
-    if _asks_for_a_server(item):
+    if _servers(item):
         return "real"
     return "unit" if "metrics_core" in item.path.relative_to(ROOT).parts else "flow"
 
 
 def _process(item):
     """What has to run in one process: the tests of the Prefect server, so that a run has one, else those of a file."""
-    if "server" in item.fixturenames:
+    if "server" in _servers(item):
         return "server"
     return item.nodeid.partition("::")[0]
 

@@ -62,7 +62,7 @@ def test_a_run_writes_the_same_rows_and_says_the_same(bare_cli, server, answers,
     assert rows(tmp_path / "without") == rows(tmp_path / "with")
 
 
-@pytest.fixture(params=[pytest.param("with a server", marks=pytest.mark.real), "without"])
+@pytest.fixture(params=["with a server", "without"])
 def on_prefect(request):
     """Whether there is a server."""
     if request.param == "without":
