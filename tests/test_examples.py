@@ -1,11 +1,13 @@
 """The example data is what its README says: counted in the files, row by row."""
 
 import ast
+import csv
 import json
 from collections import Counter
 
 import pytest
 
+from answerkey.tasks.gate.gate import read_policy
 from tests.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -19,6 +21,16 @@ def _read(name):
 README = (EXAMPLES / "README.md").read_text(encoding="utf-8")
 QUESTIONS = {row["id"]: row for row in _read("questions.jsonl")}
 ANSWERS = {(row["id"], row["release"]): row for row in _read("answers.jsonl")}
+
+
+def _answers(release):
+    """The rows of a release of the help desk, in the order of its file."""
+    with (EXAMPLES / f"helpdesk/{release}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+HELPDESK = _read("helpdesk/questions.jsonl")
+DESK = {release: _answers(release) for release in ("v1", "v2", "v3", "v4")}
 
 
 def _right(release, **where):
@@ -109,3 +121,76 @@ def test_the_notebook_runs_and_shows_what_it_says(capsys):
     assert comparison.rows[0].finding == "not shown to differ"
     assert names["verdict"].outcome == "PASS"
     assert list(old.worst(3)["id"]) == ["q2", "q3", "q4"]
+
+
+def _plain(text):
+    """Case, punctuation and repeated blanks aside."""
+    return " ".join("".join(one if one.isalnum() else " " for one in text.casefold()).split())
+
+
+def test_helpdesk_questions_are_all_different():
+    ids = {row["id"] for row in HELPDESK}
+    questions = {_plain(row["question"]) for row in HELPDESK}
+    assert len(ids) == len(questions) == len(HELPDESK) == 300
+    assert f"`helpdesk/` has {len(HELPDESK)} questions" in README
+
+
+@pytest.mark.parametrize(
+    ("language", "langs"),
+    [("English", {"en"}), ("German", {"de"}), ("Russian", {"ru"}), ("together", {"en", "de", "ru"})],
+)
+def test_helpdesk_counts_of_a_language(language, langs):
+    kinds = _cells("language")[:-2]
+    asked = [row for row in HELPDESK if row["lang"] in langs]
+    labelled = {row["id"] for row in DESK["v1"] if row["correct"]}
+    count = Counter(row["kind"] for row in asked)
+    assert set(count) <= set(kinds)
+    numbers = (*(count[kind] for kind in kinds), len(asked), sum(row["id"] in labelled for row in asked))
+    assert _cells(language) == [str(number) for number in numbers]
+
+
+def test_helpdesk_topics_and_references():
+    topics = Counter(row["cluster"] for row in HELPDESK)
+    known_wrong = sum(bool(row["incorrect_references"]) for row in HELPDESK)
+    assert f"one of {len(topics)} help pages, with {min(topics.values())} to {max(topics.values())} questions" in README
+    assert f"up to 2 wrong answers that such a desk often gives; {known_wrong} questions have them" in README
+    for row in HELPDESK:
+        right = {_plain(text) for text in row["references"]}
+        wrong = {_plain(text) for text in row["incorrect_references"]}
+        assert 1 <= len(right) == len(row["references"]) <= 2, row["id"]
+        assert len(wrong) == len(row["incorrect_references"]) <= 2, row["id"]
+        assert right.isdisjoint(wrong), row["id"]
+        assert row["id"].startswith(f"{row['lang']}-{row['cluster']}-"), row["id"]
+
+
+@pytest.mark.parametrize("release", DESK)
+def test_helpdesk_release_answers_every_question(release):
+    rows = DESK[release]
+    assert [row["id"] for row in rows] == [row["id"] for row in HELPDESK]
+    assert all(row["answer"] and float(row["latency_s"]) > 0 and int(row["total_tokens"]) > 0 for row in rows)
+
+
+@pytest.mark.parametrize("release", DESK)
+def test_helpdesk_labels(release):
+    labels = {row["id"]: row["correct"] for row in DESK[release] if row["correct"]}
+    count = Counter(labels.values())
+    assert labels.keys() == {row["id"] for row in DESK["v1"] if row["correct"]}
+    assert count["true"] + count["false"] == len(labels) == 100
+    assert _cells(release)[-1] == str(count["true"])
+
+
+def test_helpdesk_labels_agree_with_the_references():
+    questions = {row["id"]: row for row in HELPDESK}
+    for row in (row for rows in DESK.values() for row in rows):
+        question, answer = questions[row["id"]], _plain(row["answer"])
+        if answer in map(_plain, question["references"]):
+            assert row["correct"] in {"true", ""}, row
+        if answer in map(_plain, question["incorrect_references"]):
+            assert row["correct"] in {"false", ""}, row
+
+
+def test_helpdesk_policy_can_be_read():
+    policy = read_policy(str(EXAMPLES / "helpdesk/gate.yaml"))
+    assert (policy.primary.field, policy.primary.floor) == ("meaning_match.match", -0.03)
+    assert policy.labels == "random"
+    assert {"meaning_match.match", "latency.seconds"} <= set(policy.fields)
