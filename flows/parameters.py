@@ -60,7 +60,7 @@ class Data(Form):
     answers: Annotated[str, Option("FILE", several=True)] = Field(
         description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
         "or a pattern. Several: one per line.",
-        examples=["examples/answers.jsonl"],
+        examples=["examples/helpdesk/v1.csv"],
     )
     references: str = Field(
         "",
@@ -584,7 +584,7 @@ class Questions(Form):
         title="Data set",
         description="A file with questions and known answers (CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE or a "
         "URL), or the name of a data set that was evaluated before.",
-        examples=["examples/questions.jsonl"],
+        examples=["examples/helpdesk/questions.jsonl"],
         json_schema_extra=names_of("datasets", typed_first=True),
     )
     name: Annotated[str, Option("--dataset-name")] = Field(

@@ -27,7 +27,7 @@ from tests.judge_server import JudgeServer
 Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
 OWN_SERVER = "http://127.0.0.1:8080/v1"
 NOT_RUN = {
-    r"make evaluate$|make labelled$|make serve$": "the fixture does the first two; the last does not end",
+    r"make evaluate(?: NEW=v\d)?$|make serve$|make test$": "the fixture does the first; the others take long",
     r"pip install |pipx |uvx |make setup$": "installs everything anew; tests/test_wheel.py installs the wheel",
     r"\. \.venv/bin/activate$|python3 -m venv ": "the commands run in that environment",
     r"export ": "the fixture sets what the commands need",
@@ -108,15 +108,33 @@ def answerkey(warm_command, judge):
 
 @pytest.fixture(scope="module")
 def evaluated(answerkey, tmp_path_factory):
-    """A folder with the examples and the home that `make evaluate` and `make labelled` leave."""
+    """A folder with the examples, and the home that `make evaluate` and an evaluation of the museum leave."""
     folder = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    recipes = re.findall(r"answerkey (evaluate examples.*?)\$\(ARGS\)", (ROOT / "Makefile").read_text(), re.DOTALL)
-    assert len(recipes) == 2
-    for recipe in recipes:
-        done = answerkey(folder, shlex.split(recipe.replace("\\\n", " ")))
+    for words in (make_evaluate("v2"), ["evaluate", "examples/museum.csv"]):
+        done = answerkey(folder, words)
         assert done.returncode == 0, done.stderr
     return folder
+
+
+def make_evaluate(release):
+    """The words of the command of `make evaluate NEW=release`."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [recipe] = re.findall(r"answerkey (evaluate examples.*?)\$\(ARGS\)", makefile, re.DOTALL)
+    return shlex.split(recipe.replace("\\\n", " ").replace("$(NEW)", release))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("release", "exit_code"), [("v2", 0), ("v3", 1), ("v4", 3)])
+def test_the_releases_of_the_help_desk_are_decided_as_their_readme_says(answerkey, evaluated, release, exit_code):
+    done = answerkey(evaluated, [*make_evaluate(release), "--json"])
+
+    assert done.returncode == exit_code
+    [verdict] = json.loads(done.stdout)["verdicts"]
+    readme = (ROOT / "examples/README.md").read_text(encoding="utf-8")
+    [row] = [line for line in readme.splitlines() if line.startswith(f"| {release} |") and verdict["outcome"] in line]
+    primary = verdict["rules"][0]
+    assert f"{primary['value']:+.3f}, {primary['low']:+.3f} to {primary['high']:+.3f}" in row
 
 
 @pytest.fixture
@@ -248,10 +266,9 @@ def bring_files(place, page):
         (place / "judges/politeness.yaml").write_text(yamls[0], encoding="utf-8")
         labels = [f"{row['id']},{row['release']},{turn % 2}\n" for turn, row in enumerate(museum)]
         (place / "labels.csv").write_text("id,release,label\n" + "".join(labels), encoding="utf-8")
-    rows = [json.loads(line) for line in (place / "examples/answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    (place / "people.csv").write_text(
-        "id,label\n" + "".join(f"{row['id']},{row['correct']}\n" for row in rows if row["release"] == "aurora-2")
-    )
+    with (place / "examples/helpdesk/v2.csv").open(encoding="utf-8", newline="") as file:
+        labels = [f"{row['id']},{row['correct']}\n" for row in csv.DictReader(file) if row["correct"]]
+    (place / "people.csv").write_text("id,label\n" + "".join(labels), encoding="utf-8")
 
 
 DOCUMENTS = (

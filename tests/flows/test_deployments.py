@@ -315,27 +315,27 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
         runs = [deployed.wait(one) for one in both]
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {KEY}"}
     assert [(run["name"], run["state_type"]) for run in runs] == [
-        ("evaluate 2 releases on examples", "COMPLETED"),
+        ("evaluate 2 releases on helpdesk", "COMPLETED"),
         ("evaluate other on many", "COMPLETED"),
     ]
     logs = [deployed.messages(run["id"]) for run in runs]
     assert max(run["start_time"] for run in runs) < min(run["end_time"] for run in runs)
-    assert "examples: 152 rows read, 152 accepted, 0 quarantined" in logs[0]
+    assert "helpdesk: 600 rows read, 600 accepted, 0 quarantined" in logs[0]
     assert not [line for line in logs[0] + logs[1] if "lock" in line.lower()]
     assert [line for line in logs[0] if line.startswith("the data break `brief`: Answers are brief; observed: ")]
     [docs] = (deployed.home / "pages/_data-docs/validations/suite").rglob("*.html")
     assert "Answers are brief" in docs.read_text(encoding="utf-8")
     counts = deployed.query("SELECT metric, count(*) FROM measurements GROUP BY metric ORDER BY metric")
-    assert counts == [("bleu", 300), ("contains", 452), ("meaning_match", 152)]
+    assert counts == [("bleu", 300), ("contains", 741), ("meaning_match", 441)]
     assert deployed.query("SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
     artifacts = deployed.artifacts(first)
-    assert {"scoring", "scores-examples", "report-examples-aurora-2"} <= set(artifacts)
-    assert list(json.loads(artifacts["scores-examples"]["data"])[0]) == ["metric", "aurora-1", "aurora-2"]
-    assert artifacts["open-report-examples-aurora-2"]["data"] == f"[Open the report]({PAGES}/examples/aurora-2-v1.html)"
+    assert {"scoring", "scores-helpdesk", "report-helpdesk-v2"} <= set(artifacts)
+    assert list(json.loads(artifacts["scores-helpdesk"]["data"])[0]) == ["metric", "v1", "v2"]
+    assert artifacts["open-report-helpdesk-v2"]["data"] == f"[Open the report]({PAGES}/helpdesk/v2-v1.html)"
     _tells_its_story(runs[0], logs[0])
-    report = artifacts["report-examples-aurora-2"]["data"]
-    assert report.startswith("# examples")
-    assert f"[Open the whole page]({PAGES}/examples/aurora-2-v1.html).\n" in report
+    report = artifacts["report-helpdesk-v2"]["data"]
+    assert report.startswith("# helpdesk")
+    assert f"[Open the whole page]({PAGES}/helpdesk/v2-v1.html).\n" in report
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
     _offered(deployed, tomorrow)
     _kill_with_a_heartbeat(deployed, doomed)
@@ -350,11 +350,9 @@ def _target(deployed, **judges):
 
 def _tells_its_story(run, lines):
     """On its page, of whose log each line says something new, and in the filters of the page of runs."""
-    assert re.fullmatch(
-        r"meaning_match.match on examples: aurora-1 [01]\.\d+, aurora-2 [01]\.\d+", run["state"]["message"]
-    )
-    assert {"dataset:examples", "release:aurora-1", "release:aurora-2"} <= set(run["tags"])
-    assert f"report: {PAGES}/examples/aurora-2-v1.html" in lines
+    assert re.fullmatch(r"meaning_match.match on helpdesk: v1 [01]\.\d+, v2 [01]\.\d+", run["state"]["message"])
+    assert {"dataset:helpdesk", "release:v1", "release:v2"} <= set(run["tags"])
+    assert f"report: {PAGES}/helpdesk/v2-v1.html" in lines
     # Where two workers want the run, both write that they prepare it.
     begun = max(number for number, line in enumerate(lines) if line.startswith("Executing deployment step"))
     story = lines[begun:]
@@ -370,12 +368,12 @@ def _queued_for_tomorrow(deployed):
 
 def _offered(deployed, tomorrow):
     """The forms have the names of what was evaluated, and what somebody has queued meanwhile stays queued."""
-    releases = {"examples/aurora-1", "examples/aurora-2", "many/other"}
+    releases = {"helpdesk/v1", "helpdesk/v2", "many/other"}
     choices = deployed.deployment("evaluate")["parameter_openapi_schema"]["properties"]["baseline"]["anyOf"][0]
     assert choices["title"] == CHOOSE and {"", *releases} == set(choices["enum"])
     usual = deployed.deployment("compare")["parameter_openapi_schema"]["properties"]["comparing"]["anyOf"][0]
-    assert usual["properties"]["old"]["anyOf"][0]["enum"][:2] == ["", "aurora-1"]
-    assert set(usual["properties"]["dataset"]["anyOf"][0]["enum"]) == {"", "examples", "many"}
+    assert usual["properties"]["old"]["anyOf"][0]["enum"][:2] == ["", "v1"]
+    assert set(usual["properties"]["dataset"]["anyOf"][0]["enum"]) == {"", "helpdesk", "many"}
     assert deployed.run(tomorrow)["state_type"] == "SCHEDULED"
     deployed.ask("DELETE", f"flow_runs/{tomorrow}")
 

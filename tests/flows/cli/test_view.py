@@ -106,7 +106,7 @@ def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
 
 
 FILES = [
-    "README.md", "answers.jsonl", "gate.yaml", "helpdesk/gate.yaml", "helpdesk/questions.jsonl", "helpdesk/v1.csv",
+    "README.md", "answers.jsonl", "gate.yaml", "helpdesk/evaluate.yaml", "helpdesk/gate.yaml", "helpdesk/questions.jsonl", "helpdesk/v1.csv",
     "helpdesk/v2.csv", "helpdesk/v3.csv", "helpdesk/v4.csv", "judges/directness.yaml", "museum.csv", "own_metrics.py",
     "questions.jsonl", "releases.ipynb", "rules/faq.yaml", "traces.jsonl",
 ]  # fmt: skip
@@ -122,9 +122,8 @@ def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(cli, tmp_
     monkeypatch.setenv("ANSWERKEY_HOME", str(tmp_path / "home"))
     commands = [shlex.split(line) for line in made.stdout.splitlines() if line.startswith("  answerkey ")]
     done = [cli(*words, *["--metrics", "meaning_match"][: 2 * (words[0] == "evaluate")]) for _, *words in commands]
-    # Of ten questions, a gate cannot tell.
-    assert [one.returncode for one in done] == [0, 3, 0, 0, 0], "".join(one.stdout + one.stderr for one in done)
-    assert done[-1].stdout.startswith("PASS  aurora-2 may ship in place of aurora-1, every rule holds: ")
+    assert [one.returncode for one in done] == [0, 0], "".join(one.stdout + one.stderr for one in done)
+    assert done[-1].stdout.startswith("PASS  ")
 
 
 def test_nothing_is_overwritten(bare_cli, tmp_path):
