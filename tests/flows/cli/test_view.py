@@ -106,7 +106,8 @@ def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
 
 
 FILES = [
-    "README.md", "answers.jsonl", "gate.yaml", "helpdesk/evaluate.yaml", "helpdesk/gate.yaml", "helpdesk/questions.jsonl", "helpdesk/v1.csv",
+    "README.md", "answers.jsonl", "gate.yaml", "helpdesk/evaluate.yaml", "helpdesk/gate.yaml",
+    "helpdesk/questions.jsonl", "helpdesk/v1.csv",
     "helpdesk/v2.csv", "helpdesk/v3.csv", "helpdesk/v4.csv", "judges/directness.yaml", "museum.csv", "own_metrics.py",
     "questions.jsonl", "releases.ipynb", "rules/faq.yaml", "traces.jsonl",
 ]  # fmt: skip
