@@ -28,8 +28,7 @@ endef
 # uv installs in a fifth of pip's time. Where it is not on the PATH, pip puts it into a folder of its own.
 UV_VERSION := 0.13.9
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
-PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --durations 10
-WORKERS := 3
+PYTEST = $(BIN)/python -m pytest -q -n auto --dist loadgroup --durations 10
 NEW := v2
 UV_INSTALL = $(UV) pip install -q --python $(BIN)/python
 export UV_CONSTRAINT := constraints.txt

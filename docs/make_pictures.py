@@ -44,6 +44,12 @@ def main() -> None:
         # A browser that runs as root, as in containers, refuses its own sandbox.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=found, args=options)
+        # The first run: all of its answers are still to be scored, which the graph is to show.
+        with running("serve", "--port", str(free_port()), environment=environment) as served:
+            address = address_of(served)
+            subprocess.run([*COMMAND, *EVALUATE, "--quiet"], env=environment, check=False, stdout=subprocess.DEVNULL)
+            photograph_form(browser, address)
+            photograph_graph(browser, address)
         text = subprocess.run([*COMMAND, *EVALUATE], env=environment, check=True, capture_output=True, text=True).stdout
         photograph_terminal(browser, "make evaluate", text)
         for scheme, suffix in SCHEMES.items():
@@ -52,11 +58,6 @@ def main() -> None:
             page.screenshot(path=DOCS / f"report{suffix}.png")
         with running("label", *LABEL[1:], environment=environment) as served:
             photograph_labels(browser, address_of(served))
-        with running("serve", "--port", str(free_port()), environment=environment) as served:
-            address = address_of(served)
-            subprocess.run([*COMMAND, *EVALUATE, "--quiet"], env=environment, check=False, stdout=subprocess.DEVNULL)
-            photograph_form(browser, address)
-            photograph_graph(browser, address)
         with running("view", "--port", str(free_port()), environment=environment) as served:
             address = address_of(served)
             for scheme, suffix in SCHEMES.items():

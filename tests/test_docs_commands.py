@@ -1,4 +1,4 @@
-"""Every command line of the documents, run where `make evaluate` and `make labelled` have run, with models on loopback.
+"""Every command line of the documents, run where `make evaluate` has run, with models on loopback.
 
 What cannot be run here is listed with the reason, and its commands and options are checked against the parser.
 """
