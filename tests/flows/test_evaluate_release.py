@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.deployed_help import until
+from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,7 +235,7 @@ def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, hom
             out.write(json.dumps(row) + "\n")
     metrics = "chrf,bleu,contains"
     run = start(server, "evaluate", file, "--metrics", metrics)
-    until(lambda: run.poll() is not None or len(list((home / "parts").rglob("*.parquet"))) >= 2, 240, "two shards")
+    wait_until(lambda: run.poll() is not None or len(list((home / "parts").rglob("*.parquet"))) >= 2, "two shards")
     assert run.poll() is None, "the run ended before it could be killed"
     run.send_signal(signal.SIGKILL)
     run.wait()

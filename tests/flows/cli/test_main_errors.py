@@ -28,6 +28,7 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.warehouse import SNAPSHOT
 from tests.flows.conftest import ROOT, command
 from tests.judge_http import http
+from tests.kit.waiting import FAULT_S
 from tests.raw_server import RawServer, ok
 from tests.tasks.staging_help import jsonl, run
 
@@ -272,7 +273,7 @@ def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(
         found = subprocess.run(
             command("evaluate", answers, "--metrics", "exact_match", "--no-page"),
             check=False, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-            timeout=240,
+            timeout=FAULT_S,
         )  # fmt: skip
         assert elsewhere.answered == []
     assert found.returncode == (1 if profile else 0), found.stderr
@@ -395,7 +396,7 @@ def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli, home, an
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
     found = subprocess.run(
-        command(*arguments), check=False, cwd=ROOT, capture_output=True, text=True, timeout=120, preexec_fn=limit
+        command(*arguments), check=False, cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S, preexec_fn=limit
     )
     assert (found.returncode, found.stderr.splitlines()[-1]) == (
         1,
@@ -432,7 +433,7 @@ def unprivileged():
 
 def _without_privileges(prefix, *arguments):
     return subprocess.run(
-        [*prefix, *command(*arguments)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=120
+        [*prefix, *command(*arguments)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S
     )
 
 
@@ -492,7 +493,11 @@ sys.exit(main(sys.argv[2:]))
 def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path, home):
     words = ("evaluate", answers, "--metrics", "contains", "--no-page")
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, module, *words], check=False, capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", INTERRUPTED, module, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=FAULT_S,
     )
     assert (done.returncode, done.stdout, done.stderr.splitlines()) == (
         130, "", ["answerkey: stopped; what was scored so far is kept, run the same command again"],

@@ -15,6 +15,7 @@ from answerkey.metrics_core.embeddings.cache import FILE_NAME, EmbeddingCache
 from answerkey.metrics_core.embeddings.embed import Chunk, chunk, pack, readable
 from answerkey.metrics_core.embeddings.encoder import Embedded
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.encoders import BagOfWords
 from tests.metrics_core.metrics_help import ROOT, seconds
 
@@ -196,7 +197,7 @@ def start_writer(folder, start, batches):
 @pytest.mark.slow
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
     writers = [start_writer(tmp_path, start, 40) for start in (0, 20, 1000)]
-    outputs = [writer.communicate("go\n", timeout=250) for writer in writers]
+    outputs = [writer.communicate("go\n", timeout=FAULT_S) for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert [errors for _, errors in outputs] == ["", "", ""]
     with sqlite3.connect(tmp_path / FILE_NAME) as db:

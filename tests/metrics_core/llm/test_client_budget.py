@@ -18,8 +18,9 @@ from answerkey.metrics_core.llm.ledger import Budget, Spent, open_ledger
 from answerkey.metrics_core.llm.provider import abilities, litellm
 from answerkey.metrics_core.llm.request import CallFailed, Request
 from answerkey.metrics_core.llm.response import every
-from tests.flows.conftest import free_port
 from tests.judge_server import JudgeServer, Reply
+from tests.kit.ports import free_port
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import (
     Setup,
     always,
@@ -104,7 +105,7 @@ def test_connections_that_are_refused_use_up_no_calls(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     with down as server:
-        thread.join(300.0)
+        thread.join(FAULT_S)
         assert (server.n_requests, count(tmp_path, "status = 'usable'")) == (3, 3)
     assert sorted((one.status, one.reason) for one in found) == (
         [("scored", "the same")] * 3 + [("skipped", "budget used up: 3 calls (max_calls)")] * 3

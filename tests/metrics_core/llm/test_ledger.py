@@ -33,6 +33,7 @@ from answerkey.metrics_core.llm.ledger import (
     ledger_exists,
     open_ledger,
 )
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import count, execute, lapse
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -468,7 +469,7 @@ def four(text, place, meanwhile=lambda: None):
     with ExitStack() as stack:
         processes = [stack.enter_context(script(text, place, str(number))) for number in range(4)]
         meanwhile()
-        outputs = [process.communicate(timeout=250)[0] for process in processes]
+        outputs = [process.communicate(timeout=FAULT_S)[0] for process in processes]
         assert [process.returncode for process in processes] == [0] * 4
     return Counter(line for output in outputs for line in output.splitlines())
 
@@ -492,7 +493,7 @@ def test_of_many_that_open_at_once_one_makes_the_tables(place):
     assert not ledger_exists(new)
 
     def open_it():
-        everybody.wait(timeout=60)
+        everybody.wait(timeout=FAULT_S)
         try:
             with closing(open_ledger(new)) as ledger:
                 ledger.claim("k")
@@ -663,7 +664,7 @@ ledger.close()
 def test_a_full_disk_stops_the_work_and_loses_nothing_that_was_written_down(tmp_path):
     with script(UNTIL_FULL, str(tmp_path)) as process:
         n_done, message = line_of(process).split("|")
-        process.communicate(timeout=60)
+        process.communicate(timeout=FAULT_S)
         assert process.returncode == 0
     assert message.startswith(f"the ledger {tmp_path / FILE} cannot be used (")
     assert "what was paid for so far is kept in it: free space" in message

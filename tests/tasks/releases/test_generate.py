@@ -28,6 +28,7 @@ from answerkey.tasks.releases.questions import find_questions
 from answerkey.tasks.releases.register import registered_source
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess, JudgeServer
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import count
 from tests.tasks.staging_help import jsonl, query, refusal, run
 
@@ -295,7 +296,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path):
         assert not answers_file(Home(home), "many", "gpt-5").exists()
         known, in_flight = count(home, "status = 'usable'"), count(home, "status = 'sent'")
         again = start("two")
-        said, _ = again.communicate(timeout=250)
+        said, _ = again.communicate(timeout=FAULT_S)
         assert [int(word) for word in said.split()] == [N - known, known, N - known]
         stats = server.stats()
         assert stats["requests"] <= N + in_flight <= N + CONCURRENCY

@@ -23,6 +23,7 @@ from answerkey.tasks.warehouse.store import Unreachable
 from answerkey.tasks.warehouse.warehouse import Maintained
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
+from tests.kit.waiting import FAULT_S
 from tests.tasks.staging_help import query, refusal, run, source_of
 from tests.tasks.warehouse.process_help import RUN, RUNS, Other
 
@@ -282,7 +283,7 @@ def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path):
                 adding.join(0.5)
                 assert adding.is_alive()
                 server.start()
-                adding.join(120)
+                adding.join(FAULT_S)
                 assert outcome == [None]
             assert query(home, "SELECT count(*) FROM quarantine") == [(100,)]
     finally:

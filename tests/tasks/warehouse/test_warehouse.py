@@ -14,6 +14,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE, SNAPSHOT
+from tests.kit.waiting import FAULT_S
 from tests.tasks.staging_help import query
 from tests.tasks.warehouse.process_help import RUN, RUNS, Other
 
@@ -70,7 +71,7 @@ def test_a_reader_waits_for_a_writer(home):
     inside, seen = threading.Event(), []
 
     def read():
-        inside.wait(100)
+        inside.wait(FAULT_S)
         with home.warehouse.reading() as warehouse:
             seen.extend(warehouse.execute(RUNS).fetchall())
 
@@ -81,7 +82,7 @@ def test_a_reader_waits_for_a_writer(home):
         inside.set()
         reader.join(0.5)
         assert reader.is_alive() and seen == []
-    reader.join(100)
+    reader.join(FAULT_S)
     assert seen == [("first",), ("second",)]
 
 
@@ -278,7 +279,7 @@ def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path):
     for number in range(1, 11):
         start_run(home, str(number), "flow", "data", {})
         finish_run(home, str(number), "complete")
-    n, first, last, kept = map(int, other.process.communicate("go\n", timeout=250)[0].split())
+    n, first, last, kept = map(int, other.process.communicate("go\n", timeout=FAULT_S)[0].split())
     assert other.process.returncode == 0
     assert (kept, first) == (1, 1) and n >= 1 and last <= 11
     with duckdb.connect(str(tmp_path / SNAPSHOT), read_only=True) as connection:
