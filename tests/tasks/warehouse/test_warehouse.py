@@ -88,11 +88,10 @@ def test_a_reader_waits_for_a_writer(home):
 
 def test_a_writer_waits_for_a_writer_in_another_process(home):
     other = Other("with home.warehouse.writing() as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
-    started = time.monotonic()
     timer = threading.Timer(0.5, other.go_on)
     timer.start()
+    # Not before the other one has committed.
     with home.warehouse.writing() as warehouse:
-        assert time.monotonic() - started >= 0.5
         assert warehouse.execute(RUNS).fetchall() == [("first",), ("other",)]
         warehouse.execute(RUN, ["second"])
     timer.join()
@@ -110,16 +109,14 @@ def shell(home):
 
 @pytest.mark.parametrize("session", ["reading", "writing"])
 def test_another_program_keeps_the_file_open(home, shell, session):
-    started = time.monotonic()
     with pytest.raises(UserError) as error, getattr(home.warehouse, session)(wait_s=0.3):
         pass
-    assert 0.3 <= time.monotonic() - started < 100
     message = f"{home.local / FILE}: another program has it open; close that program and run again; what "
     message += "only reads can keep snapshot.duckdb open beside it"
     assert str(error.value) == message
     timer = threading.Timer(0.3, shell.go_on)
     timer.start()
-    with getattr(home.warehouse, session)(wait_s=30) as warehouse:
+    with getattr(home.warehouse, session)(wait_s=FAULT_S) as warehouse:
         assert warehouse.execute(RUNS).fetchall() == [("first",)]
     timer.join()
 
