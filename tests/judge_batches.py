@@ -17,6 +17,7 @@ from typing import Any
 
 from tests.judge_brains import Reply
 from tests.judge_http import completion
+from tests.kit.waiting import FAULT_S
 
 
 @dataclass
@@ -91,7 +92,7 @@ class BatchServer:
     def __exit__(self, *_):
         self.release()
         self._http.shutdown()
-        self._thread.join(timeout=100)
+        self._thread.join(timeout=FAULT_S)
         self._http.server_close()
 
     @property
@@ -109,7 +110,7 @@ class BatchServer:
         reached a step (`upload reached`).
         """
         with self._changed:
-            assert self._changed.wait_for(lambda: self.seen[what] >= times, timeout=200), self.seen
+            assert self._changed.wait_for(lambda: self.seen[what] >= times, timeout=FAULT_S), self.seen
 
     def release(self):
         """Hold nothing any more."""
@@ -142,7 +143,7 @@ class BatchServer:
     def _hold(self, step):
         self._note(f"{step} reached")
         if step in self.hold:
-            self._released.wait(timeout=200)
+            self._released.wait(timeout=FAULT_S)
 
     def _answer(self, request):
         status, answer = self._decide(request)

@@ -23,6 +23,7 @@ from answerkey.flows.cli.main import make_app
 from tests.conftest import ROOT
 from tests.judge_brains import agreeable, data_of, parrot
 from tests.judge_server import JudgeServer
+from tests.kit.waiting import FAULT_S
 
 Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
 OWN_SERVER = "http://127.0.0.1:8080/v1"
@@ -101,7 +102,7 @@ def answerkey(warm_command, judge):
         if arguments[0] == "evaluate" and "--judge" in arguments and "--probes" not in arguments:
             # Probes would stop a judge that says yes to whatever it is asked.
             arguments += ["--probes", "never"]
-        return warm_command.run("answerkey.flows.cli", arguments, folder, environment, 240)
+        return warm_command.run("answerkey.flows.cli", arguments, folder, environment, FAULT_S)
 
     return run
 

@@ -34,10 +34,10 @@ from tests.flows.deployed_help import (
     schedule_in_a_browser,
     submitted,
     unfold,
-    until,
     worker,
 )
 from tests.judge_server import JudgeServer, agreeable
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.labelling_help import ask_page, labelling_page
 from tests.tasks.staging_help import jsonl
 
@@ -59,7 +59,7 @@ WANTED = "answerkey - a run waits for labels"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def server(postgres_server, tmp_path_factory):
         )
         yield found.url
         # Prefect's workers in this process outlive the server: events for the next one would be sent to this one first.
-        APILogWorker.drain_all(timeout=60)
+        APILogWorker.drain_all(timeout=FAULT_S)
         found.stop()
 
 
@@ -310,7 +310,7 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
         first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits, "target": target})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
         both = (first, second)
-        until(lambda: all(deployed.run(one)["start_time"] for one in both), 900, "two runs at work")
+        wait_until(lambda: all(deployed.run(one)["start_time"] for one in both), "two runs at work")
         judge.release()
         runs = [deployed.wait(one) for one in both]
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {KEY}"}
@@ -385,7 +385,7 @@ def _kill_with_a_heartbeat(deployed, doomed):
         found = deployed.ask("POST", "events/filter", {"filter": wanted, "limit": 50})["events"]
         return any(event["resource"]["prefect.resource.name"] == "evaluate doomed" for event in found)
 
-    until(beat, 300, "the heartbeat of the run to be killed")
+    wait_until(beat, "the heartbeat of the run to be killed")
     doomed.send_signal(signal.SIGKILL)
     doomed.wait()
 
@@ -403,7 +403,7 @@ def test_an_event_starts_the_evaluation_once(deployed, tmp_path):
         runs = deployed.runs_of("evaluate-new")[before:]
         return runs if len(runs) == 2 else None
 
-    runs = [deployed.wait(run["id"]) for run in until(started, 300, "two runs by the automation")]
+    runs = [deployed.wait(run["id"]) for run in wait_until(started, "two runs by the automation")]
     assert [(run["state_type"], run["parameters"]["waiting"]) for run in runs] == [
         ("COMPLETED", {"release": "", "at_most": 50, "retry_failed": False})
     ] * 2
@@ -429,7 +429,7 @@ def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
     # The scheduler looks at once only at what has changed itself; at everything each minute.
     deployed.ask("PATCH", f"deployments/{deployment['id']}", {"concurrency_limit": 2})
     try:
-        [run] = until(lambda: deployed.runs_of("evaluate-new")[before:][:1], 300, "a scheduled run")
+        [run] = wait_until(lambda: deployed.runs_of("evaluate-new")[before:][:1], "a scheduled run")
     finally:
         deployed.ask("PATCH", path, {"active": False})
     done = deployed.wait(run["id"])
@@ -452,7 +452,7 @@ def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_pat
         judging |= {"concurrency": at_once, "probes": "never"}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
         run_id = deployed.start("evaluate", {**forms, "page": False})
-        until(lambda: judge.n_requests > answered, 300, "some requests")
+        wait_until(lambda: judge.n_requests > answered, "some requests")
         pid = int(str(deployed.run(run_id)["infrastructure_pid"]).rpartition(":")[2])
         os.kill(pid, signal.SIGKILL)
         judge.release()
@@ -467,7 +467,7 @@ def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_pat
         assert message.startswith("Crashed: ")
         before = judge.n_requests
         assert before < n
-        until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, 300, "the automation")
+        wait_until(lambda: deployed.run(run_id)["state_type"] not in FINAL_STATES, "the automation")
         done = deployed.wait(run_id)
         assert (done["state_type"], done["run_count"]) == ("COMPLETED", 2), deployed.story(run_id)
         # Only what was in flight when it died, and has no answer, was asked twice.
@@ -540,7 +540,7 @@ def _resource(event, name):
 
 def _events(deployed, name):
     wanted = {"filter": {"event": {"name": [name]}}}
-    return until(lambda: deployed.ask("POST", "events/filter", wanted)["events"], 300, name)
+    return wait_until(lambda: deployed.ask("POST", "events/filter", wanted)["events"], name)
 
 
 def _a_crash_does_not_end_a_wait(deployed, run_id):
@@ -573,7 +573,7 @@ def _a_deadline_ends_a_wait(deployed, policy):
 
 def _suspended(deployed, run_id):
     stopped = {*FINAL_STATES, "PAUSED"}
-    run = until(lambda: one if (one := deployed.run(run_id))["state_type"] in stopped else None, 900, "the wait")
+    run = wait_until(lambda: one if (one := deployed.run(run_id))["state_type"] in stopped else None, "the wait")
     assert run["state"]["name"] == "Suspended", deployed.story(run_id)
 
 
@@ -620,7 +620,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         before = len(deployed.runs_of("evaluate"))
         field(page, "Threshold (Optional)", "input").fill("0")
         field(page, "Threshold (Optional)", "input").blur()
-        started = until(lambda: submitted(page, deployed, before), 300, "the run of the form")
+        started = wait_until(lambda: submitted(page, deployed, before), "the run of the form")
         run_id = started[0]["id"]
         done = deployed.wait(run_id)
         assert done["state_type"] == "COMPLETED", done["state"]["message"]

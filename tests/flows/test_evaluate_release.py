@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.deployed_help import until
+from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -227,22 +227,27 @@ def start(server, *arguments):
 
 
 @pytest.mark.real
-def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, home):
+def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, home, monkeypatch):
     file = tmp_path / "many.jsonl"
     with file.open("w") as out:
         for i in range(12_000):
             row = {"id": str(i), "answer": f"answer number {i} is {i * 7} and more", "reference": f"{i * 7}"}
             out.write(json.dumps(row) + "\n")
-    metrics = "chrf,bleu,contains"
+    held = tmp_path / "held"
+    held.touch()
+    monkeypatch.setenv("HELD", str(held))
+    # The last one goes on when a file is gone.
+    metrics = "chrf,bleu,tests.flows.cluster_metrics:Held"
     run = start(server, "evaluate", file, "--metrics", metrics)
-    until(lambda: run.poll() is not None or len(list((home / "parts").rglob("*.parquet"))) >= 2, 240, "two shards")
-    assert run.poll() is None, "the run ended before it could be killed"
+    wait_until(lambda: run.poll() is not None or len(list((home / "parts").rglob("*.parquet"))) >= 2, "two shards")
+    assert run.poll() is None, run.communicate()
     run.send_signal(signal.SIGKILL)
     run.wait()
     finished = {part: part.stat().st_mtime_ns for part in (home / "parts").rglob("*.parquet")}
     assert len(finished) >= 2
     assert query(home, "SELECT status FROM runs") == [("running",)]
     kept = {part: part.read_bytes() for part in finished}
+    held.unlink()
     cli("evaluate", file, "--metrics", metrics, code=0)
     counts = query(
         home,

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
+from tests.kit.waiting import FAULT_S
 
 HEAVY = (
     "altair", "distributed", "duckdb", "great_expectations", "litellm", "numpy", "pandas", "prefect", "pyarrow",
@@ -32,7 +33,7 @@ def imports(folder, *arguments, code=0):
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home")}
     done = subprocess.run(
         [sys.executable, "-c", CODE, *map(str, arguments)],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=250, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=FAULT_S, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
     return set(done.stdout.splitlines()[-1].split())

@@ -23,6 +23,7 @@ from answerkey.metrics_core.measurement import Failed
 from tests.judge_faults import PASSING
 from tests.judge_http import Received, http
 from tests.judge_server import JudgeServer, Reply, scheduled
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import (
     ask,
     every_third_match,
@@ -325,7 +326,7 @@ def run(folder, answer_to, n_rows=ROWS, **changes):
     with RawServer(answering) as server:
         judge = setup(
             f"{MODEL}@{server.url}", ledger=str(folder), run="run",
-            **{"deadline_s": 60.0, "max_cost_usd": 1.0, **changes},
+            **{"deadline_s": FAULT_S, "max_cost_usd": 1.0, **changes},
         )  # fmt: skip
         found = ask(samples(n_rows), judge)
     bodies = [json.loads(request.partition(b"\r\n\r\n")[2]) for request in server.requests]

@@ -22,6 +22,7 @@ from answerkey.metrics_core.llm.provider import abilities, complete, count_token
 from answerkey.metrics_core.llm.request import CallError
 from tests.judge_http import http
 from tests.judge_server import JudgeServer, Reply
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import KEY, ask, at_first, match, patiently, samples, setup
 from tests.raw_server import RawServer, ok, said
 
@@ -381,7 +382,7 @@ def test_calls_have_spans_where_they_are_asked_for(asked, warm_command, tmp_path
     script.write_text(JUDGE)
     with JudgeServer(match, faults=at_first("says_key")) as server:
         words = [f"openai/gpt-4o-mini@{server.url}", KEY]
-        run = warm_command.run(str(script), words, ROOT, {**os.environ, "ANSWERKEY_OTEL": asked}, 240)
+        run = warm_command.run(str(script), words, ROOT, {**os.environ, "ANSWERKEY_OTEL": asked}, FAULT_S)
         assert run.returncode == 0, run.stderr
         replied = server.requests[-1].body
     found = json.loads(run.stdout)
