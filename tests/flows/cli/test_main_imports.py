@@ -68,9 +68,9 @@ def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated):
 @pytest.mark.parametrize(
     ("arguments", "most"),
     [
-        (("--help",), set()),
-        (("evaluate", "--help"), set()),
-        (("compare", "old", "new"), TABLES),
+        pytest.param(("--help",), set(), marks=pytest.mark.real),
+        pytest.param(("evaluate", "--help"), set(), marks=pytest.mark.real),
+        pytest.param(("compare", "old", "new"), TABLES, marks=pytest.mark.real),
         *(pytest.param(words, TABLES, marks=pytest.mark.nightly) for words in OTHER_COMMANDS),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
