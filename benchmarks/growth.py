@@ -30,7 +30,7 @@ from answerkey.metrics_core import METRICS, Sample, evaluate  # noqa: E402
 from answerkey.metrics_core.embeddings.embed import chunk  # noqa: E402
 from answerkey.metrics_core.judges.facts import read_matches  # noqa: E402
 from answerkey.metrics_core.llm.reply import Unreadable, read_object  # noqa: E402
-from answerkey.metrics_core.metrics.continuous_eval import PROFILES, score_pair  # noqa: E402
+from answerkey.metrics_core.metrics.continuous_eval import PROFILES, score  # noqa: E402
 from answerkey.metrics_core.offline_judge.facts import facts_of  # noqa: E402
 from answerkey.metrics_core.offline_judge.matcher import Pair, match  # noqa: E402
 from answerkey.metrics_core.statistics.bounded_mean import bounded_mean  # noqa: E402
@@ -80,7 +80,7 @@ def cases() -> Iterator[Case]:
         yield Case(f"lexical metrics: words{' with accents' if accent else ''}", work, 1_000, 4_000, 32)
     for profile in PROFILES:
         for gap in (" ", ". "):
-            name = f"score_pair {profile}: {'sentences' if gap == '. ' else 'words'}"
+            name = f"{profile}: {'sentences' if gap == '. ' else 'words'}"
             yield Case(name, partial(of_pair, profile, gap), 1_000, 4_000, 32)
     yield Case("bounded_mean: rows", of_rows, 100_000, 1_000_000, 30)
     for joint in (" ", ", ", ". "):
@@ -123,7 +123,7 @@ def of_pair(profile: Any, gap: str, n: int) -> Callable[[], object]:
     """An answer and a reference of so many words, or sentences of one."""
     vocabulary = [f"w{number}" for number in range(2_000)]
     answer, reference = (gap.join(random.choices(vocabulary, k=n)) for _ in range(2))
-    return lambda: score_pair(answer, reference, profile)
+    return lambda: score(answer, [reference], profile)
 
 
 def of_rows(n: int) -> Callable[[], object]:
