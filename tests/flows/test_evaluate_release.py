@@ -70,8 +70,10 @@ def _compared(cli, answers, home):
     assert query(home, compared) == [("faq/old/v1", "faq/new/v1")]
     again = ("evaluate", answers, "--metrics", "exact_match", "--no-page", "--quiet")
     printed = cli(*again, code=0).stdout
-    first = "old comes first in the data, so it is taken as the old release.\nfaq/old/v2 → faq/new/v2: "
-    assert printed.startswith(first)
+    assert printed.startswith(
+        "old comes first, so it is taken as the old release (the other way round: --baseline new)."
+    )
+    assert "\nfaq/old/v2 → faq/new/v2: " in printed
     cli(*again, "--baseline", "none", code=0)
     # An estimate needs no key.
     cli("evaluate", answers, "--metrics", "meaning_match", "--judge", "openai/gpt-4o-mini", "--dry-run", code=0)
@@ -93,7 +95,7 @@ def _shown_in_the_ui(ask, home):
     page = artifacts["report-faq-new"]["data"]
     # Two releases are compared without being asked, and the page says which was taken as the old one.
     assert "No difference between new and old is shown: " in page
-    assert "old comes first in the data, so it is taken as the old release." in page
+    assert "old comes first, so it is taken as the old release (the other way round: --baseline new)." in page
     assert page.startswith("# faq\n\n**old**, **new**. Made ")
     file = home / "pages/faq/new-v1.html"
     [linked] = re.findall(r'href="\.\./(_data-docs/validations/contract/[^"]*)"', file.read_text())
