@@ -223,13 +223,12 @@ class _MetricOptions(Form):
     @classmethod
     def _joined(cls, given: Any) -> Any:
         # The form offers the metrics of answerkey as a choice, so those of one's own have a field to be typed in.
-        if isinstance(given, dict) and given.get("own_metrics"):
-            return {
-                **given,
-                "metrics": [*given.get("metrics", DEFAULT_METRICS), *given["own_metrics"]],
-                "own_metrics": [],
-            }
-        return given
+        # What is no list is refused where the fields are checked.
+        own_metrics = given.get("own_metrics") if isinstance(given, dict) else None
+        metrics = given.get("metrics", DEFAULT_METRICS) if own_metrics else None
+        if not (isinstance(own_metrics, list | tuple) and isinstance(metrics, list | tuple)):
+            return given
+        return {**given, "metrics": [*metrics, *own_metrics], "own_metrics": []}
 
     @field_validator("metrics", mode="before")
     @classmethod

@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.document import Located
@@ -188,6 +188,10 @@ _LEAST: Mapping[RuleKind, tuple[float, str]] = {
 """The lowest floor that can be broken, and the problem with a lower one."""
 
 
+_SMALLEST = 1e-9
+"""The least difference that a limit can make. No number of rows tells one that is smaller from 0."""
+
+
 def _listed(rules: object) -> object:
     return [] if rules is None else rules if isinstance(rules, list | tuple) else [rules]
 
@@ -219,6 +223,8 @@ def _rule(text: object) -> PolicyRule:
     if not (math.isfinite(floor) and low <= floor <= high):
         span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
         raise ValueError(f"{_shown(number)} is not a number{span}; write a share as 0.95, not as 95%")
+    if 0 < abs(floor) < _SMALLEST:
+        raise ValueError(f"{_shown(number)} is not told from 0; write 0, or a number that is larger")
     if sign == "<=" and kind not in ("difference", "level"):
         raise ValueError(f"{kind} takes a floor and no ceiling; write >=")
     if kind in _LEAST and floor < _LEAST[kind][0]:
@@ -231,7 +237,20 @@ def _rule(text: object) -> PolicyRule:
     return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, -floor if at_most else floor, at_most)
 
 
-_NotNegative = Annotated[float, BeforeValidator(_number), Field(strict=True, ge=0, allow_inf_nan=False)]
+_MAX_LOOKS = 1_000
+"""The error of a look shrinks with their number; beyond this, the level of the first ones is no number below 1."""
+_MAX_HOURS = 24 * 366
+
+
+def _distinct(value: float) -> float:
+    if 0 < value < _SMALLEST:
+        raise ValueError("not told from 0")
+    return value
+
+
+_NotNegative = Annotated[
+    float, BeforeValidator(_number), Field(strict=True, ge=0, allow_inf_nan=False), AfterValidator(_distinct)
+]
 
 
 class PolicyFile(BaseModel):
@@ -245,10 +264,10 @@ class PolicyFile(BaseModel):
 
     primary: Annotated[str, Field(pattern=f"^{_FIELD}$")]
     margin: _NotNegative
-    looks: Literal["once", "repeated"] | Annotated[int, Field(strict=True, ge=2)] = "once"
+    looks: Literal["once", "repeated"] | Annotated[int, Field(strict=True, ge=2, le=_MAX_LOOKS)] = "once"
     labels: Drawing | None = None
     judge_bias: _NotNegative = 0.0
-    wait_for_labels_h: _NotNegative = 0.0
+    wait_for_labels_h: Annotated[_NotNegative, Field(le=_MAX_HOURS)] = 0.0
     rules: Annotated[list[Annotated[PolicyRule, BeforeValidator(_rule)]], BeforeValidator(_listed)] = []
 
 
@@ -259,10 +278,10 @@ _REMEDIES = {
     "margin": "write the largest loss of {primary} that you accept, for instance 0.02. At 0 the new release must be "
     "better to pass",
     "looks": "write once, repeated where data arrive and the gate is asked again, or how often it will be asked, for "
-    "instance 10",
+    f"instance 10; {_MAX_LOOKS:,} at most",
     "labels": "write random where the samples with labels were drawn, or chosen",
     "judge_bias": "write how far a judge's bias may differ, for instance 0.03",
-    "wait_for_labels_h": "write for how many hours a run may wait for labels, for instance 72",
+    "wait_for_labels_h": "write for how many hours a run may wait for labels, for instance 72; a year at most",
 }
 """The remedies by key."""
 

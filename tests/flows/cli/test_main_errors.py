@@ -84,6 +84,51 @@ def test_an_error_is_json_where_json_is_asked_for(home, capsys, arguments, messa
     assert len(printed.err.splitlines()) == 1
 
 
+# ----------------------------------------------------------------------------------------------------------------
+# The exit code is that of the verdict
+# ----------------------------------------------------------------------------------------------------------------
+UNDECIDED = ["gate", "old", "new", "--primary", "exact_match.match", "--margin", "0.1"]
+
+
+@pytest.mark.parametrize("output", ["| true", ">&-", ">/dev/full"], ids=["reader gone", "closed", "full"])
+def test_the_exit_code_is_the_verdict_whatever_becomes_of_its_output(home, output):
+    script = f'set -o pipefail; trap "" PIPE; "$@" {output}'
+    process = subprocess.run(
+        ["bash", "-c", script, "bash", *command(*UNDECIDED)],
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "ANSWERKEY_HOME": str(home)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert process.returncode == 3, process.stderr
+    assert "Traceback" not in process.stderr
+
+
+def test_a_command_without_a_verdict_ends_as_usual_if_its_reader_is_gone(home):
+    process = subprocess.run(
+        ["bash", "-c", 'set -o pipefail; "$@" | true', "bash", *command("report", "--list")],
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "ANSWERKEY_HOME": str(home)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+def test_an_error_of_the_program_has_a_code_that_is_no_verdict(home, monkeypatch, capsys):
+    def broken(*_arguments, **_options):
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr("answerkey.flows.cli.gate.gated", broken)
+
+    assert main(UNDECIDED) == 70
+    assert "ZeroDivisionError: a fault" in capsys.readouterr().err
+
+
 def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(home, tmp_path, capsys):
     rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1"]
     file = str(tmp_path / "v.json")

@@ -62,7 +62,7 @@ def test_looks_are_once_unless_they_are_repeated_or_planned():
          "0.02. At 0 the new release must be better to pass"),
         ({"margn": 1}, "'margn': no such key; did you mean margin?"),
         ({"looks": 1}, "looks: '1' cannot be used; write once, repeated where data arrive and the gate is asked "
-         "again, or how often it will be asked, for instance 10"),
+         "again, or how often it will be asked, for instance 10; 1,000 at most"),
         ({"labels": "all"}, "labels: 'all' cannot be used; write random where the samples with labels were drawn, or "
          "chosen"),
         ({"judge_bias": -1}, "judge_bias: '-1' cannot be used; write how far a judge's bias may differ, for instance "
