@@ -19,8 +19,8 @@ from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
-from answerkey.tasks.reports.report import ReportPoint
 from answerkey.tasks.publish.table import Table
+from answerkey.tasks.reports.report import ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, report
 
 RELEASES = ("DPR+FiD", "GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "Bing Chat")
