@@ -48,7 +48,7 @@ UNWANTED = tuple(
         (".libr", "ary/"),
     )
 )
-MADE = {".git", ".venv", ".answerkey", "build", "dist", "node_modules"}
+MADE = {".git", ".uv", ".venv", ".answerkey", "build", "dist", "node_modules"}
 
 
 def pins():

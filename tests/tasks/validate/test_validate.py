@@ -440,6 +440,7 @@ def test_raw_restores_the_row(tmp_path):
         "incorrect_references",
         "columns",
         "given",
+        "release_order",
     )
     for line, given in zip(found.quarantine, staged, strict=True):
         restored = json.loads(line["raw"])
