@@ -127,8 +127,8 @@ def make_evaluate(release):
 
 @pytest.mark.real
 @pytest.mark.parametrize(("release", "exit_code"), [("v2", 0), ("v3", 1), ("v4", 3)])
-def test_the_releases_of_the_help_desk_are_decided_as_their_readme_says(answerkey, evaluated, release, exit_code):
-    done = answerkey(evaluated, [*make_evaluate(release), "--json"])
+def test_the_releases_of_the_help_desk_are_decided_as_their_readme_says(answerkey, place, release, exit_code):
+    done = answerkey(place, [*make_evaluate(release), "--json"])
 
     assert done.returncode == exit_code
     [verdict] = json.loads(done.stdout)["verdicts"]
