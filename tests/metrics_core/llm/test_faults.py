@@ -341,7 +341,9 @@ def test_every_fault(name, tmp_path, monkeypatch, caplog):
         # One row, or a circuit breaker would have the others wait.
         monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
         n_rows = 1
-    found, bodies, billed, counted = run(tmp_path, lambda _number: mode.answer, n_rows)
+    # A judge that asks for ten minutes is left after half of the deadline, which is waited out.
+    deadline_s = 60.0 if name.endswith("with a time") else FAULT_S
+    found, bodies, billed, counted = run(tmp_path, lambda _number: mode.answer, n_rows, deadline_s=deadline_s)
     wrong = [
         one.sample_id
         for number, one in enumerate(found)
