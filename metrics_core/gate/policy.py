@@ -227,6 +227,8 @@ def _rule(text: object) -> PolicyRule:
         raise ValueError(f"{_shown(number)} is not told from 0; write 0, or a number that is larger")
     if sign == "<=" and kind not in ("difference", "level"):
         raise ValueError(f"{kind} takes a floor and no ceiling; write >=")
+    if kind == "kappa" and floor == high:
+        raise ValueError("no judge could pass: its interval ends short of 1; write a floor below 1, for instance 0.6")
     if kind in _LEAST and floor < _LEAST[kind][0]:
         raise ValueError(_LEAST[kind][1])
     if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
@@ -348,12 +350,12 @@ def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]]) -> N
     Raises:
         UserError: a rule always holds, or never; one line per rule.
 
-    >>> strict = parse_policy({"primary": "bleu.bleu", "margin": 0, "rules": ["level bleu.bleu >= 1.5"]}, "gate.yaml")
+    >>> strict = parse_policy({"primary": "bleu.bleu", "margin": 0, "rules": ["level bleu.bleu >= 7"]}, "gate.yaml")
     >>> try:
     ...     check_ranges(strict, {"bleu.bleu": (0.0, 1.0)})
     ... except UserError as error:
     ...     print(error)
-    policy: rule 'level bleu.bleu >= 1.5': no release could pass, since bleu.bleu is 0 to 1; write a floor below 1
+    policy: rule 'level bleu.bleu >= 7': no release could pass, since bleu.bleu is 0 to 1; write a floor between 0 and 1
     """
     problems = [
         f"policy: {_named(rule, policy)}: {problem}"
@@ -372,9 +374,7 @@ def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
     """The reason why a rule holds for every release, or for none."""
     span, where = high - low, f"{rule.field} is {low:g} to {high:g}"
     if rule.kind == "level":
-        if rule.floor <= low:
-            return f"every release would pass, since {where}; write a floor above {low:g}"
-        return f"no release could pass, since {where}; write a floor below {high:g}" if rule.floor > high else None
+        return _level_problem(rule, low, high)
     if rule.kind not in ("difference", "people"):
         return None
     if rule.floor <= -_LARGEST_LOSS * span:
@@ -385,6 +385,19 @@ def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
     if rule.floor >= span:
         return f"no release could pass, since {where} and cannot gain more than {span:g}; write a smaller gain"
     return None
+
+
+def _level_problem(rule: PolicyRule, low: float, high: float) -> str | None:
+    """The reason why every mean meets a rule, or none: no interval reaches an end of the range."""
+    where = f"{rule.field} is {low:g} to {high:g}"
+    if rule.at_most:
+        bound, lowest, highest = "ceiling", -high, -low
+    else:
+        bound, lowest, highest = "floor", low, high
+    inside = f"write a {bound} between {low:g} and {high:g}"
+    if rule.floor <= lowest:
+        return f"every release would pass, since {where}; {inside}"
+    return f"no release could pass, since {where}; {inside}" if rule.floor >= highest else None
 
 
 def _twice(rules: Sequence[PolicyRule]) -> Iterator[tuple[int, str]]:

@@ -432,6 +432,7 @@ def test_raw_restores_the_row(tmp_path):
     found = validated(tmp_path, staged)
     assert found.kept == []
     names = (
+        "release_order",
         "correct",
         "missing_because",
         "finish_reason",
