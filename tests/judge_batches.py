@@ -15,7 +15,7 @@ from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.judge_brains import Reply
+from tests.judge_brains import Reply, data_of
 from tests.judge_http import completion
 from tests.kit.waiting import FAULT_S
 
@@ -203,6 +203,8 @@ class BatchServer:
         lines = [json.loads(line) for line in self.files[asked["input_file_id"]].splitlines()]
         assert all((line["method"], line["url"]) == ("POST", "/v1/chat/completions") for line in lines)
         assert len({line["custom_id"] for line in lines}) == len(lines)
+        # Rows are asked at once, so their lines come in any order; here they are numbered by what they ask.
+        lines.sort(key=lambda line: json.dumps(data_of(line["body"]), sort_keys=True))
         with self._lock:
             batch = Batch(f"batch_{len(self.batches)}", lines, asked.get("metadata") or {})
             self.batches[batch.id] = batch
