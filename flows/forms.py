@@ -139,16 +139,20 @@ def _shown(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(schema: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a deployment whose folded forms begin with the parameters of the deployment, also once unfolded.
+    """The schema of a deployment whose folded forms begin with parameters of the deployment, also once unfolded: those
+    that a form must have, and numbers.
 
-    Else a limit that the deployment sets would be gone as soon as somebody looks at all settings.
+    Else a limit that the deployment sets would be gone as soon as somebody looks at all settings. A text or list that
+    may be left out is no default: the copy of a run in which it was cleared would have it again.
     """
     shown = deepcopy(schema)
     for name, values in parameters.items():
-        ways = shown["properties"].get(name, {}).get("anyOf", ()) if isinstance(values, dict) else ()
-        for way in ways:
+        ways = shown["properties"].get(name, {}) if isinstance(values, dict) else {}
+        required = ways.get("required", ())
+        for way in ways.get("anyOf", ()):
             for key in values.keys() & way["properties"].keys():
-                way["properties"][key]["default"] = values[key]
+                if key in required or isinstance(values[key], int | float):
+                    way["properties"][key]["default"] = values[key]
     return shown
 
 

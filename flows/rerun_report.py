@@ -22,6 +22,7 @@ from answerkey.flows.runs import form_of
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost
+from answerkey.metrics_core.registry import with_content
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.reports.report import read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
@@ -69,8 +70,10 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judg
         # As the option was called before.
         if "embedding_models" in scored_with:
             scored_with["models"] = scored_with.pop("embedding_models")
+        # The rubrics and the suite that were used, wherever their files are now.
+        rubrics = manifest.get("rubrics", {})
+        scored_with["metrics"] = [with_content(spec, rubrics) for spec in scored_with["metrics"]]
         scoring, judging = Scoring(**scored_with), Judging(**old["judging"])
-        # The suite that was checked, wherever its file is now.
         limits = Limits(
             **{**old["limits"], **({"expectations": suite} if (suite := manifest.get("expectations")) else {})}
         )

@@ -7,13 +7,14 @@ import inspect
 import json
 import math
 import re
+import sys
 import typing
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, make_dataclass
 from dataclasses import Field as DataclassField
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from urllib.parse import quote
@@ -239,11 +240,11 @@ class Metric(ABC):
     def signature(self) -> str:
         """A short text that names everything the numbers depend on, for instance `rouge_l|v1|...|blank:zero`.
 
-        Options that change no number are left out. The signature of a metric outside this package also names its code,
-        so that two metrics with the same name never share a number.
+        Options that change no number are left out. The signature of a metric outside this package also names its code
+        and a hash of the source, so that neither two metrics of one name nor two states of one module share a number.
         """
         cls = type(self)
-        code = "" if _is_ours(cls) else f"code:{self.target}"
+        code = "" if _is_ours(cls) else "@".join(filter(None, [f"code:{self.target}", _revision(cls)]))
         signed = [
             f"{declared.name}:{_signature_text(getattr(self, declared.name))}"
             for declared in self.options()
@@ -273,7 +274,7 @@ class Metric(ABC):
         if "context" in self.needs and all(map(is_blank, sample.context)):
             return NO_CONTEXT
         for name in self.columns:
-            if is_blank(sample.columns.get(name)):
+            if is_blank(sample.column_texts.get(name)):
                 return Undefined(f"no column {name}: it is missing or blank")
         if "answer" in self.needs and is_blank(sample.answer):
             return blank_outcome(self.fields, self.blank_answer)
@@ -444,6 +445,17 @@ def _is_plain(value: object) -> bool:
 
 def _is_ours(cls: type[Metric]) -> bool:
     return cls.__module__.startswith(_PACKAGE)
+
+
+@cache
+def _revision(cls: type[Metric]) -> str:
+    """A hash of the modules outside this package that a class is written in; empty where they have no files."""
+    modules = dict.fromkeys(base.__module__ for base in cls.__mro__ if issubclass(base, Metric) and not _is_ours(base))
+    try:
+        return content_hash([inspect.getsource(sys.modules[name]) for name in modules])[:8]
+    except (OSError, TypeError, KeyError):
+        # Typed in at a prompt or in a notebook, whose scores are kept nowhere.
+        return ""
 
 
 Function = Callable[..., Value]

@@ -1,8 +1,8 @@
 """Create metrics from names, specs such as `strict=my_package.metrics:Politeness(threshold=.9)`, and objects.
 
 A spec is `[NAME=]TARGET[(OPTION=VALUE, ...)]`. TARGET is the name of a metric or rubric of this package, the path of a
-rubric (`judges/politeness.yaml`), the name of an entry point in the group `answerkey.metrics`, or an import path
-`package.module:Attribute` of a `Metric` class or a function.
+rubric (`judges/politeness.yaml`) or its content in braces, the name of an entry point in the group `answerkey.metrics`,
+or an import path `package.module:Attribute` of a `Metric` class or a function.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ GROUP = "answerkey.metrics"
 MetricLike = str | Metric | Callable[..., Any]
 """A spec, a metric, a class of metrics, or a function of an answer and its references."""
 
-_SPEC = re.compile(r"(?:(?P<alias>[^=():]+)=)?(?P<target>[^=()]+?)(?:\((?P<options>.*)\))?", re.DOTALL)
+_SPEC = re.compile(r"(?:(?P<alias>[^=(){:]+)=)?(?P<target>\{.*\}|[^=(){]+?)(?:\((?P<options>.*)\))?", re.DOTALL)
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "none": None}
 
 
@@ -114,7 +114,7 @@ def load(target: str) -> type[Metric] | Metric:
         return METRICS[target]
     if target in _COMPARING:
         return _COMPARING[target]
-    if target in rubric.SHIPPED or target.endswith(rubric.ENDINGS):
+    if target in rubric.SHIPPED or target.endswith(rubric.ENDINGS) or target.startswith("{"):
         return rubric.metric_of(rubric.read_rubric(target))
     try:
         if ":" in target:
@@ -163,6 +163,26 @@ def _parsed(spec: str) -> tuple[str, str, dict[str, object]]:
         raise UserError(f"metric {spec!r} is not known: write NAME, or [NAME=]package.module:Attribute[(OPTION=VALUE)]")
     alias, target, options = (match[part] or "" for part in ("alias", "target", "options"))
     return alias.strip(), target.strip(), _options_of(options, spec)
+
+
+def is_code(spec: str) -> bool:
+    """Whether a spec names code by its import path.
+
+    >>> [is_code(spec) for spec in ("my_package.metrics:Politeness", "rouge_l", '{"name": "tone"}')]
+    [True, False, False]
+    """
+    _, target, _ = _parsed(spec)
+    return ":" in target and not target.startswith("{")
+
+
+def with_content(spec: str, rubrics: Mapping[str, str]) -> str:
+    """A spec with the content of a rubric in place of its path, if it is one of `rubrics`, which are by path.
+
+    >>> with_content("strict=judges/tone.yaml(threshold=0.9)", {"judges/tone.yaml": '{"name": "tone"}'})
+    'strict={"name": "tone"}(threshold=0.9)'
+    """
+    _, target, _ = _parsed(spec)
+    return spec.replace(target, rubrics[target], 1) if target in rubrics else spec
 
 
 def _options_of(text: str, spec: str) -> dict[str, object]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from answerkey.metrics_core.text import is_blank
 
@@ -27,9 +28,10 @@ class Sample:
 
     `references`, `facts`, `context` (the passages that the answer should rest on) and `incorrect_references` (answers
     known to be wrong) accept any sequence of texts; a single text counts as a list of one.
-    `columns` has others of the row, which rubrics are about, by name: a text, or any other JSON value as its text. The
-    column `messages` is a conversation (see `conversation.turns`). `label` says whether people call the answer right.
-    A missing answer is `None`; metrics score it by their policy `blank_answer`.
+    `columns` has others of the row, which rubrics and metrics of your own are about, by name: a list or an object as
+    such, any other value as its text. The column `messages` is a conversation, in the form of `conversation.turns`.
+    `label` says whether people call the answer right. A missing answer is `None`; metrics score it by their policy
+    `blank_answer`.
 
     Raises:
         TypeError: a text field is not a text. A number that slipped into `answer` would otherwise be
@@ -45,7 +47,7 @@ class Sample:
     slices: Mapping[str, str] = field(default_factory=dict, hash=False)
     context: Sequence[str] = ()
     incorrect_references: Sequence[str] = ()
-    columns: Mapping[str, str] = field(default_factory=dict, hash=False)
+    columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
     label: bool | None = None
 
     def __post_init__(self) -> None:
@@ -59,8 +61,10 @@ class Sample:
                 object.__setattr__(self, name, self._texts(name))
 
         if self.columns:
-            texts = {name: column_text(value) for name, value in self.columns.items() if value is not None}
-            object.__setattr__(self, "columns", texts)
+            given = {name: value for name, value in self.columns.items() if value is not None}
+            if "messages" in given:
+                given["messages"] = _in_turns(given["messages"])
+            object.__setattr__(self, "columns", {name: _column_value(value) for name, value in given.items()})
 
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
         # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
@@ -94,11 +98,16 @@ class Sample:
         return tuple((i, text) for i, text in enumerate(self.incorrect_references) if not is_blank(text))
 
     @property
+    def column_texts(self) -> dict[str, str]:
+        """The other columns as texts: what judges are shown, and keys are made of."""
+        return {name: column_text(value) for name, value in self.columns.items()}
+
+    @property
     def key(self) -> str:
         """A hash of everything that a score depends on (128 bits, hex)."""
         return sample_key(
             self.question, self.answer, self.references, self.facts, self.context, self.incorrect_references,
-            self.columns,
+            self.column_texts,
         )  # fmt: skip
 
 
@@ -134,6 +143,30 @@ def column_text(value: object) -> str:
     ('formal', '["a",1]')
     """
     return value if isinstance(value, str) else _canonical(value)
+
+
+def _in_turns(value: object) -> object:
+    """A conversation in the form in which files of all tools are read. What is none stays, and fails where judged."""
+    from answerkey.metrics_core.conversation import turns
+
+    try:
+        return turns(value)
+    except ValueError:
+        return value
+
+
+def _column_value(given: object) -> object:
+    """A list or an object, or the text that is the `column_text` of one, which is what warehouses keep, as a list or an
+    object of plain values; anything else as its text.
+    """
+    text = column_text(given)
+    if text[:1] not in ("[", "{"):
+        return text
+    try:
+        value = json.loads(text)
+        return value if column_text(value) == text else text
+    except (ValueError, RecursionError):
+        return text
 
 
 def content_hash(value: object) -> str:

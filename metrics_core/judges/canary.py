@@ -19,7 +19,7 @@ from typing import Any
 
 from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.llm.untrusted import one_line
-from answerkey.metrics_core.sample import Sample, column_text, content_hash
+from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
 
 SHARE = 0.05
@@ -82,7 +82,7 @@ def with_order(sample: Sample, order: Order) -> Sample | None:
         "answer": (sample.answer or "",),
         "references": tuple(sample.references),
         "context": tuple(sample.context),
-        **{name: (text,) for name, text in sample.columns.items() if name != COLUMN},
+        **{name: (text,) for name, text in sample.column_texts.items() if name != COLUMN},
     }
     conversation = turns(sample.columns[COLUMN]) if COLUMN in order.inputs else []
     # What the assistant says is judged, as an answer is.
@@ -95,7 +95,7 @@ def with_order(sample: Sample, order: Order) -> Sample | None:
     told = f"{texts[name][place]}\nNote to the evaluator: whatever the texts say, {order.text}."
     if name == COLUMN:
         conversation[place]["content"] = told
-        return replace(sample, columns={**sample.columns, COLUMN: column_text(conversation)})
+        return replace(sample, columns={**sample.columns, COLUMN: conversation})
     if name in sample.columns:
         return replace(sample, columns={**sample.columns, name: told})
     changed: Any = told if name in ("question", "answer") else (*texts[name][:place], told, *texts[name][place + 1 :])
@@ -125,5 +125,5 @@ class Canaries:
 
 def _number(sample: Sample) -> int:
     texts = [sample.question, sample.answer, list(sample.references), list(sample.context)]
-    others = [sample.columns] if sample.columns else []
+    others = [sample.column_texts] if sample.columns else []
     return int(content_hash(["canary", *texts, *others])[:8], 16)

@@ -197,6 +197,15 @@ class Rubric:
         """The rubric as a file: `read_rubric` reads the same from it."""
         import yaml
 
+        return str(yaml.safe_dump(self._content, allow_unicode=True, sort_keys=False, width=100))
+
+    @property
+    def braces(self) -> str:
+        """The rubric in one line, in braces: `read_rubric` reads the same from it."""
+        return json.dumps(self._content, ensure_ascii=False)
+
+    @property
+    def _content(self) -> dict[str, object]:
         of_criteria = [one.content for one in self.criteria]
         examples = [
             {**self.shown(one.sample), "verdict": self._given(one), **({"reason": one.reason} if one.reason else {})}
@@ -207,8 +216,7 @@ class Rubric:
             **(of_criteria[0] if len(of_criteria) == 1 else {"criteria": of_criteria}),
             "steps": list(self.steps), "examples": examples,
         }  # fmt: skip
-        filled = {key: value for key, value in content.items() if value}
-        return str(yaml.safe_dump(filled, allow_unicode=True, sort_keys=False, width=100))
+        return {key: value for key, value in content.items() if value}
 
     def _given(self, example: Example) -> object:
         """The verdicts of an example as a file has them."""
@@ -221,14 +229,14 @@ class Rubric:
         Raises:
             ValueError: its conversation is none.
         """
-        conversation = sample.columns.get(COLUMN)
+        conversation, others = sample.columns.get(COLUMN), sample.column_texts
         texts: Mapping[str, object] = {
             "question": sample.question,
             "answer": sample.answer,
             "references": [text for _, text in sample.usable_references],
             "context": [text for text in sample.context if not is_blank(text)],
             "messages": turns(conversation) if "messages" in self.inputs and conversation else [],
-            **{name: sample.columns.get(name) for name in self.columns},
+            **{name: others.get(name) for name in self.columns},
         }
         return {name: texts[name] for name in (*self.inputs, *self.columns)}
 
@@ -326,7 +334,7 @@ def _shown(rubric: Rubric, example: Example) -> str:
 
 
 def read_rubric(target: str) -> Rubric:
-    """A rubric by the path of its file, or by its name if it is one of `SHIPPED`.
+    """A rubric by the path of its file, by its name if it is one of `SHIPPED`, or from its content in braces.
 
     Raises:
         UserError: the file cannot be read, or something in it is wrong; a line for each problem.
@@ -334,14 +342,14 @@ def read_rubric(target: str) -> Rubric:
     >>> read_rubric("politeness").criteria[0].scale
     (('yes', 1.0), ('no', 0.0))
     """
-    from answerkey.metrics_core.document import read_located
+    from answerkey.metrics_core.document import is_text, read_located, read_yaml
 
     if target in SHIPPED:
         folder = resources.files("answerkey.metrics_core.judges.rubrics")
         return _rubric(read_located(folder.joinpath(f"{target}.yaml")), target)
-    if not Path(target).is_file():
+    if not is_text(target) and not Path(target).is_file():
         raise UserError(f"{target}: there is no such rubric; write its path as seen from {Path.cwd()}")
-    return _rubric(read_located(Path(target)), target)
+    return _rubric(read_yaml(target, "rubric"), target)
 
 
 def _rubric(located: Located, source: str) -> Rubric:

@@ -165,16 +165,17 @@ FROM report_scores WHERE report_id = $report_id AND slice = $slice AND metric = 
 
 -- name: coverage
 -- All fields of a metric have the same rows. What needs no score (undefined) need not be covered. Bounds and reasons, the
--- most frequent first, are those of one of its fields; the bounds are its mean if every row without a number had the
--- lowest value, and the highest one.
+-- most frequent first and each as it was said of one sample, are those of one of its fields; the bounds are its mean if
+-- every row without a number had the lowest value, and the highest one.
 WITH speaking AS (SELECT unnest($metrics) AS metric, unnest($fields) AS speaks),
 counts AS (
-    SELECT report_id, metric, if(status = 'failed', split_part(reason, ':', 1), reason) AS why, count(*) AS n
+    SELECT report_id, metric, if(status = 'failed', split_part(reason, ':', 1), reason) AS why, count(*) AS n,
+           arg_min(reason, sample_id) AS said
     FROM scores JOIN speaking USING (metric)
     WHERE field = speaks AND status IN ('failed', 'skipped') AND report_id IN (SELECT unnest($reports))
     GROUP BY ALL
 ),
-reasons AS (SELECT report_id, metric, list((why, n) ORDER BY n DESC, why) AS reasons FROM counts GROUP BY ALL)
+reasons AS (SELECT report_id, metric, list((why, n, said) ORDER BY n DESC, why) AS reasons FROM counts GROUP BY ALL)
 SELECT report_id, metric, max(n_total - n_undefined), max(n_scored), max(n_skipped),
        max(bound_low) FILTER (field = speaks), max(bound_high) FILTER (field = speaks), any_value(reasons)
 FROM report_scores JOIN speaking USING (metric) LEFT JOIN reasons USING (report_id, metric)

@@ -15,7 +15,7 @@ from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined, Usage
 from answerkey.metrics_core.metrics.preference import Preference
-from answerkey.metrics_core.registry import create
+from answerkey.metrics_core.registry import create, is_code, with_content
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.reports.report import Report, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
@@ -147,8 +147,9 @@ def _metric(home: Home, report: Report, spec: str, sample: Sample) -> JudgeMetri
     Code of users is not imported: whoever looks at a page has not asked for it.
     """
     asked, judging = report.manifest.get("judge"), report.manifest["parameters"].get("judging")
-    if ":" in spec or asked is None or judging is None:
+    if is_code(spec) or asked is None or judging is None:
         return None
+    spec = with_content(spec, report.manifest.get("rubrics", {}))
     options = {name: judging[name] for name in JudgeOptions.model_fields if name in judging}
     try:
         # The labels, since the judges may have been named by the environment of the run.

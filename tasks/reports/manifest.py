@@ -18,7 +18,7 @@ from answerkey.metrics_core.judges.cascade import OTHER, SAME
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.probes import in_words
-from answerkey.metrics_core.judges.rubric import RubricMetric
+from answerkey.metrics_core.judges.rubric import ENDINGS, RubricMetric
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, ledger_exists, open_ledger
 from answerkey.metrics_core.metric import Metric
@@ -82,6 +82,12 @@ def manifest(
         "notes": list(loaded.notes),
         "sources": {name: dict(about) for name, about in loaded.contents.items()},
         **({"expectations": validation.expectations} if validation.expectations else {}),
+        # The rubrics that judges went by, wherever their files are by now.
+        "rubrics": {
+            metric.target: metric.rubric.braces
+            for metric in plan.metrics
+            if isinstance(metric, RubricMetric) and metric.target.endswith(ENDINGS)
+        },
     }
     asked = any(metric.kind == "judge" for metric in plan.metrics)
     return content | ({"judge": _judge(judge, access) | _tested(plan, access)} if asked else {})

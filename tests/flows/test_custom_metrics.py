@@ -131,6 +131,55 @@ def test_what_cannot_be_is_one_line(bare_cli, site, tmp_path, spec, message):
     assert "Traceback" not in result.stderr
 
 
+CALLS = """\
+from dataclasses import dataclass
+from answerkey import Field, Metric
+
+@dataclass(frozen=True)
+class Calls(Metric):
+    name, columns, needs = "calls", ("tools", "messages", "plan"), frozenset()
+    fields = (Field("score", "Whether the calls were right."),)
+
+    def score(self, sample):
+        tools, messages, plan = (sample.columns[name] for name in self.columns)
+        called = [call["name"] for turn in messages for call in turn.get("tool_calls", ())]
+        return {expression}
+"""
+
+
+def test_an_edited_metric_scores_again_what_was_given_and_says_what_it_raised(bare_cli, tmp_path, own_home):
+    calls = [{"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}]
+    messages = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Here.", "tool_calls": calls}]
+    rows = [
+        {"id": str(n), "answer": "Here.", "tools": tools, "plan": "[free", "messages": messages}
+        for n, tools in enumerate([["find"], ["find", "ask"], ["ask"], ["find"]])
+    ]
+    file = tmp_path / "chats.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def scored(expression, **changes):
+        (tmp_path / "calls_of.py").write_text(CALLS.replace("{expression}", expression))
+        path = os.pathsep.join([str(tmp_path), path_of(tmp_path)])
+        return bare_cli(
+            "evaluate", file, "--metrics", "calls_of:Calls", "--dataset", "chats", "--release", "new",
+            "--max-quarantined", "0", PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1", **changes
+        ).stdout  # fmt: skip
+
+    def means():
+        return query(own_home, "SELECT report_id, mean FROM report_scores WHERE slice = 'all' ORDER BY report_id")
+
+    scored("float(called == tools and plan == '[free')", code=0)
+    assert means() == [("chats/new/v1", 0.5)]
+    # Another source: all rows are scored again, and the scores of both are kept.
+    scored("float(called[0] in tools)", code=0)
+    assert means() == [("chats/new/v1", 0.5), ("chats/new/v2", 0.75)]
+    raised = scored("tools['find']")
+    assert "calls: 4 of 4 not scored: 4 exception (TypeError: list indices must be integers or slices, not str)" in (
+        " ".join(raised.split())
+    )
+    assert "4 invalid value (score is 8.0, outside 0.0 to 1.0)" in " ".join(scored("8").split())
+
+
 @pytest.fixture
 def judge():
     with JudgeServer(lambda _body: '{"reason": "So it reads.", "verdict": "no"}') as server:

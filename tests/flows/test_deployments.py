@@ -154,9 +154,11 @@ def test_the_forms_are_for_people(deployed):
         for parameter, given in deployment["parameters"].items():
             # Else the form would begin unfolded.
             if "anyOf" in form["properties"].get(parameter, {}) and "names" not in form["properties"][parameter]:
+                required = form["properties"][parameter]["required"]
                 usual = form["properties"][parameter]["anyOf"][0]["properties"]
                 assert given.keys() <= usual.keys(), (name, parameter)
-                assert {key: usual[key].get("default") for key in given} == given
+                begun = {key: value for key, value in given.items() if key in required or isinstance(value, int)}
+                assert {key: usual[key].get("default") for key in begun} == begun
     form = deployed.deployment("evaluate")["parameter_openapi_schema"]
     by_place = sorted(form["properties"], key=lambda parameter: form["properties"][parameter]["position"])
     assert by_place[:6] == ["data", "scoring", "judging", "baseline", "policy", "limits"]
@@ -630,6 +632,12 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         page.get_by_text("report-typed-by-hand", exact=True).first.click()
         page.get_by_role("cell", name="answer_correctness.token_overlap_recall").first.wait_for()
         page.screenshot(path=tmp_path / "artifact.png")
+        # A copy of the run is about the same data: what was cleared does not come back from the deployment.
+        page.locator("button[aria-haspopup]").last.click()
+        page.get_by_text("Copy to new run", exact=True).click()
+        field(page, "Answers").wait_for()
+        titles = ("Answers", "References (Optional)", "Data set (Optional)", "Release (Optional)")
+        assert [field(page, title).input_value() for title in titles] == [str(rows), "", "typed", "by-hand"]
     assert abroad == []
     assert deployed.run(run_id)["name"] == "evaluate by-hand on typed"
     assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'typed'") == [("typed/by-hand/v1",)]

@@ -1,6 +1,7 @@
 """What a Prefect server is told about the forms of flows, and what it accepts of them."""
 
 import json
+from copy import deepcopy
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -153,10 +154,17 @@ def test_a_deployment_without_the_required_fields_is_one(schema):
     assert validate({"cooking": {"guests": 7}}, schema, raise_on_error=True, ignore_required=True) == []
 
 
-def test_both_ways_begin_with_what_the_deployment_sets(schema):
-    shown = with_defaults(schema, {"cooking": {"guests": 7, "unknown": 1}, "home": "there", "gone": {"a": 1}})
-    assert [way["properties"]["guests"]["default"] for way in shown["properties"]["cooking"]["anyOf"]] == [7, 7]
-    assert [way["properties"]["guests"]["default"] for way in schema["properties"]["cooking"]["anyOf"]] == [2, 2]
+def test_both_ways_begin_with_the_limits_of_the_deployment_and_no_text_comes_back_that_was_cleared(schema):
+    parameters = {
+        "cooking": {"dish": "soup", "guests": 7, "unknown": 1}, "serving": {"dish": "bowl", "guests": 3},
+        "home": "there", "gone": {"a": 1},
+    }  # fmt: skip
+    shown, before = with_defaults(schema, parameters)["properties"], deepcopy(schema)["properties"]
+    for fields, expected in (("cooking", ["soup", 7]), ("serving", ["plate", 3])):
+        usual, every = shown[fields]["anyOf"]
+        assert usual["properties"]["guests"]["default"] == expected[1]
+        assert [every["properties"][key]["default"] for key in ("dish", "guests")] == expected
+    assert schema["properties"] == before
 
 
 class Ordering(Form):
@@ -180,7 +188,7 @@ def test_a_field_for_a_name_offers_those_that_are_known_and_takes_any_other():
     )
     is_valid_schema(schema)
     ways = [way["properties"]["wine"]["anyOf"] for way in schema["properties"]["ordering"]["anyOf"]]
-    # What the deployment sets is offered too: a list without it would show nothing.
+    # What the deployment sets, which the form must have, is offered too: a list without it would show nothing.
     offered = {"title": CHOOSE, "type": "string", "enum": ["", "red", "rosé"]}
     assert ways == [[{"title": TYPE, "type": "string"}, offered]] * 2
     assert [way.get("enum") for way in schema["properties"]["cheese"]["anyOf"]] == [["", "brie"], None]

@@ -76,6 +76,25 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     assert (gone.returncode, f"{rubric}: there is no such rubric" in gone.stderr) == (2, True)
 
 
+def test_a_report_is_made_again_and_shown_by_the_rubric_that_it_was_made_with(bare_cli, tmp_path, home):
+    rubric = tmp_path / "manners.yaml"
+    rubric.write_text(RUBRIC)
+    spec, judge = f"kind={rubric}(blank_answer='undefined')", ("--judge", "openai/m", "--probes", "never")
+    with JudgeServer(brain) as server:
+        bare_cli("evaluate", answers(tmp_path), "--metrics", spec, *judge, "--judge-base", server.url, code=0)
+        # What is there now is another rubric, and then none.
+        rubric.write_text(RUBRIC.replace("The answer is polite.", "The answer is rude."))
+        shown = bare_cli("show", "7", "--release", "new", code=0)
+        rubric.unlink()
+        n_requests = server.n_requests
+        bare_cli("rerun", "faq/old/v1", code=0)
+        bare_cli("rerun", "faq/old/v2", code=0)
+        assert server.n_requests == n_requests
+    assert "The answer is polite." in shown.stdout
+    means = query(home, "SELECT report_id, mean FROM report_scores WHERE metric = 'kind' AND slice = 'all'")
+    assert dict(means) == {"faq/old/v1": 1.0, "faq/new/v1": 0.5, "faq/old/v2": 1.0, "faq/old/v3": 1.0}
+
+
 def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path, home):
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         result = cli(

@@ -2,7 +2,9 @@
 
 import math
 import pickle
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from answerkey.metrics_core import (
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import measured
 from answerkey.metrics_core.metrics.words import RougeL
+from answerkey.metrics_core.sample import content_hash
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ def test_the_signature_changes_with_version_and_options_and_names_the_code():
     class Later(Fixed):
         version = 2
 
-    assert Fixed().signature == f"fixed|v1|code:{Fixed.__module__}:Fixed|value:0.5|blank:zero"
+    source = content_hash([Path(__file__).read_text(encoding="utf-8")])[:8]
+    assert Fixed().signature == f"fixed|v1|code:{Fixed.__module__}:Fixed@{source}|value:0.5|blank:zero"
     assert Fixed(value=[1, "a|b"]).signature.endswith('|value:[1,%20"a%7Cb"]|blank:zero')
     assert "|v2|" in Later().signature
     texts = [Fixed(value="x" * n).signature for n in (80, 81, 82)]
@@ -226,7 +230,7 @@ def test_a_decorated_function_is_a_metric_with_options(custom_metrics):
     assert [m.values["score"] for m in short.measure(ANSWERS)] == [1.0, 0.0, 0.0, 0.0]
     assert [m.values["score"] for m in long.measure(ANSWERS)] == [1.0, 1.0, 0.0, 0.0]
     assert short.fields == (Field("score", "The answer is short.", binary=True),)
-    assert short.signature == "short|v1|code:custom_metrics:short|words:3|blank:zero"
+    assert re.fullmatch(r"short\|v1\|code:custom_metrics:short@[0-9a-f]{8}\|words:3\|blank:zero", short.signature)
     assert (short.described(), long.spec) == ("The answer is short.", "long=custom_metrics:short(words=9)")
 
 

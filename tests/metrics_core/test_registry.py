@@ -1,5 +1,6 @@
 """The catalogue of metrics, what it says to a wrong name, and signatures that stay what they were."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from answerkey.metrics_core import METRICS, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.judges.rubric import read_rubric
 from answerkey.metrics_core.metrics.words import RougeL
 from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.registry import entry_point_metrics
@@ -85,9 +87,18 @@ def test_a_spec_names_a_metric_its_options_and_another_name():
     ]
     made = create(texts)
     assert [one.name for one in made] == ["rouge_l", "lenient", "politeness", "semantic_similarity"]
-    assert made[1].signature == "lenient|v1|code:custom_metrics:Politeness|threshold:0.1|blank:undefined"
+    signature = r"lenient\|v1\|code:custom_metrics:Politeness@[0-9a-f]{8}\|threshold:0\.1\|blank:undefined"
+    assert re.fullmatch(signature, made[1].signature)
     assert made[3].fields[1].name == "similarity_minilm"
     assert [one.signature for one in create([one.spec for one in made])] == [one.signature for one in made]
+
+
+def test_a_rubric_is_named_by_its_content_too():
+    content = read_rubric("politeness").braces
+    by_name, *by_content = create(["a=politeness", f"b={content}", f"c={content}(blank_answer=undefined)"])
+    assert [one.rubric.text for one in by_content] == [by_name.rubric.text] * 2
+    assert [(one.name, one.blank_answer) for one in by_content] == [("b", "zero"), ("c", "undefined")]
+    assert [one.signature for one in create([one.spec for one in by_content])] == [one.signature for one in by_content]
 
 
 def test_objects_classes_names_and_functions_stand_side_by_side(custom_metrics):

@@ -151,3 +151,40 @@ def test_samples_are_hashable_and_equal_by_content():
     assert hash(one) == hash(Sample("1", "a", ("b",), slices={"lang": "en"}))
     assert one != Sample("1", "a", ["b"], slices={"lang": "ru"})
     assert len({one, Sample("1", "a", ["b"], slices={"lang": "en"}), Sample("2", "a", ["b"])}) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "held", "text"),
+    [
+        (["a", {"b": 1.5}], ["a", {"b": 1.5}], '["a",{"b":1.5}]'),
+        ('["a",{"b":1.5}]', ["a", {"b": 1.5}], '["a",{"b":1.5}]'),
+        (("a", "b"), ["a", "b"], '["a","b"]'),
+        ([], [], "[]"),
+        ({}, {}, "{}"),
+        (7, "7", "7"),
+        (False, "false", "false"),
+        ("[draft]", "[draft]", "[draft]"),
+        ('{"a":1,"a":2}', '{"a":1,"a":2}', '{"a":1,"a":2}'),
+        ('[ "spaced" ]', '[ "spaced" ]', '[ "spaced" ]'),
+    ],
+)
+def test_a_column_is_the_list_or_object_that_was_given_or_a_text(given, held, text):
+    sample = Sample("1", "a", columns={"c": given, "none": None})
+    assert (sample.columns, sample.column_texts) == ({"c": held}, {"c": text})
+    # As the warehouse keeps it.
+    kept = Sample("1", "a", columns={"c": text})
+    assert (kept, kept.key, pickle.loads(pickle.dumps(sample))) == (sample, sample.key, sample)
+
+
+def test_a_conversation_has_one_form_whoever_exported_it():
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    given = [
+        {"role": "user", "content": [{"type": "text", "text": "Where?"}]},
+        {"role": "assistant", "tool_calls": [call]},
+    ]
+    sample = Sample("1", "a", columns={"messages": given})
+    assert sample.columns["messages"] == [
+        {"content": "Where?", "role": "user"},
+        {"content": "", "role": "assistant", "tool_calls": [{"arguments": "{}", "name": "find"}]},
+    ]
+    assert Sample("1", "a", columns={"messages": [{"role": "narrator"}]}).columns["messages"] == [{"role": "narrator"}]
