@@ -35,6 +35,7 @@ from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.cost import Cost, total_usd
+from answerkey.metrics_core.llm.model import check_reachable
 from answerkey.metrics_core.metric import Metric
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for, read_policy
@@ -145,7 +146,7 @@ def evaluate_release(  # noqa: PLR0913
             )  # fmt: skip
             if judging.dry_run:
                 return _costs(plan, loaded.dataset, judge)
-            _log_plan(plan, judge)
+            _log_plan(plan, judge, asked_here=not workers.elsewhere)
             parts = [*fan_out(workers, plan.shards, remedy="run again with --only-failed", wait_for=[plan]).values()]
 
             written = write_commit(workers, run.home, run.id, loaded, validated.accepted, parts, run.folder)
@@ -505,10 +506,17 @@ def _data_docs(home: Home, documented: Docs | None, *, broken: bool = False) -> 
     return ""
 
 
-def _log_plan(plan: Plan, judge: JudgeOptions) -> None:
-    """What is left to score. Naming a judge is consent to ask it; the expected cost is logged before it starts."""
+def _log_plan(plan: Plan, judge: JudgeOptions, *, asked_here: bool) -> None:
+    """What is left to score. Naming a judge is consent to ask it; the expected cost is logged before it starts.
+
+    Raises:
+        UserError: a judge that this machine is to ask cannot be reached, and there is no fallback.
+    """
     if any(shard.metric.kind == "judge" for shard in plan.shards) and not judge.offline:
-        log.info(what_it_costs(judge.labels, judge.limits, steps.estimate_costs(plan), _fallbacks(judge)))
+        expected = steps.estimate_costs(plan)
+        log.info(what_it_costs(judge.labels, judge.limits, expected, _fallbacks(judge)))
+        if asked_here and not judge.fallbacks and any(cost.calls for cost in expected):
+            check_reachable(judge.models())
     todo = dict(plan.n_todo)
     metrics = [f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known]
     known = any(known for _, known in plan.n_known)

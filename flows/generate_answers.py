@@ -22,7 +22,7 @@ from answerkey.flows.runs import Run, form_of, log, started
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.generate import ANSWERS, Prompting, placeholders
-from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.model import ModelRef, check_reachable
 from answerkey.metrics_core.llm.provider import check
 from answerkey.metrics_core.llm.provider_options import check_environment, extras
 from answerkey.metrics_core.progress import Advance, tell
@@ -121,6 +121,8 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
         log.info(f"dry run: {estimate.calls:,} calls, {price(total_usd([estimate]))}; the model was not asked")
         return estimate
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
+    if estimate.calls:
+        check_reachable([asking.model])
     tell(Advance(ANSWERS, 0, estimate.samples))
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]

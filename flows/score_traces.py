@@ -17,9 +17,11 @@ from answerkey.flows.parameters import LOCAL, Judging, RunnerAddress, Scoring, T
 from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.runs import Run, form_of, log, started
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.cost import total_usd
+from answerkey.metrics_core.llm.model import check_reachable
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.metrics_core.validation import InvalidValue
@@ -70,6 +72,8 @@ def score_traces(
 
 def _score(todo: Sequence[Job], run: Run, window: Window, runner: Runner) -> list[Funnel]:
     prepared, problems = _prepared(todo, run, window, runner.most_shards)
+    if not runner.elsewhere:
+        _check_judges(prepared)
     shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
     parts = fan_out(runner, shards, remedy="the next run tries again")
     funnels = []
@@ -83,6 +87,19 @@ def _score(todo: Sequence[Job], run: Run, window: Window, runner: Runner) -> lis
         # The other rules are done; these are reported at the end, and make the run a failed one.
         raise UserError("\n".join(problems))
     return funnels
+
+
+def _check_judges(prepared: Sequence[Prepared]) -> None:
+    """Find out whether the judges that are to be asked can be reached.
+
+    Raises:
+        UserError: one of them cannot, and has no fallback.
+    """
+    for one in prepared:
+        metric = one.plan.metrics[0] if one.plan and one.todo else None
+        if isinstance(metric, JudgeMetric) and metric.workload == "judge" and not metric.judge.fallbacks:
+            with _located_at(one.rule, "judge"):
+                check_reachable(metric.judge.models())
 
 
 def _prepared(

@@ -25,7 +25,10 @@ _MATCH = "meaning_match.match"
 
 
 class Mean(NamedTuple):
-    """The mean of a field over `scored` of `total` samples, with its 95 % interval; None if there is none."""
+    """The mean of a field over `scored` of `total` samples, with its 95 % interval; None if there is none.
+
+    Where samples have no score that should have one, mean and interval are those of `intervals.of_all_rows`.
+    """
 
     field: str
     mean: float | None
@@ -297,6 +300,7 @@ class Result(Displayed, list[Measurement]):
         import numpy as np
 
         from answerkey.metrics_core.statistics.clustered import mean_interval, proportion_interval
+        from answerkey.metrics_core.statistics.intervals import of_all_rows
 
         field, scores = self.fields[name], self.scores(name)
         scored = ~np.isnan(scores)
@@ -308,8 +312,11 @@ class Result(Displayed, list[Measurement]):
             interval = proportion_interval(values, codes)
         else:
             interval = mean_interval(values, codes, low=field.low, high=field.high)
+        wanted = sum(one.status != "undefined" for one in self.of(name.partition(".")[0]))
+        coverage = len(values) / wanted
+        mean, interval = of_all_rows(float(values.mean()), interval, coverage, field.low, field.high)
         low, high, _ = interval or (None, None, None)
-        return Mean(name, float(values.mean()), low, high, len(values), len(scores))
+        return Mean(name, mean, low, high, len(values), len(scores))
 
     def _units(self, rows: Mask) -> Codes | None:
         """The clusters of these samples, where answers to one question are a cluster; None if all are independent."""

@@ -31,6 +31,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.document import Located
 from answerkey.metrics_core.errors import UserError, did_you_mean
+from answerkey.metrics_core.statistics.intervals import MIN_COVERAGE
 
 RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth"]
 Looks = Literal["once", "repeated"] | int
@@ -40,7 +41,7 @@ Drawing = Literal["random", "chosen"]
 SCORE_KINDS: tuple[RuleKind, ...] = ("difference", "people", "level")
 """Rules with an interval of scores or labels."""
 
-COVERAGE = 0.95
+COVERAGE = MIN_COVERAGE
 """The default floor: without coverage, a release could pass because its worst answers failed to be scored."""
 DEPTH = 0.5
 """The default floor of fields that the offline judge scores: the share of its verdicts without a flag."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import time
+import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from urllib.parse import urlsplit
@@ -17,6 +21,7 @@ _LOCAL = frozenset(
     )
 )
 """What litellm calls servers of the user's own, some of which have an address by default."""
+_CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,31 @@ def _public(address: str) -> str:
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
     return f"{host}:{parts.port}{parts.path}" if parts.port else f"{host}{parts.path}"
+
+
+def check_reachable(models: Iterable[ModelRef]) -> None:
+    """Connect to the servers of models that have an address of their own, unless a proxy does that. Nothing is asked.
+
+    Raises:
+        UserError: nothing listens there, or the name of the machine is not known.
+    """
+    for model in models:
+        parts = urlsplit(model.api_base)
+        proxied = urllib.request.getproxies().get(parts.scheme) and not urllib.request.proxy_bypass(parts.netloc)
+        if not parts.hostname or proxied:
+            continue
+        place = (parts.hostname, parts.port or {"http": 80, "https": 443}[parts.scheme])
+        for pause in (0.5, 1.5, None):
+            try:
+                socket.create_connection(place, timeout=_CONNECT_S).close()
+                break
+            except OSError as error:
+                if pause is None:
+                    raise UserError(
+                        f"{model.label} cannot be reached: {error.strerror or error}; start its server, or correct the "
+                        "address"
+                    ) from error
+                time.sleep(pause)
 
 
 def _is_address(text: str) -> bool:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 """The default confidence level."""
+MIN_COVERAGE = 0.95
+"""The default share of rows with a number from which on their mean speaks for all rows."""
+LEAST_COVERAGE = 0.5
+"""The share of rows with a number below which there is no mean."""
 
 
 class Interval(NamedTuple):
@@ -45,6 +49,43 @@ class Estimate(NamedTuple):
 
     value: float
     interval: Interval | None
+
+
+def of_all_rows(
+    mean: float | None,
+    interval: Interval | None,
+    coverage: float,
+    low: float,
+    high: float,
+    min_coverage: float = MIN_COVERAGE,
+) -> tuple[float | None, Interval | None]:
+    """A mean and its interval as they hold for all rows, of which only some have a number.
+
+    The rows with a number are no sample of all: often they are those that cost nothing or are easy. Below
+    `min_coverage` the interval begins where it would if every other row had the lowest value, and ends where it would
+    if every other row had the highest (the bounds of Manski, Anatomy of the Selection Problem, 1989). Below
+    `LEAST_COVERAGE` there is no mean, and where the range of a field is not known there are neither.
+
+    Args:
+        mean: of the rows with a number; None: there are none.
+        interval: of that mean.
+        coverage: the share of the rows with a number, 0 to 1.
+        low, high: the range of a number.
+
+    >>> of_all_rows(0.9, Interval(0.8, 0.95, "t"), 0.8, 0.0, 1.0)
+    (0.9, Interval(low=0.64, high=0.96, method='t+missing'))
+    >>> of_all_rows(1.0, Interval(0.4, 1.0, "t"), 0.25, 0.0, 1.0)
+    (None, Interval(low=0.1, high=1.0, method='t+missing'))
+    """
+    if mean is None or coverage >= min_coverage:
+        return mean, interval
+    missing = 1.0 - coverage
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None, None
+    if interval is None:
+        interval = Interval(mean, mean, "none")
+    ends = (round(coverage * interval.low + missing * low, 12), round(coverage * interval.high + missing * high, 12))
+    return (None if coverage < LEAST_COVERAGE else mean), Interval(*ends, f"{interval.method}+missing")
 
 
 def percent(level: float) -> str:

@@ -156,12 +156,12 @@ ORDER BY report_id, slice, min(unit)
 
 -- name: add_corpus_bleu
 -- Counts and coverage are those of the sentence scores; there are no bounds, since a missing answer has no lowest corpus
--- BLEU of its own.
+-- BLEU of its own. So there is no mean where fewer than `min_coverage` of the answers that should have a score have one.
 INSERT INTO report_scores BY NAME
 SELECT report_id, release, metric, 'corpus_bleu' AS field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped,
-       coverage, $mean AS mean, $low AS ci_low, $high AS ci_high, $method AS ci_method, n_clusters,
-       n_questions
-FROM report_scores WHERE report_id = $report_id AND slice = $slice AND metric = $metric AND field = $field
+       coverage, if(whole, $mean, NULL) AS mean, if(whole, $low, NULL) AS ci_low, if(whole, $high, NULL) AS ci_high,
+       if(whole, $method, NULL) AS ci_method, n_clusters, n_questions
+FROM (SELECT *, n_scored >= $min_coverage * (n_total - n_undefined) AS whole FROM report_scores) WHERE report_id = $report_id AND slice = $slice AND metric = $metric AND field = $field
 
 -- name: coverage
 -- All fields of a metric have the same rows. What needs no score (undefined) need not be covered. Bounds and reasons, the

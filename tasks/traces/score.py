@@ -34,8 +34,9 @@ from answerkey.tasks.traces.summary import (
     Selected,
     by_rule,
     counts_by_rule,
-    interval_of_main,
+    estimate_of,
     main_field,
+    main_of,
 )
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
@@ -385,7 +386,8 @@ def _commit_outcomes(
     """Write one row per trace. Of several rows about one trace, one that was scored counts.
 
     Returns:
-        How many of the traces that a run took have which status, and the mean of the main field with its interval.
+        How many of the traces that a run took have which status, and the mean of the main field with its interval, as
+        they hold for all that should have a number.
     """
     rule, signature = prepared.rule, prepared.signature
     warehouse.execute(_SQL["taken"])
@@ -406,7 +408,8 @@ def _commit_outcomes(
     write_checksums(warehouse, {"trace_outcomes": [run_id]})
     counts = dict(warehouse.execute(_SQL["counts"], {"signature": signature}).fetchall())
     [(_, mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": main_field(rule.metric)}).fetchall()
-    return counts, mean, interval_of_main(rule.metric, histogram)
+    n_scored, wanted = counts.get("scored", 0), sum(n for status, n in counts.items() if status != "undefined")
+    return counts, *estimate_of(main_of(rule.metric), mean, histogram, n_scored / max(1, wanted))
 
 
 def _insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -16,10 +17,12 @@ from answerkey.metrics_core.statistics.bounded_mean import Floats, bounded_mean
 from answerkey.metrics_core.statistics.clustered import mean, mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import (
     LEVEL,
+    MIN_COVERAGE,
     Estimate,
     Interval,
     clopper_pearson,
     independent_difference,
+    of_all_rows,
     percent,
 )
 from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Shift
@@ -70,7 +73,7 @@ class Funnel(Selected):
     """The counts of one rule in one run; those of `BUCKETS` add up to `seen`.
 
     `again` of the seen ones were known from another run; `measured` measurements were made. `mean` is of the main field
-    of the metric over the scored traces, with its 95 % interval; None where there is none.
+    of the metric, with its 95 % interval, as they hold for all traces that should have a number; None: there is none.
     """
 
     scored: int
@@ -95,8 +98,9 @@ class Funnel(Selected):
 class Period:
     """A field of a rule's metric over the traces of one day, week or month, which begins with `start` (UTC).
 
-    `n_total` traces were to be scored, `n_scored` were. `methods` counts the signatures met so far, from 1: numbers of
-    two are not comparable, and a period that has several has their mixture.
+    `n_total` traces were to be scored, `n_scored` were; the mean holds for all of them, see `intervals.of_all_rows`.
+    `methods` counts the signatures met so far, from 1: numbers of two are not comparable, and a period that has several
+    has their mixture.
     """
 
     start: str
@@ -135,9 +139,17 @@ def interval(field: Field | None, histogram: Mapping[float, int] | None) -> Inte
     return bounded_mean(values, counts=counts, low=field.low, high=field.high)
 
 
-def interval_of_main(metric: str, histogram: Mapping[float, int] | None) -> Interval | None:
-    """The 95 % interval of the mean of a metric's main field; see `interval`."""
-    return interval(_field(metric, main_field(metric)), histogram)
+def estimate_of(
+    field: Field | None, mean: float | None, histogram: Mapping[float, int] | None, coverage: float
+) -> tuple[float | None, Interval | None]:
+    """The mean of a field and its 95 % interval as they hold for all traces; a share `coverage` has a number."""
+    low, high = (field.low, field.high) if field else (-math.inf, math.inf)
+    return of_all_rows(mean, interval(field, histogram), coverage, low, high)
+
+
+def main_of(metric: str) -> Field | None:
+    """The main field of a rule's metric; None for a user's own."""
+    return _field(metric, main_field(metric))
 
 
 def _field(metric: str, name: str) -> Field | None:
@@ -180,8 +192,8 @@ def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name:
     rows = warehouse.execute(_SQL["numbered"] + "\n" + _SQL["periods"], names).fetchall()
     field, found = _field(metric, name), []
     for start, total, method, n, centre, histogram in rows:
-        around = interval(field, histogram)
-        found.append(Period(start, n, total, centre, around and around.low, around and around.high, method))
+        shown, around = estimate_of(field, centre, histogram, n / max(1, total))
+        found.append(Period(start, n, total, shown, around and around.low, around and around.high, method))
     return tuple(found)
 
 
@@ -189,17 +201,24 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
     """Test whether the newest period of METRIC.FIELD `name` differs from up to ten before it, taken together.
 
     Every period has its own traces, so this compares two samples and not each trace with itself. Periods that were
-    scored in another way, or in several, are left out.
+    scored in another way, in several, or not nearly all, are left out.
     """
     metric, _, field_name = name.partition(".")
-    names = {"by": by, "name": field_name, "rule": rule, "metric": metric, "most": MOST_TRAILING + 1}
+    names = {
+        "by": by,
+        "name": field_name,
+        "rule": rule,
+        "metric": metric,
+        "most": MOST_TRAILING + 1,
+        "coverage": MIN_COVERAGE,
+    }
     rows = home.rows(_SQL["numbered"] + "\n" + _SQL["comparable"], names)
     starts = [start for start, _ in rows]
     trailing = tuple(starts[:0:-1])
     if len(trailing) < LEAST_TRAILING:
         sentence = (
             f"Whether the newest {by} differs from those before it is not tested: that takes {LEAST_TRAILING} earlier "
-            f"ones that were scored in the same single way as it, and there are {len(trailing)}."
+            f"ones that were scored in full and in the same single way as it, and there are {len(trailing)}."
         )
         start = starts[0] if starts else ""
         return Drift(start, trailing, 0, 0, None, None, None, None, None, None, (), sentence)

@@ -208,7 +208,9 @@ CREATE TABLE IF NOT EXISTS scores (
     , CHECK ("value" IS NULL OR status = 'scored')
 );
 
--- Aggregates. n_total = n_scored + n_failed + n_undefined + n_skipped; coverage = n_scored / n_total.
+-- Aggregates. n_total = n_scored + n_failed + n_undefined + n_skipped; coverage = n_scored / n_total. Where fewer than
+-- `min_coverage` (by default .95) of the rows that should have a number have one, the interval is wide enough for
+-- whatever the others have (its method ends with +missing), and below one half there is no mean.
 CREATE TABLE IF NOT EXISTS report_scores (
     report_id   VARCHAR NOT NULL,   -- as in `reports`
     release     VARCHAR NOT NULL,   -- as in the report
@@ -224,7 +226,7 @@ CREATE TABLE IF NOT EXISTS report_scores (
     mean        DOUBLE,             -- of the scored rows, per question first; corpus BLEU where the field is corpus_bleu
     ci_low      DOUBLE,             -- 95 %; NULL with fewer than two rows
     ci_high     DOUBLE,             -- 95 %
-    ci_method   VARCHAR,            -- clopper-pearson, bounded-mean, cluster-bounded-mean, bounded-bootstrap
+    ci_method   VARCHAR,            -- clopper-pearson, bounded-mean, cluster-bounded-mean, bounded-bootstrap; +missing
     bound_low   DOUBLE,             -- the mean if every failed or skipped row had the lowest value
     bound_high  DOUBLE,             -- the mean if every failed or skipped row had the highest value
     n_clusters  BIGINT,             -- clusters with a scored row; NULL: the data set has no clusters

@@ -2,6 +2,8 @@
 
 import json
 import re
+import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -185,10 +187,12 @@ def _progress_in_ui(home, ask):
 
 
 def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evaluate, home):
-    # Nothing listens there; calls are made again until the deadline is over. None is sent, so none is counted, except
-    # for one that the deadline cuts short while it connects: nobody knows whether that was sent.
+    # It goes down once it was found there; calls are made again until the deadline is over. None is sent, so none is
+    # counted, except for one that the deadline cuts short while it connects: nobody knows whether that was sent.
     limits = ("--judge-deadline", "1", "--max-calls", "2", "--min-coverage", "0.5")
-    down = evaluate(*limits, url="http://127.0.0.1:9/v1")
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        threading.Thread(target=lambda: (door.accept()[0].close(), door.close()), daemon=True).start()
+        down = evaluate(*limits, url=f"http://127.0.0.1:{door.getsockname()[1]}/v1")
     assert down.returncode == 0, down.stderr
     lines = down.stdout.partition("\nnext:\n")[0].splitlines()
     start = lines.index("faq/old/v1  4 answers")
@@ -206,6 +210,27 @@ def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evalu
     failed = query(home, "SELECT DISTINCT \"value\", split_part(reason, ':', 1) FROM scores WHERE status = 'failed'")
     assert failed == [(None, "connection")]
     assert query(home, "SELECT status, message FROM runs") == [("complete", None)]
+
+
+def test_a_judge_that_cannot_be_reached_stops_the_run_unless_nothing_is_to_be_asked(bare_cli, tmp_path, home):
+    file = tmp_path / "faq.csv"
+    file.write_text("id,release,question,answer,reference\nq1,a,Where?,Rome,Paris\nq2,a,Where?,Paris,Paris\n")
+    with JudgeServer(agreeable) as judge:
+        asked = ("evaluate", file, "--metrics", "contains,meaning_match", "--probes", "never", "--no-page")
+        named = ("--judge", f"openai/x@{judge.url}")
+        nobody = bare_cli(*asked, "--judge", "openai/x@http://127.0.0.1:9/v1", code=2)
+        bare_cli(*asked, *named, code=0)
+    # What is known needs no judge.
+    bare_cli("rerun", "faq/a/v1", "--metrics", "meaning_match,exact_match", code=0)
+    assert [line for line in nobody.stderr.splitlines() if line.startswith("answerkey:")] == [
+        "answerkey: openai/x@127.0.0.1:9/v1 cannot be reached: Connection refused; start its server, or correct the "
+        "address"
+    ]
+    assert query(home, "SELECT status, count(*) FROM runs GROUP BY ALL ORDER BY ALL") == [
+        ("complete", 2),
+        ("stopped", 1),
+    ]
+    assert query(home, "SELECT report_id FROM reports ORDER BY ALL") == [("faq/a/v1",), ("faq/a/v2",)]
 
 
 def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(bare_cli, tmp_path, home):

@@ -186,7 +186,7 @@ def summary(
     found = [(release, release.report.score(primary)) for release in releases]
     scored = [(release, score) for release, score in found if score is not None and score.mean is not None]
     if not scored:
-        return f"No release has a number for {primary}."
+        return f"No release has a mean of {primary}: too few answers have a score."
     parts = [f"{release.label} {number(score.mean)}{_span(score)}" for release, score in scored]
     if len(parts) > MOST_NAMED:
         best = max(scored, key=lambda one: one[1].mean or 0.0)

@@ -24,7 +24,7 @@ from tests.tasks.comparing_help import LENIENT, answer, release
 from tests.tasks.judging_help import MODEL, judged, wordy
 from tests.tasks.staging_help import jsonl, query, run, source_of
 
-GOOD = Scored({"match": 1.0})
+GOOD, BAD = Scored({"match": 1.0}), Scored({"match": 0.0})
 NOTHING = Undefined("no reference")
 BUDGET = Skipped("budget used up: 80 calls (max_calls)")
 
@@ -87,6 +87,28 @@ def test_status_and_message_of_each_release(home):
     outcomes = [one for case, _, _ in CASES.values() for one in case]
     releases = [name for name, (case, _, _) in CASES.items() for _ in case]
     assert reported(home, {"contains": outcomes}, releases) == {name: tuple(rest) for name, (_, *rest) in CASES.items()}
+
+
+def test_a_mean_of_the_rows_with_a_score_holds_for_all_rows_or_is_not_given(home):
+    cases = {
+        # The outcomes, and the mean with its interval: the exact one of the scored rows, with 0 and 1 for the others.
+        "19 of 20": ([GOOD] * 19 + [failed("timeout")], (1.0, 0.824, 1.0)),
+        "18 of 20": ([GOOD] * 18 + [failed("timeout")] * 2, (1.0, 0.9 * 0.815, 1.0)),
+        "12 of 20": ([GOOD] * 12 + [BUDGET] * 8, (1.0, 0.6 * 0.735, 1.0)),
+        "half are bad": ([GOOD, BAD] * 6 + [BUDGET] * 8, (0.5, 0.6 * 0.211, 0.6 * 0.789 + 0.4)),
+        "4 of 20": ([GOOD] * 4 + [failed("timeout")] * 16, (None, 0.2 * 0.398, 1.0)),
+        "blank, so free": ([BAD] * 9 + [BUDGET] * 224, (None, 0.0, 9 / 233 * 0.336 + 224 / 233)),
+        "none of 4": ([failed("timeout")] * 4, (None, None, None)),
+        "undefined": ([GOOD] * 4 + [NOTHING] * 96, (1.0, 0.398, 1.0)),
+    }
+    outcomes = [one for case, _ in cases.values() for one in case]
+    reported(home, {"contains": outcomes}, [name for name, (case, _) in cases.items() for _ in case])
+    shown = "SELECT release, mean, ci_low, ci_high FROM report_scores WHERE slice = 'all'"
+    found = {release: tuple(rest) for release, *rest in home.rows(shown)}
+    assert found == {
+        name: tuple(None if one is None else pytest.approx(one, abs=0.001) for one in expected)
+        for name, (_, expected) in cases.items()
+    }
 
 
 @pytest.mark.nightly

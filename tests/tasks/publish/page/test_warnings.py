@@ -136,4 +136,6 @@ def test_without_a_comparison_nothing_is_claimed():
         "The highest rouge_l.recall of 4 releases: b 0.900 (95 % interval 0.800 to 1.000). "
         "The last one is d 0.300 (95 % interval 0.200 to 0.400). No difference was tested."
     )
-    assert summary([release("a", (None, 0.4, 0.3))], [], [], PRIMARY) == "No release has a number for rouge_l.recall."
+    assert summary([release("a", (None, 0.4, 0.3))], [], [], PRIMARY) == (
+        "No release has a mean of rouge_l.recall: too few answers have a score."
+    )
