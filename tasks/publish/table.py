@@ -43,10 +43,8 @@ def estimate(
 
     >>> str(estimate(0.671, 0.5537, 0.772))
     '0.671 [0.554, 0.772]'
-    >>> str(estimate(None, 0.1, 1.0))
-    '– [0.100, 1.000]'
     """
-    if low is None or high is None:
+    if value is None or low is None or high is None:
         return Cell(show(value))
     return Cell(show(value), f"[{show(low)}, {show(high)}]", (ends(low, high, show),))
 

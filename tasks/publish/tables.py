@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.comparison import ALL, FieldComparison
@@ -128,7 +129,12 @@ def _coverage(report: Report, *, labels: bool = False) -> str:
 
 
 def _mean(score: Score | None) -> Cell:
-    return Cell(NONE) if score is None else estimate(score.mean, score.ci_low, score.ci_high)
+    if score is None:
+        return Cell(NONE)
+    if score.mean is None and score.ci_low is not None and score.ci_high is not None:
+        # Too few answers have a score for a mean; that of all answers lies in this interval.
+        return replace(estimate(0.0, score.ci_low, score.ci_high), text=NONE)
+    return estimate(score.mean, score.ci_low, score.ci_high)
 
 
 def agreements(named: Named, primary: str) -> Table:

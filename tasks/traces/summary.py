@@ -98,7 +98,8 @@ class Funnel(Selected):
 class Period:
     """A field of a rule's metric over the traces of one day, week or month, which begins with `start` (UTC).
 
-    `n_total` traces were to be scored, `n_scored` were; the mean holds for all of them, see `intervals.of_all_rows`.
+    `n_total` traces were to be scored, `n_scored` were; the mean holds for all that should have a number, see
+    `intervals.of_all_rows`.
     `methods` counts the signatures met so far, from 1: numbers of two are not comparable, and a period that has several
     has their mixture.
     """
@@ -191,8 +192,8 @@ def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name:
     names = {"by": by, "name": name, "rule": rule, "metric": metric}
     rows = warehouse.execute(_SQL["numbered"] + "\n" + _SQL["periods"], names).fetchall()
     field, found = _field(metric, name), []
-    for start, total, method, n, centre, histogram in rows:
-        shown, around = estimate_of(field, centre, histogram, n / max(1, total))
+    for start, total, wanted, method, n, centre, histogram in rows:
+        shown, around = estimate_of(field, centre, histogram, n / max(1, wanted))
         found.append(Period(start, n, total, shown, around and around.low, around and around.high, method))
     return tuple(found)
 

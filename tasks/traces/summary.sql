@@ -17,7 +17,7 @@ WITH measured AS (
 )
 
 -- name: periods
-SELECT strftime(start, '%Y-%m-%d'), count(*) FILTER (outcome <> 'undefined'), max(method),
+SELECT strftime(start, '%Y-%m-%d'), count(*), count(*) FILTER (outcome <> 'undefined'), max(method),
        count("value"), fsum("value") / nullif(count("value"), 0), histogram(round("value", 4))
 FROM numbered GROUP BY start ORDER BY start
 

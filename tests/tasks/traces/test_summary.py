@@ -192,7 +192,7 @@ def test_a_day_that_is_worse_than_those_before_it(traces, capsys):
     assert (month.difference, month.sentence) == (
         None,
         "Whether the newest month differs from those before it is not tested: that takes 3 earlier ones that were "
-        "scored in the same single way as it, and there are 0.",
+        "scored in full and in the same single way as it, and there are 0.",
     )
 
 
