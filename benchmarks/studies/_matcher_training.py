@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 from _matcher_data import MADE, Side, Table
 
+from answerkey.metrics_core.offline_judge.depth import has_nothing_of, lacks_question
 from answerkey.metrics_core.offline_judge.matcher import HALF, Judgement, beside_wrong, both_sides, final_ruling
 from answerkey.metrics_core.offline_judge.model import Centroids, Trees, weigher
 from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH, RuleId, Ruling
@@ -141,7 +142,7 @@ class Judged:
         decided = [self._decided(seen, 0, at) for at, seen in enumerate(data.right.seen)]
         self.rules: list[Ruling | None] = [ruling for *_, ruling in decided]
         self.by_model = np.array([ruling is None for ruling in self.rules])
-        self.flagged = data.flagged
+        self.flagged = data.long
         # Of the reference that decided, the row of `data.right.x`.
         self.rows = np.array([own.start + place for own, (place, *_) in zip(self.of[0], decided, strict=True)])
         own = learnt if isinstance(learnt, np.ndarray) else np.zeros(len(data), bool)
@@ -164,9 +165,19 @@ class Judged:
             self._settle(data, at, float(probability))
 
     def doubt(self, data: Table, stored: Mapping[str, Any]) -> None:
-        """Flag also what the model decides and is farther from its training, as in the model file, than the limit."""
+        """Flag also what the model decides in another language, without a question, or far from its training."""
         far = Centroids.of(stored).far(data.right.x[self.rows])
-        self.flagged = data.flagged | (self.by_model & far)
+        doubted = np.array([self._doubted(data, at) for at in range(len(data))])
+        self.flagged = data.long | (self.by_model & (far | doubted))
+
+    def _doubted(self, data: Table, at: int) -> bool:
+        question, answer, references = data.texts[at]
+        place = self.rows[at] - self.of[0][at].start
+        nearest = references[data.right.seen[at].indices[place]]
+        if lacks_question(question, [nearest]):
+            return True
+        matched = self.right[self.rows[at]] >= HALF
+        return bool(data.unfamiliar[at]) and (matched or not has_nothing_of(answer, nearest))
 
     def _decided(self, seen: Any, side: int, at: int) -> tuple[int, float, Ruling | None]:
         own = self._own(side, at)

@@ -14,7 +14,7 @@ from rapidfuzz import fuzz
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import names_whole, part_ratio
-from answerkey.metrics_core.offline_judge.depth import UNLIKE_TRAINING, out_of_depth
+from answerkey.metrics_core.offline_judge.depth import UNLIKE_TRAINING, doubt, too_long
 from answerkey.metrics_core.offline_judge.features import features, focus
 from answerkey.metrics_core.offline_judge.model import load
 from answerkey.metrics_core.offline_judge.reading import read
@@ -356,17 +356,20 @@ def _verdict(
     pair: Pair, ruled: _Ruled, seen: Seen | None, probabilities: Sequence[float], far: Sequence[bool]
 ) -> Match:
     model = load()
-    texts = (read(pair.question), read(pair.answer), [read(reference) for reference in pair.references])
-    unknown = out_of_depth(*texts, model.limits)
+    question, answer = read(pair.question), read(pair.answer)
+    references = [read(reference) for reference in pair.references]
+    long = too_long(answer, references, model.limits)
     at, ruling = final_ruling(ruled.rulings, probabilities)
     index = ruled.indices[at]
     if ruling is not None:
+        # Rules were written, not trained, so that they hold outside the training data
         match, probability = ruling.verdict == "match", model.rules[ruling.rule]
-        return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, index, unknown)
+        return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, index, long)
     assert seen is not None
     matched = probabilities[at] >= HALF
     verdict, reason = explained(seen.values[at], matched=matched)
-    depth = unknown or (UNLIKE_TRAINING if far[at] else "")
+    depth = long or doubt(question, answer, references, references[index], matched=matched)
+    depth = depth or (UNLIKE_TRAINING if far[at] else "")
     return Match(matched, probabilities[at], verdict, "model", reason, index, depth)
 
 

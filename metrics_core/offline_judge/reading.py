@@ -35,6 +35,9 @@ _MARK = re.compile("[*_`#•-]")
 # "5km" and "5 km", "iPhone12" and "iPhone 12"; this also detaches footnotes without brackets ("sung by The Man1").
 _SPACED_THOUSANDS = re.compile(r"(?<![\w.,])([1-9]\d{0,2}(?: \d{3})+)(?![\w%]|[.,:]\d)")
 _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
+# A sign that makes another name of a letter: "C" is neither "C#" nor "C++"
+_SIGNED = re.compile(r"(?<!\w)([^\W\d_])(\+\+?|#)(?!\w)")
+_NAMES_OF_SIGNS = {"#": "sharp", "+": "plus", "++": "plusplus"}
 _LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
 _DECADE = re.compile(r"\d0s")
 _CONTRACTED = re.compile(r"(?<=[a-z])n't\b")
@@ -109,6 +112,8 @@ def read(text: str) -> Text:
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
     if _NUMBERS_IN_A_ROW.search(normal):
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
+    if "+" in normal or "#" in normal:
+        normal = _SIGNED.sub(lambda matched: f"{matched[1]}{_NAMES_OF_SIGNS[matched[2]]}", normal)
     tokens = _tokens(normal)
     content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
     return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)

@@ -109,10 +109,14 @@ def test_reasons_say_what_decided():
     ("pair", "why"),
     [
         (Pair(FRANCE, "Paris", ("Paris",)), ""),
-        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), "script"),
-        (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), "language"),
+        (Pair("Столица Франции?", "Париж или какой-нибудь другой город", ("Париж",)), "script"),
+        # Where a rule decides, or nothing of a short reference is there, the language does not matter.
+        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), ""),
+        (Pair("Столица Франции?", "Это Лион", ("Париж",)), ""),
+        (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), ""),
+        (Pair("Wer malte das Bild im großen Saal?", "Es war der Maler Karl aus Wien", ("Karl Stein",)), "language"),
         (Pair("Combien de jours a une semaine ?", "Sept jours", ("7",)), "language"),
-        (Pair("Was ist die Hauptstadt von Österreich?", "Vielleicht Wien", ("Wien",)), "language"),
+        (Pair("Was ist die Hauptstadt von Österreich?", "Vielleicht Wien", ("Wien",)), ""),
         (Pair(FRANCE, "It is a long story. " * 60, ("Paris",)), "longer than the 150 words"),
         (
             Pair(FRANCE, "Paris", ("the largest city of the country since the year 987 " * 5,)),
