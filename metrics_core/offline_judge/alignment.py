@@ -19,6 +19,8 @@ LONGEST_REFERENCE = 60
 the lengths of its texts and not with their product. References in training have at most 28."""
 _ENDINGS = word_list("endings")
 _NEGATING = word_list("negating_prefixes")
+LONG_WORD = 8
+"""The letters from which a word hardly stands in another one by chance, but where a blank is lost."""
 _INSIDE = 0.7
 """The most a word resembles a longer one that contains it: "Niger" is not "Nigeria", but "Phil" may be "Philip"."""
 _LONGEST_PART = 400
@@ -76,7 +78,20 @@ def inside_word(a: str, b: str) -> bool:
     short, long = (a, b) if len(a) < len(b) else (b, a)
     if short == long or short not in long:
         return False
-    return any(map(str.isdigit, long)) or not long.startswith(short) or long[len(short) :] not in _ENDINGS
+    added = long[len(short) :]
+    is_ending = long.startswith(short) and (len(added) == 1 or added in _ENDINGS)
+    return any(map(str.isdigit, long)) or not is_ending
+
+
+def by_chance(word: str, other: str) -> bool:
+    """Whether a word may stand in a longer one without any relation to it: it is short, a number, or denied.
+
+    >>> by_chance("iron", "environment"), by_chance("midpiece", "themidpieceand")
+    (True, False)
+    """
+    if not inside_word(word, other):
+        return False
+    return len(word) < LONG_WORD or not word.isalpha() or _denied(word, other)
 
 
 def same_words(stems: Collection[str], others: Collection[str]) -> frozenset[str]:
@@ -136,7 +151,7 @@ def run_alike(wanted: Sequence[str], said: Sequence[str]) -> float:
     other = [word for word in said if word not in wanted]
     unlike = [
         word for word in wanted
-        if word not in said and any(inside_word(word, one) for one in other)
+        if word not in said and any(by_chance(word, one) for one in other)
     ]  # fmt: skip
     if not unlike:
         return ratio
