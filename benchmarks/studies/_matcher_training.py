@@ -9,7 +9,14 @@ import numpy as np
 from _matcher_data import MADE, Side, Table
 
 from answerkey.metrics_core.offline_judge.depth import has_nothing_of, lacks_question
-from answerkey.metrics_core.offline_judge.matcher import HALF, Judgement, beside_wrong, both_sides, final_ruling
+from answerkey.metrics_core.offline_judge.matcher import (
+    HALF,
+    Judgement,
+    asks_for_value,
+    beside_wrong,
+    both_sides,
+    final_ruling,
+)
 from answerkey.metrics_core.offline_judge.model import Centroids, Trees, weigher
 from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH, RuleId, Ruling
 
@@ -199,7 +206,9 @@ class Judged:
         _, own, ruling = self._decided(data.wrong.seen[at], 1, at)
         other = (ruling.rule if ruling else "model", self._probability(own, ruling))
         mine = self.rules[at]
-        probability = beside_wrong(mine.rule if mine else "model", float(self.probabilities[at]), other, probability)
+        rule = mine.rule if mine else "model"
+        of_value = asks_for_value(data.texts[at][2])
+        probability = beside_wrong(rule, float(self.probabilities[at]), other, probability, of_value=of_value)
         self.probabilities[at], self.verdicts[at] = probability, probability >= HALF
 
 

@@ -53,7 +53,7 @@ def test_our_own_examples_which_are_made_to_be_hard():
         count[0] += verdict.match == row["correct"]
         count[1] += 1
     assert (right["en"][1], right["ru"][1]) == (87, 63)
-    assert right["en"][0] >= 78
+    assert right["en"][0] >= 77
     assert right["ru"][0] >= 54
 
 
@@ -195,6 +195,14 @@ def test_a_known_wrong_answer_is_no_match_and_is_named():
     assert (wrong.match, wrong.wrong, wrong.verdict) == (False, 1, "mismatch")
     [right] = match([replace(pair, answer="Oil floats on water.")])
     assert (right.match, right.wrong) == (True, None)
+
+
+def test_a_refusal_is_no_value_whatever_is_known_to_be_wrong():
+    question = "How many lines can I manage in one My Larkline app?"
+
+    [verdict] = match([Pair(question, "I do not know.", ("6", "six lines"), ("10",))])
+
+    assert (verdict.match, verdict.verdict) == (False, "refusal")
 
 
 LONDON = ("London", "Lyon", "an elephant")
