@@ -28,8 +28,8 @@ endef
 # uv installs in a fifth of pip's time. Where it is not on the PATH, pip puts it into a folder of its own.
 UV_VERSION := 0.13.9
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
-PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --durations 10
-WORKERS := 3
+PYTEST = $(BIN)/python -m pytest -q -n auto --dist loadgroup --durations 10
+NEW := v2
 UV_INSTALL = $(UV) pip install -q --python $(BIN)/python
 export UV_CONSTRAINT := constraints.txt
 export UV_BUILD_CONSTRAINT := constraints.txt
@@ -52,13 +52,10 @@ help: ## show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: evaluate
-evaluate: $(RUNTIME) ## compare the two releases of the smallest example (ANSWERKEY_HOME says where reports are kept)
-	@$(BIN)/answerkey evaluate examples/museum.csv $(ARGS)
-
-.PHONY: labelled
-labelled: $(RUNTIME) ## the same of 76 questions in English and Russian, with labels by people
-	@$(BIN)/answerkey evaluate examples/answers.jsonl --references examples/questions.jsonl \
-		--dataset examples --map release=release --map label=correct --slice kind --slice lang $(ARGS)
+evaluate: $(RUNTIME) ## evaluate two releases of a help desk, and decide whether the new one may ship (NEW=v3: a worse one)
+	@$(BIN)/answerkey evaluate examples/helpdesk/v1.csv examples/helpdesk/$(NEW).csv \
+		--references examples/helpdesk/questions.jsonl --config examples/helpdesk/evaluate.yaml \
+		--policy examples/helpdesk/gate.yaml $(ARGS)
 
 .PHONY: serve
 serve: $(RUNTIME) ## start a Prefect server with all flows, for the browser (ARGS="--port 4300")

@@ -41,6 +41,7 @@ PARTS = (
     "many_reports",
     "generate",
     "score_traces",
+    "growth",
 )
 LARGE = ("scale-large", "scale-10m")
 

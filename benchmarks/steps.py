@@ -57,7 +57,8 @@ FROM picked
 """About seven words an answer, two references, every row its own."""
 STAGED = """
 SELECT row_number() OVER () AS "row", NULL::VARCHAR AS file, NULL::BIGINT AS file_row, id AS sample_id,
-       'made' AS release, NULL::VARCHAR AS question, answer, NULL::VARCHAR AS missing_because,
+       'made' AS release, NULL::DOUBLE AS release_order, NULL::VARCHAR AS question, answer,
+       NULL::VARCHAR AS missing_because,
        NULL::VARCHAR AS finish_reason, '1' AS repeat, "references",
        []::VARCHAR[] AS facts, []::VARCHAR[] AS context, []::VARCHAR[] AS incorrect_references,
        NULL::VARCHAR AS "cluster",

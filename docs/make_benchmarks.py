@@ -308,6 +308,22 @@ def score_traces(found: Figures) -> Iterator[str]:
     )
 
 
+def growth(found: Figures) -> Iterator[str]:
+    """How many times as long a longer input takes, of the cases that come nearest to what they may."""
+    rows = sorted(found["rows"], key=lambda row: row["times"] / row["most"], reverse=True)
+    yield prose(
+        f"{len(rows)} functions, each on a short input and a long one; the least CPU time of all rounds counts, and "
+        "5 ms at least. The part fails where a long input takes more times as long than it may. Those nearest to that:"
+    )
+    yield table(
+        ["", "short", "long", "times as long", "at most"],
+        [
+            [row["case"], f"{row['short']:,}", f"{row['long']:,}", number(row["times"]), number(row["most"])]
+            for row in rows[:10]
+        ],
+    )
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Figures], Iterator[str]], Callable[[Figures], Iterator[str]] | None]] = {
     "first_result": ("The first result: `benchmarks/first_result.py`", first_result, first_result_slower),
     "lexical": ("Lexical metrics: `benchmarks/lexical.py`", lexical, lexical_slower),
@@ -322,6 +338,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Figures], Iterator[str]], Callable[[Fig
     "many_reports": ("A thousand reports: `benchmarks/many_reports.py`", many_reports, None),
     "generate": ("Answers: `benchmarks/generate.py`", generate, None),
     "score_traces": ("Logged traces: `benchmarks/score_traces.py`", score_traces, None),
+    "growth": ("Growth with the input: `benchmarks/growth.py`", growth, None),
 }
 """Title, text and what is slower than a peer of each part, in the order of the page."""
 

@@ -21,13 +21,13 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 COMMAND = (sys.executable, "-m", "answerkey.flows.cli")
-MUSEUM = ("evaluate", str(ROOT / "examples/museum.csv"))
-GATED = (
-    "evaluate", str(ROOT / "examples/answers.jsonl"), "--references", str(ROOT / "examples/questions.jsonl"),
-    "--dataset", "examples", "--map", "release=release", "--map", "label=correct", "--slice", "kind", "--slice", "lang",
-    "--baseline", "aurora-1", "--policy", str(ROOT / "examples/gate.yaml"),
+HELPDESK = ROOT / "examples/helpdesk"
+EVALUATE = (
+    "evaluate", str(HELPDESK / "v1.csv"), str(HELPDESK / "v2.csv"),
+    "--references", str(HELPDESK / "questions.jsonl"), "--config", str(HELPDESK / "evaluate.yaml"),
+    "--policy", str(HELPDESK / "gate.yaml"),
 )  # fmt: skip
-LABEL = ("label", "museum/old", "museum/new", "--primary", "meaning_match.match", "--margin", "0.02", "--port", "0")
+LABEL = ("label", "helpdesk/v1", "helpdesk/v2", "--primary", "meaning_match.match", "--margin", "0.02", "--port", "0")
 SCHEMES = {"light": "", "dark": "-dark"}
 TERMINAL = """<body style="margin:0;background:#1e1e24;color:#e6e6e6"><pre style="margin:0;padding:20px;font:14px/1.35
 'DejaVu Sans Mono',monospace;white-space:pre-wrap"><span style="color:#8fbf8f">$ {command}</span>
@@ -44,19 +44,20 @@ def main() -> None:
         # A browser that runs as root, as in containers, refuses its own sandbox.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=found, args=options)
-        text = subprocess.run([*COMMAND, *MUSEUM], env=environment, check=True, capture_output=True, text=True).stdout
-        photograph_terminal(browser, "answerkey evaluate examples/museum.csv", text)
+        # The first run: all of its answers are still to be scored, which the graph is to show.
+        with running("serve", "--port", str(free_port()), environment=environment) as served:
+            address = address_of(served)
+            subprocess.run([*COMMAND, *EVALUATE, "--quiet"], env=environment, check=False, stdout=subprocess.DEVNULL)
+            photograph_form(browser, address)
+            photograph_graph(browser, address)
+        text = subprocess.run([*COMMAND, *EVALUATE], env=environment, check=True, capture_output=True, text=True).stdout
+        photograph_terminal(browser, "make evaluate", text)
         for scheme, suffix in SCHEMES.items():
             page = browser.new_page(viewport={"width": 1100, "height": 625}, color_scheme=scheme)
-            page.goto((Path(folder) / "pages/museum/new-v1.html").as_uri())
+            page.goto((Path(folder) / "pages/helpdesk/v2-v1.html").as_uri())
             page.screenshot(path=DOCS / f"report{suffix}.png")
         with running("label", *LABEL[1:], environment=environment) as served:
             photograph_labels(browser, address_of(served))
-        with running("serve", "--port", str(free_port()), environment=environment) as served:
-            address = address_of(served)
-            subprocess.run([*COMMAND, *GATED, "--quiet"], env=environment, check=False, stdout=subprocess.DEVNULL)
-            photograph_form(browser, address)
-            photograph_graph(browser, address)
         with running("view", "--port", str(free_port()), environment=environment) as served:
             address = address_of(served)
             for scheme, suffix in SCHEMES.items():

@@ -183,7 +183,7 @@ def compare_and_gate(
     comparisons = compare(run.home, pairs, policy, candidates, wait_for=[reports])
     verdicts = [decide(run.home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
     tag_verdicts(run, verdicts)
-    why_old = "" if baseline or not pairs else first_is_old(reports[0].release)
+    why_old = "" if baseline or not pairs else first_is_old(*(report.release for report in reports))
     _publish(run.home, reports, pairs, comparisons, verdicts, page=page, docs=docs, why_old=why_old)
     return verdicts
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from answerkey.flows.pages import LOOPBACK, LocalPages
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.tasks.gate.labelling import LabellingSession
 from answerkey.tasks.publish.page.label import label_page
 
@@ -48,7 +49,7 @@ class _Labelling(LocalPages):
         else:
             try:
                 shown = json.dumps(self._done(self._request()))
-            except (UserError, ValueError) as error:
+            except (UserError, ValueError, RecursionError) as error:
                 self.send_text(HTTPStatus.BAD_REQUEST, str(error))
             else:
                 self.send(HTTPStatus.OK, "application/json", shown.encode())
@@ -63,16 +64,27 @@ class _Labelling(LocalPages):
         return request
 
     def _done(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        annotator, place = str(request.get("annotator", "")).strip(), int(request.get("place", 0))
-        match request.get("action"):
+        annotator, place, verdicts = (request.get(name) for name in ("annotator", "place", "verdicts"))
+        action = request.get("action")
+        if not isinstance(annotator, str) or type(place) is not int:
+            raise UserError("a request has an annotator, a text, and a place, a whole number")
+        if action == "label" and not isinstance(verdicts, Mapping):
+            raise UserError("a request with labels has verdicts, an object")
+        annotator = one_line(annotator)
+        match action:
             case "label":
-                self._session.label(annotator, place, {str(k): str(v) for k, v in dict(request["verdicts"]).items()})
+                assert isinstance(verdicts, Mapping)
+                self._session.label(annotator, place, {str(key): str(verdict) for key, verdict in verdicts.items()})
             case "undo":
                 self._session.undo(annotator)
             case "skip":
                 self._session.skip(annotator, place)
             case "go on":
                 self._session.go_on()
+            case "state":
+                pass
+            case _:
+                raise UserError("there is no such action")
         return self._session.state(annotator)
 
 

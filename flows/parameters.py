@@ -60,7 +60,7 @@ class Data(Form):
     answers: Annotated[str, Option("FILE", several=True)] = Field(
         description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
         "or a pattern. Several: one per line.",
-        examples=["examples/answers.jsonl"],
+        examples=["examples/helpdesk/v1.csv"],
     )
     references: str = Field(
         "",
@@ -223,13 +223,12 @@ class _MetricOptions(Form):
     @classmethod
     def _joined(cls, given: Any) -> Any:
         # The form offers the metrics of answerkey as a choice, so those of one's own have a field to be typed in.
-        if isinstance(given, dict) and given.get("own_metrics"):
-            return {
-                **given,
-                "metrics": [*given.get("metrics", DEFAULT_METRICS), *given["own_metrics"]],
-                "own_metrics": [],
-            }
-        return given
+        # What is no list is refused where the fields are checked.
+        own_metrics = given.get("own_metrics") if isinstance(given, dict) else None
+        metrics = given.get("metrics", DEFAULT_METRICS) if own_metrics else None
+        if not (isinstance(own_metrics, list | tuple) and isinstance(metrics, list | tuple)):
+            return given
+        return {**given, "metrics": [*metrics, *own_metrics], "own_metrics": []}
 
     @field_validator("metrics", mode="before")
     @classmethod
@@ -584,7 +583,7 @@ class Questions(Form):
         title="Data set",
         description="A file with questions and known answers (CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE or a "
         "URL), or the name of a data set that was evaluated before.",
-        examples=["examples/questions.jsonl"],
+        examples=["examples/helpdesk/questions.jsonl"],
         json_schema_extra=names_of("datasets", typed_first=True),
     )
     name: Annotated[str, Option("--dataset-name")] = Field(

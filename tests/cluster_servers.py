@@ -9,57 +9,31 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import random
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kit.ports import free_port, free_ports
+from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
+
 if TYPE_CHECKING:
     import psycopg
     from pyarrow.fs import S3FileSystem
 
-START_S = 120.0
-"""How long a server may take to start: on a loaded machine ten times what is usual."""
 UNPRIVILEGED = 65534
 """PostgreSQL refuses to run as root; this is `nobody`, which owns nothing."""
-
-
-def free_ports(n: int) -> list[int]:
-    """Free ports of 127.0.0.1, for servers that may be gone for a while and want the same ports again.
-
-    They are none of those that the kernel gives to connections: a client that tries to reach a server which is gone
-    would some time be given the server's own port, be connected with itself, and keep the port.
-    """
-    held: list[socket.socket] = []
-    while len(held) < n:
-        with suppress(OSError):
-            held.append(socket.create_server(("127.0.0.1", random.SystemRandom().randrange(12_000, _first_port()))))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
-
-
-@cache
-def _first_port() -> int:
-    """The first port that the kernel may give to a connection."""
-    linux = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    return max(int(linux.read_text().split()[0]) if linux.exists() else 49_152, 20_000)
 
 
 class Server:
@@ -97,7 +71,8 @@ class Server:
         """Start it and wait until it answers. It ends with the thread that calls this.
 
         Raises:
-            RuntimeError: it ended, or did not answer in `START_S`; with the end of its log.
+            RuntimeError: it ended; with the end of its log.
+            AssertionError: it does not answer; with the end of its log.
         """
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -112,12 +87,19 @@ class Server:
                 extra_groups=None if self.user is None else [],
                 preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
             )
-        deadline = time.monotonic() + START_S
-        while not self.answers():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise RuntimeError(f"{self.name} did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
-            time.sleep(0.05)
+        process = self.process
+        try:
+            wait_until(lambda: process.poll() is not None or self.answers(), lambda: f"{self.name}:\n{self.log_end}")
+        except AssertionError:
+            self.kill()
+            raise
+        if process.poll() is not None:
+            raise RuntimeError(f"{self.name} did not start:\n{self.log_end}")
+
+    @property
+    def log_end(self) -> str:
+        """The end of what it has written."""
+        return self.log.read_text(errors="replace")[-2000:]
 
     def kill(self) -> None:
         """End it as a crash would: kill -9."""
@@ -148,7 +130,7 @@ class Postgres(Server):
     def __init__(self) -> None:
         super().__init__()
         self.bin = postgres_binaries()
-        [self.port] = free_ports(1)
+        self.port = free_port()
         self.admin_password, self.password = secrets.token_hex(12), secrets.token_hex(12)
         self.pgpass = self.folder / "pgpass"
         self.pgpass.touch(mode=0o600)
@@ -206,7 +188,7 @@ class Postgres(Server):
             user="admin",
             password=self.admin_password,
             autocommit=True,
-            connect_timeout=10,
+            connect_timeout=int(FAULT_S),
         )
 
     @contextmanager
@@ -294,7 +276,7 @@ class SeaweedFS(Server):
     def answers(self) -> bool:
         # Refused without keys, but by the S3 server; and a bucket can be made, so there is a place for its files.
         try:
-            with urllib.request.urlopen(self.endpoint, timeout=5):
+            with urllib.request.urlopen(self.endpoint, timeout=AGAIN_S):
                 pass
         except urllib.error.HTTPError:
             with suppress(OSError):

@@ -15,7 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster_servers import Server, free_ports
+from tests.cluster_servers import Server
+from tests.kit.ports import free_port
+from tests.kit.waiting import FAULT_S
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -64,7 +66,7 @@ class Scheduler(_Alone):
 
     def __init__(self, **variables: str) -> None:
         super().__init__({"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1", **variables})
-        [self.port] = free_ports(1)
+        self.port = free_port()
         self.start()
 
     @property
@@ -150,7 +152,7 @@ class DaskCluster:
     def wait(self) -> None:
         """Until the scheduler has every worker again."""
         with self.scheduler.client() as client:
-            client.wait_for_workers(len(self.workers), timeout=120)
+            client.wait_for_workers(len(self.workers), timeout=FAULT_S)
 
     def pids(self) -> dict[str, int]:
         """The processes that score, by their addresses."""

@@ -15,8 +15,9 @@ from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.judge_brains import Reply
+from tests.judge_brains import Reply, data_of
 from tests.judge_http import completion
+from tests.kit.waiting import FAULT_S
 
 
 @dataclass
@@ -91,7 +92,7 @@ class BatchServer:
     def __exit__(self, *_):
         self.release()
         self._http.shutdown()
-        self._thread.join(timeout=100)
+        self._thread.join(timeout=FAULT_S)
         self._http.server_close()
 
     @property
@@ -109,7 +110,7 @@ class BatchServer:
         reached a step (`upload reached`).
         """
         with self._changed:
-            assert self._changed.wait_for(lambda: self.seen[what] >= times, timeout=200), self.seen
+            assert self._changed.wait_for(lambda: self.seen[what] >= times, timeout=FAULT_S), self.seen
 
     def release(self):
         """Hold nothing any more."""
@@ -142,7 +143,7 @@ class BatchServer:
     def _hold(self, step):
         self._note(f"{step} reached")
         if step in self.hold:
-            self._released.wait(timeout=200)
+            self._released.wait(timeout=FAULT_S)
 
     def _answer(self, request):
         status, answer = self._decide(request)
@@ -202,6 +203,8 @@ class BatchServer:
         lines = [json.loads(line) for line in self.files[asked["input_file_id"]].splitlines()]
         assert all((line["method"], line["url"]) == ("POST", "/v1/chat/completions") for line in lines)
         assert len({line["custom_id"] for line in lines}) == len(lines)
+        # Rows are asked at once, so their lines come in any order; here they are numbered by what they ask.
+        lines.sort(key=lambda line: json.dumps(data_of(line["body"]), sort_keys=True))
         with self._lock:
             batch = Batch(f"batch_{len(self.batches)}", lines, asked.get("metadata") or {})
             self.batches[batch.id] = batch

@@ -30,6 +30,7 @@ if __name__ == "__main__":
 from tests.judge_brains import BRAINS, Body, Brain, Reply, agreeable, data_of, message_text
 from tests.judge_faults import ERRORS, KINDS, PASSING, TWISTS, scheduled
 from tests.judge_http import Answer, Connection, Received, completion, error_body, http, refused_format
+from tests.kit.waiting import FAULT_S
 
 __all__ = [
     "BRAINS",
@@ -157,12 +158,12 @@ class JudgeServer:
         self._thread = threading.Thread(target=self._serve, args=(listener,), name="judge-server", daemon=True)
         self._serves = threading.Event()
         self._thread.start()
-        assert self._serves.wait(timeout=100), "the server did not start"
+        assert self._serves.wait(timeout=FAULT_S), "the server did not start"
         return self
 
     def __exit__(self, kind, error, trace):
         self._loop.call_soon_threadsafe(self._stop)
-        self._thread.join(timeout=100)
+        self._thread.join(timeout=FAULT_S)
         if self._broken and error is None:
             raise self._broken[0]
 
@@ -281,7 +282,7 @@ class JudgeProcess:
 
     def __exit__(self, *_):
         self._process.terminate()
-        self._process.communicate(timeout=100)
+        self._process.communicate(timeout=FAULT_S)
 
     def stats(self):
         """As `JudgeServer.stats`."""
@@ -294,7 +295,7 @@ class JudgeProcess:
     def _get(self, path):
         # Without the proxies that the environment may name.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{self.url}/{path}", timeout=60) as answer:
+        with opener.open(f"{self.url}/{path}", timeout=FAULT_S) as answer:
             counts = json.load(answer)
         return counts
 

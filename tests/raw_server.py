@@ -5,6 +5,7 @@ import socket
 import threading
 
 from tests.judge_http import http
+from tests.kit.waiting import FAULT_S
 
 
 def said(message=None, **changes):
@@ -62,7 +63,7 @@ class RawServer:
                 self._answer(connection)
 
     def _answer(self, connection):
-        connection.settimeout(30)
+        connection.settimeout(FAULT_S)
         came = b""
         try:
             while b"\r\n\r\n" not in came or len(came.partition(b"\r\n\r\n")[2]) < _size(came):

@@ -212,7 +212,6 @@ SEEN = [
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
 def test_the_site_has_no_barriers_and_its_search_finds_what_people_ask_for(site):
     with in_a_browser() as page:

@@ -1,4 +1,4 @@
-"""Every command line of the documents, run where `make evaluate` and `make labelled` have run, with models on loopback.
+"""Every command line of the documents, run where `make evaluate` has run, with models on loopback.
 
 What cannot be run here is listed with the reason, and its commands and options are checked against the parser.
 """
@@ -23,12 +23,13 @@ from answerkey.flows.cli.main import make_app
 from tests.conftest import ROOT
 from tests.judge_brains import agreeable, data_of, parrot
 from tests.judge_server import JudgeServer
+from tests.kit.waiting import FAULT_S
 
 Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
 OWN_SERVER = "http://127.0.0.1:8080/v1"
 NOT_RUN = {
-    r"make evaluate$|make labelled$|make serve$": "the fixture does the first two; the last does not end",
-    r"pip install |pipx |uvx |make setup$": "installs everything anew; tests/test_wheel.py installs the wheel",
+    r"make evaluate(?: NEW=v\d)?$|make serve$|make test$": "the fixture does the first; the others take long",
+    r"uv |pip install |pipx |uvx |make setup$": "installs everything anew; tests/test_wheel.py installs the wheel",
     r"\. \.venv/bin/activate$|python3 -m venv ": "the commands run in that environment",
     r"export ": "the fixture sets what the commands need",
     r"answerkey view$": "does not end; tests/flows/cli/test_view.py starts it",
@@ -101,22 +102,41 @@ def answerkey(warm_command, judge):
         if arguments[0] == "evaluate" and "--judge" in arguments and "--probes" not in arguments:
             # Probes would stop a judge that says yes to whatever it is asked.
             arguments += ["--probes", "never"]
-        return warm_command.run("answerkey.flows.cli", arguments, folder, environment, 240)
+        return warm_command.run("answerkey.flows.cli", arguments, folder, environment, FAULT_S)
 
     return run
 
 
 @pytest.fixture(scope="module")
 def evaluated(answerkey, tmp_path_factory):
-    """A folder with the examples and the home that `make evaluate` and `make labelled` leave."""
+    """A folder with the examples, and the home that `make evaluate` and an evaluation of the museum leave."""
     folder = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    recipes = re.findall(r"answerkey (evaluate examples.*?)\$\(ARGS\)", (ROOT / "Makefile").read_text(), re.DOTALL)
-    assert len(recipes) == 2
-    for recipe in recipes:
-        done = answerkey(folder, shlex.split(recipe.replace("\\\n", " ")))
+    for words in (make_evaluate("v2"), ["evaluate", "examples/museum.csv"]):
+        done = answerkey(folder, words)
         assert done.returncode == 0, done.stderr
     return folder
+
+
+def make_evaluate(release):
+    """The words of the command of `make evaluate NEW=release`."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [recipe] = re.findall(r"answerkey (evaluate examples.*?)\$\(ARGS\)", makefile, re.DOTALL)
+    return shlex.split(recipe.replace("\\\n", " ").replace("$(NEW)", release))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("release", "exit_code"), [("v2", 0), ("v3", 1), ("v4", 3)])
+def test_the_releases_of_the_help_desk_are_decided_as_their_readme_says(answerkey, place, release, exit_code):
+    done = answerkey(place, [*make_evaluate(release), "--json"])
+
+    assert done.returncode == exit_code
+    [verdict] = json.loads(done.stdout)["verdicts"]
+    readme = (ROOT / "examples/README.md").read_text(encoding="utf-8")
+    [row] = [line for line in readme.splitlines() if line.startswith(f"| NEW={release} |")]
+    assert f"| {verdict['outcome']} |" in row
+    primary = verdict["rules"][0]
+    assert f"{primary['value']:+.3f}, {primary['low']:+.3f} to {primary['high']:+.3f}" in row
 
 
 @pytest.fixture
@@ -139,17 +159,15 @@ def check(answerkey, folder, line):
 @pytest.mark.real
 def test_the_commands_of_the_readme_run(answerkey, place):
     found = commands("README.md")
-    assert len(found) == 6
+    assert len(found) == 5
     for line in found:
         check(answerkey, place, line)
-    assert (place / "report.html").is_file()
 
 
 @pytest.mark.real
-def test_the_readme_shows_what_a_first_run_prints(answerkey, tmp_path):
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+def test_the_readme_shows_what_a_first_run_prints(answerkey, place):
     [text] = re.findall(r"```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    printed = " ".join(check(answerkey, tmp_path, commands("README.md")[0]).split())
+    printed = " ".join(answerkey(place, make_evaluate("v2")).stdout.split())
     for part in text.split("\n\n"):
         assert " ".join(part.split()) in printed
 
@@ -248,10 +266,9 @@ def bring_files(place, page):
         (place / "judges/politeness.yaml").write_text(yamls[0], encoding="utf-8")
         labels = [f"{row['id']},{row['release']},{turn % 2}\n" for turn, row in enumerate(museum)]
         (place / "labels.csv").write_text("id,release,label\n" + "".join(labels), encoding="utf-8")
-    rows = [json.loads(line) for line in (place / "examples/answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    (place / "people.csv").write_text(
-        "id,label\n" + "".join(f"{row['id']},{row['correct']}\n" for row in rows if row["release"] == "aurora-2")
-    )
+    with (place / "examples/helpdesk/v2.csv").open(encoding="utf-8", newline="") as file:
+        labels = [f"{row['id']},{row['correct']}\n" for row in csv.DictReader(file) if row["correct"]]
+    (place / "people.csv").write_text("id,label\n" + "".join(labels), encoding="utf-8")
 
 
 DOCUMENTS = (

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.kit.waiting import FAULT_S
 from tests.test_wheel import copy_sources
 from tests.warm_command import WarmCommand
 
@@ -44,7 +45,7 @@ class Copy:
             script = self.folder / "script.py"
             script.write_text(module, encoding="utf-8")
             module = str(script)
-        done = self._warm.run(module, words, self.folder, environment, 240)
+        done = self._warm.run(module, words, self.folder, environment, FAULT_S)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

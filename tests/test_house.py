@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import answerkey
+from tests.kit.waiting import FAULT_S
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("metrics_core", "tasks", "flows", "deployments")
@@ -47,7 +48,7 @@ UNWANTED = tuple(
         (".libr", "ary/"),
     )
 )
-MADE = {".git", ".venv", ".answerkey", "build", "dist", "node_modules"}
+MADE = {".git", ".uv", ".venv", ".answerkey", "build", "dist", "node_modules"}
 
 
 def pins():
@@ -80,7 +81,7 @@ def short(path):
 def python(*arguments):
     """Run a new interpreter in the root of the repository."""
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S, check=False
     )
 
 
@@ -176,7 +177,7 @@ def test_an_attempt_in_a_started_process_is_recorded(network_attempts):
 def test_loopback_and_unix_sockets_stay_open(tmp_path, monkeypatch):
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(("localhost", server.getsockname()[1]), timeout=100) as client,
+        socket.create_connection(("localhost", server.getsockname()[1]), timeout=FAULT_S) as client,
     ):
         assert client.getpeername() == server.getsockname()
     monkeypatch.chdir(tmp_path)  # a Unix socket's path has a limit of about 100 bytes

@@ -8,6 +8,7 @@ import tomllib
 import pytest
 
 from tests.conftest import ROOT
+from tests.kit.waiting import FAULT_S
 from tests.tasks.gating_help import Made, warehouse
 
 pytestmark = pytest.mark.real
@@ -48,7 +49,13 @@ def session(tmp_path_factory):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home"), "COLUMNS": "300"}
     done = subprocess.run(
-        [*command, str(folder)], cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=200
+        [*command, str(folder)],
+        cwd=folder,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=FAULT_S,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout

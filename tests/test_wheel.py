@@ -21,9 +21,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cluster_servers import address_for_prefect, free_ports
+from tests.cluster_servers import address_for_prefect
 from tests.conftest import ROOT
-from tests.flows.deployed_help import until
+from tests.kit.ports import free_port
+from tests.kit.waiting import FAULT_S, wait_until
 
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
@@ -59,7 +60,7 @@ def build(kind, source, out):
     """What a front end makes of `source` with our build backend: the file of a wheel or sdist in `out`."""
     out.mkdir(exist_ok=True)
     command = [sys.executable, "-c", BUILD, f"build_{kind}", str(out)]
-    done = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True, timeout=FAULT_S)
     return out / done.stdout.splitlines()[-1]
 
 
@@ -103,7 +104,7 @@ def installed(wheel, tmp_path_factory):
     """A folder of packages with the wheel alone; what it depends on comes from the interpreter's own."""
     folder = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(folder), str(wheel)]
-    subprocess.run(pip, check=True, timeout=120)
+    subprocess.run(pip, check=True, timeout=FAULT_S)
     return folder
 
 
@@ -126,7 +127,7 @@ def answerkey(installed, project, *arguments):
     # With -m the project's folder comes first on the path, before all that is installed.
     command = [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
     done = subprocess.run(
-        command, cwd=project, env=environment(installed), check=False, capture_output=True, text=True, timeout=240
+        command, cwd=project, env=environment(installed), check=False, capture_output=True, text=True, timeout=FAULT_S
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -166,16 +167,16 @@ def test_a_copy_without_links_installs_for_development_and_evaluates(tmp_path):
     # `make evaluate` in an unpacked zip file: an editable installation, run from the root of the copy.
     bare = without_links(copy_sources(tmp_path / "answerkey-main"))
     venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=FAULT_S)
     [packages] = (venv / "lib").glob("python*/site-packages")
     # What it depends on comes from the interpreter that runs the tests.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin/python"), "install", "-q", "--no-index"]
-    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", str(bare)], check=True, timeout=240)
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", str(bare)], check=True, timeout=FAULT_S)
     done = subprocess.run(
         [venv / "bin/answerkey", "evaluate", "examples/museum.csv", "--metrics", "contains", "--json"],
         cwd=bare, env={**os.environ, "ANSWERKEY_HOME": str(tmp_path / "home")}, check=False, capture_output=True,
-        text=True, timeout=240,
+        text=True, timeout=FAULT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert [report["release"] for report in json.loads(done.stdout)] == ["old", "new"]
@@ -209,7 +210,7 @@ def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_
     script, project = tmp_path / "script.py", tmp_path / "project"
     script.write_text(WITHOUT_EXTRAS)
     project.mkdir()
-    done = warm_command.run(str(script), [str(project)], ROOT, dict(os.environ), 240)
+    done = warm_command.run(str(script), [str(project)], ROOT, dict(os.environ), FAULT_S)
     wanted = "pip install 'answerkey[sentence-transformers]'"
     assert done.stdout.splitlines() == [
         "{'scored'}",
@@ -243,7 +244,7 @@ def test_the_command_works_beside_the_users_own_packages(installed, project):
     done = subprocess.run(
         # The script does not have the current folder on its path, where house_rules.py is.
         [installed / "bin/answerkey", "evaluate", "answers.jsonl", "--metrics", metrics, "--json"],
-        cwd=project, env=settings, check=False, capture_output=True, text=True, timeout=240,
+        cwd=project, env=settings, check=False, capture_output=True, text=True, timeout=FAULT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     [report] = json.loads(done.stdout)
@@ -257,13 +258,13 @@ def test_the_command_works_beside_the_users_own_packages(installed, project):
 def two_free_ports():
     """The first of two that follow each other: the server's, and that of the pages."""
     while True:
-        [port] = free_ports(1)
+        port = free_port()
         with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
             return port
 
 
 def got(request):
-    with urllib.request.urlopen(request, timeout=100) as reply:
+    with urllib.request.urlopen(request, timeout=FAULT_S) as reply:
         return str(reply.read().decode())
 
 
@@ -288,7 +289,7 @@ def test_a_team_keeps_its_runs_in_postgresql(postgres_server, tmp_path):
                 done = subprocess.run(
                     [sys.executable, "-m", "prefect", "deployment", "run", "--watch", "housekeeping/housekeeping"],
                     env={**settings, "PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}, check=False,
-                    capture_output=True, text=True, timeout=240,
+                    capture_output=True, text=True, timeout=FAULT_S,
                 )  # fmt: skip
                 assert done.returncode == 0, done.stdout + done.stderr
                 with psycopg.connect(database, password=postgres_server.password) as connection:
@@ -297,7 +298,7 @@ def test_a_team_keeps_its_runs_in_postgresql(postgres_server, tmp_path):
                 assert ended == [("housekeeping",)]
                 assert not (home / "prefect/prefect.db").exists()
                 served.terminate()
-                assert served.wait(250) == 0
+                assert served.wait(FAULT_S) == 0
             finally:
                 served.terminate()
 
@@ -310,7 +311,7 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
 
     def serve(port, home):
         return warm_command.run("answerkey.flows.cli", ["serve", "--port", str(port), "--home", str(home)], ROOT,
-                                dict(os.environ), 240)  # fmt: skip
+                                dict(os.environ), FAULT_S)  # fmt: skip
 
     with subprocess.Popen(
         [sys.executable, "-m", "answerkey.flows.cli", "serve", "--port", str(port), "--home", str(home)],
@@ -340,7 +341,7 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
             done = subprocess.run(
                 [sys.executable, "-m", "prefect", "deployment", "run", "--watch", "score-traces/score-traces"],
                 cwd=project, env={**settings, "PREFECT_API_URL": f"{server}/api"}, check=False, capture_output=True,
-                text=True, timeout=240,
+                text=True, timeout=FAULT_S,
             )  # fmt: skip
             assert done.returncode == 0, done.stdout + done.stderr
             headers = {"Content-Type": "application/json"}
@@ -351,9 +352,9 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
             children = Path(f"/proc/{served.pid}/task/{served.pid}/children").read_text().split()
             assert len(children) == 3
             served.send_signal(signal.SIGINT)
-            assert served.wait(250) == 0
+            assert served.wait(FAULT_S) == 0
             assert served.stdout.read().endswith("stopped; reports, runs and schedules are kept\n")
-            until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 100, "the children")
+            wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children), "the children")
         finally:
             # Not by force, which would leave its children.
             served.terminate()

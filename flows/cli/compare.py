@@ -352,7 +352,7 @@ def print_compared_reports(
         candidates = max(pair.n_candidates for pair in pairs)
         pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary, candidates=candidates)
     reports = read_reports(home, report_ids)
-    why_old = first_is_old(reports[0].release) if old_is_first else ""
+    why_old = first_is_old(*(report.release for report in reports)) if old_is_first else ""
     _print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, why_old=why_old)
     return exit_code(gates, asked=gated)
 

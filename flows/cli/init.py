@@ -44,15 +44,10 @@ def init(
     show(
         f"{len(files)} files in {escape(str(folder))}. README.md there says what each of them is. Next:",
         "",
-        f"  answerkey evaluate {_quoted(folder, 'museum.csv')}",
-        "  answerkey gate museum/old museum/new --primary meaning_match.match --margin 0.02",
-        "",
-        "The second example has labels by people, in two languages:",
-        "",
-        f"  answerkey evaluate {_quoted(folder, 'answers.jsonl')} --references {_quoted(folder, 'questions.jsonl')} "
-        "--dataset examples --map release=release --map label=correct --slice lang",
-        "  answerkey compare aurora-1 aurora-2",
-        f"  answerkey gate aurora-1 aurora-2 --policy {_quoted(folder, 'gate.yaml')}",
+        f"  answerkey evaluate {_quoted(folder, 'helpdesk/v1.csv')} {_quoted(folder, 'helpdesk/v2.csv')} "
+        f"--references {_quoted(folder, 'helpdesk/questions.jsonl')} "
+        f"--config {_quoted(folder, 'helpdesk/evaluate.yaml')}",
+        f"  answerkey gate helpdesk/v1 helpdesk/v2 --policy {_quoted(folder, 'helpdesk/gate.yaml')}",
     )
     return 0
 

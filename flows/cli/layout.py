@@ -103,27 +103,40 @@ def _written(table: Table) -> Iterator[RichTable | str]:
     shapes = [(head, cells), (narrow, cells)]
     shapes += [(narrow, [[_broken(row[0]), *row[1:]] for row in cells])] if head[0] in _FIELDS else []
     for names, shape in shapes:
-        widths = [
+        longest_lines = [
             max(cell_len(line) for cell in column for line in cell.plain.split("\n"))
             for column in zip(map(Text, names), *shape, strict=True)
         ]
-        widths = [min(width, least.get(name, width)) for name, width in zip(head, widths, strict=True)]
-        if fits(sum(widths) + _GAP * (len(widths) - 1) + 2):
-            yield _grid(table, names, shape, least)
+        widths = [min(width, least.get(name, width)) for name, width in zip(head, longest_lines, strict=True)]
+        spare = console().width - (sum(widths) + _GAP * (len(widths) - 1) + 2)
+        if spare >= 0:
+            yield _grid(table, names, shape, _widened(widths, longest_lines, spare))
             break
     else:
         yield from _lines(table, head, cells)
     yield from (f"[dim]{escape(note)}[/dim]" for note in table.notes)
 
 
-def _grid(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]], least: Mapping[str, int]) -> RichTable:
+def _widened(widths: Sequence[int], longest_lines: Sequence[int], spare: int) -> list[int]:
+    """Return widths of columns that share what the terminal has to spare by what their longest lines lack.
+
+    >>> _widened([10, 20, 30], [10, 40, 130], spare=60)
+    [10, 30, 80]
+    """
+    lacking = [longest - width for width, longest in zip(widths, longest_lines, strict=True)]
+    share = min(1.0, spare / (sum(lacking) or 1))
+    return [width + int(share * lack) for width, lack in zip(widths, lacking, strict=True)]
+
+
+def _grid(table: Table, head: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int]) -> RichTable:
     page = RichTable(box=SIMPLE_HEAD, pad_edge=False)
-    for name in head:
+    # The library is told each width: what it takes from columns that wrap, it cuts off
+    for name, title, width in zip(table.head, head, widths, strict=True):
         page.add_column(
-            Text(name),
-            justify="left" if name in (head[0], *table.left) else "right",
-            no_wrap=name not in least,
-            min_width=least.get(name),
+            Text(title),
+            justify="left" if title in (head[0], *table.left) else "right",
+            no_wrap=name not in table.wrapped,
+            width=width,
         )
     for parted, row in zip(table.parted, rows, strict=True):
         if parted:

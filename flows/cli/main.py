@@ -19,6 +19,7 @@ import re
 import signal
 import sys
 import textwrap
+import traceback
 import types
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -42,12 +43,15 @@ EXIT_CODES = {
     2: "bad input: one line on standard error says what is wrong",
     3: "a gate says INCONCLUSIVE: there are too few samples",
     4: "a gate says INCOMPLETE, or no answer has a score of a metric: something that it needs is missing",
+    70: "an error within answerkey, with a traceback; nothing was decided",
     130: "stopped with Ctrl-C; what was scored is kept",
     143: "stopped with SIGTERM; what was scored is kept",
 }
 """What the exit code of every command means."""
 
 EXIT_BAD_INPUT = 2
+EXIT_INTERNAL = 70
+"""As EX_SOFTWARE of sysexits.h: no verdict has this code, while Python's own 1 would be read as FAIL."""
 
 _COMMANDS: dict[str, dict[str, str]] = {
     "Evaluate": {
@@ -145,21 +149,64 @@ def json_text(content: object, *, indent: int | None = None) -> str:
 _STEERING = re.compile(r"[^\n -~]")
 
 
+class _LastingOutput(io.FileIO):
+    """A standard stream that outlives its reader: what cannot be written is dropped, and the first error kept.
+
+    The exit code of a command is that of its work. `| head -1` and `| grep -q` close the pipe in the middle of it.
+    """
+
+    error: OSError | None = None
+
+    def write(self, content: Any, /) -> int:
+        """Write what can be written, and claim that all of it was."""
+        try:
+            return super().write(content)
+        except OSError as error:
+            self.error = self.error or error
+            return memoryview(content).nbytes
+
+
+def _make_lasting(name: str) -> _LastingOutput | None:
+    """Have a standard stream outlive its reader; None for one that is not that of this process, as in tests."""
+    stream = getattr(sys, name)
+    if stream is None:
+        # Closed by the caller (`>&-`): there is nothing to print to.
+        setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+        return None
+    if stream is not getattr(sys, f"__{name}__"):
+        return None
+    raw = _LastingOutput(stream.fileno(), "w", closefd=False)
+    setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, line_buffering=stream.line_buffering))
+    return raw
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code, one of `EXIT_CODES`."""
+    output, _ = _make_lasting("stdout"), _make_lasting("stderr")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    code = _exit_code(words)
+    if output is None:
+        return code
+    sys.stdout.flush()
+    if output.error is None or output.error.errno == errno.EPIPE:
+        return code
+    print(f"answerkey: standard output: {_outside(output.error) or output.error.strerror}", file=sys.stderr)
+    return code or int(not _gives_a_verdict(words))
+
+
+def _gives_a_verdict(words: Sequence[str]) -> bool:
+    return any(word in ("gate", "label") for word in words[:1]) or any(word.startswith("--policy") for word in words)
+
+
+def _exit_code(words: list[str]) -> int:
     # A short command mostly imports: at Python's default, looking for garbage among what stays is 6 % of its CPU.
     gc.set_threshold(50_000, 20, 50)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json_escapes")
-    words = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in words and "--output" not in words
     try:
         return _run(words, as_json=as_json)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt as error:
         return _stopped(error, as_json=as_json)
     except Exception as error:
@@ -175,7 +222,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1, as_json=as_json)
         if outside := _outside(error):
             return _failed(outside, 1, as_json=as_json)
-        raise
+        traceback.print_exc()
+        return _failed(
+            "an error within answerkey; please report the lines above. What was scored is kept; nothing was decided",
+            EXIT_INTERNAL,
+            as_json=as_json,
+        )
 
 
 def _of_a_file(error: BaseException) -> str:

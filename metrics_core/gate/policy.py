@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.document import Located
@@ -188,6 +188,10 @@ _LEAST: Mapping[RuleKind, tuple[float, str]] = {
 """The lowest floor that can be broken, and the problem with a lower one."""
 
 
+_SMALLEST = 1e-9
+"""The least difference that a limit can make. No number of rows tells one that is smaller from 0."""
+
+
 def _listed(rules: object) -> object:
     return [] if rules is None else rules if isinstance(rules, list | tuple) else [rules]
 
@@ -219,8 +223,12 @@ def _rule(text: object) -> PolicyRule:
     if not (math.isfinite(floor) and low <= floor <= high):
         span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
         raise ValueError(f"{_shown(number)} is not a number{span}; write a share as 0.95, not as 95%")
+    if 0 < abs(floor) < _SMALLEST:
+        raise ValueError(f"{_shown(number)} is not told from 0; write 0, or a number that is larger")
     if sign == "<=" and kind not in ("difference", "level"):
         raise ValueError(f"{kind} takes a floor and no ceiling; write >=")
+    if kind == "kappa" and floor == high:
+        raise ValueError("no judge could pass: its interval ends short of 1; write a floor below 1, for instance 0.6")
     if kind in _LEAST and floor < _LEAST[kind][0]:
         raise ValueError(_LEAST[kind][1])
     if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
@@ -231,7 +239,20 @@ def _rule(text: object) -> PolicyRule:
     return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, -floor if at_most else floor, at_most)
 
 
-_NotNegative = Annotated[float, BeforeValidator(_number), Field(strict=True, ge=0, allow_inf_nan=False)]
+_MAX_LOOKS = 1_000
+"""The error of a look shrinks with their number; beyond this, the level of the first ones is no number below 1."""
+_MAX_HOURS = 24 * 366
+
+
+def _distinct(value: float) -> float:
+    if 0 < value < _SMALLEST:
+        raise ValueError("not told from 0")
+    return value
+
+
+_NotNegative = Annotated[
+    float, BeforeValidator(_number), Field(strict=True, ge=0, allow_inf_nan=False), AfterValidator(_distinct)
+]
 
 
 class PolicyFile(BaseModel):
@@ -245,10 +266,10 @@ class PolicyFile(BaseModel):
 
     primary: Annotated[str, Field(pattern=f"^{_FIELD}$")]
     margin: _NotNegative
-    looks: Literal["once", "repeated"] | Annotated[int, Field(strict=True, ge=2)] = "once"
+    looks: Literal["once", "repeated"] | Annotated[int, Field(strict=True, ge=2, le=_MAX_LOOKS)] = "once"
     labels: Drawing | None = None
     judge_bias: _NotNegative = 0.0
-    wait_for_labels_h: _NotNegative = 0.0
+    wait_for_labels_h: Annotated[_NotNegative, Field(le=_MAX_HOURS)] = 0.0
     rules: Annotated[list[Annotated[PolicyRule, BeforeValidator(_rule)]], BeforeValidator(_listed)] = []
 
 
@@ -259,10 +280,10 @@ _REMEDIES = {
     "margin": "write the largest loss of {primary} that you accept, for instance 0.02. At 0 the new release must be "
     "better to pass",
     "looks": "write once, repeated where data arrive and the gate is asked again, or how often it will be asked, for "
-    "instance 10",
+    f"instance 10; {_MAX_LOOKS:,} at most",
     "labels": "write random where the samples with labels were drawn, or chosen",
     "judge_bias": "write how far a judge's bias may differ, for instance 0.03",
-    "wait_for_labels_h": "write for how many hours a run may wait for labels, for instance 72",
+    "wait_for_labels_h": "write for how many hours a run may wait for labels, for instance 72; a year at most",
 }
 """The remedies by key."""
 
@@ -329,12 +350,12 @@ def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]]) -> N
     Raises:
         UserError: a rule always holds, or never; one line per rule.
 
-    >>> strict = parse_policy({"primary": "bleu.bleu", "margin": 0, "rules": ["level bleu.bleu >= 1.5"]}, "gate.yaml")
+    >>> strict = parse_policy({"primary": "bleu.bleu", "margin": 0, "rules": ["level bleu.bleu >= 7"]}, "gate.yaml")
     >>> try:
     ...     check_ranges(strict, {"bleu.bleu": (0.0, 1.0)})
     ... except UserError as error:
     ...     print(error)
-    policy: rule 'level bleu.bleu >= 1.5': no release could pass, since bleu.bleu is 0 to 1; write a floor below 1
+    policy: rule 'level bleu.bleu >= 7': no release could pass, since bleu.bleu is 0 to 1; write a floor between 0 and 1
     """
     problems = [
         f"policy: {_named(rule, policy)}: {problem}"
@@ -353,9 +374,7 @@ def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
     """The reason why a rule holds for every release, or for none."""
     span, where = high - low, f"{rule.field} is {low:g} to {high:g}"
     if rule.kind == "level":
-        if rule.floor <= low:
-            return f"every release would pass, since {where}; write a floor above {low:g}"
-        return f"no release could pass, since {where}; write a floor below {high:g}" if rule.floor > high else None
+        return _level_problem(rule, low, high)
     if rule.kind not in ("difference", "people"):
         return None
     if rule.floor <= -_LARGEST_LOSS * span:
@@ -366,6 +385,19 @@ def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
     if rule.floor >= span:
         return f"no release could pass, since {where} and cannot gain more than {span:g}; write a smaller gain"
     return None
+
+
+def _level_problem(rule: PolicyRule, low: float, high: float) -> str | None:
+    """The reason why every mean meets a rule, or none: no interval reaches an end of the range."""
+    where = f"{rule.field} is {low:g} to {high:g}"
+    if rule.at_most:
+        bound, lowest, highest = "ceiling", -high, -low
+    else:
+        bound, lowest, highest = "floor", low, high
+    inside = f"write a {bound} between {low:g} and {high:g}"
+    if rule.floor <= lowest:
+        return f"every release would pass, since {where}; {inside}"
+    return f"no release could pass, since {where}; {inside}" if rule.floor >= highest else None
 
 
 def _twice(rules: Sequence[PolicyRule]) -> Iterator[tuple[int, str]]:

@@ -167,6 +167,7 @@ class Client:
         # Calls that may cost this much or more were refused for good, for this reason.
         self._too_dear, self._used_up = math.inf, ""
         self._without_usage: set[ModelRef] = set()
+        self._most_tokens_out: dict[ModelRef, int] = {}
         self._total = Bill()
         self._asking: dict[str, asyncio.Future[CallFailed | None]] = {}
         self._breakers: dict[ModelRef, Breaker] = {}
@@ -416,7 +417,9 @@ class Client:
         request, most = question.request, None
         if (prices := provider.prices_of(question.model, in_batch=batch is not None)) is not None:
             tokens_in = sum(most_tokens(message["content"]) for message in question.messages)
-            most = tokens_in * prices[0] + question.max_tokens * prices[2]
+            # Some providers think beyond the limit of the visible reply, and are paid for it
+            tokens_out = max(question.max_tokens, self._most_tokens_out.get(question.model, 0))
+            most = tokens_in * prices[0] + tokens_out * prices[2]
         call = {
             "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": question.kind,
             "attempt": question.calls + 1, "format": question.response_format.format, "batch": batch,
@@ -474,6 +477,8 @@ class Client:
                 if reply is not None or ending.get("code") in MAY_BE_PAID:
                     columns["cost_usd"] = self._cost(question, reply, in_batch=batch is not None)
                 if reply is not None:
+                    seen = self._most_tokens_out.get(question.model, 0)
+                    self._most_tokens_out[question.model] = max(seen, reply.tokens_out or 0)
                     columns |= {one: getattr(reply, one) for one in ("tokens_in", "tokens_out", "model", "fingerprint")}
                     columns["finish_reason"] = REFUSAL if reply.kind == "refusal" else reply.finish_reason
                     columns["reply"] = reply.text

@@ -481,7 +481,7 @@ def _reply(answer: Mapping[str, Any], body: Mapping[str, Any], model: ModelRef) 
         text=text,
         finish_reason=finish_reason,
         tokens_in=tokens_in,
-        tokens_out=_token_count(usage.get("completion_tokens")) if tokens_in else None,
+        tokens_out=_tokens_out(usage, tokens_in) if tokens_in else None,
         model=name,
         fingerprint=fingerprint,
         cached_tokens=_token_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
@@ -508,6 +508,26 @@ def _content(message: Mapping[str, Any]) -> tuple[ReplyKind, object]:
     if call := message.get("tool_calls") or message.get("function_call"):
         return "tool_call", json.dumps(call, default=str, sort_keys=True)
     return ("thoughts", thoughts) if thoughts else ("text", content)
+
+
+def _tokens_out(usage: Mapping[str, Any], tokens_in: int) -> int | None:
+    """Return the tokens that are paid as output, in any of the ways in which providers count thoughts.
+
+    OpenAI counts them within `completion_tokens`; others beside it, in the details or in the total alone.
+
+    >>> _tokens_out({"completion_tokens": 1040, "completion_tokens_details": {"reasoning_tokens": 1000}}, 1500)
+    1040
+    >>> _tokens_out({"completion_tokens": 40, "total_tokens": 2540}, 1500)
+    1040
+    """
+    named = _token_count(usage.get("completion_tokens"))
+    if named is None:
+        return None
+    thoughts = _token_count(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")) or 0
+    # More thoughts than tokens cannot be among them
+    tokens_out = named + thoughts if thoughts > named else named
+    total = _token_count(usage.get("total_tokens")) or 0
+    return max(tokens_out, total - tokens_in)
 
 
 def _token_count(value: object) -> int | None:

@@ -82,12 +82,12 @@ def cut(text: str, longest: int) -> str:
 
 
 def quoted(value: object) -> str:
-    """A JSON value in quotation marks, on one line: at most 60 characters of it, and no markup.
+    """A value of JSON or YAML, which has dates, in quotation marks: at most 60 characters on one line, no markup.
 
     >>> quoted("a <b>\\nc")
     '"a b c"'
     """
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     plain = " ".join(one_line(text[: 2 * LONGEST_QUOTE]).translate(_MARKUP).split())
     return f'"{cut(plain, LONGEST_QUOTE)}"'
 

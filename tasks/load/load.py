@@ -445,6 +445,8 @@ class Stager:
             "file_row": raw.file_row,
             "sample_id": reference.sample_id,
             "release": self.release or (unnamed if release is None else release),
+            # Only formats give it: a column of a user's own may have that name
+            "release_order": None if self.own_columns else record.get("release_order"),
             "question": question,
             "answer": answer,
             "missing_because": missing,

@@ -36,6 +36,8 @@ def staged_schema() -> pa.Schema:
     `given` has the scores that came with the answer, by METRIC.FIELD; NULL where there are none.
     `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
     there is none.
+    `release_order` is what the tool that wrote the file says of the order of its releases: the time of the answer, or
+    the number of the prompt; NULL where it says nothing.
     `row` is 1-based in the source (the line of a JSONL file, the data row of a table), and goes on through all its
     files; where there are several, `file_row` is 1-based in `file`. `label` is the text
     that the source gave, unparsed; `correct` is the label as validation understood it. `sample_key` hashes
@@ -51,6 +53,7 @@ def staged_schema() -> pa.Schema:
             ("file_row", pa.int64()),
             ("sample_id", text),
             ("release", text),
+            ("release_order", pa.float64()),
             ("question", text),
             ("answer", text),
             ("missing_because", text),

@@ -7,6 +7,7 @@ signs.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -124,13 +125,13 @@ def finding(row: FieldComparison) -> str:
     return row.finding or f"not compared: {row.note}"
 
 
-def first_is_old(release: str) -> str:
-    """Why a release is the old one of two that were compared without being asked.
+def first_is_old(old: str, new: str) -> str:
+    """Say why a release is the old one of two that were compared without being asked, and how to turn them round.
 
-    >>> first_is_old("gpt-4")
-    'gpt-4 comes first in the data, so it is taken as the old release.'
+    >>> first_is_old("gpt-4", "gpt 5")
+    "gpt-4 comes first, so it is taken as the old release (the other way round: --baseline 'gpt 5')."
     """
-    return f"{release} comes first in the data, so it is taken as the old release."
+    return f"{old} comes first, so it is taken as the old release (the other way round: --baseline {shlex.quote(new)})."
 
 
 def headline(comparison: Comparison, primary: str, verdict: Verdict | None = None) -> str:

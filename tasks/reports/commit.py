@@ -222,7 +222,7 @@ def _versions(connection: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: s
         count += batch.num_rows
     connection.execute("DROP TABLE new_samples")
     answers = {"accepted": one_file(accepted)}
-    releases = connection.execute(_SQL["releases"], answers).fetchall()
+    releases = connection.execute(_SQL["releases"], {**answers, "staged": one_file(loaded.staged)}).fetchall()
     digests = {release: md5(usedforsecurity=False) for release, *_ in releases}
     hashes = connection.execute(f"{ROWS['new_answers']}\n{_SQL['answer_hashes']}", {**answers, **EVERY_ROW})
     for batch in hashes.to_arrow_reader(_HASHES):

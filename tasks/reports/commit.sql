@@ -33,15 +33,31 @@ SELECT $dataset AS dataset, $version AS version, now() AS created_at, $n_samples
 SELECT count(*) > 0 FROM datasets WHERE dataset = $dataset AND version = $version
 
 -- name: releases
--- How many answers and questions each has, and the usual number of answers to a question.
+-- How many answers and questions each has, and the usual number of answers to a question. The old ones come first.
 WITH questions AS (
-    SELECT release, sample_id, count(*) AS n, min("row") AS first_row FROM read_parquet($accepted) GROUP BY ALL
+    SELECT release, sample_id, count(*) AS n FROM read_parquet($accepted) GROUP BY ALL
 ),
 counts AS (
-    SELECT release, n, count(*) AS n_questions, min(first_row) AS first_row FROM questions GROUP BY release, n
+    SELECT release, n, count(*) AS n_questions FROM questions GROUP BY release, n
+),
+-- Where each release stands for the first time. Positions have no ties, as the numbers of rows have them that hold the
+-- answers of several releases. Rows in quarantine count too: what a row is worth does not change what is old.
+appearances AS (
+    SELECT release, coalesce(file, '') AS file, min(file_row_number) AS position, min(release_order) AS release_order
+    FROM read_parquet($staged, file_row_number = true) GROUP BY ALL
+),
+files AS (
+    SELECT file, min(position) AS file_position FROM appearances GROUP BY file
+),
+-- Files are in the order in which they were given. Within them, tools that list the newest run first say when it was.
+places AS (
+    SELECT release, min(file_position) AS file_position, min(position) AS position,
+           CASE WHEN bool_and(count(release_order) > 0) OVER () THEN min(release_order) END AS release_order
+    FROM appearances JOIN files USING (file) WHERE release IS NOT NULL GROUP BY release
 )
 SELECT release, sum(n * n_questions)::BIGINT, sum(n_questions)::BIGINT, arg_max(n, [n_questions, n])
-FROM counts GROUP BY release ORDER BY min(first_row)
+FROM counts JOIN places USING (release)
+GROUP BY release ORDER BY min(file_position), min(release_order), min(position)
 
 -- name: answer_hashes
 -- A first answer has the same hash whether or not others can follow.

@@ -157,6 +157,9 @@ def validate(
     )
     critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
     stopped = next((check.message for check in critical), None)
+    # However many rows may be in quarantine: with none left, there is nothing to report
+    if stopped is None and n_quarantined == n_rows:
+        stopped = next(check.message for check in checks if check.rule == "quarantined_share")
     own = suite.text if suite else ""
     return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped, own)
 
@@ -298,16 +301,19 @@ def _table_checks(
     empty, too_many = (len(places) > 0 for places in found)
     rows = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
     message = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
-    if too_many:
+    nothing_left = n_quarantined == n_rows and not empty
+    if too_many or nothing_left:
         top = max(groups, key=lambda group: group.count)
         several = (
             "If these are answers of several releases, evaluate each file with a --release of its own, or leave "
             "--release out where a column names the release (--map release=COLUMN). "
         )
+        consequence = f"{_percent(allowed)} are allowed" if too_many else "so there is nothing to score"
         message += (
-            f", {_percent(allowed)} are allowed; most often `{top.rule}`: {_count(top.count, 'row')} "
+            f", {consequence}; most often `{top.rule}`: {_count(top.count, 'row')} "
             f"({_places(top.rows, top.count)}): {top.why}. "
-            f"{several if top.rule == 'id_unique' else ''}Correct the data or the mapping, or raise --max-quarantined"
+            f"{several if top.rule == 'id_unique' else ''}Correct the data or the mapping"
+            f"{'' if nothing_left else ', or raise --max-quarantined'}"
         )
     return [
         Check("not_empty", "critical", not empty, n_rows, 0, rows),

@@ -32,6 +32,15 @@ class Deadly(Contains):
         return super().measure(samples)
 
 
+@dataclass(frozen=True)
+class Held(Contains):
+    """Waits as long as the file is there that `HELD` names in the environment."""
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        wait_until_gone(os.environ["HELD"])
+        return super().measure(samples)
+
+
 class DeadlyStager(Stager):
     """Whatever process loads a row dies of it."""
 

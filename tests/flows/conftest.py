@@ -3,11 +3,9 @@
 import json
 import os
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -20,6 +18,8 @@ import pytest
 from answerkey.flows.cli.main import main
 from tests.cluster_servers import dies_with_its_parent
 from tests.dask_servers import DaskCluster
+from tests.kit.ports import free_port
+from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -35,12 +35,6 @@ def keep_database(database):
         source.backup(target)
     # Two servers may start at once: the name is always that of a whole file.
     copy.replace(MIGRATED_DATABASE)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -96,7 +90,7 @@ class PrefectServer:
     def stop(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(20)
+            self._process.wait(AGAIN_S)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -110,17 +104,16 @@ def server(server_folder):
 
 
 def _wait_until_healthy(url, process, log):
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
+    def is_healthy():
         if process.poll() is not None:
             pytest.fail(f"the server died at start:\n{log.read_text()[-2000:]}")
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=10) as reply:
-                if reply.status == 200:
-                    return
+            with urllib.request.urlopen(f"{url}/health", timeout=AGAIN_S) as reply:
+                return reply.status == 200
         except (urllib.error.URLError, TimeoutError, ConnectionError):
-            time.sleep(0.3)
-    pytest.fail(f"the server was not healthy within 240 s:\n{log.read_text()[-2000:]}")
+            return False
+
+    wait_until(is_healthy, lambda: f"a healthy server:\n{log.read_text()[-2000:]}")
 
 
 @pytest.fixture
@@ -131,7 +124,7 @@ def ask(server):
         request = urllib.request.Request(
             f"{server}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=100) as reply:
+        with urllib.request.urlopen(request, timeout=FAULT_S) as reply:
             found: list[dict[str, object]] = json.load(reply)
         return found
 
@@ -146,7 +139,7 @@ def on_server(warm_command, server, tmp_path):
         script = tmp_path / "script.py"
         script.write_text(code, encoding="utf-8")
         environment = {**os.environ, "PREFECT_API_URL": server, **changes}
-        done = warm_command.run(str(script), [], ROOT, environment, 240)
+        done = warm_command.run(str(script), [], ROOT, environment, FAULT_S)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -175,10 +168,16 @@ def bare_cli(warm_command):
     def run(*arguments, code=None, **changes):
         environment = {**os.environ, **changes}
         if warm_command.can_run(environment):
-            done = warm_command.run("answerkey.flows.cli", [*map(str, arguments)], ROOT, environment, 240)
+            done = warm_command.run("answerkey.flows.cli", [*map(str, arguments)], ROOT, environment, FAULT_S)
         else:
             done = subprocess.run(
-                command(*arguments), check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+                command(*arguments),
+                check=False,
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=FAULT_S,
             )
         assert code in (None, done.returncode), f"{done.returncode}\n{done.stdout}{done.stderr}"
         return done

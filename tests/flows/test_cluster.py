@@ -6,7 +6,6 @@ import re
 import signal
 import sqlite3
 import threading
-import time
 from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import fields, replace
@@ -38,11 +37,10 @@ from answerkey.tasks.warehouse.store import Unreachable
 from tests.dask_servers import Scheduler, Worker
 from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldReferenceStager
 from tests.judge_server import JudgeServer, agreeable
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import jsonl, query, stage
 
-LONG_S = 300.0
-
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2 * LONG_S)]
+pytestmark = pytest.mark.nightly
 
 
 def rows(n, answers=None):
@@ -94,13 +92,6 @@ def not_answered_once(server, n):
     return {what: count for what, count in found.items() if count}
 
 
-def until(true):
-    deadline = time.monotonic() + LONG_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @contextmanager
 def running(cluster, shards):
     """The outcomes of a run in another thread, by part; at the end of the context the run has ended."""
@@ -115,7 +106,7 @@ def running(cluster, shards):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     yield outcomes
-    thread.join(2 * LONG_S)
+    thread.join(FAULT_S)
     assert not thread.is_alive()
 
 
@@ -136,8 +127,8 @@ def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(dask_cluster, tmp_path,
             **asking(server, concurrency=2, timeout_s=1000.0, deadline_s=2000.0),
         )
         with running(Cluster(dask_cluster.address), shards) as outcomes:
-            until(lambda: sum(request.answered for request in server.requests) == 30)
-            until(lambda: len(dask_cluster.busy()) == 1)
+            wait_until(lambda: sum(request.answered for request in server.requests) == 30, "all but one shard")
+            wait_until(lambda: len(dask_cluster.busy()) == 1, "a worker without work")
             [stuck] = dask_cluster.busy()
             if killed == "worker":
                 os.kill(dask_cluster.pids()[stuck], signal.SIGKILL)
@@ -159,7 +150,7 @@ def test_a_finished_shard_is_not_scored_again_when_its_worker_dies(dask_cluster,
         assert {shard.metric.name for shard in finished} == {"bleu"}
         for shard in finished:
             Path(shard.home, shard.part).unlink()
-        until(lambda: server.answered >= 10 and server.held == server.stats()["in_flight"])
+        wait_until(lambda: server.answered >= 10 and server.held == server.stats()["in_flight"], "the last answer")
         for pid in dask_cluster.pids().values():
             os.kill(pid, signal.SIGKILL)
         server.release()
@@ -201,12 +192,12 @@ def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster, tmp_path
         shards.remove(next(shard for shard in shards if shard.metric.kind == "judge"))
         run = Cluster(dask_cluster.address).run(shards)
         assert {next(run)[0].metric.name for _ in range(2)} == {"bleu"}
-        until(lambda: server.answered >= 10 and server.held == 2)
+        wait_until(lambda: server.answered >= 10 and server.held == 2, "two calls in flight")
         n_asked = server.n_requests
         run.close()  # type: ignore[attr-defined]
-        until(lambda: set(dask_cluster.tasks()) == {"cancelled"})
+        wait_until(lambda: set(dask_cluster.tasks()) == {"cancelled"}, "the end of the run at the workers")
         server.release()
-        until(lambda: not dask_cluster.tasks())
+        wait_until(lambda: not dask_cluster.tasks(), "workers that have forgotten the run")
         # The calls in flight are paid, so their replies were waited for.
         assert (server.n_requests, server.answered) == (n_asked, n_asked)
         with closing(sqlite3.connect(tmp_path / "home" / "judge.sqlite")) as ledger:
@@ -223,15 +214,17 @@ def test_a_lost_scheduler_is_waited_for_and_then_said_in_one_line(tmp_path):
     worker = Worker(scheduler)
     with JudgeServer(agreeable, faults=lambda _number, _body: "hang") as server:
         shards = planned(tmp_path, rows(4), ["meaning_match"], 2, **asking(server))
-        # On a busy machine, a new client may see no worker for a second or two, and gives up after its patience.
-        with running(Cluster(scheduler.address, patience_s=10.0), shards) as outcomes:
-            until(lambda: server.n_requests or outcomes)
+        cluster = Cluster(scheduler.address)
+        with running(cluster, shards) as outcomes:
+            wait_until(lambda: server.n_requests or outcomes, "the first question")
             assert not outcomes
+            # Not before: a new client may see no worker for a while, and would give up.
+            object.__setattr__(cluster, "patience_s", 2.0)
             scheduler.close()
             worker.close()
     assert isinstance(outcomes["error"], Unreachable)
     assert str(outcomes["error"]) == (
-        f"{scheduler.address}: the scheduler is gone, and did not come back within 10 seconds; finished parts "
+        f"{scheduler.address}: the scheduler is gone, and did not come back within 2 seconds; finished parts "
         "and paid replies are kept, run the same command again"
     )
 
@@ -260,7 +253,7 @@ def test_workers_that_cannot_score_are_refused_in_one_line(bare, tmp_path):
         yield
         one.close()
         with bare.client() as client:
-            until(lambda: not client.scheduler_info()["workers"])
+            wait_until(lambda: not client.scheduler_info()["workers"], "the worker that has left")
 
     assert "the scheduler has no workers; start some: dask worker tcp://HOST:PORT --nthreads 1" in refusal()
     with worker("--nthreads", "2"):
@@ -300,11 +293,12 @@ def staged_while_one_worker_is_killed(cluster, shards, home, held):
     thread = threading.Thread(target=lambda: found.extend(Cluster(cluster.address).run(shards)))
     thread.start()
     # One more may stand in line behind the first.
-    until(lambda: sum(home.store.exists(one.part) for one in shards[1:]) >= len(shards) - 2)
-    until(lambda: len(cluster.busy()) == 1)
+    parts = [one.part for one in shards[1:]]
+    wait_until(lambda: sum(map(home.store.exists, parts)) >= len(parts) - 1, "all parts but two")
+    wait_until(lambda: len(cluster.busy()) == 1, "a worker without work")
     os.kill(cluster.pids()[cluster.busy()[0]], signal.SIGKILL)
     held.unlink()
-    thread.join(LONG_S)
+    thread.join(FAULT_S)
     assert sorted(outcome for _, outcome in found) == sorted(one.part for one in shards)
 
 

@@ -19,8 +19,9 @@ from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import DaskCluster
 from tests.flows.conftest import ROOT, command
-from tests.flows.test_cluster import LONG_S, not_answered_once, rows, until
+from tests.flows.test_cluster import not_answered_once, rows
 from tests.judge_server import JudgeServer, agreeable
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import jsonl, query
 
 N = 1_000
@@ -40,7 +41,7 @@ MEASUREMENTS = """
     FROM measurements GROUP BY metric ORDER BY metric
 """
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(4 * LONG_S)]
+pytestmark = pytest.mark.nightly
 
 
 def content(home):
@@ -76,7 +77,7 @@ class Running:
 
         An answer on its way to the ledger is lost with its worker, and paid for again.
         """
-        until(lambda: self.run.poll() is not None or self._waits())
+        wait_until(lambda: self.run.poll() is not None or self._waits(), "calls in flight of both workers")
         assert self.run.poll() is None, self.run.communicate()
 
     def _waits(self) -> bool:
@@ -131,7 +132,7 @@ def nanny(running):
 
 def _hung_up(running):
     """Wait until the dead one's connections are closed: what the judge says to them is heard by nobody."""
-    until(lambda: running.judge.stats()["in_flight"] <= AT_ONCE // 2)
+    wait_until(lambda: running.judge.stats()["in_flight"] <= AT_ONCE // 2, "the connections of the dead one")
 
 
 def scheduler(running):
@@ -179,7 +180,7 @@ def test_a_run_in_which_something_is_killed_is_equal_to_one_without(
             running.wait()
             KILLS[killed](running)
             judge.release()
-            said = run.communicate(timeout=2 * LONG_S)[1]
+            said = run.communicate(timeout=FAULT_S)[1]
         finally:
             run.kill()
         assert (run.returncode == 0) == (killed != "driver"), said
@@ -233,14 +234,14 @@ def test_kill_9_while_workers_write_what_is_committed(server, cli, lake, lake_cl
         words, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     try:
-        until(lambda: run.poll() is not None or held.read_text())
+        wait_until(lambda: run.poll() is not None or held.read_text(), "rows of a commit that are written")
         assert run.poll() is None, run.communicate()
         # Nothing of a commit is in a table before all of it is written.
         home = Home.parse(lake)
         assert query(home, "FROM samples") == query(home, "FROM measurements") == []
         kill(lake_cluster, run, held)
         held.unlink()
-        said = run.communicate(timeout=2 * LONG_S)[1]
+        said = run.communicate(timeout=FAULT_S)[1]
     finally:
         run.kill()
     assert (run.returncode == 0) == (kill is not driver_of_commit), said

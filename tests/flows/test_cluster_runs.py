@@ -28,15 +28,13 @@ from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
 from tests.dask_servers import DaskCluster
-from tests.flows.test_cluster import LONG_S, rows
+from tests.flows.test_cluster import rows
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl
 
 KEY = DaskCluster.KEY
 METRICS = ("--metrics", "bleu,semantic_similarity,meaning_match")
 SCORES = 'SELECT sample_id, metric, field, status, "value" FROM scores ORDER BY ALL'
-
-pytestmark = pytest.mark.timeout(2 * LONG_S)
 
 
 def scores(home):

@@ -19,6 +19,7 @@ from prefect.utilities.templating import apply_values
 
 from answerkey.flows.cli.main import make_app
 from tests.flows.conftest import ROOT
+from tests.kit.waiting import FAULT_S
 
 DEPLOYMENTS = ROOT / "deployments"
 COMPOSE_FILE = DEPLOYMENTS / "cluster/compose.yaml"
@@ -46,7 +47,7 @@ def variables(kind):
 def tool(name, *arguments):
     """Run a program that a package has put beside this Python."""
     program = [str(Path(sys.executable).parent / name), *map(str, arguments)]
-    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S, check=False)
 
 
 def services(*options):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.deployed_help import Deployed, until
+from tests.flows.deployed_help import Deployed
 from tests.judge_server import JudgeServer, data_of
+from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import query
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,7 +158,7 @@ def served(server, site, tmp_path):
 def test_the_form_of_a_server_takes_them(server, judge, tmp_path, own_home):
     deployed = Deployed(server, tmp_path)
     named = {"deployments": {"name": {"any_": ["own-metrics"]}}}
-    until(lambda: deployed.ask("POST", "deployments/filter", named), 150, "the deployment")
+    wait_until(lambda: deployed.ask("POST", "deployments/filter", named), "the deployment")
     rubric = tmp_path / "manners.yaml"
     rubric.write_text(RUBRIC)
     parameters = {

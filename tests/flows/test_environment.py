@@ -1,4 +1,4 @@
-"""The server that `answerkey serve` keeps for a home takes part in its runs; a signal ends a run within seconds."""
+"""The server that `answerkey serve` keeps for a home takes part in its runs; a signal ends a run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.tasks.server import NOTE, kept_server
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import command
-from tests.flows.deployed_help import until
 from tests.judge_server import JudgeProcess
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import jsonl, query
-
-WAIT_S = 100.0
 
 
 @pytest.fixture
@@ -61,7 +59,7 @@ def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(ser
         found: Any = ask("events/filter", {"filter": wanted, "limit": 50})
         return any(one["payload"]["home"] == str(served_home) for one in found["events"])
 
-    until(announced, WAIT_S, "the event")
+    wait_until(announced, "the event")
 
 
 @pytest.mark.nightly
@@ -109,10 +107,6 @@ def test_an_address_that_others_have_written_or_that_is_elsewhere_is_not_used(se
 
 
 ROWS, ANSWERED, IN_FLIGHT = 30, 10, 4
-LONG_S = 100.0
-"""Ten times what it takes to end, and less than the judge would take."""
-WHOLE_S = 250.0
-"""For a start, or a whole run."""
 
 
 def _heeds_ctrl_c():
@@ -159,7 +153,6 @@ CLAIMS = "SELECT count(*) FROM answerkey_claims"
 
 
 @pytest.mark.real
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("number", "code", "on_server"),
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True)],
@@ -168,9 +161,9 @@ def test_a_run_that_is_told_to_end_ends_and_leaves_no_claim(number, code, on_ser
     prefect, home = request.getfixturevalue("server") if on_server else "", tmp_path / "home"
     with evaluating(judge, tmp_path, prefect) as run:
         # The judge has replied to some, and does not reply to others.
-        until(lambda: run.poll() is not None or judge.stats()["requests"] >= ANSWERED + IN_FLIGHT, WHOLE_S, "requests")
+        wait_until(lambda: run.poll() is not None or judge.stats()["requests"] >= ANSWERED + IN_FLIGHT, "requests")
         os.killpg(run.pid, number)
-        said, _ = run.communicate(timeout=LONG_S)
+        said, _ = run.communicate(timeout=FAULT_S)
     stopped = "answerkey: stopped; what was scored so far is kept, run the same command again"
     assert (run.returncode, said.splitlines()[-1], "Traceback" in said) == (code, stopped, False)
     assert ledger(home, STATES) == [("error", "cancelled", IN_FLIGHT), ("usable", "", ANSWERED)]
@@ -181,7 +174,7 @@ def test_a_run_that_is_told_to_end_ends_and_leaves_no_claim(number, code, on_ser
     # The same command ends well; only what was in flight is asked a second time.
     judge.release()
     with evaluating(judge, tmp_path, prefect) as again:
-        said, _ = again.communicate(timeout=WHOLE_S)
+        said, _ = again.communicate(timeout=FAULT_S)
     assert again.returncode == 0, said
     assert sorted(judge.stats()["bodies"].values()) == [1] * (ROWS - IN_FLIGHT) + [2] * IN_FLIGHT
     assert ledger(home, CLAIMS) == [(0,)]

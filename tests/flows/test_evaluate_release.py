@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.deployed_help import until
+from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,8 +70,10 @@ def _compared(cli, answers, home):
     assert query(home, compared) == [("faq/old/v1", "faq/new/v1")]
     again = ("evaluate", answers, "--metrics", "exact_match", "--no-page", "--quiet")
     printed = cli(*again, code=0).stdout
-    first = "old comes first in the data, so it is taken as the old release.\nfaq/old/v2 → faq/new/v2: "
-    assert printed.startswith(first)
+    assert printed.startswith(
+        "old comes first, so it is taken as the old release (the other way round: --baseline new)."
+    )
+    assert "\nfaq/old/v2 → faq/new/v2: " in printed
     cli(*again, "--baseline", "none", code=0)
     # An estimate needs no key.
     cli("evaluate", answers, "--metrics", "meaning_match", "--judge", "openai/gpt-4o-mini", "--dry-run", code=0)
@@ -93,7 +95,7 @@ def _shown_in_the_ui(ask, home):
     page = artifacts["report-faq-new"]["data"]
     # Two releases are compared without being asked, and the page says which was taken as the old one.
     assert "No difference between new and old is shown: " in page
-    assert "old comes first in the data, so it is taken as the old release." in page
+    assert "old comes first, so it is taken as the old release (the other way round: --baseline new)." in page
     assert page.startswith("# faq\n\n**old**, **new**. Made ")
     file = home / "pages/faq/new-v1.html"
     [linked] = re.findall(r'href="\.\./(_data-docs/validations/contract/[^"]*)"', file.read_text())
@@ -215,6 +217,37 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path,
     assert "3 quarantined" in allowed.stdout
 
 
+NOTHING_LEFT = {
+    "no reference": [{"id": "1", "answer": "a", "reference": ""}],
+    "no id": [{"id": " ", "answer": "a", "reference": "b"}],
+    "an id twice": [{"id": "1", "answer": answer, "reference": "b"} for answer in ("a", "c")],
+    "an error message": [{"id": "1", "answer": "\x01\x02", "reference": "b"}],
+}
+
+
+@pytest.mark.parametrize("rows", NOTHING_LEFT.values(), ids=NOTHING_LEFT.keys())
+def test_a_run_without_a_single_row_is_refused_in_one_line_though_all_may_be_quarantined(cli, rows, tmp_path, home):
+    file = jsonl(tmp_path / "rows.jsonl", rows)
+
+    process = cli("evaluate", file, "--metrics", "contains", "--max-quarantined", "1", code=2)
+
+    message = process.stderr.splitlines()[-1]
+    assert f"100 % of the rows ({len(rows)} of {len(rows)}) are in quarantine, so there is nothing to score" in message
+    assert "--max-quarantined" not in message
+    assert query(home, "SELECT status FROM runs") == [("stopped",)]
+
+
+def test_a_run_without_a_single_row_has_failed_with_that_message_in_prefect(cli, server, ask, tmp_path, home):
+    file = jsonl(tmp_path / "nothing_left.jsonl", NOTHING_LEFT["no reference"])
+
+    process = cli("evaluate", file, "--metrics", "contains", "--max-quarantined", "1", code=2)
+
+    [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate nothing_left"]}}})
+    assert "Traceback" not in process.stderr
+    assert run["state_type"] == "FAILED"
+    assert "so there is nothing to score" in run["state"]["message"]
+
+
 def start(server, *arguments):
     return subprocess.Popen(
         [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)],
@@ -227,22 +260,27 @@ def start(server, *arguments):
 
 
 @pytest.mark.real
-def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, home):
+def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, home, monkeypatch):
     file = tmp_path / "many.jsonl"
     with file.open("w") as out:
         for i in range(12_000):
             row = {"id": str(i), "answer": f"answer number {i} is {i * 7} and more", "reference": f"{i * 7}"}
             out.write(json.dumps(row) + "\n")
-    metrics = "chrf,bleu,contains"
+    held = tmp_path / "held"
+    held.touch()
+    monkeypatch.setenv("HELD", str(held))
+    # The last one goes on when a file is gone.
+    metrics = "chrf,bleu,tests.flows.cluster_metrics:Held"
     run = start(server, "evaluate", file, "--metrics", metrics)
-    until(lambda: run.poll() is not None or len(list((home / "parts").rglob("*.parquet"))) >= 2, 240, "two shards")
-    assert run.poll() is None, "the run ended before it could be killed"
+    wait_until(lambda: run.poll() is not None or len(list((home / "parts").rglob("*.parquet"))) >= 2, "two shards")
+    assert run.poll() is None, run.communicate()
     run.send_signal(signal.SIGKILL)
     run.wait()
     finished = {part: part.stat().st_mtime_ns for part in (home / "parts").rglob("*.parquet")}
     assert len(finished) >= 2
     assert query(home, "SELECT status FROM runs") == [("running",)]
     kept = {part: part.read_bytes() for part in finished}
+    held.unlink()
     cli("evaluate", file, "--metrics", metrics, code=0)
     counts = query(
         home,

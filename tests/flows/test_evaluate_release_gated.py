@@ -1,7 +1,6 @@
 """The gate as the last step of an evaluation, and which registered releases are evaluated."""
 
 import json
-import time
 
 import pytest
 
@@ -10,6 +9,7 @@ from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Data, Scoring
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
+from tests.kit.waiting import wait_until
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query, registered
 
@@ -74,11 +74,12 @@ def _events_say_it(ask, sentence):
     wanted = {
         "filter": {"event": {"prefix": ["answerkey.gate."]}, "resource": {"id_prefix": ["answerkey.release.gated."]}}
     }
-    for _ in range(400):
+
+    def both():
         found = {one["event"]: one for one in ask("events/filter", wanted)["events"]}
-        if len(found) == 2:
-            break
-        time.sleep(0.5)
+        return found if len(found) == 2 else None
+
+    found = wait_until(both, "the events of both releases")
     assert set(found) == {"answerkey.gate.failed", "answerkey.gate.inconclusive"}
     failed = found["answerkey.gate.failed"]
     assert failed["resource"]["prefect.resource.id"] == "answerkey.release.gated.gated-b"

@@ -2,11 +2,14 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_batches import BatchServer
 from tests.judge_server import JudgeServer, agreeable, data_of
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import query
 
 METRICS = "contains,meaning_match,ground_truth_similarity"
@@ -34,7 +37,7 @@ def brain(body):
 
 @pytest.fixture
 def judge():
-    with JudgeServer(brain, trickle_seconds=6.0) as running:
+    with JudgeServer(brain) as running:
         yield running
 
 
@@ -95,9 +98,20 @@ def test_dry_run_then_little_money_then_enough_then_none_needed(evaluate, judge,
     assert "budget used up: 4 calls (max_calls)" in little.stdout
     skipped = query(home, "SELECT count(*) FROM measurements WHERE status = 'skipped'")
     assert skipped > [(0,)]
-    # The first of the requests that are left takes six seconds, and the metric says how far it is after five.
-    judge.faults = lambda number, _body: "trickle" if number == 4 else None
-    enough = evaluate("--max-calls", "20", "--json")
+    # Nothing of what is left is answered before the metrics have said how far they are.
+    judge.holds = lambda _server: True
+    limits = ("--judge-timeout", f"{FAULT_S:.0f}", "--judge-deadline", f"{FAULT_S:.0f}")
+    known = _newest_run(home)
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(evaluate, "--max-calls", "20", "--json", *limits)
+        try:
+            wait_until(
+                lambda: running.done() or (_newest_run(home) != known and _progress_in_ui(home, ask)),
+                "a line about how far a metric is",
+            )
+        finally:
+            judge.release()
+        enough = running.result()
     assert enough.returncode == 0, enough.stderr
     assert judge.n_requests == N_MATCH + N_SIMILARITY
     assert set(judge.stats()["bodies"].values()) == {1}
@@ -151,11 +165,23 @@ def _progress_in_terminal_and_ui(result, home, ask):
     assert said
     # Two to four samples were left, as the calls of the first run fell to either metric. Those that need no call
     # are not among them.
-    line = re.compile(r"\w+: \d/[2-4] samples, \d calls, \$0\.00\d\d, 1 at once of \d+, 0 failed")
+    line = re.compile(r"\w+: \d/[2-4] samples, \d calls, \$0\.00\d\d, \d at once of \d+, 0 failed")
     assert [one for one in said if not line.fullmatch(one)] == []
-    [(run_id,)] = query(home, "SELECT run_id FROM runs ORDER BY started_at DESC LIMIT 1")
-    logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run_id]}}, "limit": 200})]
-    assert set(said) <= set(logs)
+    assert set(said) <= set(_progress_in_ui(home, ask))
+
+
+def _newest_run(home):
+    """While it is at work, too."""
+    with Home(home).warehouse.reading() as warehouse:
+        [(run_id,)] = warehouse.execute("SELECT run_id FROM runs ORDER BY started_at DESC LIMIT 1").fetchall()
+    return run_id
+
+
+def _progress_in_ui(home, ask):
+    """The lines about samples in the log of the newest run."""
+    wanted = {"logs": {"flow_run_id": {"any_": [_newest_run(home)]}}, "limit": 200}
+    logs = [line["message"] for line in ask("logs/filter", wanted)]
+    return [line for line in logs if " samples, " in line]
 
 
 def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evaluate, home):

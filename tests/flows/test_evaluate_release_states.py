@@ -14,11 +14,10 @@ from prefect.states import AwaitingRetry, Running
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.generate_answers import generate_answers
 from answerkey.flows.parameters import Afterwards, Data, Generating, Judging, Questions, Scoring
-from tests.flows.deployed_help import Deployed, Engine, until
+from tests.flows.deployed_help import Deployed, Engine
 from tests.judge_server import JudgeServer, agreeable
+from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
-
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +186,7 @@ def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server, engine, tmp_pat
 
     try:
         run_id = engine.start(parameters)
-        until(waits, 300, "the metric without a limit, and the other that waits")
+        wait_until(waits, "the metric without a limit, and the other that waits")
     finally:
         on_server.ask("POST", "v2/concurrency_limits/decrement-with-lease", {"lease_id": lease})
         found = engine.result()

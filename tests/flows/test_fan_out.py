@@ -29,6 +29,7 @@ from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.deployed_help import Deployed
 from tests.flows.test_prefect_or_local import rows
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import query
 
 
@@ -76,9 +77,7 @@ class Slow(Contains):
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         self.began.set()
-        deadline = time.monotonic() + 200
-        while self.has_files() and not in_main_thread(cancel_submitted) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: not self.has_files() or in_main_thread(cancel_submitted), "a run that waits, or is gone")
         # One that does not wait has left the function by now.
         time.sleep(0.5)
         self.ended.append(self.has_files() and in_main_thread(cancel_submitted))
@@ -105,7 +104,7 @@ def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(
     scoring = Scoring(metrics=[f"{Slow.__module__}:Slow"])
 
     def interrupt():
-        assert Slow.began.wait(200)
+        assert Slow.began.wait(FAULT_S)
         os.kill(os.getpid(), signal.SIGTERM)
 
     server = request.getfixturevalue("server") if with_server else None
@@ -140,7 +139,7 @@ def test_a_script_without_a_guard_is_run_once(tmp_path):
     script.write_text(UNGUARDED)
     words = [sys.executable, str(script), str(file), str(home)]
     alone = {**os.environ, "PREFECT_API_URL": ""}
-    done = subprocess.run(words, check=False, capture_output=True, text=True, env=alone, timeout=600)
+    done = subprocess.run(words, check=False, capture_output=True, text=True, env=alone, timeout=FAULT_S)
     assert done.returncode == 0, done.stderr
     assert "RuntimeError" not in done.stderr
     assert query(home, "SELECT status FROM runs") == [("complete",)]

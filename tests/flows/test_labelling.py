@@ -2,6 +2,8 @@
 
 import json
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,32 @@ def test_what_is_no_label_of_the_question_on_the_screen_is_refused(server: Serve
         status, reply = server.ask("label", place, verdicts=verdicts)
         assert (status, why in reply) == (400, True)
     assert query(server.home, "SELECT count(*) FROM labels") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"action": "label"},
+        {"action": "label", "verdicts": [1]},
+        {"action": "label", "verdicts": None},
+        {"action": "skip", "place": None},
+        {"action": "skip", "place": 1.5},
+        {"action": "undo", "annotator": 7},
+        {"action": "delete"},
+        "[" * 5_000,
+    ],
+    ids=lambda body: str(body)[:50],
+)
+def test_a_request_of_another_shape_is_refused_and_the_page_goes_on(server: Server, body: Any) -> None:
+    content = body if isinstance(body, str) else json.dumps({"annotator": "AB", "place": 1, **body})
+    headers = {TOKEN: "secret", "Origin": server.address}
+    request = urllib.request.Request(f"{server.address}/", content.encode(), headers, method="POST")
+
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=300)
+
+    assert refused.value.code == 400
+    assert server.ask("state")[0] == 200
 
 
 def test_the_end_is_a_verdict_and_nothing_before_tells_who_answered(server: Server) -> None:

@@ -17,8 +17,8 @@ from answerkey.flows.pages import page_server
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
-from tests.flows.conftest import free_port
-from tests.flows.deployed_help import until
+from tests.kit.ports import free_port
+from tests.kit.waiting import FAULT_S, wait_until
 
 Get = Callable[[str], tuple[int, str, bytes]]
 
@@ -31,7 +31,7 @@ def get(any_home):
 
     def ask(path):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=100) as reply:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=FAULT_S) as reply:
                 return reply.status, reply.headers["Content-Type"], reply.read()
         except urllib.error.HTTPError as error:
             return error.code, error.headers["Content-Type"], error.read()
@@ -43,7 +43,7 @@ def get(any_home):
             return None
 
     with subprocess.Popen(command, preexec_fn=dies_with_its_parent()) as process:  # noqa: PLW1509 - only the kernel
-        until(answers, 100, "the server of the pages")
+        wait_until(answers, "the server of the pages")
         yield ask
         process.kill()
 
@@ -74,7 +74,7 @@ def port(tmp_path):
 
 
 def ask(port, method, host, body=None, path="/"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=100)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=FAULT_S)
     connection.request(method, path, body, {"Host": host})
     reply = connection.getresponse()
     reply.read()
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_refused_and_a_browser_that_breaks_off_is_no_erro
         assert connection.recv(8) == b"HTTP/1.0"
     others = [thread for thread in threading.enumerate() if "process_request_thread" in thread.name]
     for thread in others:
-        thread.join(100)
+        thread.join(FAULT_S)
     assert capfd.readouterr() == ("", "")
 
 

@@ -18,7 +18,7 @@ from prefect.client.orchestration import get_client
 from prefect.context import TaskRunContext
 from prefect.flow_engine import run_flow
 from prefect.logging.handlers import APILogWorker
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import AwaitingRetry, Running
 
 from answerkey.flows import prefect_or_local
@@ -30,8 +30,8 @@ from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.server import on_server, within_run
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.deployed_help import Deployed
+from tests.kit.waiting import FAULT_S
 
-WAIT_S = 100.0
 OF_THE_RUN = ("run_id", "created_at", "started_at", "finished_at", "manifest", "content_hash", "parameters", "seconds")
 """Columns that differ between any two runs."""
 
@@ -136,7 +136,7 @@ def test_steps_come_in_their_order_and_those_submitted_as_they_end(on_prefect):
             second_began.set()
         elif name == "first":
             # Only beside another thread does this end.
-            assert second_began.wait(WAIT_S)
+            assert second_began.wait(FAULT_S)
         return name
 
     step = task(work, name="work", task_run_name="work on {name}")
@@ -168,12 +168,12 @@ def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt
         failed.set()
         raise OSError("broken")
 
-    step = task(work, name="work", retries=1, retry_delay_seconds=[10 * WAIT_S])
+    step = task(work, name="work", retries=1, retry_delay_seconds=[10 * FAULT_S])
 
     @a_flow
     def run() -> list[object]:
         submitted = [step.submit(name) for name in ("first", "second")]
-        assert failed.wait(WAIT_S)
+        assert failed.wait(FAULT_S)
         if submitted:
             raise KeyboardInterrupt
         return []
@@ -262,7 +262,7 @@ def test_a_step_asks_the_server_only_about_its_own_tags_and_goes_on_without_an_a
         return sorted(task_run.task_run.tags) if task_run else None
 
     step = task(tags, name="work")
-    gone = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+    gone = {PREFECT_API_URL: "http://127.0.0.1:9/api"}
 
     @a_flow
     def run() -> list[object]:
@@ -297,7 +297,7 @@ def test_a_ctrl_c_that_something_else_catches_ends_the_run_at_its_next_step():
             step("first")
             with suppress(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(60)
+                time.sleep(FAULT_S)
             with pytest.raises(KeyboardInterrupt) as raised:
                 step("second")
         assert (done, raised.value.args) == (["first"], (signal.SIGINT,))
@@ -316,7 +316,7 @@ def test_a_ctrl_c_within_a_callback_is_not_shown_as_an_error(capfd):
 
     def interrupt(_):
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(WAIT_S)
+        time.sleep(FAULT_S)
 
     class Module:
         """An object that something is to be done after."""
@@ -357,7 +357,7 @@ def test_a_ctrl_c_within_a_statement_of_duckdb_is_one(on_prefect):
         return []
 
     def interrupt():
-        assert began.wait(WAIT_S)
+        assert began.wait(FAULT_S)
         time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -14,6 +14,7 @@ import pytest
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import command
 from tests.judge_server import JudgeServer, agreeable
+from tests.kit.waiting import FAULT_S
 
 IN_ENVIRONMENT = "sk-neverspoken-environment-0123456789abcdef"
 IN_BLOCK = "sk-neverspoken-block-0123456789abcdef"
@@ -69,7 +70,7 @@ def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path,
         address = f"http://ada:neverspoken-1@127.0.0.1:{server.server_port}/a.csv?token=neverspoken-2"
         done = subprocess.run(
             command("evaluate", address, "--metrics", "exact_match"),
-            check=False, capture_output=True, text=True, timeout=240, umask=0o077,
+            check=False, capture_output=True, text=True, timeout=FAULT_S, umask=0o077,
         )  # fmt: skip
         kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address)
         server.shutdown()

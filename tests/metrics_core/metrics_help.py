@@ -3,8 +3,6 @@
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +19,6 @@ def scored(metric: str, answer: str | None, references: list[str], **options: An
 
 def read_jsonl(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-def seconds(work: Callable[[], object], times: int = 3) -> float:
-    """The least CPU time of several runs: what else the machine does can only add to it."""
-    taken = []
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        taken.append(time.process_time() - start)
-    return min(taken)
 
 
 def imported_by(code: str, *modules: str) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from answerkey.flows.labelling import TOKEN
 from answerkey.metrics_core.gate.policy import parse_policy
 from tests.cluster_servers import dies_with_its_parent
+from tests.kit.waiting import FAULT_S
 from tests.tasks.comparing_help import answer, releases
 
 PRIMARY = "exact_match.match"
@@ -74,7 +75,7 @@ def ask_page(address: str, token: str, action: str, place: int = 0, **more: Any)
     body = json.dumps({"action": action, "annotator": "AB", "place": place, **more}).encode()
     request = urllib.request.Request(f"{address}/", body, headers, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=300) as reply:
+        with urllib.request.urlopen(request, timeout=FAULT_S) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -116,16 +115,27 @@ def test_what_is_in_the_way_is_said(source, tmp_path):
         move(source, target)
 
 
+HELD_BEFORE_FILES = """
+import sys
+from answerkey.tasks import move
+from answerkey.tasks.warehouse.home import Home
+
+def wait(*_):
+    print("the tables are there", flush=True)
+    sys.stdin.readline()
+
+move._copy_file = wait
+move.move(Home.parse(sys.argv[1]), Home.parse(sys.argv[2]))
+"""
+
+
 def test_a_move_that_was_killed_goes_on_with_the_same_source_only(source, lake, tmp_path):
     with Home.parse(source.address).store.atomic_write("pages/large.html") as file:
         file.write_bytes(os.urandom(30_000_000))
-    script = "import sys; from answerkey.tasks.move import move; from answerkey.tasks.warehouse.home import Home\n"
-    script += "move(Home.parse(sys.argv[1]), Home.parse(sys.argv[2]))"
     target = Home.parse(lake)
-    with subprocess.Popen([sys.executable, "-c", script, source.address, lake], cwd=ROOT) as process:
-        while not any(rows for rows, _, _ in (contents(target) if target.warehouse.exists() else {}).values()):
-            assert process.poll() is None
-            time.sleep(0.05)
+    command = [sys.executable, "-c", HELD_BEFORE_FILES, source.address, lake]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "the tables are there\n"
         process.send_signal(signal.SIGKILL)
     assert target.store.exists("moving.json")
     other = Home.parse(tmp_path / "other")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from answerkey.metrics_core.frame import Key
@@ -55,14 +56,32 @@ class Format:
 
 _OURS = (
     "id", "question", "answer", "references", "release", "context", "facts", "cluster", "repeat", "missing_because",
-    "finish_reason", "scores",
+    "finish_reason", "scores", "release_order",
 )  # fmt: skip
 
 
 def row(*, extra: Record | None = None, **columns: Any) -> Row:
     """A row with our columns; those of `extra`, which slices can name, come beside them. `scores` are as `given` has
-    them."""
+    them, and `release_order` as `staged_schema` has it."""
     return {**(extra or {}), **dict.fromkeys(_OURS), **columns}
+
+
+def seconds(time: Any) -> float | None:
+    """Return a time as a number that grows with it: a text as ISO 8601 has it, a time of Python, or a number.
+
+    >>> seconds("2024-05-01T10:00:00Z"), seconds("2024-05-01 10:00"), seconds(1714557600000), seconds("soon")
+    (1714557600.0, 1714557600.0, 1714557600000.0, None)
+    """
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time.strip())
+        except ValueError:
+            return None
+    if isinstance(time, datetime):
+        aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+        return aware.timestamp()
+    is_number = isinstance(time, int | float) and not isinstance(time, bool)
+    return float(time) if is_number else None
 
 
 def each(found: Any, convert: Convert) -> Iterator[Row | Unreadable]:

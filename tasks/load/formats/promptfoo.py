@@ -87,9 +87,9 @@ def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
     test, prompt = mapping(result.get("testCase")), mapping(result.get("prompt"))
     variables = mapping(result.get("vars") or test.get("vars"))
     response = mapping(result.get("response"))
-    release = _provider(result)
+    release, prompt_number = _provider(result), result.get("promptIdx")
     if by_prompt:
-        release += f" {prompt.get('label') or result.get('promptIdx')}"
+        release += f" {prompt.get('label') or prompt_number}"
     answer = response.get("output")
     yield row(
         id=result.get("testIdx"),
@@ -97,6 +97,8 @@ def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
         answer=answer,
         references=_references(test, variables),
         release=release,
+        # Results come in the order in which they were done
+        release_order=prompt_number if isinstance(prompt_number, int) else None,
         missing_because=(result.get("error") or response.get("error")) if answer is None else None,
         finish_reason=response.get("finishReason"),
         scores=given(result),

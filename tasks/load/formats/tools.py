@@ -28,11 +28,18 @@ from answerkey.tasks.load.formats.format import (
     question_in,
     references_in,
     row,
+    seconds,
 )
 from answerkey.tasks.load.given import given, is_given
 from answerkey.tasks.load.rows import Record
 
-_READ_BY = {"question": question_in, "answer": answer_in, "references": references_in, "release": decoded}
+_READ_BY = {
+    "question": question_in,
+    "answer": answer_in,
+    "references": references_in,
+    "release": decoded,
+    "release_order": seconds,
+}
 _NOTHING: tuple[Any, ...] = (None, "", {}, [])
 
 
@@ -95,6 +102,7 @@ _EVENT: Mapping[str, Sequence[str]] = {
     "answer": ["output"],
     "references": ["expected"],
     "release": ["experiment_name", "experiment", "experiment_id"],
+    "release_order": ["created"],
     "missing_because": ["error"],
 }
 _BRAINTRUST_ONLY = (
@@ -228,6 +236,7 @@ _OBSERVED = Shape(
         "answer": ["output"],
         "references": [*_EXPECTED, *(f"metadata.{name}" for name in _EXPECTED)],
         "release": ["release", "model", "providedModelName"],
+        "release_order": _TIMES,
     },
     ("metadata", "tags", "environment"),
     ((1, _TIMES), (2, _LANGFUSE_ONLY)),
@@ -262,6 +271,7 @@ _RESULT = Shape(
         "references": _REFERENCE,
         "context": ["inputs.contexts", "inputs.context"],
         "release": ["experiment", "experiment_name", "session_name"],
+        "release_order": ["start_time", "created_at"],
         "missing_because": ["error"],
     },
     ("metadata",),
@@ -410,6 +420,7 @@ def _evaluated(record: Record) -> Iterator[Row]:
         references=references_in(mapping(target).get("expected_response") or target),
         context=record.get("retrieved_context") or record.get("context"),
         release=record.get("model") or record.get("run_id"),
+        release_order=seconds(record.get("request_time") or record.get("timestamp_ms")),
         scores=given(record),
         extra={name: cell for name, cell in record.items() if name not in used and not is_given(name)},
     )
@@ -456,6 +467,7 @@ def _output_item(item: Record) -> Iterator[Row]:
         answer=answer_in(sample.get("output")) if items(sample.get("output")) else sample.get("output_text"),
         references=decoded(next((asked[name] for name in _RIGHT if name in asked), None)),
         release=sample.get("model"),
+        release_order=seconds(item.get("created_at")),
         missing_because=value(sample, "error.message"),
         finish_reason=sample.get("finish_reason"),
         scores=given(item),
@@ -477,6 +489,7 @@ def _asked_in(place: str, id: str, answer: str, *release: str) -> Mapping[str, S
         "references": [*(f"{place}.{name}" for name in NOTED), f"{place}.expected_model_output"],
         "context": _in(place, "context"),
         "release": release,
+        "release_order": ["start_time", "created_at"],
     }
 
 
@@ -663,6 +676,7 @@ _PHOENIX = Format(
                     "question": ["attributes.input.value"],
                     "answer": ["attributes.output.value"],
                     "release": ["attributes.llm.model_name"],
+                    "release_order": ["start_time"],
                 },
                 ("name", "span_kind"),
                 only={"parent_id": (None, "")},
@@ -679,6 +693,7 @@ _WEAVE_CALL = Shape(
         "answer": ["output.output", "output.model_output"],
         "references": _in("inputs.example", "references"),
         "release": ["inputs.model"],
+        "release_order": ["started_at"],
         "missing_because": ["exception"],
     },
     ("inputs.example",),

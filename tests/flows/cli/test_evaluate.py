@@ -32,6 +32,81 @@ def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, own_home)
     assert [report["release"] for report in json.loads(done.stdout)] == sorted(export.releases)
 
 
+# ----------------------------------------------------------------------------------------------------------------
+# Which release is old
+# ----------------------------------------------------------------------------------------------------------------
+CAPITALS = {"Capital of France?": "Paris", "Capital of Italy?": "Rome", "Capital of Spain?": "Madrid"}
+
+
+def wide_table(folder):
+    """Write a table with a column per release, in which the first answer of the first release is quarantined."""
+    lines = ["id,question,reference,zeta,alpha", "1,Q,r,\x01,r", *(f"{n},Q{n},r,r,r" for n in range(2, 9))]
+    file = folder / "wide.csv"
+    file.write_text("\n".join(lines))
+    return [file, "--wide", "zeta,alpha", "--max-quarantined", "1"]
+
+
+def traces_newest_first(folder):
+    """Write traces of MLflow as its search lists them."""
+    rows = [
+        {
+            "trace_id": f"{run} {question}",
+            "request_time": f"2024-06-0{day}T10:00:00Z",
+            "request": {"question": question},
+            "response": {"answer": reference},
+            "run_id": run,
+            "assessments": [{"assessment_name": "expected_response", "expectation": {"value": reference}}],
+        }
+        for run, day in (("alpha", 2), ("zeta", 1))
+        for question, reference in CAPITALS.items()
+    ]
+    return [jsonl(folder / "traces.jsonl", rows)]
+
+
+def results_as_they_were_done(folder):
+    """Write results of promptfoo, of which the second provider was the faster one."""
+    rows = [
+        {
+            "promptIdx": number,
+            "testIdx": test,
+            "provider": {"id": provider},
+            "prompt": {"raw": question},
+            "vars": {"question": question, "expected": reference},
+            "response": {"output": reference},
+        }
+        for test, (question, reference) in enumerate(CAPITALS.items())
+        for number, provider in ((1, "alpha"), (0, "zeta"))
+    ]
+    return [jsonl(folder / "results.jsonl", rows)]
+
+
+def experiments_in_one_record(folder):
+    """Write compared experiments of Opik: the answers of both stand in one line."""
+    rows = [
+        {
+            "id": question,
+            "data": {"question": question, "expected_output": reference},
+            "experiment_items": [{"experiment_name": name, "output": reference} for name in ("zeta", "alpha")],
+        }
+        for question, reference in CAPITALS.items()
+    ]
+    return [jsonl(folder / "compared.jsonl", rows)]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [wide_table, traces_newest_first, results_as_they_were_done, experiments_in_one_record],
+    ids=lambda write: write.__name__,
+)
+def test_the_older_release_is_the_old_one_and_the_first_line_says_how_to_turn_them_round(write, cli, tmp_path, home):
+    process = cli("evaluate", *write(tmp_path), "--metrics", "contains", "--quiet", code=0)
+
+    first_line = process.stdout.splitlines()[0]
+    assert first_line.startswith("zeta comes first")
+    assert "--baseline alpha" in first_line
+    assert query(home, "SELECT DISTINCT old_release, new_release FROM release_comparisons") == [("zeta", "alpha")]
+
+
 def test_several_files_of_one_data_set(cli, tmp_path):
     first, second, home = tmp_path / "old.jsonl", tmp_path / "new.csv", tmp_path / "home"
     first.write_text('{"id": 1, "response": "It is Paris", "reference": "Paris", "release": "old"}\n')

@@ -21,6 +21,7 @@ from typing import Self
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from answerkey.flows.cli.main import _outside, main
 from answerkey.flows.environment import PrintableLines
@@ -28,6 +29,7 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.warehouse import SNAPSHOT
 from tests.flows.conftest import ROOT, command
 from tests.judge_http import http
+from tests.kit.waiting import FAULT_S
 from tests.raw_server import RawServer, ok
 from tests.tasks.staging_help import jsonl, run
 
@@ -80,6 +82,51 @@ def test_an_error_is_json_where_json_is_asked_for(home, capsys, arguments, messa
     assert "\x1b" not in printed.out + printed.err
     # Whoever reads standard error finds the line there as before.
     assert len(printed.err.splitlines()) == 1
+
+
+# ----------------------------------------------------------------------------------------------------------------
+# The exit code is that of the verdict
+# ----------------------------------------------------------------------------------------------------------------
+UNDECIDED = ["gate", "old", "new", "--primary", "exact_match.match", "--margin", "0.1"]
+
+
+@pytest.mark.parametrize("output", ["| true", ">&-", ">/dev/full"], ids=["reader gone", "closed", "full"])
+def test_the_exit_code_is_the_verdict_whatever_becomes_of_its_output(home, output):
+    script = f'set -o pipefail; trap "" PIPE; "$@" {output}'
+    process = subprocess.run(
+        ["bash", "-c", script, "bash", *command(*UNDECIDED)],
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "ANSWERKEY_HOME": str(home)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert process.returncode == 3, process.stderr
+    assert "Traceback" not in process.stderr
+
+
+def test_a_command_without_a_verdict_ends_as_usual_if_its_reader_is_gone(home):
+    process = subprocess.run(
+        ["bash", "-c", 'set -o pipefail; "$@" | true', "bash", *command("report", "--list")],
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "ANSWERKEY_HOME": str(home)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+def test_an_error_of_the_program_has_a_code_that_is_no_verdict(home, monkeypatch, capsys):
+    def broken(*_arguments, **_options):
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr("answerkey.flows.cli.gate.gated", broken)
+
+    assert main(UNDECIDED) == 70
+    assert "ZeroDivisionError: a fault" in capsys.readouterr().err
 
 
 def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(home, tmp_path, capsys):
@@ -266,13 +313,13 @@ def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(
     named = f'active = "own"\n[profiles.own]\nPREFECT_API_URL = "{profile}"\n' if profile else ""
     (tmp_path / "prefect/profiles.toml").write_text(named)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    environment |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_CLIENT_MAX_RETRIES": "0"}
+    environment |= {"PREFECT_HOME": str(tmp_path / "prefect")}
     with BusyServer("http://127.0.0.1:9/api", lambda *_: False) as elsewhere:
         (tmp_path / ".env").write_text(f"PREFECT_API_URL={elsewhere.url}\n")
         found = subprocess.run(
             command("evaluate", answers, "--metrics", "exact_match", "--no-page"),
             check=False, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-            timeout=240,
+            timeout=FAULT_S,
         )  # fmt: skip
         assert elsewhere.answered == []
     assert found.returncode == (1 if profile else 0), found.stderr
@@ -355,7 +402,7 @@ def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli, server, home, a
 def test_a_server_that_is_busy_for_good(bare_cli, server, home, answers, busy_from):
     with BusyServer(server, lambda line, before: busy_from not in (line, *before)) as busy:
         found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--no-page",
-                         PREFECT_API_URL=busy.url, PREFECT_CLIENT_MAX_RETRIES="2")  # fmt: skip
+                         PREFECT_API_URL=busy.url)  # fmt: skip
     assert found.returncode == 1, found.stderr
     assert "Traceback" not in found.stderr and "secret" not in found.stderr
     assert found.stderr.splitlines()[-1] == (
@@ -364,7 +411,7 @@ def test_a_server_that_is_busy_for_good(bare_cli, server, home, answers, busy_fr
     )
     # What only tells is left out, and asks once each after that.
     asked = [wanted for line, wanted in busy.answered if line == busy_from]
-    assert asked[:3] == [False] * 3 and not any(asked)
+    assert len(asked) > PREFECT_CLIENT_MAX_RETRIES.value() and not any(asked)
 
 
 def test_a_full_disk_and_a_folder_that_nobody_may_write():
@@ -395,7 +442,7 @@ def test_a_quota_ends_in_one_line_and_what_was_scored_is_kept(bare_cli, home, an
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
     found = subprocess.run(
-        command(*arguments), check=False, cwd=ROOT, capture_output=True, text=True, timeout=120, preexec_fn=limit
+        command(*arguments), check=False, cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S, preexec_fn=limit
     )
     assert (found.returncode, found.stderr.splitlines()[-1]) == (
         1,
@@ -432,7 +479,7 @@ def unprivileged():
 
 def _without_privileges(prefix, *arguments):
     return subprocess.run(
-        [*prefix, *command(*arguments)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=120
+        [*prefix, *command(*arguments)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=FAULT_S
     )
 
 
@@ -492,7 +539,11 @@ sys.exit(main(sys.argv[2:]))
 def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path, home):
     words = ("evaluate", answers, "--metrics", "contains", "--no-page")
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, module, *words], check=False, capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", INTERRUPTED, module, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=FAULT_S,
     )
     assert (done.returncode, done.stdout, done.stderr.splitlines()) == (
         130, "", ["answerkey: stopped; what was scored so far is kept, run the same command again"],

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
+from tests.kit.waiting import FAULT_S
 
 HEAVY = (
     "altair", "distributed", "duckdb", "great_expectations", "litellm", "numpy", "pandas", "prefect", "pyarrow",
@@ -32,7 +33,7 @@ def imports(folder, *arguments, code=0):
     environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home")}
     done = subprocess.run(
         [sys.executable, "-c", CODE, *map(str, arguments)],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=250, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=FAULT_S, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
     return set(done.stdout.splitlines()[-1].split())
@@ -67,9 +68,9 @@ def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated):
 @pytest.mark.parametrize(
     ("arguments", "most"),
     [
-        (("--help",), set()),
-        (("evaluate", "--help"), set()),
-        (("compare", "old", "new"), TABLES),
+        pytest.param(("--help",), set(), marks=pytest.mark.real),
+        pytest.param(("evaluate", "--help"), set(), marks=pytest.mark.real),
+        pytest.param(("compare", "old", "new"), TABLES, marks=pytest.mark.real),
         *(pytest.param(words, TABLES, marks=pytest.mark.nightly) for words in OTHER_COMMANDS),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

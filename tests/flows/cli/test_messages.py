@@ -49,6 +49,10 @@ CASES = {
     "evaluate ANSWERS --policy gone.yaml": "--policy: a gate needs a release to compare with; name one with --baseline",
     "evaluate ANSWERS --baseline a --policy gone.yaml": f"{ROOT}/gone.yaml: No such file or directory",
     "evaluate ANSWERS --baseline a --policy POLICY": "POLICY:1: margin: missing; write the largest loss of exact_match",
+    "evaluate ANSWERS --metrics exact_match --baseline a --policy CERTAIN": "policy: rule 'level exact_match.match >= "
+    "1': no release could pass, since exact_match.match is 0 to 1; write a floor between 0 and 1",
+    f"{GATE} 0.1 --rule 'level label.correct >= 1'": "policy: rule 'level label.correct >= 1': no release could pass, ",
+    f"{GATE} 0.1 --rule 'kappa label.correct >= 1'": "options: rule 'kappa label.correct >= 1': no judge could pass: ",
     "evaluate --config CONFIG": "CONFIG:2: judging.reapets: there is no such field; did you mean repeats?",
     "evaluate ANSWERS --cascade 0.02": "cascade needs a judge to ask where the offline one is undecided, like ",
     "evaluate ANSWERS --cascade 0.02 --metrics bleu": f"--cascade: {NO_JUDGE}",
@@ -145,6 +149,7 @@ def places(tmp_path_factory):
         "ANSWERS": ("faq.jsonl", json.dumps({"id": "1", "answer": "a", "reference": "a", "release": "r"})),
         "QUESTIONS": ("q.jsonl", json.dumps({"id": "1", "question": "Who?", "reference": "a", "lang": "en"})),
         "POLICY": ("gate.yaml", "primary: exact_match.match\n"),
+        "CERTAIN": ("certain.yaml", "primary: exact_match.match\nmargin: 0.1\nrules: [level exact_match.match >= 1]\n"),
         "TWICE": ("twice.yaml", "primary: exact_match.match\nmargin: 0.02\nmargin: 0.5\n"),
         "CONFIG": ("answerkey.yaml", "data: {answers: examples/answers.jsonl}\njudging: {reapets: 3}\n"),
         "RUBRIC": ("bad.yaml", "name: x\ninputs: [answer]\nscale: yes/no\ncriterion: Fine.\ncriterium: Fine.\n"),

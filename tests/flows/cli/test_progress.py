@@ -20,7 +20,7 @@ from answerkey.metrics_core.progress import LOGGER, Advance
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = """
-import logging, sys, time
+import logging, sys
 from answerkey.flows.cli.progress import bars
 from answerkey.metrics_core.progress import HOW_FAR, Advance, is_news, tell
 
@@ -39,7 +39,6 @@ with bars(quiet="--quiet" in sys.argv):
     for _ in range(7):
         tell(Advance("m\\x1b_match", more=10, cost_usd=0.01757))
     tell(Advance("m\\x1b_match", 3))
-    time.sleep(0.3)
 log.info("after")
 print("result")
 """

@@ -1,8 +1,10 @@
 """What the command line prints on a terminal of any width: no number is broken, and nothing that decides is cut off."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -17,6 +19,7 @@ from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
+from answerkey.tasks.publish.table import Table
 from answerkey.tasks.reports.report import ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, report
 
@@ -94,6 +97,53 @@ def test_every_number_is_whole_and_every_column_is_there_at_any_width(shown, wha
     assert "…" not in "".join(lines)
     # In lines, the names of columns with their numbers and the counts of a release stand at every row.
     assert numbers(lines) == numbers(shown(1000, PRINTED[what]))
+
+
+# What the library cuts off would be lost, and a number with its last digits cut is another number
+WRAPPING = {
+    "rules": Table(
+        "",
+        ["rule", "outcome", "why"],
+        [
+            [
+                "meaning_match.match >= -0.02",
+                "INCONCLUSIVE",
+                "meaning_match.match went from 0.600 to 0.900 (+0.300, 95 % interval -0.087 to +0.652, 10 samples); a "
+                "loss of 0.02 or more is not ruled out",
+            ],
+            ["coverage >= 0.95", "PASS", "all 10 samples have a number"],
+        ],
+        left=["outcome", "why"],
+        wrapped={"rule": 22, "why": 36},
+    ),
+    "judges": Table(
+        "",
+        ["text", "openai/one", "openai/two"],
+        [[f"reference {n}", f"{'agrees with it ' * n}0.{n}00", f"{'declines it ' * 2 * n}1.{n}00"] for n in range(6)],
+        left=["text", "openai/one", "openai/two"],
+        wrapped={"openai/one": 16, "openai/two": 16},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*PRINTED, *WRAPPING])
+def test_no_width_takes_a_character_from_a_cell(shown, monkeypatch, name):
+    print_ = PRINTED.get(name) or partial(layout.show, WRAPPING.get(name, ""))
+    tables, written = [], layout._written
+    monkeypatch.setattr(layout, "_written", lambda table: [tables.append(table), *written(table)][1:])
+
+    def letters(text):
+        return Counter(character for character in text if character.isalnum())
+
+    lossy = []
+    for width in range(40, 201):
+        tables.clear()
+        printed = letters("".join(shown(width, print_)))
+        if letters("".join(str(cell) for table in tables for row in table.rows for cell in row)) - printed:
+            lossy.append(width)
+
+    assert tables
+    assert lossy == []
 
 
 @pytest.mark.parametrize(("width", "stacked"), [(60, True), (80, True), (120, True), (200, False)])

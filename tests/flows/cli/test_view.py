@@ -15,8 +15,8 @@ from answerkey.tasks.publish.site import Site
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.conftest import ROOT
-from tests.flows.deployed_help import until
 from tests.judge_server import JudgeServer, agreeable
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.publish.page.page_help import text_of
 from tests.tasks.publish.site_help import made_home
 from tests.tasks.staging_help import jsonl
@@ -37,10 +37,10 @@ def test_the_files_are_what_is_served_until_a_signal(bare_cli, tmp_path):
         assert process.stdout is not None
         address, _, said = process.stdout.readline().partition(" ")
         assert said.strip() == f"(home {home}, read-only; Ctrl-C stops it)"
-        with urllib.request.urlopen(address, timeout=100) as reply:
+        with urllib.request.urlopen(address, timeout=FAULT_S) as reply:
             assert b"Judges and spend" in reply.read()
         process.send_signal(signal.SIGINT)
-        assert (process.stdout.read(), process.wait(100)) == ("stopped\n", 0)
+        assert (process.stdout.read(), process.wait(FAULT_S)) == ("stopped\n", 0)
 
 
 @pytest.mark.nightly
@@ -91,7 +91,7 @@ def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, env=environment, preexec_fn=dies_with_its_parent()  # noqa: PLW1509
         ) as process:  # fmt: skip
-            until(lambda: judge.answered >= 4 and b"exact_match.match" in site.live(), 250, "a finished shard")
+            wait_until(lambda: judge.answered >= 4 and b"exact_match.match" in site.live(), "a finished shard")
             shown = text_of(site.live().decode())
             assert "# 1 run at work\n" in shown and "## old, new\n" in shown
             assert "exact_match.match | 0.250 8 of 8 | 0.625 8 of 8\n" in shown
@@ -101,12 +101,13 @@ def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
             assert 4 <= int(calls) <= 16 and float(spent) > 0
             assert b'<a href="live.html">1 run at work: watch</a>' in site.read("index.html")
             judge.release()
-            assert process.wait(100) == 0
+            assert process.wait(FAULT_S) == 0
     assert b"No runs at work" in site.live()
 
 
 FILES = [
-    "README.md", "answers.jsonl", "gate.yaml", "helpdesk/gate.yaml", "helpdesk/questions.jsonl", "helpdesk/v1.csv",
+    "README.md", "answers.jsonl", "gate.yaml", "helpdesk/evaluate.yaml", "helpdesk/gate.yaml",
+    "helpdesk/questions.jsonl", "helpdesk/v1.csv",
     "helpdesk/v2.csv", "helpdesk/v3.csv", "helpdesk/v4.csv", "judges/directness.yaml", "museum.csv", "own_metrics.py",
     "questions.jsonl", "releases.ipynb", "rules/faq.yaml", "traces.jsonl",
 ]  # fmt: skip
@@ -122,9 +123,8 @@ def test_the_commands_that_it_prints_run_on_the_files_that_it_lays_out(cli, tmp_
     monkeypatch.setenv("ANSWERKEY_HOME", str(tmp_path / "home"))
     commands = [shlex.split(line) for line in made.stdout.splitlines() if line.startswith("  answerkey ")]
     done = [cli(*words, *["--metrics", "meaning_match"][: 2 * (words[0] == "evaluate")]) for _, *words in commands]
-    # Of ten questions, a gate cannot tell.
-    assert [one.returncode for one in done] == [0, 3, 0, 0, 0], "".join(one.stdout + one.stderr for one in done)
-    assert done[-1].stdout.startswith("PASS  aurora-2 may ship in place of aurora-1, every rule holds: ")
+    assert [one.returncode for one in done] == [0, 0], "".join(one.stdout + one.stderr for one in done)
+    assert done[-1].stdout.startswith("PASS  ")
 
 
 def test_nothing_is_overwritten(bare_cli, tmp_path):

@@ -15,7 +15,6 @@ PAIRS = {ENGLISH: ("en",), RUSSIAN: ("ru",), BOTH: ("en", "ru")}
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1_800)  # thousands of pairs through torch, on a machine that may be busy
 @pytest.mark.skipif(not RATED.is_dir(), reason="the rated pairs of STS-B are not here")
 def test_the_maps_are_made_of_the_ratings_and_the_bands_hold_for_other_pairs():
     """Of the packaged model; `benchmarks/semantic.py` has both, and torch takes minutes for as many pairs."""

@@ -15,8 +15,9 @@ from answerkey.metrics_core.embeddings.cache import FILE_NAME, EmbeddingCache
 from answerkey.metrics_core.embeddings.embed import Chunk, chunk, pack, readable
 from answerkey.metrics_core.embeddings.encoder import Embedded
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.encoders import BagOfWords
-from tests.metrics_core.metrics_help import ROOT, seconds
+from tests.metrics_core.metrics_help import ROOT
 
 
 def characters(limit):
@@ -52,9 +53,8 @@ def test_a_character_that_does_not_fit_is_a_part_of_its_own():
     assert pack("ab", lambda _: False) == ["a", "b"]
 
 
-def test_ten_times_as_many_sentences_take_little_more_than_ten_times_as_long():
+def test_thousands_of_sentences_are_cut_into_full_parts():
     text = "This is a sentence of some words. " * 7500
-    assert seconds(lambda: chunk(text, str.split, 254)) < 30 * seconds(lambda: chunk(text[:25_500], str.split, 254))
     parts = chunk(text, str.split, 254)
     assert sum(part.weight for part in parts) == 52_500
     assert {part.weight for part in parts[:-1]} == {252}
@@ -196,7 +196,7 @@ def start_writer(folder, start, batches):
 @pytest.mark.nightly
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
     writers = [start_writer(tmp_path, start, 40) for start in (0, 20, 1000)]
-    outputs = [writer.communicate("go\n", timeout=250) for writer in writers]
+    outputs = [writer.communicate("go\n", timeout=FAULT_S) for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert [errors for _, errors in outputs] == ["", "", ""]
     with sqlite3.connect(tmp_path / FILE_NAME) as db:
@@ -220,7 +220,7 @@ def test_a_killed_process_leaves_whole_batches(tmp_path):
 
 
 def _count(folder):
-    with sqlite3.connect(folder / FILE_NAME, timeout=30) as db:
+    with sqlite3.connect(folder / FILE_NAME, timeout=FAULT_S) as db:
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'embeddings'").fetchone():
             return 0
         return int(db.execute("SELECT count(*) FROM embeddings").fetchone()[0])

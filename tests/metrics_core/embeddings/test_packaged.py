@@ -153,6 +153,7 @@ def test_other_weights_are_refused():
         package.folder()
 
 
+@pytest.mark.real
 def test_a_folder_is_a_model_like_any_other():
     # The embedded model's own folder, by path: same numbers under another name.
     folder = str(MINILM.folder() / "model")
@@ -164,6 +165,7 @@ def test_a_folder_is_a_model_like_any_other():
     assert "|models:model@" in by_path.signature
 
 
+@pytest.mark.real
 def test_a_static_model_in_a_folder(tmp_path):
     # Another kind of tokenizer, and no limit of length.
     from sentence_transformers import SentenceTransformer
@@ -180,6 +182,7 @@ def test_a_static_model_in_a_folder(tmp_path):
     assert long.details["chunks"] == {str(tmp_path / "static"): {"answer": 2}}
 
 
+@pytest.mark.real
 def test_a_folder_without_a_model_is_bad_input(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(EncoderError, match="cannot be loaded from") as caught:

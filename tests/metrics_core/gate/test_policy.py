@@ -62,7 +62,7 @@ def test_looks_are_once_unless_they_are_repeated_or_planned():
          "0.02. At 0 the new release must be better to pass"),
         ({"margn": 1}, "'margn': no such key; did you mean margin?"),
         ({"looks": 1}, "looks: '1' cannot be used; write once, repeated where data arrive and the gate is asked "
-         "again, or how often it will be asked, for instance 10"),
+         "again, or how often it will be asked, for instance 10; 1,000 at most"),
         ({"labels": "all"}, "labels: 'all' cannot be used; write random where the samples with labels were drawn, or "
          "chosen"),
         ({"judge_bias": -1}, "judge_bias: '-1' cannot be used; write how far a judge's bias may differ, for instance "
@@ -101,24 +101,37 @@ def test_what_cannot_be_used_gets_a_line(changes, line):
         (0, "label.correct[lang=ru] >= 1", "rule 'label.correct[lang=ru] >= 1': no release could pass, since label.corr"
          "ect is 0 to 1 and cannot gain more than 1; write a smaller gain"),
         (0, "level label.correct >= 1.5", "rule 'level label.correct >= 1.5': no release could pass, since label.correc"
-         "t is 0 to 1; write a floor below 1"),
+         "t is 0 to 1; write a floor between 0 and 1"),
+        (0, "level label.correct >= 1", "rule 'level label.correct >= 1': no release could pass, since label.correct "
+         "is 0 to 1; write a floor between 0 and 1"),
+        (0, "level m.errors <= 0", "rule 'level m.errors <= 0': no release could pass, since m.errors is 0 to 1; "
+         "write a ceiling between 0 and 1"),
+        (0, "level m.errors <= 1", "rule 'level m.errors <= 1': every release would pass, since m.errors is 0 to 1; "
+         "write a ceiling between 0 and 1"),
+        (0, "level label.correct[lang=ru] >= 1", "rule 'level label.correct[lang=ru] >= 1': no release could pass"),
         (0, "level label.correct >= 0", "rule 'level label.correct >= 0': every release would pass, since label.correct"
-         " is 0 to 1; write a floor above 0"),
+         " is 0 to 1; write a floor between 0 and 1"),
         (0, "level m.similarity >= -1", "rule 'level m.similarity >= -1': every release would pass, since m.similarity "
-         "is -1 to 1; write a floor above -1"),
+         "is -1 to 1; write a floor between -1 and 1"),
     ],
 )  # fmt: skip
 def test_a_rule_that_always_or_never_holds_is_refused(margin, rule, line):
     read = parse_policy({**PLAIN, "margin": margin, "rules": [rule] if rule else []}, "x")
     with pytest.raises(UserError) as caught:
-        check_ranges(read, {"label.correct": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
+        check_ranges(read, {"label.correct": (0.0, 1.0), "m.errors": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
     assert str(caught.value).startswith(f"policy: {line}")
 
 
 def test_what_a_field_can_have_is_allowed():
-    rules = ["m.similarity >= -0.9", "level m.similarity >= -0.5", "level label.correct >= 1", "gone.f >= -7"]
+    rules = [
+        "m.similarity >= -0.9",
+        "level m.similarity >= -0.5",
+        "level label.correct >= 0.99",
+        "level m.errors <= 0.01",
+        "gone.f >= -7",
+    ]
     read = parse_policy({**PLAIN, "margin": "4e-1", "rules": rules}, "x")
-    check_ranges(read, {"label.correct": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
+    check_ranges(read, {"label.correct": (0.0, 1.0), "m.errors": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
 
 
 @pytest.mark.parametrize("margin", [-0.01, True, "2 %", float("nan"), float("inf")])

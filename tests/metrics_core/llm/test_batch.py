@@ -18,6 +18,7 @@ from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSi
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_batches import BatchServer
 from tests.judge_brains import agreeable
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import ask, every_third_match, failure, lapse, rows, samples, setup
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -343,4 +344,4 @@ def in_background(work):
     pool = ThreadPoolExecutor(1)
     future = pool.submit(work)
     pool.shutdown(wait=False)
-    return lambda: future.result(timeout=200)
+    return lambda: future.result(timeout=FAULT_S)

@@ -10,18 +10,19 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from answerkey.metrics_core.llm import client, limiter
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.client import limiter_of
 from answerkey.metrics_core.llm.model import ModelRef
 from tests import judge_faults
 from tests.judge_server import Reply
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import (
     KEY,
     always,
@@ -83,23 +84,46 @@ def test_a_server_that_stays_silent_is_called_six_times(judge_server, tmp_path, 
 
 
 @pytest.mark.parametrize(("kind", "least"), [("rate_limit_after", 1.5), ("rate_limit", 0.2)])
-def test_a_rate_limit_is_waited_for(kind, least, judge_server):
+def test_a_rate_limit_is_waited_for(kind, least, judge_server, monkeypatch):
+    admitted, pauses, release = [], [], limiter.Limiter.release
+
+    def noted(self, started, load, retry_after=None):
+        ended = asyncio.get_running_loop().time()
+        release(self, started, load, retry_after)
+        admitted.append(started)
+        pauses.append((load, self._paused_until, self._paused_until - ended))
+
+    monkeypatch.setattr(limiter.Limiter, "release", noted)
     server = judge_server(match, faults=at_first(kind), retry_after=1.5)
     assert statuses(ask(samples(4), options(server, concurrency=1))) == {"scored": 4}
-    first, second, *_ = [request.at for request in server.requests]
-    assert least <= second - first < 60.0
+    load, paused_until, pause = pauses[0]
+    assert load == "limited"
+    assert pause >= least
+    assert admitted[1] >= paused_until
     # The refused caller goes first: its clock is running.
     assert [number_of(request.body) for request in server.requests] == [0, 0, 1, 2, 3]
 
 
 @pytest.mark.nightly
-def test_trouble_is_waited_for_longer_each_time(judge_server):
+def test_trouble_is_waited_for_longer_each_time(judge_server, monkeypatch):
+    waits = []
+
+    class Asyncio:
+        """As the module, but for its pauses, which are noted."""
+
+        def __getattr__(self, name):
+            return getattr(asyncio, name)
+
+        async def sleep(self, seconds):
+            if seconds:
+                waits.append(seconds)
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(client, "asyncio", Asyncio())
     server = judge_server(match, faults=at_first("error_500", times=3))
     assert statuses(ask(samples(1), options(server))) == {"scored": 1}
-    waits = [later - earlier for earlier, later in pairwise(request.at for request in server.requests)]
     for wait, base in zip(waits, [0.5, 1.0, 2.0], strict=True):
-        # It may take a busy machine a while to come back, but never less.
-        assert base * 0.5 <= wait < base * 1.5 + 25.0
+        assert base * 0.5 <= wait <= base * 1.5
 
 
 def test_a_judge_that_only_limits_fails_the_row_at_its_deadline(judge_server, tmp_path):
@@ -119,14 +143,20 @@ def test_a_judge_that_only_limits_fails_the_row_at_its_deadline(judge_server, tm
 
 
 def test_a_judge_that_limits_everything_is_left_at_the_deadline_of_a_row(judge_server, tmp_path):
-    server = judge_server(match, faults=always("rate_limit_after"), retry_after=0.3)
-    found = ask(samples(50), options(server, ledger=str(tmp_path), deadline_s=2.0, concurrency=4))
-    assert statuses(found) == {"skipped": 50}
-    [reason] = {one.reason for one in found}
-    assert reason.startswith("the judge has refused every call for ")
-    # The deadline may cut calls in flight short.
-    limited = count(tmp_path, "code = 'http_429'")
-    assert 2 <= limited <= server.n_requests <= count(tmp_path) <= limited + 4
+    def check(deadline_s):
+        server, ledger = (
+            judge_server(match, faults=always("rate_limit_after"), retry_after=0.3),
+            tmp_path / f"{deadline_s}",
+        )
+        found = ask(samples(50), options(server, ledger=str(ledger), deadline_s=deadline_s, concurrency=4))
+        assert statuses(found) == {"skipped": 50}
+        [reason] = {one.reason for one in found}
+        assert reason.startswith("the judge has refused every call for ")
+        # The deadline may cut calls in flight short.
+        limited = count(ledger, "code = 'http_429'")
+        assert 2 <= limited <= server.n_requests <= count(ledger) <= limited + 4
+
+    patiently(check, 2.0, 20.0, 80.0)
 
 
 def test_trouble_is_not_waited_for_beyond_the_deadline(judge_server, tmp_path):
@@ -148,9 +178,9 @@ def test_the_deadline_cuts_a_call_short_and_does_not_hide_what_was_wrong_before(
     def check(deadline_s):
         server = judge_server(match, faults=lambda number, _body: "hang" if number else first)
         ledger = tmp_path / str(deadline_s)
-        began = time.monotonic()
-        [found] = ask(samples(1), options(server, ledger=str(ledger), timeout_s=600.0, deadline_s=deadline_s))
-        assert time.monotonic() - began < deadline_s + 100.0
+        # The server never answers: nothing but the deadline ends the call before that time-out.
+        asked = options(server, ledger=str(ledger), timeout_s=10 * FAULT_S, deadline_s=deadline_s)
+        [found] = ask(samples(1), asked)
         late = ("ask", "error", "timeout")
         if first == "hang":
             assert (failure(found).code, failure(found).attempts, rows(ledger)) == ("timeout", 1, [(*late, 1)])
@@ -213,10 +243,13 @@ def test_a_judge_that_is_not_there_is_given_up(judge_server, monkeypatch):
 
 @pytest.mark.nightly
 def test_a_judge_that_has_answered_is_not_given_up(judge_server):
-    server = judge_server(match, faults=lambda _n, body: "error_500" if 0 < number_of(body) < 13 else None)
-    found = ask(samples(20), options(server, concurrency=8, deadline_s=5.0))
-    assert [one.status for one in found] == ["scored"] + ["failed"] * 12 + ["scored"] * 7
-    assert {failure(one).code for one in found[1:13]} == {"http_500"}
+    def check(deadline_s):
+        server = judge_server(match, faults=lambda _n, body: "error_500" if 0 < number_of(body) < 13 else None)
+        found = ask(samples(20), options(server, concurrency=8, deadline_s=deadline_s))
+        assert [one.status for one in found] == ["scored"] + ["failed"] * 12 + ["scored"] * 7
+        assert {failure(one).code for one in found[1:13]} == {"http_500"}
+
+    patiently(check, 5.0, 20.0, 80.0)
 
 
 @pytest.mark.nightly
@@ -478,15 +511,13 @@ def test_the_error_of_the_work_is_the_error_of_the_caller(error):
 
 
 def test_work_that_gives_up_by_itself_does_not_hold_its_caller(monkeypatch):
-    monkeypatch.setattr("answerkey.metrics_core.llm.loop._CLEAN_UP_S", 100.0)
+    monkeypatch.setattr("answerkey.metrics_core.llm.loop._CLEAN_UP_S", 10 * FAULT_S)
 
     async def work():
         raise asyncio.CancelledError
 
-    began = time.monotonic()
     with pytest.raises(CancelledError):
         runtime.run(work(), never)
-    assert time.monotonic() - began < 50.0
 
 
 def test_a_caller_that_fails_while_waiting_ends_the_work_first():
@@ -494,7 +525,7 @@ def test_a_caller_that_fails_while_waiting_ends_the_work_first():
 
     async def work():
         try:
-            await asyncio.sleep(600)
+            await asyncio.sleep(10 * FAULT_S)
         finally:
             await asyncio.sleep(0.2)
             ended.append("cleaned up")
@@ -545,8 +576,7 @@ def test_what_a_run_asks_in_any_thread_ends_when_it_is_stopped(run, judge_server
     asked = options(server, ledger=str(tmp_path), run=run, timeout_s=1_000.0)
     with ThreadPoolExecutor(2) as threads:
         asking = [threads.submit(ask, samples(3, what), asked) for what in ("one", "two")]
-        while server.n_requests < 2:
-            time.sleep(0.02)
+        wait_until(lambda: server.n_requests >= 2, "a question of each thread")
         runtime.stop(run.partition("/")[0])
         assert [type(future.exception()) for future in asking] == [runtime.Stopped] * 2
     with pytest.raises(runtime.Stopped):

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import random
 import threading
-import time
 from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -18,8 +17,9 @@ from answerkey.metrics_core.llm.ledger import Budget, Spent, open_ledger
 from answerkey.metrics_core.llm.provider import abilities, litellm
 from answerkey.metrics_core.llm.request import CallFailed, Request
 from answerkey.metrics_core.llm.response import every
-from tests.flows.conftest import free_port
 from tests.judge_server import JudgeServer, Reply
+from tests.kit.ports import free_port
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import (
     Setup,
     always,
@@ -82,8 +82,11 @@ def test_a_time_out_is_counted_at_the_most_that_it_may_cost(judge_server, tmp_pa
     assert 3 * MOST_USD <= spent(tmp_path).cost_usd <= cap
 
 
-def test_a_call_that_never_left_costs_nothing(tmp_path):
-    judge = setup(f"{PRICED}@http://127.0.0.1:9/v1", ledger=str(tmp_path), run="run", max_cost_usd=1.0, deadline_s=3.0)
+def test_a_call_that_never_left_costs_nothing(tmp_path, monkeypatch):
+    # All attempts are made before the deadline, which could cut one short that nobody would know to be unsent.
+    monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
+    asked = {"ledger": str(tmp_path), "run": "run", "max_cost_usd": 1.0, "deadline_s": FAULT_S}
+    judge = setup(f"{PRICED}@http://127.0.0.1:9/v1", **asked)
     [found] = ask(samples(1), judge)
     assert (found.status, (found.reason or "").partition(":")[0]) == ("failed", "connection")
     assert set(rows(tmp_path, "status, code, cost_usd")) == {("error", "unsent", 0.0)}
@@ -99,12 +102,9 @@ def test_connections_that_are_refused_use_up_no_calls(tmp_path):
     found = []
     thread = threading.Thread(target=lambda: found.extend(ask(samples(6), judge)), daemon=True)
     thread.start()
-    deadline = time.monotonic() + 300.0
-    while count(tmp_path, "code = 'unsent' AND status = 'error'") <= 6:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: count(tmp_path, "code = 'unsent' AND status = 'error'") > 6, "calls that were never sent")
     with down as server:
-        thread.join(300.0)
+        thread.join(FAULT_S)
         assert (server.n_requests, count(tmp_path, "status = 'usable'")) == (3, 3)
     assert sorted((one.status, one.reason) for one in found) == (
         [("scored", "the same")] * 3 + [("skipped", "budget used up: 3 calls (max_calls)")] * 3

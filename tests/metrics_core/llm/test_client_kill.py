@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from answerkey.metrics_core.llm.provider import abilities
 from tests.judge_server import JudgeProcess
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import count, execute, rows, spent
 
 pytestmark = pytest.mark.nightly
@@ -55,7 +55,7 @@ def kill(process):
 
 def asked(process):
     """Wait for the end, at which every sample must be scored; for how many of them this process asked."""
-    output, _ = process.communicate(timeout=250)
+    output, _ = process.communicate(timeout=FAULT_S)
     assert process.returncode == 0
     found = json.loads(output)
     assert [(name, status) for name, status, _ in found] == [(f"s{n}", "scored") for n in range(SAMPLES)]
@@ -71,11 +71,7 @@ def pausing():
 
 def stats_when(server, reached):
     """The server's counts once they have reached something."""
-    until = time.monotonic() + 200
-    while not reached(stats := server.stats()):
-        assert time.monotonic() < until, stats
-        time.sleep(0.05)
-    return stats
+    return wait_until(lambda: stats if reached(stats := server.stats()) else None, lambda: str(server.stats()))
 
 
 def settled(server):
@@ -154,7 +150,6 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing, tmp_path):
     assert max(stats["bodies"].values()) <= 2
 
 
-@pytest.mark.timeout(1_500)
 def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(tmp_path):
     kills = 20
     with JudgeProcess("--latency", "0.1") as server:

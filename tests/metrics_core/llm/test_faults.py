@@ -23,6 +23,7 @@ from answerkey.metrics_core.measurement import Failed
 from tests.judge_faults import PASSING
 from tests.judge_http import Received, http
 from tests.judge_server import JudgeServer, Reply, scheduled
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import (
     ask,
     every_third_match,
@@ -325,7 +326,7 @@ def run(folder, answer_to, n_rows=ROWS, **changes):
     with RawServer(answering) as server:
         judge = setup(
             f"{MODEL}@{server.url}", ledger=str(folder), run="run",
-            **{"deadline_s": 60.0, "max_cost_usd": 1.0, **changes},
+            **{"deadline_s": FAULT_S, "max_cost_usd": 1.0, **changes},
         )  # fmt: skip
         found = ask(samples(n_rows), judge)
     bodies = [json.loads(request.partition(b"\r\n\r\n")[2]) for request in server.requests]
@@ -340,7 +341,9 @@ def test_every_fault(name, tmp_path, monkeypatch, caplog):
         # One row, or a circuit breaker would have the others wait.
         monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
         n_rows = 1
-    found, bodies, billed, counted = run(tmp_path, lambda _number: mode.answer, n_rows)
+    # A judge that asks for ten minutes is left after half of the deadline, which is waited out.
+    deadline_s = 60.0 if name.endswith("with a time") else FAULT_S
+    found, bodies, billed, counted = run(tmp_path, lambda _number: mode.answer, n_rows, deadline_s=deadline_s)
     wrong = [
         one.sample_id
         for number, one in enumerate(found)

@@ -14,6 +14,7 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.sample import Sample
 from tests.judge_server import Reply, agreeable, scheduled
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import KEY, always, count, rows, setup
 
 _fresh = itertools.count()
@@ -99,7 +100,7 @@ def test_faults_in_a_third_of_the_calls_cost_no_answer(judge_server, tmp_path):
     kinds = ("rate_limit", "error_500", "error_503", "drop", "empty", "not_json_body")
     server = judge_server(echo, faults=scheduled(0.3, 4, kinds), latency=0.01)
     model = Model(server, ledger=tmp_path)
-    found = model.ask(model.requests(60), concurrency=16, deadline_s=60.0)
+    found = model.ask(model.requests(60), concurrency=16, deadline_s=FAULT_S)
     assert [one.text for one in found] == [f"It is {i}" for i in range(60)]
     assert sum(server.fault_counts.values()) >= 12
     assert count(tmp_path, "status = 'usable'") == 60

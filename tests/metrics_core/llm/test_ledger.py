@@ -33,6 +33,7 @@ from answerkey.metrics_core.llm.ledger import (
     ledger_exists,
     open_ledger,
 )
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import count, execute, lapse
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -315,6 +316,11 @@ def test_claims_hold_for_as_long_as_they_are_renewed(place, monkeypatch):
         [(first,)] = execute(place, "SELECT expires_at FROM answerkey_claims")
         while execute(place, "SELECT expires_at FROM answerkey_claims") < [(first + 1.0,)]:
             await asyncio.sleep(0.02)
+        # From now on for so long that it does not lapse before it is asked for. The pause before a renewal is a part of
+        # the lease: a longer lease could make this one wait for minutes.
+        monkeypatch.setattr("answerkey.metrics_core.llm.ledger.LEASE_S", 30.0)
+        while execute(place, "SELECT expires_at FROM answerkey_claims") < [(first + 15.0,)]:
+            await asyncio.sleep(0.02)
         before = other.claim("k")
         await ledger.close()
         after = other.claim("k")
@@ -328,6 +334,7 @@ def test_claims_hold_for_as_long_as_they_are_renewed(place, monkeypatch):
 
 
 def test_a_call_in_a_batch_is_found_by_who_asks_next_and_charged_to_them(place):
+    before = time.time()
     with closing(open_ledger(place)) as first:
         assert start(first, Budget("monday", max_cost_usd=1.0), call(batch="b"), 0.5)[0] == "go"
         start(first, FREE, call("collected", batch="never sent"))
@@ -337,7 +344,7 @@ def test_a_call_in_a_batch_is_found_by_who_asks_next_and_charged_to_them(place):
         assert second.claim("k")
         adopted = second.adopt("k", "tuesday")
         assert (adopted.batch, adopted.provider_id, adopted.most_usd, adopted.format) == ("b", "batch_7", 0.5, "text")
-        assert adopted.sent_at == pytest.approx(time.time(), abs=600)
+        assert before <= adopted.sent_at <= time.time()
         unsent = second.adopt("collected", "run")
         assert (unsent.sent_at, unsent.provider_id) == (None, None)
         assert (second.adopt("k", "tuesday"), second.adopt("other", "tuesday")) == (adopted, None)
@@ -468,7 +475,7 @@ def four(text, place, meanwhile=lambda: None):
     with ExitStack() as stack:
         processes = [stack.enter_context(script(text, place, str(number))) for number in range(4)]
         meanwhile()
-        outputs = [process.communicate(timeout=250)[0] for process in processes]
+        outputs = [process.communicate(timeout=FAULT_S)[0] for process in processes]
         assert [process.returncode for process in processes] == [0] * 4
     return Counter(line for output in outputs for line in output.splitlines())
 
@@ -492,7 +499,7 @@ def test_of_many_that_open_at_once_one_makes_the_tables(place):
     assert not ledger_exists(new)
 
     def open_it():
-        everybody.wait(timeout=60)
+        everybody.wait(timeout=FAULT_S)
         try:
             with closing(open_ledger(new)) as ledger:
                 ledger.claim("k")
@@ -514,8 +521,7 @@ def test_the_server_may_be_restarted_meanwhile(postgres, postgres_server):
     place = f"postgresql:{postgres}"
 
     def restart():
-        while count(place) < 50:
-            time.sleep(0.01)
+        wait_until(lambda: count(place) >= 50, "50 calls")
         postgres_server.process.send_signal(2)  # SIGINT: it ends its sessions at once
         postgres_server.process.wait()
         postgres_server.start()
@@ -663,7 +669,7 @@ ledger.close()
 def test_a_full_disk_stops_the_work_and_loses_nothing_that_was_written_down(tmp_path):
     with script(UNTIL_FULL, str(tmp_path)) as process:
         n_done, message = line_of(process).split("|")
-        process.communicate(timeout=60)
+        process.communicate(timeout=FAULT_S)
         assert process.returncode == 0
     assert message.startswith(f"the ledger {tmp_path / FILE} cannot be used (")
     assert "what was paid for so far is kept in it: free space" in message

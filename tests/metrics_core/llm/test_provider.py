@@ -22,6 +22,7 @@ from answerkey.metrics_core.llm.provider import abilities, complete, count_token
 from answerkey.metrics_core.llm.request import CallError
 from tests.judge_http import http
 from tests.judge_server import JudgeServer, Reply
+from tests.kit.waiting import FAULT_S
 from tests.metrics_core.judges.asking import KEY, ask, at_first, match, patiently, samples, setup
 from tests.raw_server import RawServer, ok, said
 
@@ -189,6 +190,50 @@ def test_prices_are_dollars_per_token_also_of_litellms_look_up_and_none_where_un
     assert abilities("openai/a-model-of-our-own").price is None
     limits = CallLimits(max_cost_usd=1.0)
     provider.check([ModelRef("bedrock/converse/us.amazon.nova-pro-v1:0", "http://127.0.0.1:1")], limits, "judge")
+
+
+# Each is a shape that a provider documents; the row after the shape is what it bills as output
+USAGE = {
+    "thoughts within (OpenAI, DeepSeek)": (
+        {"completion_tokens": 1_040, "total_tokens": 2_540, "completion_tokens_details": {"reasoning_tokens": 1_000}},
+        1_040,
+    ),
+    "thoughts beside (xAI)": (
+        {"completion_tokens": 40, "total_tokens": 2_540, "completion_tokens_details": {"reasoning_tokens": 1_000}},
+        1_040,
+    ),
+    "thoughts in the total alone (Google)": ({"completion_tokens": 40, "total_tokens": 2_540}, 1_040),
+    "thoughts beside, without a total": (
+        {"completion_tokens": 40, "completion_tokens_details": {"reasoning_tokens": 1_000}},
+        1_040,
+    ),
+    "no thoughts (Mistral, vLLM)": ({"completion_tokens": 40, "total_tokens": 1_540}, 40),
+    "no total (llama.cpp)": ({"completion_tokens": 40}, 40),
+    "a total that is no sum": ({"completion_tokens": 40, "total_tokens": 7}, 40),
+    "a total that is no number": ({"completion_tokens": 40, "total_tokens": "2540"}, 40),
+    "details that are none": ({"completion_tokens": 40, "total_tokens": 1_540, "completion_tokens_details": None}, 40),
+}
+
+
+@pytest.mark.parametrize(("usage", "tokens_out"), USAGE.values(), ids=USAGE.keys())
+def test_output_is_paid_as_the_provider_bills_it(judge_server, usage, tokens_out):
+    server = judge_server(lambda body: Reply(match(body), usage={"prompt_tokens": 1_500, **usage}))
+
+    [outcome] = ask(samples(1), setup(f"openai/our-own@{server.url}", max_cost_usd=1.0, price="2,10"))
+
+    assert outcome.usage.cost_usd == pytest.approx((1_500 * 2 + tokens_out * 10) / 1e6)
+
+
+def test_a_cap_holds_for_a_provider_that_thinks_beside_the_reply(judge_server):
+    # What a call costs: 1,500 * 2 + 5,040 * 10 millionths of a dollar
+    usage = {"prompt_tokens": 1_500, "completion_tokens": 40, "total_tokens": 6_540}
+    server = judge_server(lambda body: Reply(match(body), usage=usage))
+
+    outcomes = ask(samples(20), setup(f"openai/our-own@{server.url}", max_cost_usd=0.3, price="2,10", concurrency=1))
+
+    billed = server.n_requests * (1_500 * 2 + 5_040 * 10) / 1e6
+    assert sum(outcome.usage.cost_usd for outcome in outcomes) == pytest.approx(billed)
+    assert billed <= 0.3
 
 
 def test_a_price_that_is_given_is_counted_and_allows_a_cap(judge_server):
@@ -381,7 +426,7 @@ def test_calls_have_spans_where_they_are_asked_for(asked, warm_command, tmp_path
     script.write_text(JUDGE)
     with JudgeServer(match, faults=at_first("says_key")) as server:
         words = [f"openai/gpt-4o-mini@{server.url}", KEY]
-        run = warm_command.run(str(script), words, ROOT, {**os.environ, "ANSWERKEY_OTEL": asked}, 240)
+        run = warm_command.run(str(script), words, ROOT, {**os.environ, "ANSWERKEY_OTEL": asked}, FAULT_S)
         assert run.returncode == 0, run.stderr
         replied = server.requests[-1].body
     found = json.loads(run.stdout)

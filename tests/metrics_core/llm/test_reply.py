@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import time
 from typing import get_args
 
 import pytest
@@ -195,31 +194,6 @@ def test_arbitrary_text_raises_nothing_but_unreadable(reply):
             assert error.code in get_args(Code)
             assert error.message.splitlines() == [error.message]
             assert len(error.message) <= 200
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *("{", "[", "[ ", "[{", "}", '"', "\\", '{"a":', "{}", '{"a":"\\', "{1}", "```", "<think>", '{"', "a ", "1"),
-        *('{"a":1}', '{"a":"' + '\\"' * 50, "[" + " " * 50),
-    ],
-)
-def test_reading_takes_linear_time(unit):
-    def seconds(length):
-        reply = unit * (length // len(unit))
-        times = []
-        for _ in range(2):
-            start = time.thread_time()
-            try:
-                read_object(reply)
-            except Unreadable as error:
-                assert error.code
-            times.append(time.thread_time() - start)
-        return min(times)
-
-    # Four times the text: four times the time if linear, sixteen times if quadratic. Below 5 ms is noise.
-    assert seconds(120_000) < 9 * max(seconds(30_000), 0.005)
 
 
 # Named scores

@@ -25,7 +25,6 @@ from answerkey.metrics_core.metrics.continuous_eval import (
     words_v0_2,
     words_v0_3,
 )
-from tests.metrics_core.metrics_help import seconds
 
 CASES = json.loads((Path(__file__).parent / "data" / "continuous_eval_cases.json").read_text(encoding="utf-8"))
 V2, V3 = PROFILES
@@ -260,20 +259,6 @@ def test_rouge_l_of_texts_on_which_the_original_fails():
     assert 0 < matched < len(set(answer) & set(reference))
     assert got["rouge_l_precision"] == matched / len(set(answer))
     assert got["rouge_l_recall"] == matched / len(set(reference))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("gap", [" ", ". "], ids=["one sentence", "many sentences"])
-@pytest.mark.parametrize("profile", PROFILES)
-def test_four_times_as_long_texts_take_no_more_than_the_square_of_that(profile, gap):
-    rng = random.Random(6)
-    words = [f"w{number}" for number in range(2000)]
-
-    def taken(length):
-        answer, reference = (gap.join(rng.choices(words, k=length)) for _ in range(2))
-        return seconds(lambda: score_pair(answer, reference, profile))
-
-    assert taken(4_000) < 32 * taken(1_000)
 
 
 # ---- laws ----

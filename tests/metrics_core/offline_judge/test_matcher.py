@@ -1,9 +1,7 @@
 """The matcher as a whole: the document's guidelines, laws, depth, signature, the undecided zone."""
 
 import json
-import random
 import re
-import string
 from dataclasses import replace
 
 import pytest
@@ -12,7 +10,7 @@ from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.offline_judge.depth import UNLIKE_TRAINING
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair, final_ruling, match, undecided
 from answerkey.metrics_core.offline_judge.model import load
-from tests.metrics_core.metrics_help import ROOT, read_jsonl, seconds
+from tests.metrics_core.metrics_help import ROOT, read_jsonl
 
 FRANCE, MONA = "What's the capital of France?", "Who painted the Mona Lisa?"
 
@@ -279,18 +277,3 @@ def test_one_reference_denied_does_not_outweigh_another_that_matches():
     assert one("Which city is it?", "It is London, not Paris.", "Paris", "London").match
     assert not one("Which city is it?", "It is London, not Paris.", "Paris").match
     assert final_ruling((None, None), (0.2, 0.7)) == (1, None)
-
-
-@pytest.mark.parametrize("joint", [" ", ", ", ". "])
-def test_four_times_as_long_texts_take_no_sixteen_times_as_long(joint):
-    dice = random.Random(3)
-
-    def text(words):
-        return joint.join("".join(dice.choices(string.ascii_lowercase, k=4)) for _ in range(words))
-
-    def taken(words):
-        # Of other texts each time, since words that were compared are remembered.
-        return seconds(lambda: match([Pair("Which words?", text(words), (text(words),))]), times=2)
-
-    taken(10)
-    assert taken(640) < 8 * taken(160)

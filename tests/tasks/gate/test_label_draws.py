@@ -67,7 +67,6 @@ def test_the_estimate_of_a_draw_is_unbiased(stratified: bool) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1500)
 def test_stopping_at_the_first_decision_errs_as_rarely_as_stated() -> None:
     rng = np.random.default_rng(11)
     wrong = {1: 0, -1: 0}

@@ -46,7 +46,7 @@ def test_answers_and_references_of_two_files(tmp_path, questions):
     loaded = stage(tmp_path, ANSWERS, references=questions, slices=("lang",))
     first, blank, other, unknown = rows_of(loaded.staged)
     assert first == {
-        "row": 1, "file": None, "file_row": None, "sample_id": "q1", "release": "one",
+        "row": 1, "file": None, "file_row": None, "sample_id": "q1", "release": "one", "release_order": None,
         "question": "Capital of France?", "answer": "It is Paris", "missing_because": None, "finish_reason": None,
         "repeat": "1", "references": ["Paris"], "facts": ["F"], "context": [], "incorrect_references": [],
         "columns": None, "given": None, "cluster": None, "label": None, "correct": None, "slices": [("lang", "en")],

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from answerkey.tasks.releases.questions import find_questions
 from answerkey.tasks.releases.register import registered_source
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess, JudgeServer
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.metrics_core.judges.asking import count
 from tests.tasks.staging_help import jsonl, query, refusal, run
 
@@ -285,17 +285,14 @@ def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path):
 
     with JudgeProcess("--hold-after", str(N // 2), "--brain", "parrot") as server:
         killed = start("one")
-        until = time.monotonic() + 200
-        while server.stats()["requests"] < N // 2:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until(lambda: server.stats()["requests"] >= N // 2, "half of the requests")
         os.kill(killed.pid, signal.SIGKILL)
         killed.communicate()
         server.release()
         assert not answers_file(Home(home), "many", "gpt-5").exists()
         known, in_flight = count(home, "status = 'usable'"), count(home, "status = 'sent'")
         again = start("two")
-        said, _ = again.communicate(timeout=250)
+        said, _ = again.communicate(timeout=FAULT_S)
         assert [int(word) for word in said.split()] == [N - known, known, N - known]
         stats = server.stats()
         assert stats["requests"] <= N + in_flight <= N + CONCURRENCY

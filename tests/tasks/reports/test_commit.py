@@ -19,6 +19,7 @@ from answerkey.tasks.score.shard import fail_shard, score_shard
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
+from tests.kit.waiting import FAULT_S
 from tests.tasks.staging_help import jsonl, query, run, stage
 
 ROWS = [
@@ -263,7 +264,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path):
     while any(process.poll() is None for process in processes):
         with home.warehouse.reading() as warehouse:
             seen += warehouse.execute("SELECT count(*) FROM answers").fetchall()
-    assert [process.wait(250) for process in processes] == [0, 0]
+    assert [process.wait(FAULT_S) for process in processes] == [0, 0]
     assert seen == sorted(seen) and all(count % 6 == 0 for (count,) in seen)
     assert query(home, "SELECT count(*), count(DISTINCT release) FROM answers") == [(60, 10)]
     assert query(home, "SELECT count(*), count(DISTINCT sample_key) FROM measurements") == [(30, 30)]

@@ -205,5 +205,6 @@ def test_a_rule_that_no_release_could_hold_is_refused_before_anything_is_scored(
     policy = json.dumps({"primary": "exact_match.match", "margin": 0.1, "rules": [f"level {field} >= 1.5"]})
     said = refusal(policy_for, policy, "old", create(["exact_match"]))
     assert said == (
-        f"policy: rule 'level {field} >= 1.5': no release could pass, since {field} is 0 to 1; write a floor below 1"
+        f"policy: rule 'level {field} >= 1.5': no release could pass, since {field} is 0 to 1; write a floor between "
+        "0 and 1"
     )

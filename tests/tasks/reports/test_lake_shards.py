@@ -19,6 +19,8 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
 from tests.tasks.staging_help import jsonl, query, run
 
+pytestmark = pytest.mark.nightly
+
 ODD = "NULL/a=b?ü %2F"
 ROWS = {
     "samples": "FROM samples ORDER BY ALL",

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.tasks.traces.condition import names_in, parse_condition, struct, verdict
+from tests.kit.waiting import FAULT_S
 from tests.tasks.staging_help import jsonl, refusal
 
 
@@ -245,7 +246,7 @@ COSTLY = [
 def test_no_condition_takes_long_or_much_memory_however_it_is_made():
     done = subprocess.run(
         [sys.executable, "-c", CHILDREN], input=json.dumps([text for text, _ in COSTLY]), capture_output=True,
-        text=True, timeout=250, check=True,
+        text=True, timeout=FAULT_S, check=True,
     )  # fmt: skip
     found = [json.loads(line) for line in done.stdout.splitlines()]
     for (_, end), (megabytes, said) in zip(COSTLY, found, strict=True):

@@ -20,6 +20,7 @@ from answerkey.tasks.traces.score import alone
 from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
+from tests.kit.waiting import FAULT_S
 from tests.tasks import staging_help
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.staging_help import jsonl, query, refusal, rows_of, score_or_fail, served
@@ -448,7 +449,7 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path):
     told, scored = threading.Event(), threading.Event()
 
     def second():
-        scored.wait(250)
+        scored.wait(FAULT_S)
 
         def say(line):
             said.append(line)
@@ -462,11 +463,11 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path):
 
     def wait_for_the_second():
         scored.set()
-        assert told.wait(250)
+        assert told.wait(FAULT_S)
 
     with alone(Home(tmp_path), ["r"], said.append):
         first = run(tmp_path, given, before_commit=wait_for_the_second)
-    thread.join(250)
+    thread.join(FAULT_S)
     assert counts(first) == "5 seen, 5 scored, 5 measured"
     assert [counts(one) for one in found] == [""]
     assert said == ["r: another run is at work on this rule; waiting until it is done"]
@@ -509,7 +510,7 @@ def test_two_processes_at_once_score_every_trace_once(tmp_path):
         assert one.stdin is not None
         one.stdin.write("go\n")
         one.stdin.flush()
-    said = sorted(one.communicate(timeout=250)[0] for one in runs)
+    said = sorted(one.communicate(timeout=FAULT_S)[0] for one in runs)
     assert said == ["\n", "41 seen, 1 quarantined, 40 scored, 40 measured\n"]
     assert query(tmp_path, "SELECT outcome, count(*) FROM trace_outcomes GROUP BY ALL ORDER BY ALL") == [
         ("quarantined", 1), ("scored", 40),
@@ -549,7 +550,7 @@ def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_t
         assert process.stdout is not None
         assert process.stdout.readline() == "scored\n"
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=250)
+        process.communicate(timeout=FAULT_S)
         assert judge.n_requests == 5
         assert not (tmp_path / "answerkey.duckdb").exists()
         with alone(Home(tmp_path), ["r"], pytest.fail):

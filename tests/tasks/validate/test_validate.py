@@ -432,6 +432,7 @@ def test_raw_restores_the_row(tmp_path):
     found = validated(tmp_path, staged)
     assert found.kept == []
     names = (
+        "release_order",
         "correct",
         "missing_because",
         "finish_reason",
@@ -440,6 +441,7 @@ def test_raw_restores_the_row(tmp_path):
         "incorrect_references",
         "columns",
         "given",
+        "release_order",
     )
     for line, given in zip(found.quarantine, staged, strict=True):
         restored = json.loads(line["raw"])

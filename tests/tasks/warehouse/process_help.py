@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+from tests.kit.waiting import FAULT_S
+
 RUN = "INSERT INTO runs VALUES (?, 'flow', 'data', now(), NULL, 'running', NULL, '{}')"
 RUNS = "SELECT run_id FROM runs ORDER BY run_id"
 HEAD = f"""
@@ -27,10 +29,10 @@ class Other:
         assert self.process.stdout.readline() == "ready\n"
 
     def go_on(self):
-        self.process.communicate("\n", timeout=250)
+        self.process.communicate("\n", timeout=FAULT_S)
         assert self.process.returncode == 0
 
     def kill(self):
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.communicate(timeout=250)
+        self.process.communicate(timeout=FAULT_S)
         assert self.process.returncode == -signal.SIGKILL

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import duckdb
@@ -23,6 +22,7 @@ from answerkey.tasks.warehouse.store import Unreachable
 from answerkey.tasks.warehouse.warehouse import Maintained
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
+from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import query, refusal, run, source_of
 from tests.tasks.warehouse.process_help import RUN, RUNS, Other
 
@@ -224,10 +224,7 @@ def kill_backends(conninfo):
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")
     # The others end a moment later: until then, they would still commit.
-    until = time.monotonic() + 200
-    while any(Path(f"/proc/{one}").exists() for one in backends):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: not any(Path(f"/proc/{one}").exists() for one in backends), "the end of the backends")
 
 
 def test_a_backend_of_the_catalog_is_killed(lake):
@@ -282,7 +279,7 @@ def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path):
                 adding.join(0.5)
                 assert adding.is_alive()
                 server.start()
-                adding.join(120)
+                adding.join(FAULT_S)
                 assert outcome == [None]
             assert query(home, "SELECT count(*) FROM quarantine") == [(100,)]
     finally:

@@ -14,6 +14,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE, SNAPSHOT
+from tests.kit.waiting import FAULT_S
 from tests.tasks.staging_help import query
 from tests.tasks.warehouse.process_help import RUN, RUNS, Other
 
@@ -70,7 +71,7 @@ def test_a_reader_waits_for_a_writer(home):
     inside, seen = threading.Event(), []
 
     def read():
-        inside.wait(100)
+        inside.wait(FAULT_S)
         with home.warehouse.reading() as warehouse:
             seen.extend(warehouse.execute(RUNS).fetchall())
 
@@ -81,18 +82,17 @@ def test_a_reader_waits_for_a_writer(home):
         inside.set()
         reader.join(0.5)
         assert reader.is_alive() and seen == []
-    reader.join(100)
+    reader.join(FAULT_S)
     assert seen == [("first",), ("second",)]
 
 
 @pytest.mark.real
 def test_a_writer_waits_for_a_writer_in_another_process(home):
     other = Other("with home.warehouse.writing() as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
-    started = time.monotonic()
     timer = threading.Timer(0.5, other.go_on)
     timer.start()
+    # Not before the other one has committed.
     with home.warehouse.writing() as warehouse:
-        assert time.monotonic() - started >= 0.5
         assert warehouse.execute(RUNS).fetchall() == [("first",), ("other",)]
         warehouse.execute(RUN, ["second"])
     timer.join()
@@ -111,16 +111,14 @@ def shell(home):
 @pytest.mark.real
 @pytest.mark.parametrize("session", ["reading", "writing"])
 def test_another_program_keeps_the_file_open(home, shell, session):
-    started = time.monotonic()
     with pytest.raises(UserError) as error, getattr(home.warehouse, session)(wait_s=0.3):
         pass
-    assert 0.3 <= time.monotonic() - started < 100
     message = f"{home.local / FILE}: another program has it open; close that program and run again; what "
     message += "only reads can keep snapshot.duckdb open beside it"
     assert str(error.value) == message
     timer = threading.Timer(0.3, shell.go_on)
     timer.start()
-    with getattr(home.warehouse, session)(wait_s=30) as warehouse:
+    with getattr(home.warehouse, session)(wait_s=FAULT_S) as warehouse:
         assert warehouse.execute(RUNS).fetchall() == [("first",)]
     timer.join()
 
@@ -281,7 +279,7 @@ def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path):
     for number in range(1, 11):
         start_run(home, str(number), "flow", "data", {})
         finish_run(home, str(number), "complete")
-    n, first, last, kept = map(int, other.process.communicate("go\n", timeout=250)[0].split())
+    n, first, last, kept = map(int, other.process.communicate("go\n", timeout=FAULT_S)[0].split())
     assert other.process.returncode == 0
     assert (kept, first) == (1, 1) and n >= 1 and last <= 11
     with duckdb.connect(str(tmp_path / SNAPSHOT), read_only=True) as connection:

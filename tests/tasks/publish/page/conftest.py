@@ -6,6 +6,7 @@ import shutil
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from tests.kit.waiting import FAULT_S
 from tests.tasks.publish.page.browser_help import Opened, html
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -14,7 +15,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 @pytest.fixture(scope="module")
 def playwright():
     # Not for the whole session: its event loop would run on under the tests that start one of their own.
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=1_000 * FAULT_S)
     with sync_playwright() as started:
         yield started
 
@@ -43,7 +44,7 @@ def show(browser, tmp_path):
             (tmp_path / "page.html").write_text(text, encoding="utf-8")
             options["offline"] = True
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        context.set_default_timeout(100_000)
+        context.set_default_timeout(1_000 * FAULT_S)
         opened = Opened(context.new_page())
         note = opened.problems.append
         opened.page.on("console", lambda message: note(f"console {message.type}: {message.text}"))
