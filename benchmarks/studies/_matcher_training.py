@@ -11,6 +11,7 @@ from _matcher_data import MADE, Side, Table
 from answerkey.metrics_core.offline_judge.depth import has_nothing_of, lacks_question
 from answerkey.metrics_core.offline_judge.matcher import (
     HALF,
+    SAME_QUANTITY,
     Judgement,
     asks_for_value,
     beside_wrong,
@@ -18,6 +19,7 @@ from answerkey.metrics_core.offline_judge.matcher import (
     final_ruling,
 )
 from answerkey.metrics_core.offline_judge.model import Centroids, Trees, weigher
+from answerkey.metrics_core.offline_judge.reading import Text
 from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH, RuleId, Ruling
 
 FOLDS, SEEDS = 5, 3
@@ -172,19 +174,26 @@ class Judged:
             self._settle(data, at, float(probability))
 
     def doubt(self, data: Table, stored: Mapping[str, Any]) -> None:
-        """Flag also what the model decides in another language, without a question, or far from its training."""
+        """Flag also sentences without a question, and what the model decides in another language or far from its
+        training."""
         far = Centroids.of(stored).far(data.right.x[self.rows])
+        lacking = np.array([self._lacks_question(data, at) for at in range(len(data))])
         doubted = np.array([self._doubted(data, at) for at in range(len(data))])
-        self.flagged = data.long | (self.by_model & (far | doubted))
+        self.flagged = data.long | lacking | (self.by_model & (far | doubted))
+
+    def _nearest(self, data: Table, at: int) -> Text:
+        place = self.rows[at] - self.of[0][at].start
+        return data.texts[at][2][data.right.seen[at].indices[place]]
+
+    def _lacks_question(self, data: Table, at: int) -> bool:
+        ruling = self.rules[at]
+        if ruling is not None and ruling.rule in SAME_QUANTITY:
+            return False
+        return bool(lacks_question(data.texts[at][0], [self._nearest(data, at)]))
 
     def _doubted(self, data: Table, at: int) -> bool:
-        question, answer, references = data.texts[at]
-        place = self.rows[at] - self.of[0][at].start
-        nearest = references[data.right.seen[at].indices[place]]
-        if lacks_question(question, [nearest]):
-            return True
         matched = self.right[self.rows[at]] >= HALF
-        return bool(data.unfamiliar[at]) and (matched or not has_nothing_of(answer, nearest))
+        return bool(data.unfamiliar[at]) and (matched or not has_nothing_of(data.texts[at][1], self._nearest(data, at)))
 
     def _decided(self, seen: Any, side: int, at: int) -> tuple[int, float, Ruling | None]:
         own = self._own(side, at)

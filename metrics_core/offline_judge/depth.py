@@ -10,7 +10,7 @@ from typing import Any
 import regex
 
 from answerkey.metrics_core.offline_judge.alignment import names_whole, same_words
-from answerkey.metrics_core.offline_judge.reading import Text
+from answerkey.metrics_core.offline_judge.reading import Text, read
 from answerkey.metrics_core.offline_judge.vocabulary import TABLES, word_list
 
 UNLIKE_TRAINING = "unlike the answers that it was trained on"
@@ -54,15 +54,29 @@ def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limit
 
 
 def doubt(question: Text, answer: Text, references: Sequence[Text], nearest: Text, *, matched: bool) -> str:
-    """Why a verdict of the model is outside the training data, apart from lengths, or "".
+    """Why a verdict of the model is outside the training data, apart from lengths and a missing question, or "".
 
     Args:
         nearest: the reference that decided; `matched`: whether it is a match.
     """
-    without_question = lacks_question(question, [nearest])
-    if without_question or (not matched and has_nothing_of(answer, nearest)):
-        return without_question
+    if not matched and has_nothing_of(answer, nearest):
+        return ""
     return unfamiliar(question, answer, references)
+
+
+def doubt_of_repeated(question: str, reference: str) -> str:
+    """Why a judge cannot compare other answers with a reference that this answer repeats, or "".
+
+    The answers that repeat a sentence are right. If only the others were flagged, the more of them are right, the
+    surer would the judge seem of those that are wrong.
+
+    >>> sentence = "Its headquarters are in Berlin."
+    >>> doubt_of_repeated("Where are its headquarters?", sentence), doubt_of_repeated("", "Berlin")
+    ('', '')
+    >>> doubt_of_repeated("", sentence)
+    'without a question that tells which word of the sentence counts'
+    """
+    return lacks_question(read(question), [read(reference)])
 
 
 def unfamiliar(question: Text, answer: Text, references: Sequence[Text]) -> str:

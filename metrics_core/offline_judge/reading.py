@@ -135,11 +135,16 @@ def clean(text: str) -> str:
 
 def _tokens(normal: str) -> tuple[str, ...]:
     """The word tokens without accents, split between letters and digits, but for ordinals and decades."""
-    return tuple(chain.from_iterable(map(_parted, words_of_normalised(normal))))
+    return tuple(chain.from_iterable(map(parted, words_of_normalised(normal))))
 
 
 @lru_cache(maxsize=65_536)
-def _parted(token: str) -> tuple[str, ...]:
+def parted(token: str) -> tuple[str, ...]:
+    """Split a word between letters and digits, but for ordinals and decades.
+
+    >>> parted("5km"), parted("4th")
+    (('5', 'km'), ('4th',))
+    """
     token = fold(token)
     plain = token.isalpha() or not token.isalnum() or digits(token) is not None or _DECADE.fullmatch(token)
     return (token,) if plain else tuple(_LETTERS_OR_DIGITS.findall(token))

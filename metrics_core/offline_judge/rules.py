@@ -13,7 +13,7 @@ from typing import Literal
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike
 from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Date, Quantity, quantities
-from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, read, sentences, stem
+from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, parted, read, sentences, stem
 from answerkey.metrics_core.offline_judge.stance import (
     SHELL_WORDS,
     bounds,
@@ -29,10 +29,12 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
     FUNCTION_WORDS,
     NEGATIONS,
     PLACE_OR_KIND,
+    TABLES,
     TITLES,
     UNIT_WORDS,
     word_list,
 )
+from answerkey.metrics_core.text import words_of_normalised
 
 RuleId = Literal[
     "same_text", "same_number", "same_date", "stated",
@@ -374,6 +376,28 @@ def _other_identifier(case: Case) -> bool:
     return bool(stated) and wanted.isdisjoint(stated)
 
 
+def glued_number(case: Case) -> Ruling | None:
+    """The answer has the number of the reference only inside a name: "5abc" is not 5, nor is "B12" 12."""
+    if len(case.reference.tokens) != 1 or not case.reference.tokens[0].isdecimal():
+        return None
+    number = case.reference.tokens[0]
+    if number not in case.answer.tokens:
+        return None
+    holding = [word for word in words_of_normalised(case.answer.normal) if number in parted(word)]
+    if not holding or not all(_is_name_with_digits(word, case.question) for word in holding):
+        return None
+    return Ruling("other_number", "mismatch", "the answer has the number only as a part of a name")
+
+
+def _is_name_with_digits(word: str, question: Text) -> bool:
+    """Whether letters that are no unit, and no word of the question, are glued to digits."""
+    letters = [part for part in parted(word) if part.isalpha()]
+    return any(part not in _BESIDE_DIGITS and part not in question.tokens for part in letters)
+
+
+_BESIDE_DIGITS = frozenset(UNIT_WORDS) | frozenset(TABLES["scales"]) | word_list("beside_digits")
+
+
 def _identifiers(text: Text) -> frozenset[str]:
     return frozenset(token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token)))
 
@@ -537,8 +561,8 @@ AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: tuple[Callable[[Case], Ruling | None], ...] = (
-    same_text, refusal, hedged, negated, opposite, same_number, other_date, same_date, other_list, other_number,
-    other_order, stated, other_name,
+    glued_number, same_text, refusal, hedged, negated, opposite, same_number, other_date, same_date, other_list,
+    other_number, other_order, stated, other_name,
 )  # fmt: skip
 
 

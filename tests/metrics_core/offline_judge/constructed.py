@@ -123,6 +123,12 @@ def digit_taken(fact: Fact) -> Iterator[tuple[str, Pair]]:
             yield from _in_words("digit taken", fact, fact.right.replace(number, new, 1))
 
 
+def letter_added(fact: Fact) -> Iterator[tuple[str, Pair]]:
+    if fact.right.isdecimal():
+        for new in (f"{fact.right}B", f"K{fact.right}", f"{fact.right}abc"):
+            yield from _in_words("letter added", fact, new)
+
+
 def digits_swapped(fact: Fact) -> Iterator[tuple[str, Pair]]:
     number = re.search(r"\d{2,}", fact.right)
     if number and number[0][0] != number[0][1] != "0":
@@ -208,7 +214,7 @@ def other_statement(fact: Fact) -> Iterator[tuple[str, Pair]]:
 
 
 WRONG = {
-    "amount": (digit_added, digit_taken, digits_swapped, other_unit),
+    "amount": (digit_added, digit_taken, letter_added, digits_swapped, other_unit),
     "word": (part_of_a_word, denied),
     "name": (other_first_name, denied, no_question),
     "value": (same_kind, denied, no_question),

@@ -89,6 +89,10 @@ def test_another_value_in_a_sentence_is_never_a_match_without_a_question(counts)
         ("Which language is it written in?", "It is written in C++.", "C"),
         ("Which country is it?", "It is Nigeria.", "Niger"),
         ("Which artist was it?", "Jane Smith", "John Smith"),
+        ("How many were there?", "5abc", "5"),
+        ("Which vitamin is it?", "It is vitamin B12.", "12"),
+        ("Which seat is it?", "12A", "12"),
+        ("Is it symmetric?", "The shape is asymmetric.", "symmetric"),
     ],
 )
 def test_a_reference_inside_a_longer_word_number_or_name_is_no_match(question, answer, reference):
@@ -104,6 +108,34 @@ def test_a_sentence_needs_a_question_that_tells_which_word_counts(question):
     [verdict] = match([pair])
 
     assert verdict.out_of_depth == "without a question that tells which word of the sentence counts"
+
+
+@pytest.mark.parametrize(
+    "answer", ["Its headquarters are in Berlin.", "its headquarters are in berlin", "I do not know."]
+)
+def test_a_sentence_needs_a_question_also_where_a_rule_decides(answer):
+    [verdict] = match([Pair("", answer, ("Its headquarters are in Berlin.",))])
+
+    assert verdict.rule != "model"
+    assert verdict.out_of_depth == "without a question that tells which word of the sentence counts"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference"),
+    [
+        ("5kWh", "5"),
+        ("500 GB", "500"),
+        ("the 5th", "5"),
+        ("v5", "5"),
+        ("12min", "12 minutes"),
+        ("the 1990s", "1990s"),
+        ("Room 12", "12"),
+    ],
+)
+def test_a_unit_beside_the_number_of_the_reference_is_no_other_name(answer, reference):
+    [verdict] = match([Pair("Which room, version, day or amount is it?", answer, (reference,))])
+
+    assert verdict.match
 
 
 def test_a_short_reference_needs_no_question():
