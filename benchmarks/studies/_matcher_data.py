@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from answerkey.metrics_core.metric import identical_reference  # noqa: E402
-from answerkey.metrics_core.offline_judge.depth import _foreign, language_of, out_of_depth  # noqa: E402
+from answerkey.metrics_core.offline_judge.depth import _foreign, language_of, too_long, unfamiliar  # noqa: E402
 from answerkey.metrics_core.offline_judge.matcher import Pair, Seen, look  # noqa: E402
 from answerkey.metrics_core.offline_judge.reading import Text, read  # noqa: E402
 from answerkey.metrics_core.sample import Sample  # noqa: E402
@@ -147,7 +147,9 @@ class Table:
     languages: np.ndarray
     releases: np.ndarray
     kinds: np.ndarray
-    flagged: np.ndarray
+    long: np.ndarray
+    unfamiliar: np.ndarray
+    texts: Sequence[tuple[Text, Text, Sequence[Text]]]
     given: np.ndarray
     """Whether the answer is a reference but for its form, so that no judge is asked."""
 
@@ -177,7 +179,9 @@ def table(rows: Mapping[str, Sequence[Row]], words: Mapping[str, float]) -> Tabl
         np.array([row["lang"] for _, row in flat]),
         np.array([row["model"] or "" for _, row in flat]),
         np.array([kind_of(*some) for some in texts]),
-        np.array([bool(out_of_depth(*some, LIMITS)) for some in texts]),
+        np.array([bool(too_long(answer, references, LIMITS)) for _, answer, references in texts]),
+        np.array([bool(unfamiliar(*some)) for some in texts]),
+        texts,
         np.array([identical_reference(Sample("", p.answer, p.references)) is not None for p in pairs]),
     )
 

@@ -8,8 +8,18 @@ from typing import Any, get_args
 import numpy as np
 from _matcher_data import MADE, Side, Table
 
-from answerkey.metrics_core.offline_judge.matcher import HALF, Judgement, beside_wrong, both_sides, final_ruling
+from answerkey.metrics_core.offline_judge.depth import has_nothing_of, lacks_question
+from answerkey.metrics_core.offline_judge.matcher import (
+    HALF,
+    SAME_QUANTITY,
+    Judgement,
+    asks_for_value,
+    beside_wrong,
+    both_sides,
+    final_ruling,
+)
 from answerkey.metrics_core.offline_judge.model import Centroids, Trees, weigher
+from answerkey.metrics_core.offline_judge.reading import Text
 from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH, RuleId, Ruling
 
 FOLDS, SEEDS = 5, 3
@@ -141,7 +151,7 @@ class Judged:
         decided = [self._decided(seen, 0, at) for at, seen in enumerate(data.right.seen)]
         self.rules: list[Ruling | None] = [ruling for *_, ruling in decided]
         self.by_model = np.array([ruling is None for ruling in self.rules])
-        self.flagged = data.flagged
+        self.flagged = data.long
         # Of the reference that decided, the row of `data.right.x`.
         self.rows = np.array([own.start + place for own, (place, *_) in zip(self.of[0], decided, strict=True)])
         own = learnt if isinstance(learnt, np.ndarray) else np.zeros(len(data), bool)
@@ -164,9 +174,26 @@ class Judged:
             self._settle(data, at, float(probability))
 
     def doubt(self, data: Table, stored: Mapping[str, Any]) -> None:
-        """Flag also what the model decides and is farther from its training, as in the model file, than the limit."""
+        """Flag also sentences without a question, and what the model decides in another language or far from its
+        training."""
         far = Centroids.of(stored).far(data.right.x[self.rows])
-        self.flagged = data.flagged | (self.by_model & far)
+        lacking = np.array([self._lacks_question(data, at) for at in range(len(data))])
+        doubted = np.array([self._doubted(data, at) for at in range(len(data))])
+        self.flagged = data.long | lacking | (self.by_model & (far | doubted))
+
+    def _nearest(self, data: Table, at: int) -> Text:
+        place = self.rows[at] - self.of[0][at].start
+        return data.texts[at][2][data.right.seen[at].indices[place]]
+
+    def _lacks_question(self, data: Table, at: int) -> bool:
+        ruling = self.rules[at]
+        if ruling is not None and ruling.rule in SAME_QUANTITY:
+            return False
+        return bool(lacks_question(data.texts[at][0], [self._nearest(data, at)]))
+
+    def _doubted(self, data: Table, at: int) -> bool:
+        matched = self.right[self.rows[at]] >= HALF
+        return bool(data.unfamiliar[at]) and (matched or not has_nothing_of(data.texts[at][1], self._nearest(data, at)))
 
     def _decided(self, seen: Any, side: int, at: int) -> tuple[int, float, Ruling | None]:
         own = self._own(side, at)
@@ -188,7 +215,9 @@ class Judged:
         _, own, ruling = self._decided(data.wrong.seen[at], 1, at)
         other = (ruling.rule if ruling else "model", self._probability(own, ruling))
         mine = self.rules[at]
-        probability = beside_wrong(mine.rule if mine else "model", float(self.probabilities[at]), other, probability)
+        rule = mine.rule if mine else "model"
+        of_value = asks_for_value(data.texts[at][2])
+        probability = beside_wrong(rule, float(self.probabilities[at]), other, probability, of_value=of_value)
         self.probabilities[at], self.verdicts[at] = probability, probability >= HALF
 
 

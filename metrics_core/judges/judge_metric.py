@@ -24,6 +24,7 @@ from answerkey.metrics_core.judges.votes import (
     DISPUTED,
     FALLBACK_VOTED,
     OBEYS,
+    OUT_OF_DEPTH,
     SPREAD,
     WEIGHTS,
     Vote,
@@ -282,7 +283,14 @@ class JudgeMetric(Metric):
             return None
         values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         details = {"reference": index, **self.identical}
+        why_doubted = self.doubt_of_repeated(sample, index) if self.judge.offline else ""
+        if why_doubted:
+            details[OUT_OF_DEPTH] = why_doubted
         return Scored(values, "the answer equals the reference apart from its form", details)
+
+    def doubt_of_repeated(self, sample: Sample, index: int) -> str:
+        """Why the offline judge could not compare other answers with the reference that this one repeats, or ""."""
+        return ""
 
     def differs_in_case(self, sample: Sample) -> bool:
         """Whether the answer equals references, and differs from all of these in what may be a unit or an abbreviation:

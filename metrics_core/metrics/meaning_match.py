@@ -114,6 +114,12 @@ class MeaningMatch(JudgeMetric):
         details = {"verdict": "match", "rule": "unanswerable", "reference": sample.references.index(UNANSWERABLE)}
         return Scored(values, "the question cannot be answered, and the answer declines", details)
 
+    def doubt_of_repeated(self, sample: Sample, index: int) -> str:
+        """A sentence without a question that tells which of its words counts."""
+        from answerkey.metrics_core.offline_judge.depth import doubt_of_repeated
+
+        return doubt_of_repeated(sample.question or "", sample.references[index])
+
     @property
     def labels(self) -> Mapping[str, float]:
         """The score of each verdict: 1 for `match`, 0 for all others."""

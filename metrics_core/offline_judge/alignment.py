@@ -10,13 +10,19 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein, Prefix
 
 from answerkey.metrics_core.offline_judge.reading import Text
-from answerkey.metrics_core.offline_judge.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN, TABLES
+from answerkey.metrics_core.offline_judge.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN, TABLES, word_list
 
 HIT = 0.8
 """The similarity from which two tokens count as the same word."""
 LONGEST_REFERENCE = 60
 """The most content words of a reference that are looked up in other forms, so that the time of a comparison grows with
 the lengths of its texts and not with their product. References in training have at most 28."""
+_ENDINGS = word_list("endings")
+_NEGATING = word_list("negating_prefixes")
+LONG_WORD = 8
+"""The letters from which a word hardly stands in another one by chance, but where a blank is lost."""
+_INSIDE = 0.7
+"""The most a word resembles a longer one that contains it: "Niger" is not "Nigeria", but "Phil" may be "Philip"."""
 _LONGEST_PART = 400
 """The most characters of a text that is searched for in another one. References in training have at most 174."""
 
@@ -25,12 +31,15 @@ _LONGEST_PART = 400
 def alike(a: str, b: str) -> float:
     """The similarity of two stems, 0..1: 1 if equal, less for typos, inflections and initials.
 
-    Numbers are alike only when they are equal.
+    Numbers are alike only when they are equal. A word inside a longer one is another word, unless what follows it is an
+    ending: "legal" is not "illegal".
 
     >>> alike("leonardo", "leonardo"), alike("1851", "1852")
     (1.0, 0.0)
     >>> alike("битлз", "beatles") >= HIT
     True
+    >>> alike("legal", "illegal"), alike("niger", "nigeria") < HIT
+    (0.0, True)
     """
     if a == b:
         return 1.0
@@ -43,13 +52,46 @@ def alike(a: str, b: str) -> float:
         # R. for Richard; a single initial is weak evidence.
         return 0.5 if a[0] == b[0] and long > 2 else 0.0
     # The length ratio rules out a match, by distance as well as by prefix.
-    if short <= 3 or 5 * short < 3 * long:
+    if short <= 3 or 5 * short < 3 * long or _denied(a, b):
         return 0.0
     distance = Levenshtein.distance(a, b, score_cutoff=long // 2)
     ratio = 1 - distance / long
-    if a[:4] == b[:4] and Prefix.similarity(a, b) >= 0.6 * long:
+    if inside_word(a, b):
+        ratio = min(ratio, _INSIDE)
+    elif a[:4] == b[:4] and Prefix.similarity(a, b) >= 0.6 * long:
         ratio = max(ratio, HIT)
     return ratio if ratio >= 0.6 else 0.0
+
+
+def _denied(a: str, b: str) -> bool:
+    """Whether one word is the other with a prefix that turns its meaning round: "legal" and "illegal"."""
+    short, long = (a, b) if len(a) < len(b) else (b, a)
+    return long.endswith(short) and long[: -len(short)] in _NEGATING
+
+
+def inside_word(a: str, b: str) -> bool:
+    """Whether one word or number is a part of the other, and more than an ending is added: "iron" in "environment".
+
+    >>> inside_word("legal", "illegal"), inside_word("125", "1250"), inside_word("bridge", "bridges")
+    (True, True, False)
+    """
+    short, long = (a, b) if len(a) < len(b) else (b, a)
+    if short == long or short not in long:
+        return False
+    added = long[len(short) :]
+    is_ending = long.startswith(short) and (len(added) == 1 or added in _ENDINGS)
+    return any(map(str.isdigit, long)) or not is_ending
+
+
+def by_chance(word: str, other: str) -> bool:
+    """Whether a word may stand in a longer one without any relation to it: it is short, a number, or denied.
+
+    >>> by_chance("iron", "environment"), by_chance("midpiece", "themidpieceand")
+    (True, False)
+    """
+    if not inside_word(word, other):
+        return False
+    return len(word) < LONG_WORD or not word.isalpha() or _denied(word, other)
 
 
 def same_words(stems: Collection[str], others: Collection[str]) -> frozenset[str]:
@@ -70,6 +112,50 @@ def part_ratio(a: str, b: str) -> float:
     100.0
     """
     return fuzz.partial_ratio(a, b) if min(len(a), len(b)) <= _LONGEST_PART else fuzz.ratio(a, b)
+
+
+def spelled_alike(wanted: Sequence[str], said: Sequence[str]) -> float:
+    """The similarity of words in letters with the most similar run of about as many words, 0..1.
+
+    Whole words and numbers are compared: the letters of a word inside a longer one are no evidence, nor the digits of a
+    number.
+
+    >>> spelled_alike(["legal"], ["it", "is", "illegal"]) < 0.5
+    True
+    >>> spelled_alike(["new", "york"], ["in", "new", "yorck"]) > 0.9
+    True
+    """
+    text = " ".join(wanted)
+    if len(said) <= 1 or len(text) > _LONGEST_PART or len(said) > _LONGEST_PART:
+        return run_alike(wanted, said)
+    best = 0.0
+    for length in {max(1, len(wanted) - 1), len(wanted), min(len(wanted) + 1, len(said))}:
+        for start in range(max(1, len(said) - length + 1)):
+            best = max(best, run_alike(wanted, said[start : start + length]))
+            if best == 1.0:
+                return best
+    return best
+
+
+def run_alike(wanted: Sequence[str], said: Sequence[str]) -> float:
+    """The similarity of two runs of words in letters, 0..1, without what they share only as parts of words or digits.
+
+    >>> run_alike(["125"], ["1250"]), run_alike(["1250"], ["1250"])
+    (0.0, 1.0)
+    """
+    text = " ".join(wanted)
+    ratio = fuzz.ratio(text, " ".join(said)) / 100
+    if ratio < 0.5 or ratio == 1:
+        return ratio
+    # What the two have in common only as a part of a word or as digits does not count
+    other = [word for word in said if word not in wanted]
+    unlike = [
+        word for word in wanted
+        if word not in said and any(by_chance(word, one) for one in other)
+    ]  # fmt: skip
+    if not unlike:
+        return ratio
+    return ratio * max(0.0, 1 - sum(map(len, unlike)) / len(text))
 
 
 def _across_scripts(a: str, b: str) -> float:

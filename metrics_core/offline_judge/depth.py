@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
 
 import regex
 
-from answerkey.metrics_core.offline_judge.reading import Text
-from answerkey.metrics_core.offline_judge.vocabulary import word_list
+from answerkey.metrics_core.offline_judge.alignment import names_whole, same_words
+from answerkey.metrics_core.offline_judge.reading import Text, read
+from answerkey.metrics_core.offline_judge.vocabulary import TABLES, word_list
 
 UNLIKE_TRAINING = "unlike the answers that it was trained on"
 """The reason if the model decides, and the features of the answer are far from all those in training."""
@@ -40,17 +41,111 @@ def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limit
     >>> limits = {"answer": 150, "reference": 15}
     >>> out_of_depth(read("Кто написал роман?"), read("Лев Толстой"), [read("Толстой")], limits)
     'in a script that it was not trained on'
+    >>> berlin, munich = read("Its headquarters are in Berlin."), read("Its headquarters are in Munich.")
+    >>> out_of_depth(read(""), munich, [berlin], limits)
+    'without a question that tells which word of the sentence counts'
     """
     references = list(references)
+    return (
+        too_long(answer, references, limits)
+        or lacks_question(question, references)
+        or unfamiliar(question, answer, references)
+    )
+
+
+def doubt(question: Text, answer: Text, references: Sequence[Text], nearest: Text, *, matched: bool) -> str:
+    """Why a verdict of the model is outside the training data, apart from lengths and a missing question, or "".
+
+    Args:
+        nearest: the reference that decided; `matched`: whether it is a match.
+    """
+    if not matched and has_nothing_of(answer, nearest):
+        return ""
+    return unfamiliar(question, answer, references)
+
+
+def doubt_of_repeated(question: str, reference: str) -> str:
+    """Why a judge cannot compare other answers with a reference that this answer repeats, or "".
+
+    The answers that repeat a sentence are right. If only the others were flagged, the more of them are right, the
+    surer would the judge seem of those that are wrong.
+
+    >>> sentence = "Its headquarters are in Berlin."
+    >>> doubt_of_repeated("Where are its headquarters?", sentence), doubt_of_repeated("", "Berlin")
+    ('', '')
+    >>> doubt_of_repeated("", sentence)
+    'without a question that tells which word of the sentence counts'
+    """
+    return lacks_question(read(question), [read(reference)])
+
+
+def unfamiliar(question: Text, answer: Text, references: Sequence[Text]) -> str:
+    """Why the script or the language is outside the training data, or ""."""
     if _foreign(answer) or all(map(_foreign, references)):
         return "in a script that it was not trained on"
     if language_of(f"{question.raw} {answer.raw}") != "en":
         return "in a language of which it has seen little"
+    return ""
+
+
+def lacks_question(question: Text, references: Sequence[Text]) -> str:
+    """Why no question tells which word of sentences counts, or "": it is blank, or asks for nothing in particular.
+
+    >>> from answerkey.metrics_core.offline_judge.reading import read
+    >>> lacks_question(read("Tell me about the company."), [read("Its headquarters are in Berlin.")]) != ""
+    True
+    >>> lacks_question(read("Where are its headquarters?"), [read("Its headquarters are in Berlin.")])
+    ''
+    """
+    are_sentences = all(len(reference.tokens) >= SENTENCE_WORDS for reference in references)
+    if are_sentences and (not question.tokens or _is_general(question, references)):
+        return "without a question that tells which word of the sentence counts"
+    return ""
+
+
+SENTENCE_WORDS = 4
+"""From so many words on, a reference may say more than the value that was asked for."""
+
+
+def _is_general(question: Text, references: Sequence[Text]) -> bool:
+    """Whether a text asks for anything about a subject; or it is no question, and no reference has a word of it."""
+    if any(question.normal.lstrip("¿¡ ").startswith(opening) for opening in _GENERAL) or not question.said:
+        return True
+    if "?" in question.raw or not _ASKING.isdisjoint(question.tokens):
+        return False
+    return not any(same_words(question.said, reference.stems) for reference in references)
+
+
+_GENERAL: tuple[str, ...] = tuple(TABLES["general_requests"])
+"""How requests begin that ask for nothing in particular: "Tell me about ..."."""
+_ASKING = word_list("question_words")
+
+
+def too_long(answer: Text, references: Sequence[Text], limits: Mapping[str, int]) -> str:
+    """Which text is longer than those in training, or ""."""
     if len(answer.tokens) > limits["answer"]:
         return f"the answer is longer than the {limits['answer']} words that it was trained on"
     if all(len(reference.tokens) > limits["reference"] for reference in references):
         return f"the reference is longer than the {limits['reference']} words that it was trained on"
     return ""
+
+
+def has_nothing_of(answer: Text, reference: Text) -> bool:
+    """Whether an answer in the script of a short reference has no word that resembles one of its words.
+
+    That it is no match is then seen in every language.
+
+    >>> from answerkey.metrics_core.offline_judge.reading import read
+    >>> has_nothing_of(read("Es ist Kupfer."), read("Schiefer")), has_nothing_of(read("Es ist Eis"), read("Eis"))
+    (True, False)
+    """
+    if len(reference.tokens) > _SHORT or _foreign(answer) != _foreign(reference) or names_whole(reference, answer):
+        return False
+    words = [stem for stem in reference.content_stems if not stem.isdigit()]
+    return bool(words) and not same_words(answer.stems, words)
+
+
+_SHORT = 4
 
 
 @lru_cache(maxsize=16_384)

@@ -59,7 +59,7 @@ _LONGEST_ITEM = 6
 _DOUBT_WITHIN = 80
 """The characters after a conjunction in which a doubt refers to the text before it."""
 
-GRAMMAR = 2
+GRAMMAR = 3
 """The version of these rules, a part of the signature: increase it with every change that can change a number."""
 
 

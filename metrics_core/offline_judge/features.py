@@ -8,7 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
-from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align, part_ratio, same_words
+from answerkey.metrics_core.offline_judge.alignment import (
+    HIT,
+    LONG_WORD,
+    Alignment,
+    align,
+    by_chance,
+    part_ratio,
+    run_alike,
+    same_words,
+    spelled_alike,
+)
 from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
 from answerkey.metrics_core.offline_judge.rules import Case
 from answerkey.metrics_core.offline_judge.stance import declines, hedges, polarity
@@ -171,13 +181,24 @@ def _dates(reference: Text, answer: Text, head: Text) -> dict[str, float]:
 
 
 def _characters(case: Case, near: Text) -> dict[str, float]:
-    wanted, close, left = " ".join(case.reference.tokens), " ".join(near.tokens), " ".join(case.residue)
+    wanted, close = " ".join(case.reference.tokens), " ".join(near.tokens)
+    part = part_ratio(wanted, close) / 100 if len(close) >= len(wanted) else fuzz.ratio(wanted, close) / 100
+    if part == 1 and f" {wanted} " not in f" {close} " and _by_chance(case.reference, near):
+        # The letters of the reference stand within longer words
+        part = spelled_alike(case.reference.tokens, near.tokens)
     return {
-        "characters_part": part_ratio(wanted, close) / 100 if len(close) >= len(wanted) else fuzz.ratio(
-            wanted, close) / 100,
+        "characters_part": part,
         "characters_tokens": fuzz.token_set_ratio(wanted, close) / 100,
-        "characters_residue": fuzz.ratio(" ".join(case.reference.content_stems), left) / 100,
-    }  # fmt: skip
+        "characters_residue": run_alike(case.reference.content_stems, case.residue),
+    }
+
+
+def _by_chance(reference: Text, near: Text) -> bool:
+    """Whether letters in common may be of other words: long words are rather glued to others, where a blank is lost."""
+    if len(reference.tokens) == 1:
+        return any(by_chance(reference.tokens[0], word) for word in near.tokens)
+    letters = "".join(reference.tokens)
+    return len(letters) < LONG_WORD or any(map(str.isdigit, letters))
 
 
 def _form(case: Case, near: Text) -> dict[str, float]:

@@ -18,6 +18,14 @@ def _values(table: str, step: int, first: int = 1) -> Mapping[str, int]:
 
 _ONES, _TENS, _HUNDREDS = _values("ones", 1, 0), _values("tens", 10, 2), _values("hundreds", 100)
 _MONTHS = _values("months", 1)
+_COMPOUNDS = _values("spanish_twenties", 1, 21)
+_GERMAN_ONES = {word: value for word, value in _ONES.items() if value} | {"ein": 1}
+_GERMAN = re.compile(
+    r"(?:(?P<thousands>{ones})?(?P<thousand>tausend))?(?:(?P<hundreds>{ones})?(?P<hundred>hundert))?"
+    r"(?:und)?(?:(?:(?P<ones>{ones})und)?(?P<tens>{tens})|(?P<last>{ones}))?".format(
+        ones="|".join(sorted(_GERMAN_ONES, key=len, reverse=True)), tens="|".join(_TENS)
+    )
+)
 _SCALES: Mapping[str, float] = TABLES["scales"]
 _ORDINALS_EN: Mapping[str, int] = TABLES["ordinals"]
 _ORDINAL_STEMS_RU: Mapping[str, int] = TABLES["russian_ordinal_stems"]
@@ -30,6 +38,7 @@ _DECADE = re.compile(r"(\d{3}0)'?s")
 LONGEST_NUMBER = 15
 """The most characters of a number, which a double represents exactly. Longer ones are compared as text."""
 _MINUS = word_list("minus")
+_JOINS = word_list("joins_numbers")
 _ROMAN = re.compile(r"(?=[ivxlc])(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
 _ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
@@ -78,6 +87,28 @@ def ordinal_word(token: str) -> int | None:
     return _ORDINAL_STEMS_RU[matched[1]] if matched else None
 
 
+@lru_cache(maxsize=65_536)
+def compound(token: str) -> int | None:
+    """The value of a German or Spanish number of several words in one, or None.
+
+    >>> compound("hundertfunfundzwanzig"), compound("veintidos"), compound("hundreds")
+    (125, 22, None)
+    """
+    if token in _COMPOUNDS:
+        return _COMPOUNDS[token]
+    if "und" not in token and "tausend" not in token:
+        return None
+    parts = _GERMAN.fullmatch(token)
+    if parts is None or token in ("und", "tausend", "hundert"):
+        return None
+    value = _GERMAN_ONES.get(parts["ones"] or parts["last"], 0) + _TENS.get(parts["tens"], 0)
+    if parts["hundred"]:
+        value += 100 * _GERMAN_ONES.get(parts["hundreds"], 1)
+    if parts["thousand"]:
+        value += 1000 * _GERMAN_ONES.get(parts["thousands"], 1)
+    return value or None
+
+
 def roman(token: str) -> int | None:
     """The value of a Roman numeral of at least two letters, up to 89 (a single letter is more often a letter).
 
@@ -100,6 +131,9 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
     for at, token in enumerate(tokens):
         if not _may_begin(token) or (result and at < result[-1].stop):
             continue
+        if token == "ciento" and at and tokens[at - 1] == "por":
+            # "18 por ciento" is 18 %
+            continue
         below = token in _MINUS and at + 1 < len(tokens)
         number = _number_at(tokens, at + 1 if below else at)
         if number is not None:
@@ -112,7 +146,9 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
 def _may_begin(token: str) -> bool:
     """Whether a number or a date may begin with this token."""
     named = token == "a" or any(token in words for words in (_ONES, _TENS, _HUNDREDS, _MINUS, _MONTHS))
-    return named or any(map(str.isdigit, token)) or ordinal_word(token) is not None or roman(token) is not None
+    if named or any(map(str.isdigit, token)):
+        return True
+    return any(value(token) is not None for value in (ordinal_word, compound, roman))
 
 
 def _number_at(tokens: Sequence[str], start: int) -> Number | None:
@@ -120,9 +156,8 @@ def _number_at(tokens: Sequence[str], start: int) -> Number | None:
     value = digits(token)
     if value is not None:
         return _scaled(tokens, value, start, start + 1, ordinal=not _PLAIN.fullmatch(token))
-    if (token in _ONES or token in _TENS or token in _HUNDREDS) or (
-        token == "a" and start + 1 < len(tokens) and tokens[start + 1] in _SCALES
-    ):
+    in_words = token in _ONES or token in _TENS or token in _HUNDREDS or compound(token) is not None
+    if in_words or (token == "a" and start + 1 < len(tokens) and tokens[start + 1] in _SCALES):
         return _in_words(tokens, start)
     ordinal = ordinal_word(token)
     if ordinal is not None:
@@ -156,13 +191,18 @@ def _in_words(tokens: Sequence[str], start: int) -> Number:
         elif token in ("and", "a") and stop + 1 < len(tokens) and (stop == start or part >= 100 or total):
             if _small(tokens[stop + 1]) is None and tokens[stop + 1] not in _SCALES:
                 break
+        elif token in _JOINS:
+            # "cuarenta y ocho"
+            joined = _small(tokens[stop + 1]) if stop + 1 < len(tokens) else None
+            if joined is None or joined > 9 or part % 100 < 30 or part % 10:
+                break
         else:
             small = _small(token)
             # "twenty one" is 21, "one two" are two numbers.
             if small is None or (part % 100 and not (part % 10 == 0 and small < 10)) or small >= last:
                 break
             part += small
-            ordinal = token not in _ONES and token not in _TENS and token not in _HUNDREDS
+            ordinal = not any(token in table for table in (_ONES, _TENS, _HUNDREDS)) and compound(token) is None
         stop += 1
     return Number(total + part, start, max(stop, start + 1), ordinal)
 
@@ -171,6 +211,8 @@ def _small(token: str) -> int | None:
     for table in (_ONES, _TENS, _HUNDREDS):
         if token in table:
             return table[token]
+    if (value := compound(token)) is not None:
+        return value
     ordinal = ordinal_word(token)
     return ordinal if ordinal is not None and token not in ("second", "once", "twice", "thrice") else None
 
@@ -324,7 +366,15 @@ def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
     return Date(year, start=at, stop=at + 1 + followed)
 
 
-_SAME, _NEAR = 0.005, 0.03
+_SAME, _NEAR, _ROUNDED = 0.005, 0.03, 0.05
+_PERHAPS_SAME = (
+    frozenset(("degree", "celsius")), frozenset(("degree", "fahrenheit")), frozenset(("pound", "sterling")),
+)  # fmt: skip
+_SCALE_OF_DEGREES = {
+    word: unit
+    for unit, letter in (("celsius", "c"), ("fahrenheit", "f"))
+    for word in (letter, *(form for form, named in UNIT_WORDS.items() if named == unit))
+}
 _FACTORS = {unit: (kind, factor) for kind, units in TABLES["measures"].items() for unit, factor in units.items()}
 
 
@@ -356,13 +406,26 @@ class Quantity:
         """
         if self.unit == other.unit:
             return True
-        return self.unit in _FACTORS and other.unit in _FACTORS and _FACTORS[self.unit][0] == _FACTORS[other.unit][0]
+        if not self.unit or not other.unit:
+            return False
+        # "degrees" may be of any scale, a "pound" of weight or of money
+        return not any({self.unit, other.unit} <= units for units in _PERHAPS_SAME)
+
+    def differs(self, other: Quantity) -> bool:
+        """Whether it is another amount: neither equal nor the same one rounded.
+
+        >>> Quantity(125).differs(Quantity(1250)), Quantity(5.2, "mile").differs(Quantity(5, "mile"))
+        (True, False)
+        """
+        if self.unit == other.unit or not self.unit or not other.unit:
+            return not (self.equals(other) or _rounded(self.value, other.value))
+        return not self.near(other)
 
     def _gap(self, other: Quantity) -> float:
         """The difference of the amounts as a share of the larger one; 0 for 0.25 and 25 %."""
         if self._share_of(other) or other._share_of(self):
             return 0.0
-        if not self.unit or not other.unit:
+        if not self.unit or not other.unit or any({self.unit, other.unit} <= units for units in _PERHAPS_SAME):
             return _gap(self.value, other.value)
         kind, factor = _FACTORS.get(self.unit, (self.unit, 1.0))
         other_kind, other_factor = _FACTORS.get(other.unit, (other.unit, 1.0))
@@ -371,6 +434,19 @@ class Quantity:
     def _share_of(self, percent: Quantity) -> bool:
         """0.25 and 25 %."""
         return percent.unit == "percent" and not self.unit and _gap(100 * self.value, percent.value) <= _SAME
+
+
+def _rounded(a: float, b: float) -> bool:
+    """Whether one number is the other one, rounded to fewer digits: 5.2 and 5, 3207 and 3200."""
+    if a == b:
+        return True
+    rough, exact = sorted((a, b), key=_significant_digits)
+    n_digits = _significant_digits(rough)
+    return n_digits < _significant_digits(exact) and float(f"{exact:.{n_digits}g}") == rough and _gap(a, b) <= _ROUNDED
+
+
+def _significant_digits(value: float) -> int:
+    return max(1, len(f"{abs(value):.15f}".replace(".", "").strip("0")))
 
 
 def _gap(a: float, b: float) -> float:
@@ -393,6 +469,12 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
             # "6 ft 1 in"; anywhere else it is the preposition.
             after = "inch"
         unit = UNIT_WORDS.get(after) or (UNIT_WORDS.get(before, "") if not before.isalnum() else "")
+        following = tokens[number.stop + 1] if number.stop + 1 < len(tokens) else ""
+        if unit == "degree":
+            # "65 degrees Celsius", "65 °C"
+            unit = _SCALE_OF_DEGREES.get(following, unit)
+        elif (after, following) == ("por", "ciento"):
+            unit = "percent"
         one = Quantity(number.value, unit)
         if result and number.start <= stop + 2 and (joined := _joined(result[-1], one)):
             result[-1] = joined

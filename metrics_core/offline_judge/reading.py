@@ -35,6 +35,9 @@ _MARK = re.compile("[*_`#•-]")
 # "5km" and "5 km", "iPhone12" and "iPhone 12"; this also detaches footnotes without brackets ("sung by The Man1").
 _SPACED_THOUSANDS = re.compile(r"(?<![\w.,])([1-9]\d{0,2}(?: \d{3})+)(?![\w%]|[.,:]\d)")
 _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
+# A sign that makes another name of a letter: "C" is neither "C#" nor "C++"
+_SIGNED = re.compile(r"(?<!\w)([^\W\d_])(\+\+?|#)(?!\w)")
+_NAMES_OF_SIGNS = {"#": "sharp", "+": "plus", "++": "plusplus"}
 _LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
 _DECADE = re.compile(r"\d0s")
 _CONTRACTED = re.compile(r"(?<=[a-z])n't\b")
@@ -109,6 +112,8 @@ def read(text: str) -> Text:
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
     if _NUMBERS_IN_A_ROW.search(normal):
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
+    if "+" in normal or "#" in normal:
+        normal = _SIGNED.sub(lambda matched: f"{matched[1]}{_NAMES_OF_SIGNS[matched[2]]}", normal)
     tokens = _tokens(normal)
     content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
     return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)
@@ -130,11 +135,16 @@ def clean(text: str) -> str:
 
 def _tokens(normal: str) -> tuple[str, ...]:
     """The word tokens without accents, split between letters and digits, but for ordinals and decades."""
-    return tuple(chain.from_iterable(map(_parted, words_of_normalised(normal))))
+    return tuple(chain.from_iterable(map(parted, words_of_normalised(normal))))
 
 
 @lru_cache(maxsize=65_536)
-def _parted(token: str) -> tuple[str, ...]:
+def parted(token: str) -> tuple[str, ...]:
+    """Split a word between letters and digits, but for ordinals and decades.
+
+    >>> parted("5km"), parted("4th")
+    (('5', 'km'), ('4th',))
+    """
     token = fold(token)
     plain = token.isalpha() or not token.isalnum() or digits(token) is not None or _DECADE.fullmatch(token)
     return (token,) if plain else tuple(_LETTERS_OR_DIGITS.findall(token))

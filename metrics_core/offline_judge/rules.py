@@ -7,14 +7,16 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike
 from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Date, Quantity, quantities
-from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, read, sentences
+from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, parted, read, sentences, stem
 from answerkey.metrics_core.offline_judge.stance import (
     SHELL_WORDS,
+    bounds,
     declines,
     hedges,
     is_refusal,
@@ -26,13 +28,18 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
     AUXILIARIES,
     FUNCTION_WORDS,
     NEGATIONS,
+    PLACE_OR_KIND,
+    TABLES,
+    TITLES,
     UNIT_WORDS,
     word_list,
 )
+from answerkey.metrics_core.text import words_of_normalised
 
 RuleId = Literal[
-    "same_text", "same_number", "same_date",
-    "refusal", "hedged", "negated", "opposite", "other_list", "other_number", "other_date",
+    "same_text", "same_number", "same_date", "stated",
+    "refusal", "hedged", "negated", "opposite", "other_list", "other_number", "other_date", "other_order",
+    "other_name",
 ]  # fmt: skip
 """The rules, those for a match first."""
 
@@ -134,7 +141,7 @@ def other_date(case: Case) -> Ruling | None:
     if len(wanted) != 1 or len(stated) != 1:
         return None
     finer = [date for date in case.dates if date.covers(wanted[0]) and stated[0].parts > wanted[0].parts < date.parts]
-    known = [date for date in finer or wanted if date.parts > 1]
+    known = [date for date in finer or wanted if date.parts > 1 or date.month is not None]
     if not known or any(date.agrees(one) for date in case.answer.dates for one in known):
         return None
     return Ruling("other_date", "mismatch", "the answer names another date")
@@ -152,7 +159,10 @@ def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
     spelled = {i for number in text.numbers for i in range(number.start, number.stop)}
     for i in text.content:
         token, stem = text.tokens[i], text.stems[i]
-        if i not in spelled and token not in UNIT_WORDS and stem not in given and stem not in SHELL_WORDS:
+        is_scale = i > 0 and text.tokens[i - 1] == "°" and token in ("c", "f")
+        if i in spelled or is_scale:
+            continue
+        if token not in UNIT_WORDS and stem not in given and stem not in SHELL_WORDS:
             return None
     loose = [UNIT_WORDS[token] for token in text.tokens if token in UNIT_WORDS]
     return named[0] if named[0].unit or len(set(loose)) != 1 else Quantity(named[0].value, loose[0])
@@ -216,6 +226,7 @@ _CLAUSE = re.compile(
 )
 _MILD = word_list("mild")
 _DENYING = word_list("denying")
+_SPANISH_DENIALS = frozenset(("no", verb) for verb in word_list("spanish_to_be"))
 _FARTHEST = 4
 """Tokens between a negation and what it denies."""
 
@@ -234,7 +245,9 @@ def _may_deny(normal: str) -> bool:
     """Whether a text contains the letters of a denying word: most answers do not, and need no closer look."""
     bare = normal if normal.isascii() else unicodedata.normalize("NFD", normal)
     letters = bare if bare.isascii() else "".join(c for c in bare if not unicodedata.combining(c))
-    return any(word in letters for word in _DENYING)
+    if any(word in letters for word in _DENYING):
+        return True
+    return "no " in letters and any(f"no {verb}" in letters for _, verb in _SPANISH_DENIALS)
 
 
 def _right_after(case: Case) -> bool:
@@ -264,7 +277,9 @@ def _in_clause(case: Case) -> bool:
     if len(holding) != 1 or mentions != 1 or _MILD & set(holding[0].tokens):
         return False
     at = min(i for i, stem in enumerate(holding[0].stems) if stem in wanted)
-    return bool(_DENYING & set(holding[0].tokens[max(0, at - 1 - _FARTHEST) : at]))
+    before = holding[0].tokens[max(0, at - 1 - _FARTHEST) : at]
+    # In Spanish "no" denies what follows it; in English it is a reply
+    return bool(_DENYING & set(before)) or any(pair in _SPANISH_DENIALS for pair in pairwise(before))
 
 
 def opposite(case: Case) -> Ruling | None:
@@ -312,12 +327,36 @@ def _items(normal: str) -> tuple[tuple[str, ...], ...]:
 
 
 def other_number(case: Case) -> Ruling | None:
-    """Both name one amount in units of the same kind, or an identifier, and these differ: "5 miles" is not "5 km"."""
+    """Each names one amount, or an identifier, and these differ: "1250" is not "125", nor are "5 miles" "5 km"."""
     wanted, stated = only_measure(case.reference), only_measure(case.head)
     differ = wanted and stated and stated.comparable(wanted) and not stated.near(wanted)
-    if differ or _other_identifier(case):
+    if differ or _other_amount(case) or _other_identifier(case):
         return Ruling("other_number", "mismatch", "the answer names another number")
     return None
+
+
+def _other_amount(case: Case) -> bool:
+    """Whether the reference is an amount, and no number that the answer adds to the question is that amount."""
+    wanted = only_quantity(case.reference, case.question.stem_set)
+    if wanted is None or not case.head.numbers or case.reference.negated != case.head.negated:
+        return False
+    given = {number.value for number in case.question.numbers} - {wanted.value}
+    named = [one for one in quantities(case.answer.tokens, case.answer.numbers) if one.value not in given]
+    if len(named) != 1 or (case.reference.dates and case.answer.dates):
+        # "6 feet (183 cm)" names one amount in two ways; years are left to the model
+        return False
+    [amount] = named
+    if not (amount.unit and wanted.unit) and any(_apart(amount, wanted, scale) for scale in _SCALES):
+        return False
+    return (not amount.unit or not wanted.unit or amount.comparable(wanted)) and amount.differs(wanted)
+
+
+_SCALES = (1e3, 1e6, 1e9)
+"""The reference may be "137" where millions are meant."""
+
+
+def _apart(one: Quantity, other: Quantity, scale: float) -> bool:
+    return one.value == other.value * scale or other.value == one.value * scale
 
 
 def only_measure(text: Text) -> Quantity | None:
@@ -337,19 +376,193 @@ def _other_identifier(case: Case) -> bool:
     return bool(stated) and wanted.isdisjoint(stated)
 
 
+def glued_number(case: Case) -> Ruling | None:
+    """The answer has the number of the reference only inside a name: "5abc" is not 5, nor is "B12" 12."""
+    if len(case.reference.tokens) != 1 or not case.reference.tokens[0].isdecimal():
+        return None
+    number = case.reference.tokens[0]
+    if number not in case.answer.tokens:
+        return None
+    holding = [word for word in words_of_normalised(case.answer.normal) if number in parted(word)]
+    if not holding or not all(_is_name_with_digits(word, case.question) for word in holding):
+        return None
+    return Ruling("other_number", "mismatch", "the answer has the number only as a part of a name")
+
+
+def _is_name_with_digits(word: str, question: Text) -> bool:
+    """Whether letters that are no unit, and no word of the question, are glued to digits."""
+    letters = [part for part in parted(word) if part.isalpha()]
+    return any(part not in _BESIDE_DIGITS and part not in question.tokens for part in letters)
+
+
+_BESIDE_DIGITS = frozenset(UNIT_WORDS) | frozenset(TABLES["scales"]) | word_list("beside_digits")
+
+
 def _identifiers(text: Text) -> frozenset[str]:
     return frozenset(token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token)))
 
 
-RULES_VERSION = 4
+def stated(case: Case) -> Ruling | None:
+    """The answer says the whole reference, word for word, and beside it little that the question does not say."""
+    reference, answer = case.reference, case.answer
+    if not reference.said or len(reference.said) > _LONGEST_VALUE or len(sentences(answer.raw)) > 1:
+        return None
+    if not set(_plain(reference)).issubset(case.head.tokens):
+        return None
+    if not clear(case) or answer.negated or is_refusal(answer.normal):
+        return None
+    # What the question says too is no answer: "Ada beat Eve" for "Who beat Ada?"
+    if case.question.stem_set & set(reference.said) or bounds(case.head, reference) - bounds(case.question, reference):
+        return None
+    known = {*reference.stems, *case.question.stems, *SHELL_WORDS}
+    added = {one for one in case.head.said if one not in known and not _asked(one, case.question)}
+    if len(added) > (0 if reference.numbers else _MOST_ADDED) or not _stands_alone(case, added):
+        return None
+    return Ruling("stated", "match", "the answer says what the reference says")
+
+
+_LONGEST_VALUE, _MOST_ADDED = 4, 2
+
+
+def _stands_alone(case: Case, added: set[str]) -> bool:
+    """Whether the words of the reference stand in the answer, in order, and are no part of a longer name."""
+    wanted, said = _plain(case.reference), _plain(case.head)
+    capitals = {token for word in case.head.raw.split() if word[:1].isupper() for token in read(word).tokens}
+    for start in range(len(said) - len(wanted) + 1):
+        if said[start : start + len(wanted)] != wanted:
+            continue
+        is_owned = bool(added) and said[max(0, start - 1) : start] in _OWNED
+        if is_owned or _acted_upon(case, said[:start]):
+            continue
+        beside = (*said[max(0, start - 1) : start], *said[start + len(wanted) :][:1])
+        if not any(stem(token) in added and (not capitals or token in capitals) for token in beside):
+            return True
+    return False
+
+
+_OWNED = (("of",), ("de",))
+"""Words that make "the brother of Ada" another person than Ada."""
+
+
+def _acted_upon(case: Case, before: tuple[str, ...]) -> bool:
+    """Whether the question asks who did something to somebody, and the answer turns it round: "Ada beat" for "Who beat
+    Ada?"."""
+    asked = [token for token in case.question.tokens if token not in FUNCTION_WORDS and token != "who"]
+    if case.question.tokens[:1] != ("who",) or len(asked) < 2 or before[-1:] != (asked[0],):
+        return False
+    return case.question.tokens[1] == asked[0] and asked[-1] in before[:-1]
+
+
+def _asked(stem: str, question: Text) -> bool:
+    return any(alike(stem, other) >= HIT for other in question.stem_set)
+
+
+def other_order(case: Case) -> Ruling | None:
+    """The answer has the words of the reference, with its two ends exchanged: "Ada beat Eve" for "Eve beat Ada"."""
+    wanted, said = case.reference.stems, case.head.stems
+    if not 3 <= len(wanted) <= _LONGEST_ORDER or len(wanted) != len(said) or wanted == said:
+        return None
+    tokens = case.reference.tokens
+    for first in range(1, len(wanted) - 1):
+        for last in range(first + 1, len(wanted)):
+            for stop in range(last + 1, len(wanted) + 1):
+                start, middle, end, rest = wanted[:first], wanted[first:last], wanted[last:stop], wanted[stop:]
+                if said != (*end, *middle, *start, *rest) or not _directed(tokens[first:last], case.reference):
+                    continue
+                if _MARKS_OF_ROLES.isdisjoint((tokens[0], tokens[last])) and _exchanged(case, tokens[first:last]):
+                    return Ruling("other_order", "mismatch", "the answer exchanges two things of the reference")
+    return None
+
+
+def _exchanged(case: Case, between: tuple[str, ...]) -> bool:
+    """Whether another order is another meaning. In Russian it is if the endings change, or in a comparison."""
+    if not any("а" <= letter <= "я" for letter in case.reference.normal):
+        return True
+    return "чем" in between or sorted(case.reference.tokens) != sorted(case.head.tokens)
+
+
+_MARKS_OF_ROLES = word_list("marks_of_roles")
+"""Words that tell the role of what follows, wherever it stands: "to Ada", "auf Ada"."""
+
+
+_LONGEST_ORDER = 16
+
+
+def _directed(words: tuple[str, ...], reference: Text) -> bool:
+    """Whether words between two names tell them apart: a verb or a comparison, and no "and"."""
+    content = [word for word in words if word not in FUNCTION_WORDS and word not in AUXILIARIES]
+    listed = "," in reference.normal and "чем" not in words
+    return bool(content) and not listed and _JOINING.isdisjoint(words)
+
+
+_JOINING = word_list("joining")
+
+
+def other_name(case: Case) -> Ruling | None:
+    """The reference is a name of two words, and the answer has one of them beside another one: "Eve Brown" for "Ada
+    Brown"."""
+    names = case.reference.raw.strip(" .").split()
+    if len(names) != 2 or len(case.answer.tokens) > _LONGEST_ANSWER or not all(map(_is_name, names)):
+        return None
+    if not names[0].isalpha():
+        # "Munich, Bavaria"
+        return None
+    first, last = (read(name).tokens for name in names)
+    if len(first) != 1 or len(last) != 1 or {*first, *last} & set(case.question.tokens):
+        return None
+    first_stem, last_stem = case.reference.stems
+    has_first, has_last = (_resembles(name, case.answer.stem_set) for name in (first_stem, last_stem))
+    if has_first == has_last:
+        return None
+    words = case.answer.raw.split()
+    kept = last[0] if has_last else first[0]
+    for before, after in pairwise(words):
+        other, beside = (before, after) if has_last else (after, before)
+        if read(beside).tokens[:1] == (kept,) and _is_other_name(other, case):
+            return Ruling("other_name", "mismatch", "the answer names another one of that name")
+    return None
+
+
+_LONGEST_ANSWER = 30
+
+
+def _resembles(stem: str, others: frozenset[str]) -> bool:
+    """Whether a stem may be another form of one of the others: "Ben" of "Benjamin" too."""
+    for other in others:
+        similarity = alike(stem, other)
+        # "Stephen" and "Steven", but not "Clara" and "Sara"
+        begins_alike = stem[:2] == other[:2] or stem.isascii() != other.isascii()
+        if similarity >= HIT or (similarity > 0 and begins_alike):
+            return True
+        if other.startswith(stem) or (stem.startswith(other) and len(other) > 1):
+            return True
+    return False
+
+
+def _is_name(word: str) -> bool:
+    bare = word.strip(".,;:!?\"'()")
+    return bare[:1].isupper() and bare.isalpha() and len(bare) > 2 and not bare.isupper()
+
+
+def _is_other_name(word: str, case: Case) -> bool:
+    """Whether a word of the answer is a name, and none that the question has."""
+    tokens = read(word).tokens
+    if not _is_name(word) or word[-1] in ",;:!?" or len(tokens) != 1:
+        return False
+    known = FUNCTION_WORDS | TITLES | PLACE_OR_KIND | AUXILIARIES
+    return tokens[0] not in known and tokens[0] not in case.question.tokens
+
+
+RULES_VERSION = 5
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
-FOR_A_MATCH = frozenset(("same_text", "same_number", "same_date"))
+FOR_A_MATCH = frozenset(("same_text", "same_number", "same_date", "stated"))
 AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: tuple[Callable[[Case], Ruling | None], ...] = (
-    same_text, refusal, hedged, negated, opposite, same_number, other_date, same_date, other_list, other_number,
+    glued_number, same_text, refusal, hedged, negated, opposite, same_number, other_date, same_date, other_list,
+    other_number, other_order, stated, other_name,
 )  # fmt: skip
 
 

@@ -135,6 +135,27 @@ def test_the_exit_code_is_the_verdict(bare_cli, home, tmp_path, new, margin, cod
     )
 
 
+def test_sentences_without_questions_are_not_for_the_offline_judge(bare_cli, tmp_path):
+    """A third of the answers names another city; two thirds repeat the reference, which any judge gets right."""
+    cities = ("Berlin", "Munich", "Vienna")
+    rows = []
+    for name, n_wrong in (("old", 0), ("new", 20)):
+        for i in range(60):
+            right = f"The headquarters of company {i} are in {cities[i % 3]}."
+            wrong = f"The headquarters of company {i} are in {cities[(i + 1) % 3]}."
+            rows.append({"id": f"q{i:02}", "release": name, "answer": wrong if i < n_wrong else right})
+            rows[-1]["references"] = [right]
+    run(tmp_path, Source(jsonl(tmp_path / "all.jsonl", rows), dataset="d"), ["meaning_match"])
+
+    policy = ("--primary", "meaning_match.match", "--margin", 0.4)
+    result = bare_cli("gate", "old", "new", *policy, "--home", tmp_path, "--json")
+
+    assert result.returncode == 4, result.stderr
+    verdict = json.loads(result.stdout)
+    assert verdict["outcome"] == "INCOMPLETE"
+    assert "60 of 60 on new as outside its training data (60 without a question that tells which word" in str(verdict)
+
+
 def test_what_the_old_release_has_no_score_for_may_have_been_its_best(bare_cli, tmp_path):
     """A judge that was down for 30 of 1,000 answers of the old release, and 10 that it failed on in both."""
     down = {f"q{i:03}": "failed: timeout" for i in range(30)}

@@ -369,7 +369,7 @@ def test_what_the_matcher_is_sure_of_is_decided_after_a_trial_in_which_the_judge
     assert server.n_requests == tried + 20
     assert [one.values["match"] for one in found] == [1.0] * 400 + [0.0] * 20
     sure = next(one for one in found if one.details["decided_by"] == "offline")
-    assert (sure.requests, sure.details["rule"]) == ((), "model")
+    assert (sure.requests, sure.details["rule"]) == ((), "stated")
     assert (
         f"meaning_match: the cascade decides {400 - tried} answers: on 0 of the {tried} that were tried, the judge "
         "says otherwise than the offline judge (0.05 of its verdicts may be wrong)"

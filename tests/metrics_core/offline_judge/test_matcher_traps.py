@@ -13,8 +13,8 @@ from tests.metrics_core.metrics_help import read_jsonl
 TRAPS = read_jsonl(Path(__file__).resolve().parents[1] / "data/offline_traps.jsonl")
 
 FLOORS = {
-    "reversed roles": (13, 16), "denials": (15, 17), "lists": (13, 15), "near-miss entities": (13, 18),
-    "dates": (14, 14), "units and numbers": (14, 16), "hedges and refusals": (13, 14), "Spanish": (8, 8),
+    "reversed roles": (16, 16), "denials": (14, 17), "lists": (13, 15), "near-miss entities": (14, 18),
+    "dates": (14, 14), "units and numbers": (15, 16), "hedges and refusals": (13, 14), "Spanish": (8, 8),
     "Catalan": (6, 6), "Basque": (6, 6), "Galician": (6, 6), "German": (4, 4),
 }  # fmt: skip
 """By class: the right verdicts that the matcher had when its model was made, and the traps. More is no defect."""

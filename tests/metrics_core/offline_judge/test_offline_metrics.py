@@ -69,6 +69,24 @@ def test_out_of_its_depth_it_says_so():
         assert "out_of_depth" not in found.details
 
 
+@pytest.mark.parametrize("answer", ["Its headquarters are in Berlin.", "Its headquarters are in Munich."])
+def test_every_answer_to_a_sentence_without_a_question_is_out_of_its_depth(answer):
+    outcomes = measured(Sample("1", answer, ["Its headquarters are in Berlin."]))
+
+    for outcome in outcomes:
+        assert outcome.details["out_of_depth"] == "without a question that tells which word of the sentence counts"
+
+
+def test_a_repeated_reference_is_within_its_depth_where_a_question_is_asked_or_it_is_short():
+    outcomes = measured(
+        Sample("1", "Berlin", ["Berlin"]),
+        Sample("2", "Its headquarters are in Berlin.", ["Its headquarters are in Berlin."], "Where is it managed?"),
+    )
+
+    for outcome in outcomes:
+        assert "out_of_depth" not in outcome.details
+
+
 @pytest.mark.nightly
 def test_no_client_of_any_provider_is_imported():
     code = (

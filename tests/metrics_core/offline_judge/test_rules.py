@@ -66,6 +66,23 @@ DECIDED = [
     ("other_date", "Wann fiel sie?", "Sie fiel am 9. Oktober 1989.", "9. November 1989"),
     ("other_date", "Quand ?", "Le 14 août 1789", "14 juillet 1789"),
     ("other_list", "What is its capital, and who is its king?", "Tokyo", "Tokyo; Naruhito"),
+    ("same_number", "Wie schwer ist sie?", "achtundvierzig Kilogramm", "48 kg"),
+    ("same_number", "¿Cuánto pesa?", "cuarenta y ocho kilogramos", "48 kg"),
+    ("same_number", "How warm is it?", "65 degrees", "65 °C"),
+    ("other_number", "What is the total?", "The total is 1250 dollars.", "125"),
+    ("other_number", "What is pi?", "It is 33.14.", "3.14"),
+    ("other_number", "What is the price?", "It is 12.50 dollars.", "12.50 euros"),
+    ("other_date", "When does it begin?", "It begins in October.", "September"),
+    ("negated", "¿Es legal?", "No es legal.", "legal"),
+    ("stated", "Which country is it?", "It is Niger.", "Niger"),
+    ("stated", "Wer leitet den Chor?", "Der Chor wird von Thomas Moos geleitet.", "Thomas Moos"),
+    ("stated", "Кто основал мельницу?", "Мельницу основал Пётр Ланг.", "Пётр Ланг"),
+    ("stated", "¿Quién fundó el molino?", "El molino fue fundado por Pedro Lang.", "Pedro Lang"),
+    ("other_name", "Who wrote it?", "It was written by Jane Smith.", "John Smith"),
+    ("other_name", "Кто написал это?", "Это Павел Ланг.", "Пётр Ланг"),
+    ("other_order", "Who won?", "Green beat Brown.", "Brown beat Green"),
+    ("other_order", "Какой город больше?", "Дубки больше, чем Холм.", "Холм больше, чем Дубки"),
+    ("other_order", "Кто кого победил?", "Клара победила Анну Вебер", "Анна Вебер победила Клару"),
 ]
 
 
@@ -101,8 +118,17 @@ def test_every_rule_is_tried_above():
         ("Where is it?", "York", "New York"),
         (MANY, "about 30,000", "over 29.5 thousand"),
         (WHEN, "It ended in 1945.", "2 September 1945"),
-        # The same words in another order may say something else.
-        ("Who won?", "Green beat Brown", "Brown beat Green"),
+        # The same words in another order may say the same.
+        ("Who played?", "Green and Brown", "Brown and Green"),
+        ("Wer folgte wem?", "Auf Green folgte Brown", "Brown folgte auf Green"),
+        # A part of a longer name, of another person, or what the question says.
+        ("Where is it?", "It is in New York.", "York"),
+        ("Who wrote it?", "The brother of Ada Brown wrote it.", "Ada Brown"),
+        ("Who beat Ada?", "Ada beat Eve", "Eve"),
+        # A number in thousands, a rounded one, one beside others, another year.
+        (MANY, "137 million", "137"),
+        ("How far?", "5.1 miles", "5 miles"),
+        (WHEN, "It ended in 1944.", "1945"),
         # Two names of one thing, a date that says less, a title, a number of something else.
         ("What is it called?", "It is called deposition or desublimation.", "deposition"),
         ("When did it end?", "It ended in 2012.", "September 13, 2012"),
