@@ -23,7 +23,7 @@ import pytest
 
 from tests.cluster_servers import address_for_prefect
 from tests.conftest import ROOT
-from tests.kit.ports import free_port
+from tests.kit.ports import two_free_ports
 from tests.kit.waiting import FAULT_S, wait_until
 
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
@@ -253,14 +253,6 @@ def test_the_command_works_beside_the_users_own_packages(installed, project):
     assert {name: mean for name, mean in means.items() if name.startswith(("polite", "shown"))} == {
         "polite.polite": 0.0, "shown.polite": 0.0,
     }  # fmt: skip
-
-
-def two_free_ports():
-    """The first of two that follow each other: the server's, and that of the pages."""
-    while True:
-        port = free_port()
-        with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-            return port
 
 
 def got(request):
