@@ -257,7 +257,7 @@ def server(home: Home, port: int, environment: Mapping[str, str], stop: Stop) ->
                 stop.check()
         _check_port(port)
         log = folder / "server.log"
-        arguments = ["-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)]
+        arguments = ["-m", "answerkey.flows.prefect_server", "--host", _HOST, "--port", str(port)]
         child = stack.enter_context(running(arguments, environment, log))
         _wait_until_it_answers(child, f"http://{_HOST}:{port}/api/health", log, stop)
         note = home.local / NOTE
