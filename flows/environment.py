@@ -30,9 +30,10 @@ _QUIET = {
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     # The second user interface asks a host abroad for settings of its own, whatever else is switched off.
     "PREFECT_SERVER_UI_V2_ENABLED": "false",
-    # Its server, which asks nobody who they are, answers pages of every origin otherwise: any page that is open in a
-    # browser on this machine could start runs. Its own pages are of the origin that they ask.
+    # Its server, which asks nobody who they are, answers pages of every origin otherwise, and takes what they send: any
+    # page that is open in a browser on this machine could start runs. See `prefect_server` for what these two leave.
     "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1:4200",
+    "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
     # A heartbeat, so that a run that died silently can be recognised.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
 }

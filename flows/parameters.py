@@ -26,6 +26,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
+from answerkey.metrics_core.llm.key_shapes import KEY_SHAPE, NoKey
 from answerkey.metrics_core.llm.provider_options import (
     EXTRA_BODY,
     EXTRA_HEADERS,
@@ -302,8 +303,18 @@ class Scoring(_MetricOptions):
 # What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
 # refuses it before anything stores it.
 MODEL_PATTERN = r"^[^\s/@]+/[^\s@?#]+(@[^\s@/:?#]+)?(@https?://[^\s@?#]+)?$"
-JudgeName = Annotated[str, Field(pattern=rf"^offline$|{MODEL_PATTERN}")]
 ADDRESS_PATTERN = r"^(https?://[^\s@?#]+)?$"
+
+
+def _shown(pattern: str) -> WithJsonSchema:
+    """For forms, one pattern says that a text fits another one, and that no part of it looks like a key."""
+    return WithJsonSchema({"type": "string", "pattern": rf"^(?!.*{KEY_SHAPE})(?:{pattern})"})
+
+
+JUDGE_PATTERN = rf"^offline$|{MODEL_PATTERN}"
+JudgeName = Annotated[str, Field(pattern=JUDGE_PATTERN), NoKey, _shown(JUDGE_PATTERN)]
+ModelName = Annotated[str, Field(pattern=MODEL_PATTERN), NoKey, _shown(MODEL_PATTERN)]
+Address = Annotated[str, Field(pattern=ADDRESS_PATTERN), NoKey, _shown(ADDRESS_PATTERN)]
 PLACE_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9-]+|variable:[a-z0-9_-]+)?$"
 
 
@@ -327,9 +338,8 @@ class Judging(Form, JudgeOptions):
         "answerkey_judge, else offline.",
         examples=[["openai/gpt-4o-mini"]],
     )
-    api_base: Annotated[str, Option("--judge-base")] = Field(
+    api_base: Annotated[Address, Option("--judge-base")] = Field(
         "",
-        pattern=ADDRESS_PATTERN,
         title="Address",
         description="http://... of an OpenAI-compatible server, for judges without an address of their own. Empty: "
         "ANSWERKEY_JUDGE_BASE, the Prefect variable answerkey_judge_base, or the provider's own.",
@@ -613,8 +623,7 @@ class Generating(Form):
         description="The name under which the answers are registered and compared.",
         examples=["gpt-4o-mini, short prompt"],
     )
-    model: str = Field(
-        pattern=MODEL_PATTERN,
+    model: ModelName = Field(
         description="PROVIDER/MODEL, or PROVIDER/MODEL@http://address of an OpenAI-compatible server.",
         examples=["openai/gpt-4o-mini"],
     )

@@ -31,13 +31,22 @@ def chance(p: float | None) -> str:
     return "< 0.001" if p is not None and p < 0.0005 else number(p)
 
 
+_LINKED = re.compile(r"@(?=\w)|(?<=:)/(?=/)|\bwww(?=\.)|#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
+"""What GitHub makes a link of, and so notifies somebody, after a backslash too: `@name`, an address, `#12`."""
+
+
 def literal(text: str) -> str:
-    r"""Text from data in one line, as Markdown shows it literally.
+    r"""Text from data in one line, as Markdown shows it literally: it makes no link and notifies nobody.
+
+    What would be a link is broken up by a space without width, spelled out so that it can be seen in the source.
 
     >>> literal("*a*") == r"\*a\*"
     True
+    >>> literal("@octocat")
+    '@&#8203;octocat'
     """
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))
+    broken = _LINKED.sub("\\g<0>\u200b", text.replace("\n", " "))
+    return re.sub(r"([\\`*_{}\[\]<>#|&])", r"\\\1", broken).replace("\u200b", "&#8203;")
 
 
 class Shown(NamedTuple):

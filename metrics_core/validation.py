@@ -91,7 +91,8 @@ def _first(error: ValidationError, model: type[BaseModel]) -> InvalidValue:
     field = str(first["loc"][0]) if first["loc"] else ""
     if not field:
         return InvalidValue("", _problem(first))
-    if field in SILENT and field in model.model_fields:
+    # What our own validators say repeats nothing either.
+    if field in SILENT and field in model.model_fields and first["type"] != "value_error":
         return InvalidValue(field, SILENT[field])
     if first["type"] == "extra_forbidden":
         return InvalidValue(field, f"there is no such field{did_you_mean(field, model.model_fields)}")

@@ -41,6 +41,7 @@ NOT_RUN = {
     r"answerkey deploy": "needs a server; tests/flows/test_deployments.py has one",
     r"answerkey register-release aurora-2 ": "tells a server; tests/flows/test_deployments.py has one",
     r"dask |prefect ": "servers and settings of others, which the tests of the cluster and of deployments start",
+    r"python -m answerkey.flows.prefect_server$": "does not end; tests/flows/test_prefect_server.py starts it",
     r"curl ": "sends an event to a server with a password",
     r"docker compose |cd deployments/cluster$|mkdir -m 700 secrets|chmod 644 secrets/": "needs Docker",
     r"pg_dump |pg_restore |createdb |aws ": "programs of PostgreSQL and of S3, on servers that are not there",

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -15,7 +14,6 @@ import tomllib
 import urllib.error
 import urllib.request
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -23,7 +21,8 @@ import pytest
 
 from tests.cluster_servers import address_for_prefect
 from tests.conftest import ROOT
-from tests.kit.ports import free_port
+from tests.kit.ports import two_free_ports
+from tests.kit.prefect_api import ask_prefect
 from tests.kit.waiting import FAULT_S, wait_until
 
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
@@ -255,14 +254,6 @@ def test_the_command_works_beside_the_users_own_packages(installed, project):
     }  # fmt: skip
 
 
-def two_free_ports():
-    """The first of two that follow each other: the server's, and that of the pages."""
-    while True:
-        port = free_port()
-        with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-            return port
-
-
 def got(request):
     with urllib.request.urlopen(request, timeout=FAULT_S) as reply:
         return str(reply.read().decode())
@@ -326,11 +317,15 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
             shown = json.loads(got(f"{server}/ui-settings"))
             assert (shown["api_url"], shown["default_ui"]) == ("/api", "v1")
             assert "<html" in got(f"{server}/").lower()
-            # A page of another origin may not send JSON: a browser asks first, and is refused.
-            asked = {"Origin": "https://example.com", "Access-Control-Request-Method": "POST"}
-            asked["Access-Control-Request-Headers"] = "content-type"
-            with pytest.raises(urllib.error.HTTPError, match="400"):
-                got(urllib.request.Request(f"{server}/api/flow_runs/", headers=asked, method="OPTIONS"))
+            # Nothing of a page of another origin is answered, and no change without a token.
+            asked = {"Origin": "https://example.com"}
+            for request in (
+                urllib.request.Request(f"{server}/api/csrf-token?client=x", headers=asked),
+                urllib.request.Request(f"{server}/api/flows/", b'{"name": "forged"}', asked),
+                urllib.request.Request(f"{server}/api/flows/", b'{"name": "forged"}'),
+            ):
+                with pytest.raises(urllib.error.HTTPError, match="403"):
+                    got(request)
             assert "<h1>0 data sets</h1>" in got(f"http://127.0.0.1:{port + 1}/")
             assert (home / "prefect/prefect.db").is_file()
             # A second one on the same home would take the first one's database.
@@ -344,8 +339,7 @@ def test_it_serves_its_flows_on_any_port_and_leaves_nothing_behind(installed, pr
                 text=True, timeout=FAULT_S,
             )  # fmt: skip
             assert done.returncode == 0, done.stdout + done.stderr
-            headers = {"Content-Type": "application/json"}
-            listed = json.loads(got(urllib.request.Request(f"{server}/api/deployments/filter", b"{}", headers)))
+            listed = ask_prefect(f"{server}/api", "POST", "deployments/filter", {})
             entrypoints = {one["entrypoint"] for one in listed}
             assert "answerkey.flows.score_traces.score_traces" in entrypoints
             assert not [entrypoint for entrypoint in entrypoints if not entrypoint.startswith("answerkey.flows.")]

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -271,8 +270,7 @@ class PendingReleases:
         waiting, self._waited = names & self._waited - self._started, names
         if not waiting:
             return
-        with suppress(Exception), get_client(sync_client=True) as client:
-            # Of a server that is away nothing is expected: the next look is in a minute.
+        with get_client(sync_client=True) as client:
             [one] = [one for (name, _), one in _deployments(client).items() if name == "evaluate-new"]
             at_work = {
                 "deployments": {"id": {"any_": [one["id"]]}},

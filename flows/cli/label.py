@@ -129,17 +129,14 @@ def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
 
 
 def _serve(session: LabellingSession, port: int) -> None:
-    from answerkey.flows.cli.server import Stopped, stopping_on_signals
+    from answerkey.flows.cli.server import answer_until_stopped
     from answerkey.flows.labelling import labelling_server
 
     token = secrets.token_urlsafe(24)
     with labelling_server(session, token, port) as server:
         print(f"http://127.0.0.1:{server.server_port}/#{token}  (Ctrl-C stops; every label is kept)", flush=True)
-        try:
-            with stopping_on_signals():
-                server.serve_forever()
-        except Stopped:
-            print("stopped; run the same command to continue", flush=True)
+        answer_until_stopped(server)
+    print("stopped; run the same command to continue", flush=True)
 
 
 def export(

@@ -50,16 +50,13 @@ def view(
     if to:
         print(f"{_write(home, to)} files in {to}; open {to / 'index.html'}")
         return 0
-    from answerkey.flows.cli.server import Stopped, stopping_on_signals
+    from answerkey.flows.cli.server import answer_until_stopped
     from answerkey.flows.pages import page_server
 
     with page_server(home, port) as server:
         print(f"http://127.0.0.1:{server.server_port}  (home {home}, read-only; Ctrl-C stops it)", flush=True)
-        try:
-            with stopping_on_signals():
-                server.serve_forever()
-        except Stopped:
-            print("stopped", flush=True)
+        answer_until_stopped(server)
+    print("stopped", flush=True)
     return 0
 
 

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.key_shapes import NoKey
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider_options import (
     EXTRA_BODY,
@@ -135,7 +136,7 @@ class JudgeOptions(Validated):
         title="Repeats",
         description="How often each judge is asked about each sample. The spread of the votes is reported.",
     )
-    fallbacks: tuple[str, ...] = Field(
+    fallbacks: tuple[Annotated[str, NoKey], ...] = Field(
         (),
         title="Fallback judges",
         description="Judges to ask, in this order, if a named judge fails for good. The report counts "

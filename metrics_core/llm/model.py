@@ -13,6 +13,7 @@ from functools import cache
 from urllib.parse import urlsplit
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.key_shapes import holds_key
 
 _LOCAL = frozenset(
     (
@@ -22,6 +23,8 @@ _LOCAL = frozenset(
 )
 """What litellm calls servers of the user's own, some of which have an address by default."""
 _CONNECT_S = 5.0
+
+_KEY_PLACES = "put the key into an environment variable, or a Secret block of Prefect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class ModelRef:
             or_else: what could stand in place of a model, for the message.
 
         Raises:
-            UserError: the model name, address or key is malformed.
+            UserError: the model name, address or key is malformed, or the name or address holds a key.
 
         >>> ModelRef.parse("openai/qwen2.5@http://127.0.0.1:8080/v1")
         ModelRef(openai/qwen2.5@127.0.0.1:8080/v1)
@@ -67,6 +70,8 @@ class ModelRef:
         # Model names may contain an @ of their own; an address begins with its scheme.
         model, *given = re.split(r"@(?=https?://)", text.strip(), maxsplit=1, flags=re.IGNORECASE)
         provider, _, name = model.partition("/")
+        if holds_key(model):
+            raise UserError(f"{noun}: a part of its name looks like a key, and names are stored; {_KEY_PLACES}")
         if not provider or not name or "://" in model:
             # Only the provider is shown: an address on its own may contain a password.
             hint = f", or {or_else}" if or_else else ""
@@ -75,6 +80,10 @@ class ModelRef:
         if address and not _is_address(address):
             # Not shown: it may contain a password.
             raise UserError(f"{noun} {model}: its address is malformed; write it like http://127.0.0.1:8080/v1")
+        if holds_key(address):
+            raise UserError(
+                f"{noun} {model}: a part of its address looks like a key, and addresses are stored; {_KEY_PLACES}"
+            )
         return cls(model, address.rstrip("/")).with_key(api_key, noun)
 
     def with_key(self, api_key: str | None, noun: str = "model") -> ModelRef:

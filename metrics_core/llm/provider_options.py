@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.key_shapes import KEY_SHAPE, holds_key
 from answerkey.metrics_core.validation import Option
 
 
@@ -24,6 +25,7 @@ _NAME, _VARIABLE = r"[A-Za-z][A-Za-z0-9_-]*", r"[A-Za-z0-9_]+_(?:API_KEY|TOKEN|S
 _SECRET_HEADER = _in_either_case(("auth", "key", "token", "secret", "cookie", "passw", "credential"))
 _SECRET_FIELD = rf'"[^"]*({_in_either_case(("auth", "key", "token", "secret", "passw", "credential"))})"\s*:'
 _SECRET_VALUE = rf"({_in_either_case(('bearer', 'basic'))})\s|(sk|pk|key)[-_]"
+"""How one begins; `KEY_SHAPE` is how any part of a text may look."""
 _HEADER = re.compile(rf"({_NAME})=(?:env:{_VARIABLE}|(?!env:)([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?))")
 _CLIENTS_HEADERS = re.compile(r"host|connection|transfer-encoding|te|upgrade|content-.*|accept.*", re.IGNORECASE)
 _CLIENTS_FIELDS = frozenset(
@@ -47,7 +49,8 @@ def _without_secrets(headers: tuple[str, ...]) -> tuple[str, ...]:
             )
         if _CLIENTS_HEADERS.fullmatch(name):
             raise ValueError(f"{name}: the client sets this header; leave it out")
-        if parts[2] and (re.search(_SECRET_HEADER, name) or re.match(_SECRET_VALUE, parts[2])):
+        value = parts[2] or ""
+        if value and (re.search(_SECRET_HEADER, name) or re.match(_SECRET_VALUE, value) or holds_key(value)):
             raise ValueError(
                 f"{name}: what is written here is stored, and this may be a secret; put the value into an "
                 f"environment variable, such as GATEWAY_TOKEN, and write {name}=env:GATEWAY_TOKEN"
@@ -67,7 +70,7 @@ def _json_object(body: str) -> str:
     if ours := sorted(_CLIENTS_FIELDS & fields.keys()):
         raise ValueError(f"{ours[0]}: this field has an option of its own, or is set by the client; leave it out")
     text = json.dumps(fields, sort_keys=True) if fields else ""
-    if re.search(rf'{_SECRET_FIELD}|: "({_SECRET_VALUE})', text):
+    if re.search(rf'{_SECRET_FIELD}|: "({_SECRET_VALUE})', text) or holds_key(text):
         raise ValueError(
             "what is written here is stored, and one of its fields may be a secret; send it in a header from the "
             "environment (extra_headers)"
@@ -81,7 +84,7 @@ Header = Annotated[
         {
             "type": "string",
             "pattern": rf"^{_NAME}=env:{_VARIABLE}$|^(?![^=]*({_SECRET_HEADER}))(?![^=]*=({_SECRET_VALUE}))"
-            rf"{_NAME}=(?!env:).+$",
+            rf"(?!.*{KEY_SHAPE}){_NAME}=(?!env:).+$",
         }
     ),
 ]
@@ -94,7 +97,7 @@ JsonObject = Annotated[
     str,
     BeforeValidator(lambda value: json.dumps(value) if isinstance(value, dict) else value),
     AfterValidator(_json_object),
-    WithJsonSchema({"type": "string", "pattern": rf'^(?!.*({_SECRET_FIELD}|:\s*"({_SECRET_VALUE})))'}),
+    WithJsonSchema({"type": "string", "pattern": rf'^(?!.*({_SECRET_FIELD}|:\s*"({_SECRET_VALUE})|{KEY_SHAPE}))'}),
 ]
 """The text of a JSON object; a file of options may have the object itself."""
 

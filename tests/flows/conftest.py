@@ -19,6 +19,7 @@ from answerkey.flows.cli.main import main
 from tests.cluster_servers import dies_with_its_parent
 from tests.dask_servers import DaskCluster
 from tests.kit.ports import free_port
+from tests.kit.prefect_api import ask_prefect
 from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +75,8 @@ class PrefectServer:
         log = self._folder / "server.log"
         with log.open("a") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(self._port)],
+                [sys.executable, "-m", "answerkey.flows.prefect_server", "--port", str(self._port)],
+                cwd=ROOT,
                 env=environment,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -121,11 +123,7 @@ def ask(server):
     """Ask the server's API: a path under the API and a filter, for a list of objects."""
 
     def asked(path, body):
-        request = urllib.request.Request(
-            f"{server}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=FAULT_S) as reply:
-            found: list[dict[str, object]] = json.load(reply)
+        found: list[dict[str, object]] = ask_prefect(server, "POST", path, body)
         return found
 
     return asked

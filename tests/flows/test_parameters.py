@@ -207,6 +207,9 @@ def test_judges_as_they_are_written(judge):
         ("api_base", f"https://user:{KEY}@judge.example/v1"),
         ("api_base", f"https://judge.example/v1?key={KEY}"),
         ("api_base", f"https://judge.example/v1#{KEY}"),
+        ("judges", [f"openai/x@http://127.0.0.1/v1/{KEY}"]),
+        ("judges", [f"openai/{KEY}"]),
+        ("api_base", f"https://judge.example/{KEY}/v1"),
     ],
 )
 def test_what_may_hold_a_key_is_refused_and_not_repeated(field, value):

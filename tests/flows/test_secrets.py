@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from answerkey.flows.parameters import Judging
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import command
 from tests.judge_server import JudgeServer, agreeable
@@ -18,6 +19,35 @@ from tests.kit.waiting import FAULT_S
 
 IN_ENVIRONMENT = "sk-neverspoken-environment-0123456789abcdef"
 IN_BLOCK = "sk-neverspoken-block-0123456789abcdef"
+PASTED = {
+    "OpenAI": "sk-proj-neverspoken0",
+    "Anthropic": "sk-ant-api03-neverspoken",
+    "Stripe": "sk_live_neverspoken",
+    "GitHub": "ghp_neverspoken0123456789",
+    "GitHub, fine-grained": "github_pat_neverspoken0123",
+    "GitLab": "glpat-neverspoken",
+    "AWS": "AKIANEVERSPOKEN0",
+    "Google": "AIzaSyNeverspoken0123456",
+    "Slack": "xoxb-0123-neverspoken",
+    "Hugging Face": "hf_neverspoken0123456789",
+    "Groq": "gsk_neverspoken0123456789",
+    "xAI": "xai-neverspoken0123456789",
+    "a JSON Web Token": "eyJneverspoken.eyJneverspoken",
+    "somebody's": "Neverspoken0Neverspoken0x",
+}
+"""Keys as providers make them, and one of nobody's form."""
+SERVED = "openai/m@http://127.0.0.1:9/v1"
+PLACES = {
+    "--judge": ["--judge", f"{SERVED}/KEY"],
+    "the path of an address": ["--judge", "openai/m@http://127.0.0.1:9/KEY/v1"],
+    "a host": ["--judge", "openai/m@http://KEY.example/v1"],
+    "a name": ["--judge", "openai/KEY"],
+    "--judge-base": ["--judge", "openai/m", "--judge-base", "http://127.0.0.1:9/v1/KEY"],
+    "--fallbacks": ["--judge", SERVED, "--fallbacks", "openai/f@http://127.0.0.1:9/v1/KEY"],
+    "--extra-header": ["--judge", SERVED, "--extra-header", "X-Title=KEY"],
+    "within a header": ["--judge", SERVED, "--extra-header", "X-Title=nightly KEY"],
+    "--extra-body": ["--judge", SERVED, "--extra-body", '{"provider": {"account": "KEY"}}'],
+}
 METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--judge", "openai/gpt-4o-mini")
 
 
@@ -51,6 +81,49 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
     files = [path for folder in (home, server_folder) for path in folder.rglob("*") if path.is_file()]
     assert {"answerkey.duckdb", "judge.sqlite", "prefect.db"} <= {path.name for path in files}
     assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("form", "place"),
+    [*((form, place) for form in PASTED for place in ("--judge", "--extra-header")),
+     *(("GitHub", place) for place in PLACES)],
+)  # fmt: skip
+def test_a_key_that_is_pasted_where_none_belongs_is_refused_and_stored_nowhere(form, place, answers, home, refusal):
+    key = PASTED[form]
+    words = [word.replace("KEY", key) for word in PLACES[place]]
+
+    said = refusal("evaluate", answers, "--metrics", "meaning_match", *words)
+
+    assert "is stored" in said
+    assert "environment" in said
+    assert "neverspoken" not in said.lower()
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("variable", ["ANSWERKEY_JUDGE_BASE", "OPENAI_BASE_URL"])
+def test_an_address_of_the_environment_holds_no_key_either(variable, answers, home, refusal, monkeypatch):
+    monkeypatch.setenv(variable, f"http://127.0.0.1:9/v1/{IN_ENVIRONMENT}")
+
+    said = refusal("evaluate", answers, "--metrics", "meaning_match", "--judge", "openai/m")
+
+    assert said.startswith("judge openai/m: a part of its address looks like a key, and addresses are stored; ")
+    assert "neverspoken" not in said
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        "openai/m@http://sk-eu.example:8080/v1",
+        "openai/m@https://task-queue-runner.example/v1",
+        "openai/m@https://api.cloudflare.com/client/v4/accounts/0123456789abcdef0123456789abcdef/ai/v1",
+        "openrouter/meta-llama/Meta-Llama-3.1-70B-Instruct-Turbo",
+        "bedrock/arn:aws:bedrock:us-east-1:012345678901:provisioned-model/abc123def456ghi789jkl012",
+    ],
+)
+def test_what_only_resembles_a_key_is_no_key(judge):
+    headers = ["X-Title=nightly", "X-Run=5f6a1e9e-3a54-4c0e-9d5e-0a8f0d1f2a3b", "X-Via=env:GATEWAY_TOKEN"]
+    form = Judging(judges=[judge], extra_headers=headers)
+    assert form.judges == (judge,)
 
 
 @pytest.mark.nightly

@@ -39,7 +39,7 @@ def test_a_run_that_outlasts_its_lease_completes_though_the_server_was_killed(ba
     home, port = Home(tmp_path / "home"), free_port()
     (tmp_path / "home/prefect").mkdir(parents=True)
     environment = server_environment(home, port)
-    start = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    start = ["-m", "answerkey.flows.prefect_server", "--port", str(port)]
     rows = tmp_path / "one.jsonl"
     rows.write_text(json.dumps({"id": "q1", "question": "Capital?", "answer": "It is Paris.", "reference": "Paris"}))
     deployed = Deployed(f"http://127.0.0.1:{port}/api", tmp_path / "home", bare_cli)

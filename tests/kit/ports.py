@@ -13,6 +13,14 @@ def free_port() -> int:
     return port
 
 
+def two_free_ports() -> int:
+    """The first of two that follow each other: for `answerkey serve`, the server's, and that of the pages."""
+    while True:
+        port = free_port()
+        with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
+            return port
+
+
 def free_ports(n: int) -> list[int]:
     """Free ports of 127.0.0.1, for servers that may be gone for a while and want the same ports again.
 

@@ -1,10 +1,13 @@
 """`answerkey gate` and `answerkey calibrate` as their users and CI systems start them."""
 
+import html
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from markdown_it import MarkdownIt
 
 from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import LENIENT, answer, release, releases
@@ -247,6 +250,22 @@ def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask, own
     ]  # fmt: skip
     [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["calibration-judge-match-ab0e3f"]}}})
     assert [row["release"] for row in json.loads(str(artifact["data"]))] == ["all", "a"]
+
+
+def test_names_in_answers_notify_nobody_where_the_verdict_is_a_comment(bare_cli, tmp_path, own_home):
+    hostile = "ask @octocat of @org/team, https://github.com/org/repo/issues/7, &#64;octocat, me@example.com, #12"
+    texts = {"old": "yes", "new": hostile}
+    releases(own_home, {name: [answer(i, text) for i in range(60)] for name, text in texts.items()})
+    summary = tmp_path / "summary.md"
+    rules = ("--primary", "exact_match.match", "--margin", "0.05")
+
+    bare_cli("gate", "old", "new", *rules, "--markdown", summary, code=1)
+
+    page = MarkdownIt("commonmark").enable("table").render(summary.read_text(encoding="utf-8"))
+    seen = html.unescape(re.sub("<[^>]*>", "", page))
+    assert hostile[:20] in seen.replace("\u200b", "")
+    assert re.findall(r"@\w\S*|\S*://\S*|#\d+", seen) == []
+    assert "<a " not in page
 
 
 def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
