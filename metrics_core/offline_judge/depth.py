@@ -58,6 +58,10 @@ def doubt(question: Text, answer: Text, references: Sequence[Text], nearest: Tex
 
     Args:
         nearest: the reference that decided; `matched`: whether it is a match.
+
+    >>> question, slate = read("Woraus ist das Dach des alten Hauses?"), read("Schiefer")
+    >>> doubt(question, read("Es ist Kupfer."), [slate], slate, matched=False)
+    ''
     """
     if not matched and has_nothing_of(answer, nearest):
         return ""
@@ -80,7 +84,11 @@ def doubt_of_repeated(question: str, reference: str) -> str:
 
 
 def unfamiliar(question: Text, answer: Text, references: Sequence[Text]) -> str:
-    """Why the script or the language is outside the training data, or ""."""
+    """Why the script or the language is outside the training data, or "".
+
+    >>> unfamiliar(read("Кто написал роман?"), read("Лев Толстой"), [read("Толстой")])
+    'in a script that it was not trained on'
+    """
     if _foreign(answer) or all(map(_foreign, references)):
         return "in a script that it was not trained on"
     if language_of(f"{question.raw} {answer.raw}") != "en":
@@ -122,7 +130,11 @@ _ASKING = word_list("question_words")
 
 
 def too_long(answer: Text, references: Sequence[Text], limits: Mapping[str, int]) -> str:
-    """Which text is longer than those in training, or ""."""
+    """Which text is longer than those in training, or "".
+
+    >>> too_long(read("It was Ada Brown."), [read("Ada")], {"answer": 3, "reference": 3})
+    'the answer is longer than the 3 words that it was trained on'
+    """
     if len(answer.tokens) > limits["answer"]:
         return f"the answer is longer than the {limits['answer']} words that it was trained on"
     if all(len(reference.tokens) > limits["reference"] for reference in references):

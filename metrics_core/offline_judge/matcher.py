@@ -386,6 +386,9 @@ def asks_for_value(references: Iterable[Text]) -> bool:
     """Whether every reference is a value of few words, not a statement.
 
     To statements, "I do not know" may be a right answer: people call it truthful. A value it never is.
+
+    >>> asks_for_value([read("six lines")]), asks_for_value([read("Nobody knows what the sea holds.")])
+    (True, False)
     """
     return all(len(reference.tokens) < SENTENCE_WORDS for reference in references)
 

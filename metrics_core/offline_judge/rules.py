@@ -377,7 +377,11 @@ def _other_identifier(case: Case) -> bool:
 
 
 def glued_number(case: Case) -> Ruling | None:
-    """The answer has the number of the reference only inside a name: "5abc" is not 5, nor is "B12" 12."""
+    """The answer has the number of the reference only inside a name: "5abc" is not 5, nor is "B12" 12.
+
+    >>> glued_number(Case.of(read("Which vitamin?"), read("It is B12."), read("12"))).rule
+    'other_number'
+    """
     if len(case.reference.tokens) != 1 or not case.reference.tokens[0].isdecimal():
         return None
     number = case.reference.tokens[0]
