@@ -449,12 +449,15 @@ def _is_ours(cls: type[Metric]) -> bool:
 
 @cache
 def _revision(cls: type[Metric]) -> str:
-    """A hash of the modules outside this package that a class is written in; empty where they have no files."""
+    """A hash of the modules outside this package that a class is written in; empty for scripts and notebooks, whose
+    scores are kept nowhere.
+    """
     modules = dict.fromkeys(base.__module__ for base in cls.__mro__ if issubclass(base, Metric) and not _is_ours(base))
+    if "__main__" in modules:
+        return ""
     try:
         return content_hash([inspect.getsource(sys.modules[name]) for name in modules])[:8]
     except (OSError, TypeError, KeyError):
-        # Typed in at a prompt or in a notebook, whose scores are kept nowhere.
         return ""
 
 

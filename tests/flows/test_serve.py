@@ -153,16 +153,25 @@ def test_it_ends_at_twenty_moments_of_its_start(tmp_path):
             assert served.alive() == [], moment
 
 
-def test_what_it_ends_by_is_noted_and_raised_only_where_somebody_asks():
-    with server.stop_on_signals() as stop:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            stop.told = False
-            stop.check()
-            os.kill(os.getpid(), number)
-            assert stop.told
-            with pytest.raises(server.Stopped):
+@pytest.mark.parametrize("hangup", [signal.SIG_DFL, signal.SIG_IGN])
+def test_what_it_ends_by_is_noted_and_raised_only_where_somebody_asks(hangup):
+    before = signal.signal(signal.SIGHUP, hangup)
+    try:
+        with server.stop_on_signals() as stop:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                stop.told = False
                 stop.check()
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+                signal.raise_signal(number)
+                if number == signal.SIGHUP and hangup == signal.SIG_IGN:
+                    # As under nohup, which has it go on when the terminal is closed.
+                    assert not stop.told
+                    continue
+                assert stop.told
+                with pytest.raises(server.Stopped):
+                    stop.check()
+        assert signal.getsignal(signal.SIGHUP) == hangup
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 # ----- It stays up
