@@ -85,7 +85,8 @@ def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
         command = [
             sys.executable, "-m", "answerkey.flows.cli", "evaluate", jsonl(tmp_path / "faq.jsonl", rows), "--quiet",
             "--metrics", "exact_match,meaning_match", "--judge", f"openai/gpt-4o-mini@{judge.url}", "--probes", "never",
-            "--home", str(home),
+            # One after the other: calls that come before four are answered are not held.
+            "--judge-concurrency", "1", "--home", str(home),
         ]  # fmt: skip
         environment = {**os.environ, "OPENAI_API_KEY": "k"}
         with subprocess.Popen(
