@@ -23,7 +23,6 @@ _LOCAL = frozenset(
 )
 """What litellm calls servers of the user's own, some of which have an address by default."""
 _CONNECT_S = 5.0
-
 _KEY_PLACES = "put the key into an environment variable, or a Secret block of Prefect"
 
 

@@ -35,8 +35,8 @@ from answerkey.tasks.traces.summary import (
     by_rule,
     counts_by_rule,
     estimate_of,
+    field_of,
     main_field,
-    main_of,
 )
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
@@ -407,9 +407,10 @@ def _commit_outcomes(
     warehouse.execute(_SQL["add_outcomes"])
     write_checksums(warehouse, {"trace_outcomes": [run_id]})
     counts = dict(warehouse.execute(_SQL["counts"], {"signature": signature}).fetchall())
-    [(_, mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": main_field(rule.metric)}).fetchall()
+    name = main_field(rule.metric)
+    [(_, mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": name}).fetchall()
     n_scored, wanted = counts.get("scored", 0), sum(n for status, n in counts.items() if status != "undefined")
-    return counts, *estimate_of(main_of(rule.metric), mean, histogram, n_scored / max(1, wanted))
+    return counts, *estimate_of(field_of(rule.metric, name), mean, histogram, n_scored / max(1, wanted))
 
 
 def _insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> None:

@@ -99,9 +99,8 @@ class Period:
     """A field of a rule's metric over the traces of one day, week or month, which begins with `start` (UTC).
 
     `n_total` traces were to be scored, `n_scored` were; the mean holds for all that should have a number, see
-    `intervals.of_all_rows`.
-    `methods` counts the signatures met so far, from 1: numbers of two are not comparable, and a period that has several
-    has their mixture.
+    `intervals.of_all_rows`. `methods` counts the signatures met so far, from 1: numbers of two are not comparable, and
+    a period that has several has their mixture.
     """
 
     start: str
@@ -148,13 +147,11 @@ def estimate_of(
     return of_all_rows(mean, interval(field, histogram), coverage, low, high)
 
 
-def main_of(metric: str) -> Field | None:
-    """The main field of a rule's metric; None for a user's own."""
-    return _field(metric, main_field(metric))
+def field_of(metric: str, name: str) -> Field | None:
+    """A field of a rule's metric, by its name.
 
-
-def _field(metric: str, name: str) -> Field | None:
-    """None for a field of a user's own metric: what is stored is its name, and not where its code is."""
+    None for a field of a user's own metric: what is stored is its name, and not where its code is.
+    """
     fields = METRICS[metric]().fields if metric in METRICS else ()
     return next((one for one in fields if one.name == name), None)
 
@@ -191,7 +188,7 @@ def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Home) -> s
 def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name: str, by: By) -> tuple[Period, ...]:
     names = {"by": by, "name": name, "rule": rule, "metric": metric}
     rows = warehouse.execute(_SQL["numbered"] + "\n" + _SQL["periods"], names).fetchall()
-    field, found = _field(metric, name), []
+    field, found = field_of(metric, name), []
     for start, total, wanted, method, n, centre, histogram in rows:
         shown, around = estimate_of(field, centre, histogram, n / max(1, wanted))
         found.append(Period(start, n, total, shown, around and around.low, around and around.high, method))
@@ -224,7 +221,7 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
         start = starts[0] if starts else ""
         return Drift(start, trailing, 0, 0, None, None, None, None, None, None, (), sentence)
     now, before = np.array(rows[0][1]), np.array([value for _, values in rows[1:] for value in values])
-    field = _field(metric, field_name)
+    field = field_of(metric, field_name)
     new, old = (_estimate(values, field) for values in (now, before))
     # Without the range of the field, what was not seen cannot be allowed for.
     interval = independent_difference(new, old) if field else None
