@@ -6,7 +6,7 @@ from functools import partial
 
 from answerkey.flows import steps
 from answerkey.flows.environment import FINDING
-from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, tag_verdicts, wait_for_labels
+from answerkey.flows.evaluate_release import decide, how_it_ended, log_page, tag_verdicts
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.prefect_or_local import completed, flow
 from answerkey.flows.runs import form_of, log, started
@@ -65,7 +65,6 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
             tag_verdicts(run, gates)
             log_page(lambda: steps.publish_pair(run.home, pair, gates, drawn=page))
             steps.announce(run.home, [], gates)
-        wait_for_labels(run.home, gates)
     first = next(iter(pair.overall), None)
     result = (
         f"{first.name}, {pair.new} against {pair.old}: {finding(first)} ({signed(first.difference)})" if first else ""
@@ -104,5 +103,4 @@ def gate_releases(
             for gated in gates:
                 log_page(partial(steps.publish_verdict, run.home, gated, drawn=page))
             steps.announce(run.home, [], gates)
-        wait_for_labels(run.home, gates)
     return completed(gates, *how_it_ended([], gates))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from answerkey.flows.evaluate_release import evaluate_release, how_they_ended
-from answerkey.flows.forms import ReleaseChoice
-from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting, checked
+from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting, checked
 from answerkey.flows.prefect_or_local import completed, flow, tagged
 from answerkey.flows.runs import complete_queued, crash_unfinished_subflows, form_of, log, queued_alike
 from answerkey.metrics_core.errors import UserError
@@ -28,17 +27,15 @@ def _run_name() -> str:
     description="Evaluate every registered release that has no report yet.",
     flow_run_name=_run_name,
 )
-def evaluate_registered(  # noqa: PLR0913
+def evaluate_registered(
     waiting: Waiting = _WAITING,
     scoring: Scoring = _SCORING,
     judging: Judging = _JUDGING,
     limits: Limits = _LIMITS,
     home: str = ".answerkey",
-    baseline: ReleaseChoice = "",
+    baseline: str = "",
     policy: str = "",
     page: bool = True,
-    *,
-    runner: RunnerAddress = LOCAL,
 ) -> list[str] | list[Cost]:
     """Evaluate what is registered and has no report, one release after the other; return the ids of the reports.
 
@@ -54,7 +51,6 @@ def evaluate_registered(  # noqa: PLR0913
         policy: What must hold for a release to ship: a YAML file, or its text, as in {primary: meaning_match.match,
             margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
-        runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     place = Home.parse(home)
     policy_for(policy, baseline, checked(scoring, judging)[1])
@@ -79,7 +75,7 @@ def evaluate_registered(  # noqa: PLR0913
                 with tagged():
                     data = Data(answers=mine.address, dataset=mine.dataset, release=mine.release)
                     made = evaluate_release(
-                        data, scoring, judging, limits, home, baseline, policy, page, runner=runner,
+                        data, scoring, judging, limits, home, baseline, policy, page,
                         candidates=candidates,
                     )  # fmt: skip
             except Exception as error:

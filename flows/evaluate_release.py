@@ -4,49 +4,38 @@ from __future__ import annotations
 
 import json
 import logging
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.flows import steps
 from answerkey.flows.command_line import command_line
-from answerkey.flows.environment import DETAIL, FINDING, printable
-from answerkey.flows.fan_out import LocalRunner, Runner, fan_out, load, runner_at, write_commit, write_scores
-from answerkey.flows.forms import ReleaseChoice
-from answerkey.flows.parameters import LOCAL, NOTHING, Data, Judging, Limits, RunnerAddress, Scoring, checked
+from answerkey.flows.environment import DETAIL, FINDING
+from answerkey.flows.fan_out import fan_out
+from answerkey.flows.parameters import NOTHING, Data, Judging, Limits, Scoring, checked
 from answerkey.flows.prefect_or_local import Future, completed, flow, outcome
 from answerkey.flows.runs import (
     Run,
-    can_be_suspended,
-    earlier_suspensions,
     form_of,
     log,
-    offer_names,
     started,
     started_before,
-    suspend,
 )
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.model import check_reachable
-from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.compare.compare import primary_field
-from answerkey.tasks.gate.gate import policy_for, read_policy
-from answerkey.tasks.gate.queue import LabelPlan, label_queue
+from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, stored_verdicts
-from answerkey.tasks.labels import drawn_labels, newest_queue
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.load.remote import kept_parameters
 from answerkey.tasks.load.sources import called
-from answerkey.tasks.maintenance import PATIENCE, waiting_key
-from answerkey.tasks.publish.artifacts import address, artifact_key, in_one_line, publish_label_command, show_table
+from answerkey.tasks.publish.artifacts import address, artifact_key, in_one_line, show_table
 from answerkey.tasks.publish.tables import costs as cost_table
 from answerkey.tasks.publish.text import first_is_old, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
@@ -56,6 +45,7 @@ from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, check_baseline, made_by, read_reports, report_named
 from answerkey.tasks.score.baseline_answers import check_baseline_answers, with_baseline_answers
 from answerkey.tasks.score.plan import Plan
+from answerkey.tasks.score.score import start_processes
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
 from answerkey.tasks.validate.validate import Check, Validation
@@ -89,11 +79,10 @@ def evaluate_release(  # noqa: PLR0913
     judging: Judging = _JUDGING,
     limits: Limits = _LIMITS,
     home: str = ".answerkey",
-    baseline: ReleaseChoice = "",
+    baseline: str = "",
     policy: str = "",
     page: bool = True,
     *,
-    runner: RunnerAddress = LOCAL,
     candidates: int = 1,
 ) -> list[str] | list[Cost]:
     """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
@@ -109,7 +98,6 @@ def evaluate_release(  # noqa: PLR0913
         policy: What must hold for a release to ship: a YAML file, or its text, as in {primary: meaning_match.match,
             margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
-        runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
         candidates: How many new releases are compared with the baseline in all, if other runs evaluate more of them:
             comparisons and verdicts allow for that many.
     """
@@ -120,19 +108,21 @@ def evaluate_release(  # noqa: PLR0913
         source, parameters, provenance = _source(run, data, scoring, parameters)
         before = _made_before(run, parameters["data"])
         if before and is_complete(run.home, run.id):
-            verdicts = _verdicts_now(run, before, policy, candidates, page=page)
-            return completed(_ids(before), *how_it_ended(before, verdicts, in_one_line(before)))
+            log.info("this run is complete, so nothing is repeated; start a new run for another report")
+            return completed(_ids(before), *how_they_ended(run.home, _ids(before)))
 
         # Whatever can be refused is refused before anything is loaded.
         judge, metrics = checked(scoring, judging, run.home.embeddings, run.access)
         contract = _contract(limits, scoring, source)
         rules = policy_for(policy, named, metrics)
         check_baseline_answers(metrics, named)
-        workers = _workers(run, runner, metrics, judging)
         with run.recorded(_flow_of(provenance), dataset_name(source), parameters, dry_run=judging.dry_run):
-            loaded, measures = load(workers, run.home, source, run.folder, () if judging.dry_run else metrics)
+            loaded = steps.load(source, run.folder)
+            if not judging.dry_run:
+                start_processes(metrics, loaded.n_rows)
+            tell(Advance("validate"))
             validated = steps.validate(
-                loaded.staged, loaded.rejects, str(run.folder), contract, measures, run.home.local, wait_for=[loaded]
+                loaded.staged, loaded.rejects, str(run.folder), contract, run.home.local, wait_for=[loaded]
             )
             steps.record_validation(run.home, run.id, source.answers, loaded, validated)
             _log_validation(loaded, validated)
@@ -142,28 +132,24 @@ def evaluate_release(  # noqa: PLR0913
             metrics = with_baseline_answers(metrics, validated.accepted, named)
             plan = steps.plan(
                 validated.accepted, run.home, run.folder, metrics, only_failed=scoring.only_failed,
-                most=workers.most_shards, key_from=judging.key_from, wait_for=[validated],
+                key_from=judging.key_from, wait_for=[validated],
             )  # fmt: skip
             if judging.dry_run:
                 return _costs(plan, loaded.dataset, judge)
-            _log_plan(plan, judge, asked_here=not workers.elsewhere)
-            parts = [*fan_out(workers, plan.shards, remedy="run again with --only-failed", wait_for=[plan]).values()]
+            _log_plan(plan, judge)
+            parts = [*fan_out(plan.shards, remedy="run again with --only-failed", wait_for=[plan]).values()]
 
-            written = write_commit(workers, run.home, run.id, loaded, validated.accepted, parts, run.folder)
+            tell(Advance("report"))
             committed = steps.commit(
-                run.home, run.id, source.answers, loaded, validated.accepted, parts, written, wait_for=[plan]
+                run.home, run.id, source.answers, loaded, validated.accepted, parts, wait_for=[plan]
             )
             _describe(run, committed, provenance)
             content = _manifest(run, parameters, loaded, validated, plan, judge) | provenance
-            scores = write_scores(workers, run.home, committed, metrics, run.folder)
-            reports = before or steps.aggregate(
-                run.home, committed, metrics, content, scores, min_coverage=limits.min_coverage
-            )
+            reports = before or steps.aggregate(run.home, committed, metrics, content, min_coverage=limits.min_coverage)
             result = steps.publish_scores(reports)
             log.info(result, extra=DETAIL)
 
             verdicts = compare_and_gate(run, loaded.dataset, reports, baseline, rules, candidates, page=page, docs=docs)
-        wait_for_labels(run.home, verdicts)
         return completed(_ids(reports), *how_it_ended(reports, verdicts, result))
 
 
@@ -193,60 +179,6 @@ def _ids(reports: Iterable[Report]) -> list[str]:
     return [report.report_id for report in reports]
 
 
-def _verdicts_now(
-    run: Run, reports: Sequence[Report], policy: str, candidates: int, *, page: bool
-) -> Sequence[ReleaseVerdict]:
-    """The verdicts of a run that is complete; where it waits or has waited for labels, what these decide by now."""
-    stored = stored_verdicts(run.home, _ids(reports))
-    waiting = [one.old for one in stored if one.policy.wait_for_labels_h and newest_queue(run.home, one.old, one.new)]
-    if not waiting:
-        log.info("this run is complete, so nothing is repeated; start a new run for another report")
-        return stored
-    # The baseline may have a newer report by now, and the labels are about this one.
-    rules = read_policy(policy)
-    verdicts = compare_and_gate(run, reports[0].dataset, reports, waiting[0], rules, candidates, page=page)
-    wait_for_labels(run.home, verdicts)
-    return verdicts
-
-
-def wait_for_labels(home: Home, gates: Sequence[ReleaseVerdict]) -> None:
-    """Suspend the run where a policy waits for labels, and these could decide: the last that a flow does.
-
-    Once the queue is decided, or the time is up, the run starts again from its beginning, and then goes on whatever the
-    verdict is. A run that no worker would start again logs how to label.
-    """
-    waits: dict[str, timedelta] = {}
-    for gated in gates:
-        hours = timedelta(hours=gated.policy.wait_for_labels_h)
-        if not (hours and _lacks_labels(gated.verdict)):
-            continue
-        words = ["label", gated.old, gated.new, "--policy", json.dumps(gated.policy.as_dict()), "--home", home.address]
-        command = printable(shlex.join(["answerkey", *words]))
-        if not can_be_suspended():
-            log.warning(f"labels could decide, but this run does not wait for them: {command}")
-            continue
-        try:
-            queue = newest_queue(home, gated.old, gated.new)
-            queue = queue or label_queue(home, gated.old, gated.new, gated.policy, LabelPlan())
-        except UserError as error:
-            log.warning(f"this run does not wait for labels: {error}")
-            continue
-        drawn = drawn_labels(home, gated.old, gated.new)
-        is_labelled = drawn is not None and drawn.n_drawn >= queue.analyses[-1]
-        if not is_labelled and waiting_key(queue.id) not in earlier_suspensions():
-            publish_label_command(gated, command, datetime.now(UTC) + hours)
-            log.warning(f"this run is waiting for labels: {command}")
-            waits[waiting_key(queue.id)] = hours
-    for key, wait in waits.items():
-        suspend(key, wait + PATIENCE)
-
-
-def _lacks_labels(verdict: Verdict) -> bool:
-    """Whether a verdict is open, and labels could close it: they do not replace answers that are missing."""
-    covered = all(rule.outcome == "PASS" for rule in verdict.rules if rule.rule.startswith("coverage"))
-    return covered and {verdict.outcome, verdict.rules[0].outcome} <= {"INCONCLUSIVE", "INCOMPLETE"}
-
-
 def _made_before(run: Run, data: object) -> list[Report]:
     """The reports that this run has made of the same data before it failed; a retry does not make them again.
 
@@ -263,16 +195,6 @@ def _contract(limits: Limits, scoring: Scoring, source: Source) -> Contract:
     if limits.expectations:
         read_suite(limits.expectations, source.slices)
     return limits.contract(needs_references=scoring.needs_references)
-
-
-def _workers(run: Run, address: str, metrics: Sequence[Metric], judging: Judging) -> Runner:
-    """The runner at an address, once it is known that it can score the metrics."""
-    chosen = runner_at(address)
-    if judging.dry_run:
-        # Nobody has looked yet whether the workers can be used.
-        return LocalRunner()
-    chosen.check(run.home, [(metric, judging.key_from) for metric in metrics])
-    return chosen
 
 
 def _check(home: Home, source: Source, baseline: str, loaded: Loaded, validated: Validation, docs: Docs | None) -> None:
@@ -376,14 +298,12 @@ def _publish(
     docs: Docs | None,
     why_old: str,
 ) -> None:
-    """Write the page, announce the reports, and offer new names in the forms. If any of it fails, nothing is lost."""
+    """Write the page and announce the reports. If any of it fails, nothing is lost."""
     report_ids = _ids(reports)
     shown = [pairs[0][0], *(new for _, new in pairs)] if pairs else report_ids
     about = {"drawn": page, "docs": _data_docs(home, docs), "why_old": why_old}
     log_page(lambda: steps.publish_run(home, shown, comparisons, verdicts, **about, wait_for=[reports]))
     steps.announce(home, report_ids, verdicts, wait_for=[reports])
-    if any(report_id.endswith("/v1") for report_id in report_ids):
-        offer_names(home)
 
 
 def tag_verdicts(run: Run, verdicts: Sequence[ReleaseVerdict]) -> None:
@@ -506,16 +426,16 @@ def _data_docs(home: Home, documented: Docs | None, *, broken: bool = False) -> 
     return ""
 
 
-def _log_plan(plan: Plan, judge: JudgeOptions, *, asked_here: bool) -> None:
+def _log_plan(plan: Plan, judge: JudgeOptions) -> None:
     """What is left to score. Naming a judge is consent to ask it; the expected cost is logged before it starts.
 
     Raises:
-        UserError: a judge that this machine is to ask cannot be reached, and there is no fallback.
+        UserError: a judge cannot be reached, and there is no fallback.
     """
     if any(shard.metric.kind == "judge" for shard in plan.shards) and not judge.offline:
         expected = steps.estimate_costs(plan)
         log.info(what_it_costs(judge.labels, judge.limits, expected, _fallbacks(judge)))
-        if asked_here and not judge.fallbacks and any(cost.calls for cost in expected):
+        if not judge.fallbacks and any(cost.calls for cost in expected):
             check_reachable(judge.models())
     todo = dict(plan.n_todo)
     metrics = [f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known]

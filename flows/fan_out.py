@@ -1,4 +1,4 @@
-"""Load and score shards side by side: as many as this machine and the judges can take, or on a cluster."""
+"""Score shards side by side: as many as this machine and the judges can take."""
 
 from __future__ import annotations
 
@@ -6,199 +6,60 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from answerkey.flows import steps
-from answerkey.flows.cluster import Cluster, NoWorker, S, WorkersDied, cluster_at
-from answerkey.flows.cluster_worker import OTHER_WORK, AnyShard
-from answerkey.flows.prefect_or_local import Task, allow_failure, as_completed, outcome, task
+from answerkey.flows.prefect_or_local import allow_failure, as_completed, outcome
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
-from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
-from answerkey.tasks.load.load import Loaded, Source
-from answerkey.tasks.load.shard import SourceShard, shard_bytes
-from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import notify_api
-from answerkey.tasks.reports.commit import Committed, SplitCommit
-from answerkey.tasks.reports.commit_shard import CommitShard
-from answerkey.tasks.reports.scores import ScoresShard, SplitScores
-from answerkey.tasks.score.plan import MAX_SHARDS
-from answerkey.tasks.score.score import schedule_order, spawns, start_processes
+from answerkey.tasks.score.score import schedule_order, spawns
 from answerkey.tasks.score.shard import Shard
-from answerkey.tasks.validate.measures import MeasuredShard
-from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import Unreachable
 
-_LINES = 100
 _LINE_EVERY_S = 10.0
-"""Most progress lines that a run logs."""
-
-Outcomes = Generator[tuple[S, str | Exception]]
-"""Each shard as it ends, with the name of its part or with the reason why there is none."""
+"""Seconds between two lines of progress in the log."""
 
 
-class Runner(Protocol):
-    """What scores shards, loads those of a large source, and writes those of large reports."""
+def _outcomes(shards: Sequence[Shard], wait_for: Sequence[object]) -> Generator[tuple[Shard, str | Exception]]:
+    """Score each shard in a task of its own, with retries.
 
-    most_shards: int
-    """Shards that a run may be split into."""
-    elsewhere: bool
-    """Whether that takes work from this machine."""
-
-    def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
-        """Check what can be checked before anything slow starts; each metric comes with the place of its judges' key.
-
-        Raises:
-            UserError: these metrics cannot be scored here.
-        """
-
-    def run(self, shards: Sequence[S], wait_for: Sequence[object] = ()) -> Outcomes[S]:
-        """Work on shards, which come from the results in `wait_for`. Closed before its end, it waits for what it has
-        begun.
-
-        Raises:
-            Unreachable: no worker can be reached any more.
-        """
-
-
-class LocalRunner:
-    """Each shard in a task of its own, with retries, on threads and processes of this machine."""
-
-    most_shards, elsewhere = MAX_SHARDS, False
-
-    def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
-        """The other steps of a run need the same of this machine."""
-
-    def run(self, shards: Sequence[S], wait_for: Sequence[object] = ()) -> Outcomes[S]:
-        """Submit every shard, and yield each as it ends."""
-        spawn = spawns(shards)
-        closed = threading.Event()
-        submitted: dict[Any, tuple[S, Callable[[], str]]] = {}
-        model: list[object] = []
-        of_metric = Counter(shard.name for shard in shards if isinstance(shard, Shard))
-        begun: Counter[str] = Counter()
-        for shard in schedule_order(shards):
-            work, arguments = _task_of(shard, spawn, closed.is_set)
-            if isinstance(shard, Shard):
-                begun[shard.name] += 1
-                # The UI shows the name while a task waits, and makes its run name only then.
-                name = f"score {shard.name} {begun[shard.name]}/{of_metric[shard.name]}"
-                work = work.with_options(name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
-            # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
-            before = model if shard.workload == "semantic" else []
-            future = work.submit(shard, **arguments, wait_for=[*wait_for, *before])
-            model = [allow_failure(future)] if shard.workload == "semantic" else model
-            submitted[future] = shard, partial(work.fn, shard, **arguments)
-        try:
-            for future in as_completed(submitted):
-                shard, here = submitted[future]
-                yield shard, outcome(future, here)
-        except BaseException as error:
-            closed.set()
-            if isinstance(error, Exception | GeneratorExit):
-                for future, (_, here) in submitted.items():
-                    outcome(future, here)
-            raise
-
-
-class DaskRunner:
-    """All shards on the workers of a Dask cluster, in one Prefect task: one for each would cost more than scoring."""
-
-    most_shards, elsewhere = 20_000, True
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.check = cluster.check
-
-    def run(self, shards: Sequence[S], wait_for: Sequence[object] = ()) -> Outcomes[S]:
-        """Send every shard to the cluster, and yield each as it ends."""
-        does, _ = OTHER_WORK.get(type(shards[0]), ("score", None))
-        # Prefect would look into every shard.
-        return _on_cluster(partial(self._cluster.run, shards), does, self._cluster.address, wait_for=wait_for)
-
-
-def _run(run: Callable[[], Outcomes[Any]], does: str, address: str) -> Outcomes[Any]:
-    yield from run()
-
-
-_on_cluster = task(_run, name="work on a cluster", task_run_name="{does} on {address}")
-
-
-def _task_of(shard: AnyShard, spawn: bool, stopped: Callable[[], bool]) -> tuple[Task[..., str], dict[str, Any]]:
-    """The task that works on a shard, and its arguments beside the shard."""
-    if isinstance(shard, Shard):
-        return steps.score.with_options(tags=_tags(shard)), {"spawn": spawn, "stopped": stopped}
-    return (steps.write if isinstance(shard, CommitShard | ScoresShard) else steps.stage), {"spawn": spawn}
-
-
-def runner_at(address: str) -> Runner:
-    """The runner that a form names.
-
-    Raises:
-        UserError: as `cluster_at`.
+    Yields each as it ends, with the name of its part or the reason why there is none. Closed before its end, it waits
+    for what it has begun.
     """
-    cluster = cluster_at(address)
-    return DaskRunner(cluster) if cluster else LocalRunner()
+    spawn = spawns(shards)
+    closed = threading.Event()
+    submitted: dict[Any, tuple[Shard, Callable[[], str]]] = {}
+    model: list[object] = []
+    of_metric = Counter(shard.name for shard in shards)
+    begun: Counter[str] = Counter()
+    for shard in schedule_order(shards):
+        begun[shard.name] += 1
+        # The UI shows the name while a task waits, and makes its run name only then.
+        name = f"score {shard.name} {begun[shard.name]}/{of_metric[shard.name]}"
+        work = steps.score.with_options(tags=_tags(shard), name=name, task_run_name=f"{name}, {{shard.n_rows:,}} rows")
+        # Embedding shards run one at a time; the UI shows the others as pending. One that fails stops no other.
+        before = model if shard.workload == "semantic" else []
+        future = work.submit(shard, spawn=spawn, stopped=closed.is_set, wait_for=[*wait_for, *before])
+        model = [allow_failure(future)] if shard.workload == "semantic" else model
+        submitted[future] = shard, partial(work.fn, shard, spawn=spawn, stopped=closed.is_set)
+    try:
+        for future in as_completed(submitted):
+            shard, here = submitted[future]
+            yield shard, outcome(future, here)
+    except BaseException as error:
+        closed.set()
+        if isinstance(error, Exception | GeneratorExit):
+            for future, (_, here) in submitted.items():
+                outcome(future, here)
+        raise
 
 
-def load(
-    runner: Runner, home: Home, source: Source, folder: Path, metrics: Sequence[Metric] = ()
-) -> tuple[Loaded, str | None]:
-    """Load a source into the folder of a run; a large one in shards, wherever its answers are to be scored.
-
-    The processes of this machine that will score the `metrics` are started meanwhile, if there is enough for them.
-
-    Returns:
-        What was loaded, and of a large source the file with what validation measures of its rows.
-
-    Raises:
-        UserError: as `tasks.load.load`.
-        Unreachable: no worker can be reached any more.
-    """
-    size = shard_bytes(source.answers, runner.most_shards)
-    loaded, measures = _in_shards(runner, home, source, folder, size) if size else (steps.load(source, folder), None)
-    if not runner.elsewhere:
-        start_processes(metrics, loaded.n_rows)
-    tell(Advance("validate"))
-    return loaded, measures
-
-
-def _in_shards(runner: Runner, home: Home, source: Source, folder: Path, size: int) -> tuple[Loaded, str]:
-    tell(Advance("split into shards"))
-    of_references = shard_bytes(source.references, runner.most_shards) if source.references else 0
-    references = steps.split_references(source, home, folder, of_references) if of_references else None
-    known = _load(runner, references.shards, called(source.references or ""), references) if references else []
-    answers = steps.split_answers(source, home, folder, size, references, wait_for=known)
-    shards = [MeasuredShard(shard) for shard in answers.shards]
-    parts = _load(runner, shards, called(source.answers), answers)
-    merged = steps.merge_shards(answers, home, folder, wait_for=parts)
-    return merged, steps.merge_measures(shards, home, folder, wait_for=parts)
-
-
-def _load(
-    runner: Runner, shards: Sequence[MeasuredShard] | Sequence[SourceShard], name: str, source: object
-) -> list[str]:
-    """The names of the parts, as they end."""
-    parts = []
-    for done, (_, part) in enumerate(runner.run(shards, [source]), start=1):
-        if isinstance(part, WorkersDied | NoWorker):
-            raise Unreachable(f"{name}: not all of it could be loaded ({part}); run the same command again") from part
-        if isinstance(part, Exception):
-            raise part
-        parts.append(part)
-        tell(Advance("load shards", done, len(shards)))
-        if done % -(-len(shards) // _LINES) == 0 or done == len(shards):
-            log.info(f"loaded {done}/{len(shards)} shards", extra=HOW_FAR)
-    return parts
-
-
-def fan_out(runner: Runner, shards: Sequence[Shard], *, remedy: str, wait_for: Sequence[object] = ()) -> dict[str, str]:
+def fan_out(shards: Sequence[Shard], *, remedy: str, wait_for: Sequence[object] = ()) -> dict[str, str]:
     """Score shards; returns where each part is, by where it was planned to be.
 
     A shard that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
@@ -206,7 +67,6 @@ def fan_out(runner: Runner, shards: Sequence[Shard], *, remedy: str, wait_for: S
 
     Raises:
         UserError: a judge cannot be asked. No shard is worked on any more by then.
-        Unreachable: nothing can be scored any more.
     """
     if not shards:
         return {}
@@ -220,7 +80,7 @@ def fan_out(runner: Runner, shards: Sequence[Shard], *, remedy: str, wait_for: S
     scored = Counter(dict.fromkeys(todo, 0))
     for name in todo:
         tell(Advance(name, 0, todo[name]))
-    outcomes = runner.run(shards, wait_for)
+    outcomes = _outcomes(shards, wait_for)
     try:
         for done, (shard, part) in enumerate(outcomes, start=1):
             scored[shard.name] += shard.n_rows
@@ -261,39 +121,6 @@ def _show_progress(progress: uuid.UUID, percent: float) -> None:
     from prefect.artifacts import update_progress_artifact
 
     update_progress_artifact(progress, percent)
-
-
-def write_commit(
-    runner: Runner, home: Home, run_id: str, loaded: Loaded, accepted: str, parts: Sequence[str], folder: Path
-) -> SplitCommit | None:
-    """Let others write what a large run commits, into the folder of the run; None where this machine does it as well.
-
-    Raises:
-        Unreachable: no worker can be reached any more.
-    """
-    tell(Advance("report"))
-    split = steps.split_commit(home, run_id, loaded, accepted, parts, folder) if runner.elsewhere else None
-    return split if split and _written(runner, split.shards, "what is committed") else None
-
-
-def write_scores(
-    runner: Runner, home: Home, committed: Committed, metrics: Sequence[Metric], folder: Path
-) -> SplitScores | None:
-    """Let others write the rows of large reports, into the folder of a run; None where this machine does it as well.
-
-    Raises:
-        Unreachable: no worker can be reached any more.
-    """
-    split = steps.split_scores(home, committed, metrics, folder) if runner.elsewhere else None
-    return split if split and _written(runner, split.shards, "the rows of the reports") else None
-
-
-def _written(runner: Runner, shards: Sequence[CommitShard] | Sequence[ScoresShard], what: str) -> bool:
-    for _, part in runner.run(shards):
-        if isinstance(part, Exception):
-            log.warning(f"no worker could write {what}, so the run does it: {part}")
-            return False
-    return True
 
 
 def _tags(shard: Shard) -> list[str]:

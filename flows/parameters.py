@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from answerkey.flows.forms import Form, in_order, names_of
+from answerkey.flows.forms import Form, in_order
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
@@ -40,7 +40,6 @@ from answerkey.metrics_core.validation import Option
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.reports.report import DESCRIBED
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.validate.contract import Contract, Thresholds
 
@@ -56,8 +55,6 @@ FormatChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": ["", *FO
 class Data(Form):
     """What to evaluate."""
 
-    usual = ("answers", "references", "dataset", "release")
-
     answers: Annotated[str, Option("FILE", several=True)] = Field(
         description="CSV, TSV, JSON(L), Parquet, Excel or Arrow, also .gz or .zst; FILE.duckdb::TABLE, a URL, a folder "
         "or a pattern. Several: one per line.",
@@ -71,7 +68,6 @@ class Data(Form):
         "",
         title="Data set",
         description="Name of the data set. Empty: the name of the file.",
-        json_schema_extra=names_of("datasets", typed_first=True),
     )
     release: str = Field(
         "",
@@ -250,8 +246,6 @@ def _as_declared(metrics: tuple[str, ...]) -> tuple[Metric, ...]:
 class Scoring(_MetricOptions):
     """How to score: the metrics, their options as the metrics declare them, and which rows."""
 
-    usual = ("metrics",)
-
     only_failed: bool = Field(
         False,
         description="Score again what failed in earlier runs, and ask the judges again about what a fallback judged; "
@@ -325,7 +319,6 @@ class Judging(Form, JudgeOptions):
     refuse what may contain a password, since the server stores what is typed.
     """
 
-    usual = ("judges", "max_calls", "max_cost_usd", "dry_run")
     model_config = ConfigDict(
         json_schema_extra=in_order(
             "judges", "max_calls", "max_cost_usd", "dry_run", "api_base", "key_from", "max_cost_total_usd"
@@ -420,27 +413,12 @@ def checked(
     return judge, metrics
 
 
-LOCAL = "local"
-"""The runner that is this machine."""
-
 NOTHING = "none"
 """As a baseline: nothing is compared."""
-
-RUNNER_PATTERN = rf"^({LOCAL}|dask(\+tls)?://[^\s/@:?#]+:\d+)$"
-RUNNER = Field(
-    # Shown in the form only: the flow refuses a wrong address in one line.
-    json_schema_extra={"pattern": RUNNER_PATTERN},
-    title="Runner",
-    description="Where answers are scored: local, or on the workers of a Dask scheduler, dask://HOST:PORT; "
-    "dask+tls:// if it requires certificates.",
-)
-RunnerAddress = Annotated[str, RUNNER]
 
 
 class Limits(Form, Thresholds):
     """When the data are too bad to score, and the scores too few to trust."""
-
-    usual = ("min_coverage", "expectations")
 
     min_coverage: float = Field(
         0.95,
@@ -478,23 +456,18 @@ class Waiting(Form):
 class Comparing(Form):
     """Which two reports, and what to look at."""
 
-    usual = ("old", "new", "dataset")
-
     old: Annotated[str, Option("OLD")] = Field(
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["gpt-4"],
-        json_schema_extra=names_of("releases"),
     )
     new: Annotated[str, Option("NEW")] = Field(
         description="The report or release to compare with the old one.",
         examples=["gpt-5"],
-        json_schema_extra=names_of("releases"),
     )
     dataset: str = Field(
         "",
         title="Data set",
         description="Needed only if both releases have reports on several data sets.",
-        json_schema_extra=names_of("datasets"),
     )
     fields: list[str] = Field(
         default_factory=list,
@@ -534,7 +507,6 @@ def as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
 class Rerunning(Form):
     """Which report to make again, and what to change. Everything else stays as in the report."""
 
-    usual = ("report", "metrics", "judges", "key_from", "max_calls", "max_cost_usd", "only_failed", "dry_run")
     # As in the form for judges: whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Rerun", hide_input_in_errors=True, allow_inf_nan=False)
 
@@ -542,7 +514,6 @@ class Rerunning(Form):
         min_length=1,
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
-        json_schema_extra=names_of("reports"),
     )
     metrics: list[MetricChoice] = Field(
         default_factory=list,
@@ -576,17 +547,9 @@ class Rerunning(Form):
     max_cost_total_usd: float = as_in(Judging, "max_cost_total_usd")
     dry_run: bool = as_in(Judging, "dry_run")
 
-    @field_validator("report")
-    @classmethod
-    def _without_description(cls, report: str) -> str:
-        # The form offers it with what it was made with.
-        return report.partition(DESCRIBED)[0]
-
 
 class Questions(Form):
     """Which questions to ask."""
-
-    usual = ("dataset", "name", "slices")
 
     dataset: str = Field(
         min_length=1,
@@ -594,7 +557,6 @@ class Questions(Form):
         description="A file with questions and known answers (CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE or a "
         "URL), or the name of a data set that was evaluated before.",
         examples=["examples/helpdesk/questions.jsonl"],
-        json_schema_extra=names_of("datasets", typed_first=True),
     )
     name: Annotated[str, Option("--dataset-name")] = Field(
         "",
@@ -613,7 +575,6 @@ class Questions(Form):
 class Generating(Form):
     """Which model to ask, how, and what it may cost."""
 
-    usual = ("release", "model", "key_from", "system", "template", "max_calls", "dry_run")
     # Whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Model", hide_input_in_errors=True, allow_inf_nan=False)
 
@@ -729,7 +690,6 @@ class Afterwards(Form):
     baseline: str = Field(
         "",
         description="A release or report to compare it with. Empty: none.",
-        json_schema_extra=names_of("releases"),
     )
     policy: str = Field(
         "",

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from pydantic import ConfigDict, validate_call
 
 from answerkey.flows.environment import raise_if_interrupted
-from answerkey.flows.forms import as_shown
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.score.shard import Cancelled
@@ -182,8 +181,6 @@ class Flow(Generic[P, R]):
         import prefect
         from prefect.task_runners import ThreadPoolTaskRunner
 
-        from answerkey.flows.target import on_target
-
         local = self
 
         class OnServer(prefect.Flow[P, R]):
@@ -192,10 +189,7 @@ class Flow(Generic[P, R]):
 
         _log_to_server()
         runner: Any = ThreadPoolTaskRunner(max_workers=_THREADS)
-        made = OnServer(on_target(self.fn), retries=0, persist_result=False, task_runner=runner, **self.options)
-        # Only deployments read it: calls and their validation look at the function.
-        made.__signature__ = as_shown(self.fn)  # type: ignore[attr-defined]
-        return made
+        return OnServer(self.fn, retries=0, persist_result=False, task_runner=runner, **self.options)
 
 
 def flow(**options: Any) -> Callable[[Callable[P, R]], Flow[P, R]]:

@@ -7,14 +7,12 @@ from typing import Any
 
 from answerkey.flows.evaluate_release import REPORT, evaluate_release
 from answerkey.flows.parameters import (
-    LOCAL,
     METRIC_OPTIONS,
     NO_SUCH_OPTION,
     Data,
     Judging,
     Limits,
     Rerunning,
-    RunnerAddress,
     Scoring,
 )
 from answerkey.flows.prefect_or_local import flow
@@ -37,9 +35,7 @@ def _run_name() -> str:
     description="Make a report again: with another judge or threshold, with other metrics, or only what failed.",
     flow_run_name=_run_name,
 )
-def rerun_report(
-    rerun: Rerunning, home: str = ".answerkey", page: bool = True, *, runner: RunnerAddress = LOCAL
-) -> list[str] | list[Cost]:
+def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) -> list[str] | list[Cost]:
     """Make the next version of a report, from the answers and references that it was made from.
 
     Nothing is paid for twice: what judges said is in the ledger. The new report names the old one.
@@ -48,13 +44,12 @@ def rerun_report(
         rerun: Which report to make again, and what to change.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         page: Write a page for the browser into the folder pages of the warehouse.
-        runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     place = Home.parse(home)
     [old] = read_reports(place, [report_named(place, rerun.report)])
     scoring, judging, limits = again(old.manifest, rerun)
     data = Data(answers=f"{REPORT}{old.report_id}")
-    return evaluate_release.fn(data, scoring, judging, limits, home, page=page, runner=runner)
+    return evaluate_release.fn(data, scoring, judging, limits, home, page=page)
 
 
 def again(manifest: Mapping[str, Any], wanted: Rerunning) -> tuple[Scoring, Judging, Limits]:

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from answerkey.flows import steps
-from answerkey.flows.fan_out import Runner, fan_out, runner_at
-from answerkey.flows.parameters import LOCAL, Judging, RunnerAddress, Scoring, Tracing, preflight
+from answerkey.flows.fan_out import fan_out
+from answerkey.flows.parameters import Judging, Scoring, Tracing, preflight
 from answerkey.flows.prefect_or_local import flow
 from answerkey.flows.runs import Run, form_of, log, started
 from answerkey.metrics_core.errors import UserError
@@ -48,15 +48,12 @@ def _run_name() -> str:
     description="Score new logged traces by rules: a condition, a sample, a metric.",
     flow_run_name=_run_name,
 )
-def score_traces(
-    traces: Tracing = _TRACING, home: str = ".answerkey", *, runner: RunnerAddress = LOCAL
-) -> list[Funnel] | list[Preview]:
+def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[Funnel] | list[Preview]:
     """Score the traces that rules take, and return how many came how far; after a dry run, what would be done.
 
     Args:
         traces: Which rules to run, and on which traces.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
-        runner: Where traces are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     with started(home) as run:
         window, todo = window_of(traces), jobs(traces, run.home, run.id)
@@ -64,18 +61,15 @@ def score_traces(
         with run.recorded("score-traces", ", ".join(names), traces.model_dump(), dry_run=traces.dry_run):
             if traces.dry_run:
                 return _preview(todo, run, window)
-            chosen = runner_at(runner)
-            chosen.check(run.home, [(job.metric, job.key_from) for job in todo])
             with alone(run.home, names, log.info):
-                return _score(todo, run, window, chosen)
+                return _score(todo, run, window)
 
 
-def _score(todo: Sequence[Job], run: Run, window: Window, runner: Runner) -> list[Funnel]:
-    prepared, problems = _prepared(todo, run, window, runner.most_shards)
-    if not runner.elsewhere:
-        _check_judges(prepared)
+def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
+    prepared, problems = _prepared(todo, run, window)
+    _check_judges(prepared)
     shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
-    parts = fan_out(runner, shards, remedy="the next run tries again")
+    parts = fan_out(shards, remedy="the next run tries again")
     funnels = []
     tell(Advance("commit"))
     for one in prepared:
@@ -102,11 +96,9 @@ def _check_judges(prepared: Sequence[Prepared]) -> None:
                 check_reachable(metric.judge.models())
 
 
-def _prepared(
-    todo: Sequence[Job], run: Run, window: Window, most_shards: int = MAX_SHARDS
-) -> tuple[list[Prepared], list[str]]:
+def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepared], list[str]]:
     """Every rule prepared for scoring, and the problems of those whose source cannot be used."""
-    most = max(1, most_shards // len(todo))
+    most = max(1, MAX_SHARDS // len(todo))
     prepared, problems = [], []
     for job in todo:
         tell(Advance(f"select {job.rule.name}"))

@@ -5,46 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from answerkey.flows.cluster_worker import OTHER_WORK
 from answerkey.flows.prefect_or_local import task
 from answerkey.tasks.compare import compare as comparing
 from answerkey.tasks.gate import calibrate as calibrating
 from answerkey.tasks.gate import gate as gating
 from answerkey.tasks.gate import learn as learning
 from answerkey.tasks.load import load as loading
-from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.publish import artifacts, events
 from answerkey.tasks.releases import export as exporting
 from answerkey.tasks.releases import generate as generating
 from answerkey.tasks.releases import register as registering
 from answerkey.tasks.reports import aggregate as aggregating
 from answerkey.tasks.reports import commit as committing
-from answerkey.tasks.reports import scores as score_rows
 from answerkey.tasks.score import estimate as estimating
 from answerkey.tasks.score import plan as planning
 from answerkey.tasks.score import score as scoring
 from answerkey.tasks.score import shard as shards
 from answerkey.tasks.traces import score as traces
 from answerkey.tasks.traces import summary as traces_summary
-from answerkey.tasks.validate import data_docs, measures
+from answerkey.tasks.validate import data_docs
 from answerkey.tasks.validate import validate as validating
 
 _RETRIED: Mapping[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 10]}
 
 load = task(loading.load, name="load")
-split_answers = task(source_shards.cut, name="split answers")
-split_references = task(source_shards.split_references, name="split references")
-
-
-def _work(shard: object, *, spawn: bool) -> str:
-    """Work on a shard other than one to score."""
-    _, do = OTHER_WORK[type(shard)]
-    return scoring.in_another_process(do, shard) if spawn else do(shard)
-
-
-stage = task(_work, name="load a shard", task_run_name="load {shard.part}", **_RETRIED)
-merge_shards = task(source_shards.gather, name="merge shards")
-merge_measures = task(measures.merge_measures, name="merge measures")
 export = task(exporting.stored_answers, name="export")
 validate = task(validating.validate, name="validate")
 build_data_docs = task(data_docs.build_data_docs, name="data docs")
@@ -53,11 +37,7 @@ plan = task(planning.plan, name="plan")
 estimate_costs = task(estimating.estimate_costs, name="estimate costs")
 score = task(scoring.score, name="score", **_RETRIED)
 fail_shard = task(shards.fail_shard, name="record a failed shard")
-split_commit = task(committing.split_commit, name="split commit")
-write = task(_work, name="write rows", task_run_name="write {shard.part}", **_RETRIED)
 commit = task(committing.commit, name="commit")
-split_scores = task(score_rows.split_scores, name="split scores")
-
 aggregate = task(aggregating.aggregate, name="aggregate")
 publish_scores = task(artifacts.publish_scores, name="publish")
 compare = task(comparing.compare, name="compare")

@@ -11,11 +11,15 @@ from pathlib import Path
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import FILE as LEDGER
 from answerkey.tasks.export import new_folder
-from answerkey.tasks.move import FOLDERS
+from answerkey.tasks.publish.artifacts import FOLDER as PAGES
+from answerkey.tasks.releases.provenance import FOLDER as ANSWERS
 from answerkey.tasks.validate.cache import FOLDER as EXPECTATIONS
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import UNFINISHED
 from answerkey.tasks.warehouse.warehouse import FILE, WarehouseFile
+
+FOLDERS = (PAGES, "parts", ANSWERS)
+"""The files of a home that a copy has. The others are of one machine, or are made anew: working files, embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,7 @@ def backup(home: Home, folder: Path) -> BackedUp:
     """
     if not isinstance(home.place, Path):
         raise UserError(
-            f"{home}: back up the database of the catalog and the bucket, or copy it: "
-            f"answerkey warehouse move {home} FOLDER"
+            f"{home}: back up the database of the catalog and the bucket; `answerkey warehouse export` writes tables"
         )
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to back up")

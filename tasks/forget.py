@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
@@ -23,11 +22,10 @@ from answerkey.tasks.publish.artifacts import FOLDER as PAGES
 from answerkey.tasks.publish.artifacts import file_name
 from answerkey.tasks.releases.provenance import answers_name
 from answerkey.tasks.reports.report import read_report
-from answerkey.tasks.warehouse.content import PARTITIONS, refresh_checksums, write_checksums, write_report_checksums
 from answerkey.tasks.warehouse.home import Home, is_work_folder
+from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import PROCESS, is_held
-from answerkey.tasks.warehouse.warehouse import OLD_COPIES
 
 if TYPE_CHECKING:
     import duckdb
@@ -127,7 +125,7 @@ def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
     """Remove reports older than a number of days, but for the newest of every release, and what only they needed.
 
     Answers, measurements and replies of models that no report is left about go with them, and so do the rows of runs of
-    that age that made no report, and the copies of the tables that migrations left, which hold them too.
+    that age that made no report.
 
     Raises:
         UserError: a run is at work.
@@ -146,7 +144,6 @@ def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
         for statement in _SQL["of_runs"].split(";\n"):
             warehouse.execute(statement, {"runs": runs})
         files = [name for name in (_page_of(home, report_id) for report_id in reports) if home.store.exists(name)]
-        files += _old_tables(home) if reports or runs else []
         calls = _remove(home, requests, [], files)
         done = _record(warehouse, "age", reason, before, calls, len(files), [])
     home.warehouse.rewrite()
@@ -182,7 +179,8 @@ def _may_be_at_work(home: Home, run_id: str, started: datetime) -> bool:
 
 
 def _counts(warehouse: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    return {table: warehouse.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in PARTITIONS}
+    tables = [name for name, relation in relations().items() if not relation.is_view]
+    return {table: warehouse.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in tables}
 
 
 def _sweep(warehouse: duckdb.DuckDBPyConnection, moment: datetime) -> list[str]:
@@ -203,8 +201,6 @@ def _mark_reports(warehouse: duckdb.DuckDBPyConnection, home: Home, report_ids: 
         warehouse.execute(_SQL["set_report"], {"manifest": manifest, "message": message, "report_id": report.report_id})
         warned = {"said": f"answers were removed on {day}: these numbers are with them", "report_id": report.report_id}
         warehouse.execute(_SQL["warn"], warned)
-        compared = warehouse.execute(_SQL["compared"], {"report_id": report.report_id}).fetchall()
-        write_checksums(warehouse, {"comparisons": [part for (part,) in compared]})
 
 
 def _without(content: Any, sample: str) -> Any:
@@ -220,7 +216,7 @@ def _page_of(home: Home, report_id: str) -> str:
 
 
 def _files_of(home: Home, dataset: str, release: str) -> list[str]:
-    """Files that may hold texts of a data set: pages, generated answers, unfinished work, and copies of old tables."""
+    """Files that may hold texts of a data set: pages, generated answers and unfinished work."""
     names = [file.name for file in home.store.files(f"{PAGES}/{file_name(dataset)}")]
     generated = answers_name(dataset, release).rpartition("/")[0] if release else f"answers/{dataset}"
     names += [file.name for file in home.store.files(generated)]
@@ -231,12 +227,7 @@ def _files_of(home: Home, dataset: str, release: str) -> list[str]:
         # A run that begins just now has nothing but its lock.
         if folder.is_dir() and is_work_folder(folder.name) and not is_held(folder / PROCESS):
             shutil.rmtree(folder, ignore_errors=True)
-    return names + _old_tables(home)
-
-
-def _old_tables(home: Home) -> list[str]:
-    """The copies that migrations left of the tables as they were."""
-    return [file.name for file in home.place.glob(OLD_COPIES)] if isinstance(home.place, Path) else []
+    return names
 
 
 def _remove(home: Home, requests: Sequence[str], texts: Sequence[str], files: Sequence[str]) -> int:
@@ -286,7 +277,7 @@ def _record(
     files: int,
     reports: Sequence[str],
 ) -> Removed:
-    """Write down that something was removed, and hash what is left."""
+    """Write down that something was removed."""
     rows = {table: n - now for table, now in _counts(warehouse).items() if (n := before[table]) > now}
     about = {
         "kind": kind, "reason": reason or None, "tables": list(rows), "counts": list(rows.values()),
@@ -294,11 +285,4 @@ def _record(
     }  # fmt: skip
     warehouse.execute(_SQL["add_removal"], about)
     [(removal,)] = warehouse.execute("SELECT max(removal) FROM removals").fetchall()
-    for table in rows:
-        refresh_checksums(warehouse, table)
-    write_checksums(warehouse, {"removals": [str(removal)]})
-    parts = warehouse.execute("SELECT concat_ws('/', dataset, version) FROM datasets").fetchall()
-    write_checksums(warehouse, {"datasets": [part for (part,) in parts]})
-    # The samples that they are about may be of other reports too.
-    write_report_checksums(warehouse, [one for (one,) in warehouse.execute("SELECT report_id FROM reports").fetchall()])
     return Removed(removal, rows, calls, files, tuple(reports))

@@ -115,10 +115,6 @@ UPDATE reports SET manifest = $manifest, message = $message WHERE report_id = $r
 -- name: warn
 UPDATE comparisons SET warnings = list_append(warnings, $said) WHERE $report_id IN (old_report, new_report)
 
--- name: compared
-SELECT DISTINCT concat_ws(' against ', new_report, old_report) FROM comparisons
-WHERE $report_id IN (old_report, new_report)
-
 -- name: add_removal
 INSERT INTO removals BY NAME
 SELECT (SELECT coalesce(max(removal), 0) + 1 FROM removals) AS removal, now() AS removed_at, $kind AS kind,

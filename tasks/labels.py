@@ -19,7 +19,6 @@ from answerkey.metrics_core.gate.evidence import LabelDraw
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask
-from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -138,7 +137,6 @@ def store_queue(home: Home, queue: Queue, questions: Sequence[DrawnQuestion]) ->
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["add_queue"], about)
         warehouse.execute(_SQL["add_questions"], {"queue": queue.id, **columns})
-        write_checksums(warehouse, {"label_queues": [queue.id], "label_questions": [queue.id]})
 
 
 def newest_queue(home: Home, old: str = "", new: str = "", queue: str = "") -> Queue | None:
@@ -227,7 +225,6 @@ def add_labels(home: Home, labels: Sequence[NewLabel], queue: str | None, *, adj
         if unknown := warehouse.execute(_SQL["unknown"], {"keys": keys}).fetchall():
             raise UserError(f"{unknown[0][0]}: no answer in {home} has this key")
         warehouse.execute(_SQL["add_labels"], {**rows, "queue": queue, "adjudicates": adjudicates})
-        write_checksums(warehouse, {"labels": [queue or IMPORTED]})
 
 
 @dataclass(frozen=True, slots=True)

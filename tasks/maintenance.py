@@ -12,118 +12,23 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from answerkey.tasks.server import on_server
-from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home, is_work_folder
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import PROCESS, StoredFile, is_held
 
 if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
-    from prefect.client.schemas.objects import FlowRun, State
+    from prefect.client.schemas.objects import State
 
 TAG = "answerkey"
 """What every flow run of this product has; no others are looked at."""
-PATIENCE = timedelta(days=7)
-"""Between the end of a run's wait for labels, and its time-out on the server, after which it could only fail."""
-
 _SQL = statements(__name__)
-_PAGE = 200
-_LEFT_CRASHED = timedelta(hours=6)
-"""A run that crashed before that is left as it is: whoever needs it has seen it by now."""
 _LONGEST_DAYS = 30
 """No run takes longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadRun:
-    """A flow run that was marked, and why."""
-
-    run_id: str
-    name: str
-    reason: str
-
-
-def mark_dead_runs(silent: timedelta, starting: timedelta, *, but: Collection[str] = ()) -> list[DeadRun]:
-    """Mark as crashed what has run without a heartbeat for `silent`, or has been starting for longer than `starting`.
-
-    Without a server there is nothing to mark.
-
-    Args:
-        but: ids of flow runs to leave alone, such as the caller's.
-    """
-    if not on_server():
-        return []
-    from prefect.client.orchestration import get_client
-    from prefect.states import Crashed
-
-    dead = []
-    with get_client(sync_client=True) as client:
-        for run in _runs(client, "RUNNING", "PENDING"):
-            reason = None if str(run.id) in but else _reason(client, run, silent, starting)
-            if reason:
-                client.set_flow_run_state(run.id, Crashed(message=reason), force=True)
-                dead.append(DeadRun(str(run.id), run.name, reason))
-    return dead
-
-
-def restart_crashed(after: timedelta = timedelta(minutes=2)) -> list[str]:
-    """Restart runs of deployments that crashed for the first time, between `after` and six hours ago.
-
-    The automation in crashed.yaml does so within a minute; but Prefect's server drops events while its SQLite is
-    locked.
-
-    Returns:
-        The names of the runs.
-    """
-    if not on_server():
-        return []
-    from prefect.client.orchestration import get_client
-    from prefect.states import AwaitingRetry
-
-    restarted, now = [], datetime.now(UTC)
-    with get_client(sync_client=True) as client:
-        for run in _runs(client, "CRASHED"):
-            is_recent = run.state and now - _LEFT_CRASHED < run.state.timestamp <= now - after
-            if is_recent and run.run_count == 1 and run.deployment_id and not run.parent_task_run_id:
-                message = "it has crashed, and goes on by itself, once; nothing is paid for twice"
-                client.set_flow_run_state(run.id, AwaitingRetry(message=message))
-                restarted.append(run.name)
-    return restarted
-
-
-def waiting_key(queue: str) -> str:
-    """The key under which a run is suspended that waits for the labels of a queue."""
-    return f"labels-{queue}"
-
-
-def resume_waiting(queue: str = "") -> list[str]:
-    """Resume the runs that wait for the labels of a queue; without one, those whose wait has ended.
-
-    A run finds out by itself what the labels say by now.
-
-    Returns:
-        The names of the runs.
-    """
-    if not on_server():
-        return []
-    from prefect.client.orchestration import get_client
-
-    resumed = []
-    with get_client(sync_client=True) as client:
-        for run in _runs(client, "PAUSED"):
-            details = run.state.state_details if run.state else None
-            if details is None or not (details.pause_key or "").startswith(waiting_key(queue)):
-                continue
-            if queue or (details.pause_timeout and details.pause_timeout - PATIENCE < datetime.now(UTC)):
-                client.resume_flow_run(run.id)
-                resumed.append(run.name)
-    return resumed
 
 
 def close_runs(home: Home) -> int:
@@ -149,7 +54,6 @@ def close_runs(home: Home) -> int:
     with home.warehouse.writing() as warehouse:
         for message, run_id in ended:
             warehouse.execute(_SQL["stop"], {"message": message, "run_id": run_id})
-        write_checksums(warehouse, {"runs": [run_id for _, run_id in ended]})
     return len(ended)
 
 
@@ -167,43 +71,6 @@ def _states(run_ids: Collection[str]) -> dict[str, State[Any] | None]:
             with suppress(ObjectNotFound):
                 found[run_id] = client.read_flow_run(UUID(run_id)).state
     return found
-
-
-def _runs(client: SyncPrefectClient, *states: str) -> list[FlowRun]:
-    from prefect.client.schemas.filters import FlowRunFilter
-
-    wanted = FlowRunFilter.model_validate({"state": {"type": {"any_": states}}, "tags": {"all_": [TAG]}})
-    found: list[FlowRun] = []
-    while page := client.read_flow_runs(flow_run_filter=wanted, limit=_PAGE, offset=len(found)):
-        found += page
-    return found
-
-
-def _reason(client: SyncPrefectClient, run: FlowRun, silent: timedelta, starting: timedelta) -> str | None:
-    state, now = run.state, datetime.now(UTC)
-    if state is None:
-        return None
-    since = now - state.timestamp
-    if state.is_pending():
-        return f"{state.name} for {_minutes(since)}: its worker is gone; run it again" if since > starting else None
-    if since <= silent or _beats(client, run, now - silent):
-        return None
-    return f"no heartbeat for {_minutes(silent)}: its process is gone; run it again, nothing is paid for twice"
-
-
-def _beats(client: SyncPrefectClient, run: FlowRun, since: datetime) -> bool:
-    """Whether there was a heartbeat after `since`."""
-    wanted: dict[str, Any] = {
-        "event": {"name": ["prefect.flow-run.heartbeat"]},
-        "resource": {"id": [f"prefect.flow-run.{run.id}"]},
-        "occurred": {"since": since.isoformat()},
-    }
-    reply = client.request("POST", "/events/filter", json={"filter": wanted, "limit": 1})
-    return bool(reply.json()["events"])
-
-
-def _minutes(duration: timedelta) -> str:
-    return f"{duration.total_seconds() / 60:.0f} minutes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,12 @@ from hypothesis import HealthCheck, settings
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
-from tests.dask_servers import DaskCluster
 from tests.warm_command import WarmCommand
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-SERVERS = {"browser", "postgres_server", "s3_server", "server", "shared_dask_cluster"}
+SERVERS = {"browser", "postgres_server", "s3_server", "server"}
 """Fixtures that start a program: a test that asks for one is `real`, unless it is marked `nightly`."""
 SERVERS_BY_PARAMETER = {"lake": "s3_server", "postgres": "postgres_server", "with a server": "server"}
 """Cases of tests whose fixtures ask for a server by themselves."""
@@ -68,8 +67,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: _process(item) != "server")
 
 
-def pytest_collection_finish():
-    """What was imported and collected stays to the end: no collection of garbage is to walk all of it again."""
+def pytest_collection_finish(session):
+    """Check that tests which share a process do, and keep what was imported and collected out of garbage collections."""
+    if getattr(session.config.option, "loadgroup", False):
+        # With a pytest that it does not know, pytest-xdist marks no test, and spreads those of a file over processes
+        unmarked = [item.nodeid for item in session.items if "@" not in item.nodeid]
+        assert not unmarked, f"pytest-xdist does not group tests: {unmarked[0]}"
     gc.collect()
     gc.freeze()
 
@@ -281,18 +284,3 @@ def lake(postgres_server, s3_server):
 def any_home(request, tmp_path):
     """A home of each kind, with nothing in it."""
     return Home.parse(request.getfixturevalue("lake")) if request.param == "lake" else Home(tmp_path / "home")
-
-
-@pytest.fixture(scope="module")
-def shared_dask_cluster():
-    """A Dask scheduler and two workers, for the tests of a file: to wait costs them a tenth of a core."""
-    cluster = DaskCluster()
-    yield cluster
-    cluster.close()
-
-
-@pytest.fixture
-def dask_cluster(shared_dask_cluster):
-    """The cluster of the file, with both of its workers: a test before this one may have killed some."""
-    shared_dask_cluster.wait()
-    return shared_dask_cluster

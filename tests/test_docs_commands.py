@@ -37,10 +37,9 @@ NOT_RUN = {
     r"answerkey evaluate evouna_nq_dev.jsonl ": "a public data set, for which the page says where it is",
     r"answerkey evaluate answers.csv --map ": "shows how columns of other names are mapped",
     r"answerkey calibrate bem.match ": "verdicts of another judge on that data set",
-    r"answerkey warehouse move \.answerkey s3:": "needs PostgreSQL and a bucket; tests/tasks/test_move.py has them",
     r"answerkey deploy": "needs a server; tests/flows/test_deployments.py has one",
     r"answerkey register-release aurora-2 ": "tells a server; tests/flows/test_deployments.py has one",
-    r"dask |prefect ": "servers and settings of others, which the tests of the cluster and of deployments start",
+    r"prefect ": "servers and settings of others, which the tests of deployments start",
     r"python -m answerkey.flows.prefect_server$": "does not end; tests/flows/test_prefect_server.py starts it",
     r"curl ": "sends an event to a server with a password",
     r"docker compose |cd deployments/cluster$|mkdir -m 700 secrets|chmod 644 secrets/": "needs Docker",
@@ -312,9 +311,7 @@ def test_commands_in_sentences_are_there_with_their_options(document):
 def test_commands_of_others_have_the_options_that_are_given():
     asked: dict[tuple[str, ...], set[str]] = {}
     for words in (shlex.split(line) for document in DOCUMENTS for line in every_line(document)):
-        if words[0] == "dask":
-            command = ("dask", words[1])
-        elif words[0] == "prefect":
+        if words[0] == "prefect":
             command = ("prefect", *words[1:3])
         elif words[:2] == ["docker", "compose"]:
             # That which follows the service is for the program in it.
@@ -323,7 +320,7 @@ def test_commands_of_others_have_the_options_that_are_given():
         else:
             continue
         asked.setdefault(command, set()).update(word for word in words if word.startswith("--"))
-    assert len(asked) == 8
+    assert len(asked) == 6
     for (program, *names), options in asked.items():
         line = [str(Path(sys.executable).with_name(program)), *names, "--help"]
         shown = subprocess.run(line, check=True, capture_output=True, text=True).stdout

@@ -7,16 +7,14 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from answerkey.flows.forms import with_defaults, with_limits, with_names, with_titles
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.releases.register import pending
-from answerkey.tasks.reports.report import known_names
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -45,15 +43,13 @@ def project_folder() -> Path:
 
 
 ALL = "all"
-"""For `--reset`: every deployment and automation, and the evaluation target."""
-TARGET = "answerkey"
-"""The block with the evaluation target of the deployments."""
+"""For `--reset`: every deployment and automation."""
 
 
 def check_reset(names: Collection[str]) -> None:
     """Raise UserError for the name of something that is not deployed from deployments/."""
     automations = [content for file in _automation_files() for content in _read(file)["automations"]]
-    known = [ALL, TARGET, *(str(content["name"]) for content in [*_read("prefect.yaml")["deployments"], *automations])]
+    known = [ALL, *(str(content["name"]) for content in [*_read("prefect.yaml")["deployments"], *automations])]
     for name in names:
         if name not in known:
             raise UserError(f"--reset {name}: nothing of that name is deployed; choose from {'; '.join(known)}")
@@ -68,13 +64,13 @@ def _automation_files() -> list[str]:
 
 
 def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL, reset: Collection[str] = ()) -> list[str]:
-    """Create each deployment of deployments/prefect.yaml, for the work pool `pool` and the evaluation target of `home`.
+    """Create each deployment of deployments/prefect.yaml, for the work pool `pool` and the home `home`.
 
     One that exists gets the entry point, the form and the version of this installation. All else may have been set on
     the server, and stays, unless `reset` names the deployment.
 
     Returns:
-        The names of the deployments that stayed as they are on the server, and of the target if it did.
+        The names of the deployments that stayed as they are on the server.
 
     Raises:
         UserError: Prefect refused; its words are in the message.
@@ -84,40 +80,15 @@ def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL, res
     content = _read("prefect.yaml")
     with get_client(sync_client=True) as client:
         on_server, kept = _deployments(client), []
-        target, target_stays = _make_target(home, reset)
-        parameters: dict[tuple[str, str], dict[str, Any]] = {}
         for index, deployment in enumerate(content["deployments"]):
-            wanted = _completed(deployment, target, pool)
+            wanted = _completed(deployment, home, pool)
             present = on_server.get(_function(wanted))
             if present and _is_kept(wanted["name"], reset):
                 kept.append(str(wanted["name"]))
                 wanted = _as_on_server(wanted, present)
-            parameters[_function(wanted)] = wanted["parameters"]
-            # Prefect would put the content of the block in the place of the reference to it.
-            given = {name: value for name, value in wanted["parameters"].items() if name != "target"}
-            content["deployments"][index] = {**wanted, "parameters": given}
-        _prefect_deploy(content, environment)
-        _fill_forms(client, parameters, known_names(home))
-    return [*kept, *([TARGET] if target_stays else [])]
-
-
-def _make_target(home: Home, reset: Collection[str]) -> tuple[dict[str, Any], bool]:
-    """A reference to the evaluation target of the deployments, which is created; whether it was there and stays."""
-    from answerkey.flows.target import EvaluationTarget
-
-    # The types allow for coroutines, which only asynchronous callers get.
-    block: Any = EvaluationTarget
-
-    def reference(block_id: UUID | None) -> dict[str, Any]:
-        return {"$ref": {"block_document_id": str(block_id)}}
-
-    block.register_type_and_schema()
-    try:
-        if _is_kept(TARGET, reset):
-            return reference(block.load(TARGET)._block_document_id), True
-    except ValueError:
-        pass
-    return reference(block(home=home.address).save(TARGET, overwrite=True)), False
+            content["deployments"][index] = wanted
+    _prefect_deploy(content, environment)
+    return kept
 
 
 def _as_on_server(deployment: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,7 +109,7 @@ def _as_on_server(deployment: Mapping[str, Any], present: Mapping[str, Any]) -> 
     }
 
 
-def _completed(deployment: dict[str, Any], target: dict[str, Any], pool: str) -> dict[str, Any]:
+def _completed(deployment: dict[str, Any], home: Home, pool: str) -> dict[str, Any]:
     entrypoint = deployment["entrypoint"]
     if not _IS_CHECKOUT:
         # Files there would be loaded beside packages of the user's own that are called `flows` and `tasks` too.
@@ -148,10 +119,7 @@ def _completed(deployment: dict[str, Any], target: dict[str, Any], pool: str) ->
         # A reset takes away a limit that was set in a browser.
         "concurrency_limit": None,
         **deployment,
-        "parameters": {
-            **{name: value for name, value in deployment["parameters"].items() if name != "home"},
-            "target": target,
-        },
+        "parameters": {**deployment["parameters"], "home": home.address},
         "work_pool": {**deployment["work_pool"], "name": pool},
         "entrypoint": entrypoint,
     }
@@ -182,18 +150,6 @@ def _prefect_deploy(content: dict[str, Any], environment: Mapping[str, str]) -> 
         )  # fmt: skip
     if done.returncode:
         raise UserError(f"Prefect refused the deployments:\n{(done.stdout + done.stderr).strip()[-2000:]}")
-
-
-def _fill_forms(
-    client: SyncPrefectClient, parameters: Mapping[tuple[str, str], dict[str, Any]], names: Mapping[str, Sequence[str]]
-) -> None:
-    """Give deployments their parameters, with which all ways of their forms begin, and the names that the home has."""
-    for name, deployment in _deployments(client).items():
-        if name in parameters:
-            schema = with_defaults(deployment["parameter_openapi_schema"], parameters[name])
-            changes = {"parameter_openapi_schema": with_limits(with_names(with_titles(schema), names))}
-            changes["parameters"] = parameters[name]
-            client.request("PATCH", "/deployments/{id}", path_params={"id": deployment["id"]}, json=changes)
 
 
 def make_pool(kind: PoolKind = "process") -> str:

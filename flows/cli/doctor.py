@@ -7,18 +7,13 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.markup import escape
 
 from answerkey.flows import environment
-from answerkey.flows.cli.evaluate import RunnerOption
 from answerkey.flows.cli.layout import show
 from answerkey.flows.cli.options import HOME, HomeOption
-from answerkey.flows.cluster import Cluster, cluster_at, offered, workers_of
-from answerkey.flows.cluster_worker import RESOURCES
-from answerkey.flows.parameters import LOCAL
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.reports.manifest import OF_EXTRAS, versions
@@ -41,15 +36,14 @@ class DoctorCheck:
     text: str
 
 
-def doctor(*, home: HomeOption = HOME, runner: RunnerOption = LOCAL) -> int:
+def doctor(*, home: HomeOption = HOME) -> int:
     """Check versions, models, the judge, the warehouse and the server.
 
     Examples:
         answerkey doctor
     """
     environment.use_kept_server(home)
-    cluster = cluster_at(runner)
-    findings = [*examine(home), *(_cluster(cluster, home) if cluster else ())]
+    findings = examine(home)
     marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
     show(*(f"{marks[one.ok]}  {one.name:<22} {escape(one.text)}" for one in findings))
     return 0 if all(finding.ok for finding in findings) else 1
@@ -168,24 +162,6 @@ def _warehouse(home: Home) -> DoctorCheck:
     return DoctorCheck(
         "warehouse", True, f"{where}, {size / 1e6:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
     )
-
-
-def _cluster(cluster: Cluster, home: Home) -> Iterator[DoctorCheck]:
-    """The workers, what is installed there, and whether they see the home."""
-    try:
-        with cluster.connected() as client:
-            workers = workers_of(client)
-            resources = ", ".join(f"{offered(workers, name)} offer {name}" for name in RESOURCES.values())
-            problem = cluster.unfit(workers)
-            text = f"{cluster.address}: {problem or f'{len(workers)} workers of one thread; {resources}'}"
-            yield DoctorCheck("runner", not problem, text)
-            problem = cluster.unlike(client)
-            yield DoctorCheck("runner versions", not problem, problem or "scheduler and workers match this machine")
-            if not problem:
-                problem = cluster.not_ready(client, home, [])
-                yield DoctorCheck("runner home", not problem, problem or f"all workers see {home}")
-    except UserError as error:
-        yield DoctorCheck("runner", False, str(error))
 
 
 def _server() -> DoctorCheck:

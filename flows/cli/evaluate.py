@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from cyclopts import Parameter
-
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
     HOME,
@@ -27,7 +25,7 @@ from answerkey.flows.cli.options import (
     with_files,
 )
 from answerkey.flows.environment import running
-from answerkey.flows.parameters import LOCAL, NO_SUCH_OPTION, NOTHING, RUNNER, Data, Judging, Limits, Scoring
+from answerkey.flows.parameters import NO_SUCH_OPTION, NOTHING, Data, Judging, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.warehouse.home import Home
 
-RunnerOption = Annotated[str, Parameter("--runner", metavar="ADDRESS", help=RUNNER.description)]
 _MARGIN = 0.02
 """Of the gate that is proposed."""
 
@@ -56,7 +53,6 @@ def evaluate(  # noqa: PLR0913
     quiet: Quiet = False,
     verbose: Verbose = False,
     home: HomeOption = HOME,
-    runner: RunnerOption = LOCAL,
 ) -> int:
     """Score the answers of one or more releases and report.
 
@@ -70,9 +66,7 @@ def evaluate(  # noqa: PLR0913
     with at_work(home, quiet=quiet, verbose=verbose):
         from answerkey.flows.evaluate_release import evaluate_release
 
-        found = evaluate_release(
-            data, scoring, judging, limits, str(home), baseline, from_anywhere(policy), page=page, runner=runner
-        )
+        found = evaluate_release(data, scoring, judging, limits, str(home), baseline, from_anywhere(policy), page=page)
     named = baseline not in ("", NOTHING)
     return print_result(
         found, home, dry_run=judging.dry_run, as_json=as_json, compared=named, gated=bool(policy),

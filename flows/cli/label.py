@@ -112,20 +112,12 @@ def label(  # noqa: PLR0913
 
 
 def _decided(home: Home, queue: str, verdict: ReleaseVerdict) -> None:
-    """Print the verdict, tell the server, and have the runs go on that wait for it."""
+    """Print the verdict, and tell the server."""
     from answerkey.flows.cli.comparison_tables import print_verdict
-    from answerkey.flows.runs import log
-    from answerkey.tasks.maintenance import resume_waiting
     from answerkey.tasks.publish.events import announce_labels
 
     print_verdict(verdict)
     announce_labels(home, queue, verdict)
-    try:
-        for name in resume_waiting(queue):
-            print(f"{name}: goes on", flush=True)
-    except Exception as error:
-        # The labels are kept, and the wait of the run will end.
-        log.warning(f"runs that wait for these labels could not be notified: {error}")
 
 
 def _serve(session: LabellingSession, port: int) -> None:

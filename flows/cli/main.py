@@ -39,7 +39,7 @@ from cyclopts.exceptions import (
 
 EXIT_CODES = {
     0: "done; a gate says PASS",
-    1: "doctor, verify, judge, the ledger, the runner, the server or the disk has a problem; a gate says FAIL",
+    1: "doctor, judge, the ledger, the server or the disk has a problem; a gate says FAIL",
     2: "bad input: one line on standard error says what is wrong",
     3: "a gate says INCONCLUSIVE: there are too few samples",
     4: "a gate says INCOMPLETE, or no answer has a score of a metric: something that it needs is missing",
@@ -82,12 +82,10 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "init": "init",
         "serve": "server",
         "deploy": "server",
-        "warehouse verify": "warehouse",
         "warehouse export": "warehouse",
         "warehouse backup": "warehouse",
         "warehouse forget": "warehouse",
         "warehouse maintain": "warehouse",
-        "warehouse move": "warehouse",
         "metrics": "evaluate",
         "doctor": "doctor",
         "completion": "init",
@@ -99,7 +97,7 @@ _AT_WORK = ("evaluate", "rerun", "generate", "score-traces", "evaluate-registere
 """Commands that show how far they are, from their start on: what they import takes a second on a slow machine."""
 
 _PARENTS = {
-    "warehouse": "Verify, export, back up, maintain or move a warehouse, or delete some of it for good.",
+    "warehouse": "Export, back up or maintain a warehouse, or delete some of it for good.",
     "labels": "Take the questions of a queue out as CSV, and labels back in.",
 }
 """What is said of the first word of a command with two."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
-from answerkey.flows.cli.evaluate import RunnerOption, at_work, check_asked, print_result, with_suite
+from answerkey.flows.cli.evaluate import at_work, check_asked, print_result, with_suite
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
     COMPARING,
@@ -27,7 +27,6 @@ from answerkey.flows.cli.options import (
 )
 from answerkey.flows.environment import printable, running
 from answerkey.flows.parameters import (
-    LOCAL,
     Afterwards,
     Data,
     Generating,
@@ -103,7 +102,6 @@ def evaluate_registered(  # noqa: PLR0913
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
-    runner: RunnerOption = LOCAL,
 ) -> int:
     """Evaluate every registered release without a report.
 
@@ -119,7 +117,7 @@ def evaluate_registered(  # noqa: PLR0913
 
         result = flow(
             waiting, scoring, judging, with_suite(limits), str(home), baseline, from_anywhere(policy),
-            page=page, runner=runner,
+            page=page,
         )  # fmt: skip
     return print_result(
         result, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy)
@@ -133,7 +131,6 @@ def rerun(
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
-    runner: RunnerOption = LOCAL,
 ) -> int:
     """Make a report again with another judge, threshold or metrics.
 
@@ -146,7 +143,7 @@ def rerun(
     with at_work(home, quiet=quiet):
         from answerkey.flows.rerun_report import rerun_report
 
-        result = rerun_report(rerun, str(home), runner=runner)
+        result = rerun_report(rerun, str(home))
     return print_result(result, home, dry_run=rerun.dry_run, as_json=as_json)
 
 
@@ -217,7 +214,6 @@ def score_traces(
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
-    runner: RunnerOption = LOCAL,
 ) -> int:
     """Score logged traces by rules: new ones, or a range.
 
@@ -232,7 +228,7 @@ def score_traces(
     with at_work(home, quiet=quiet):
         from answerkey.flows.score_traces import score_traces as run
 
-        result = run(traces, str(home), runner=runner)
+        result = run(traces, str(home))
     if traces.dry_run:
         print_previews(cast("list[Preview]", result), as_json=as_json)
     else:

@@ -1,9 +1,7 @@
-"""`answerkey warehouse`: `verify`, `export`, `backup`, `forget`, `maintain` and `move`."""
+"""`answerkey warehouse`: `export`, `backup`, `forget` and `maintain`."""
 
 from __future__ import annotations
 
-import logging
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from answerkey.flows.cli.main import print_json
-from answerkey.flows.cli.options import HOME, AsJson, HomeOption, Quiet
+from answerkey.flows.cli.options import HOME, AsJson, HomeOption
 from answerkey.flows.environment import printable
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
@@ -168,69 +166,5 @@ def maintain(
         f"{place}: {done.merged:,} files merged, {done.states:,} old snapshots removed, {done.removed:,} files "
         f"removed; "
         f"{before[1] / 1e6:.1f} MB before, {size / 1e6:.1f} MB now"
-    )
-    return 0
-
-
-def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
-    """Check that the warehouse holds what was written.
-
-    Hashes every row, tests keys and checks, and compares the calls of judges with the ledger. Lists what was
-    changed, added or removed by other means, and then exits with 1. Writers wait meanwhile. To see whether the
-    numbers of a report follow from its answers, make it again with answerkey rerun.
-
-    Examples:
-        answerkey warehouse verify
-        answerkey warehouse verify --home evaluations --json
-    """
-    from answerkey.tasks.verify import verify as verifying
-
-    done = verifying(home)
-    if as_json:
-        print_json(asdict(done))
-        return int(bool(done.findings))
-    for finding in done.findings:
-        print(printable(str(finding)))
-    outcome = f"{len(done.findings):,} findings" if done.findings else "nothing was changed"
-    print(
-        f"{home}: hashes of {done.parts:,} parts of tables and {done.reports:,} reports, and {done.calls:,} calls of "
-        f"judges compared: {outcome}"
-    )
-    if done.uncompared:
-        print(f"{done.uncompared:,} calls of judges were not compared: there is no ledger here")
-    return int(bool(done.findings))
-
-
-def move(
-    source: Annotated[str, Parameter(help=f"The home to copy: {_HOME}.")],
-    target: Annotated[str, Parameter(help=f"An empty home: {_HOME}.")],
-    /,
-    *,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> int:
-    """Move a home from a folder to a bucket, or back.
-
-    Copies tables, pages, registered answers, parts and the ledger of paid calls into a home with nothing in it, and
-    compares all of them by content. The source stays as it is. A move that was killed goes on when the same command is
-    run again.
-
-    Examples:
-        answerkey warehouse move .answerkey s3://bucket/evaluations
-        answerkey warehouse move s3://bucket/evaluations copy
-    """
-    from answerkey.tasks.move import move as moving
-
-    logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    logging.getLogger("answerkey").setLevel(logging.WARNING if quiet else logging.INFO)
-    old, new = Home.parse(source), Home.parse(target)
-    moved = moving(old, new)
-    if as_json:
-        print_json(asdict(moved))
-        return 0
-    print(
-        f"{new} has what {old} has, compared by content: {sum(moved.tables.values()):,} rows of {len(moved.tables)} "
-        f"tables, {moved.files:,} files ({moved.size / 1e6:.1f} MB), {moved.calls:,} paid calls\n"
-        f"{old} is as it was; use the new one with ANSWERKEY_HOME={new}"
     )
     return 0

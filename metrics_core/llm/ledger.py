@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, wraps
-from itertools import count, islice, zip_longest
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 from urllib.parse import quote
@@ -173,17 +173,6 @@ SELECT judge, count(CASE WHEN code = '{UNSENT}' THEN NULL ELSE 1 END), coalesce(
                    AND (reply IS NOT NULL OR status = 'sent' OR code IN {MAY_BE_PAID}) THEN 1 END)
 FROM answerkey_calls WHERE WHICH GROUP BY judge ORDER BY judge
 """
-_CALL_ROW = (*COLUMNS, "month", "most_usd", "batch", "size", "weights")
-_COPIED = {
-    "answerkey_calls": (_CALL_ROW, "number", "(call_id) DO NOTHING"),
-    "answerkey_batches": (("batch", "judge", "sent_at", "provider_id"), "batch", "(batch) DO NOTHING"),
-    "answerkey_budgets": (
-        ("run", "calls", "cost_usd", "unpriced"), "run",
-        "(run) DO UPDATE SET calls = excluded.calls, cost_usd = excluded.cost_usd, unpriced = excluded.unpriced",
-    ),
-}  # fmt: skip
-"""The tables that a copy has: their columns, the column that they are read by, and what happens to a row that is there
-already."""
 _NO_RESULT = dict.fromkeys(
     ("code", "message", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason",
      "reply", "weights")
@@ -562,7 +551,11 @@ class Ledger(ABC):
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """Every call for these requests, or every one, as rows of `COLUMNS`, oldest first."""
         if keys is None:
-            yield from (row[: len(COLUMNS)] for row in self._table("answerkey_calls"))
+            last = -1
+            while page := self._calls_after(last):
+                for number, *call in page:
+                    last = number
+                    yield tuple(call)
             return
         for start in range(0, len(keys), _PAGE):
             yield from self._calls_for(keys[start : start + _PAGE])
@@ -572,19 +565,11 @@ class Ledger(ABC):
         sql = f"SELECT {', '.join(COLUMNS)} FROM answerkey_calls WHERE request_key IN ({_marks(keys)}) ORDER BY number"
         return self._rows(sql, **_named(keys))
 
-    def _table(self, table: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table, in order, a page at a time."""
-        after: Any = None
-        while page := self._page(table, after):
-            yield from (row[:-1] for row in page)
-            after = page[-1][-1]
-
     @_verb
-    def _page(self, table: str, after: Any) -> Rows:
-        columns, order, _ = _COPIED[table]
-        which = "" if after is None else f"WHERE {order} > :after"
-        sql = f"SELECT {', '.join(columns)}, {order} FROM {table} {which} ORDER BY {order} LIMIT {_PAGE}"
-        return self._rows(sql, after=after)
+    def _calls_after(self, number: int) -> Rows:
+        """The next page of calls, each with its number before it."""
+        sql = f"SELECT number, {', '.join(COLUMNS)} FROM answerkey_calls WHERE number > :after ORDER BY number"
+        return self._rows(f"{sql} LIMIT {_PAGE}", after=number)
 
     @_verb
     def forget(self, keys: Sequence[str]) -> int:
@@ -594,17 +579,6 @@ class Ledger(ABC):
             deleted = sum(len(self._rows(sql, key=key)) for key in keys)
         self._vacuum()
         return deleted
-
-    @_verb
-    def _take(self, other: Ledger) -> None:
-        with self._transaction():
-            for table, (columns, _, conflict) in _COPIED.items():
-                names, marks = ", ".join(columns), ", ".join(f":{name}" for name in columns)
-                sql = f"INSERT INTO {table} ({names}) VALUES ({marks}) ON CONFLICT {conflict}"
-                rows = other._table(table)
-                while page := list(islice(rows, _PAGE)):
-                    for row in page:
-                        self._rows(sql, **dict(zip(columns, row, strict=True)))
 
     def close(self) -> None:
         """Give up all claims and close. A call that is still in flight stays counted at the most that it may cost."""
@@ -875,29 +849,6 @@ def ledger_exists(location: str | None) -> bool:
         with closing(_Postgres(location, make=False)) as ledger:
             return ledger.version() is not None
     return location is not None and (Path(location) / FILE).exists()
-
-
-def copy_ledger(source: str, target: str) -> int:
-    """Copy the calls, batches and budgets of a ledger to another one, and compare the two; return the number of calls.
-
-    A call that is there already is not copied again.
-
-    Raises:
-        LedgerError: one of them cannot be used; or the copy is not equal, because calls are made meanwhile, or because
-            the target had calls of its own.
-    """
-    with closing(open_ledger(source)) as old, closing(open_ledger(target)) as new:
-        new._take(old)
-        n_calls = 0
-        for row, copied in zip_longest(old._table("answerkey_calls"), new._table("answerkey_calls")):
-            n_calls += 1
-            if row != copied:
-                raise LedgerError(f"call {n_calls} in the copy of the ledger is another one; copy it again")
-        for table in ("answerkey_batches", "answerkey_budgets"):
-            # Each database has an order of texts of its own.
-            if sorted(old._table(table)) != sorted(new._table(table)):
-                raise LedgerError(f"{table} in the copy of the ledger is another one; copy it again")
-    return n_calls
 
 
 class AsyncLedger:

@@ -43,7 +43,6 @@ from answerkey.tasks.compare.warnings import comparison_warnings, differing_meth
 from answerkey.tasks.labels import drawn_labels
 from answerkey.tasks.reports.headline import fields_of, headlines
 from answerkey.tasks.reports.report import Report, read_pair, read_reports
-from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -328,7 +327,6 @@ def _store(home: Home, comparisons: Sequence[Comparison], *, seed: int) -> None:
             warehouse.register("compared", pa.Table.from_pylist(rows))
             warehouse.execute("INSERT INTO comparisons BY NAME SELECT *, now() AS created_at FROM compared")
             warehouse.unregister("compared")
-        write_checksums(warehouse, {"comparisons": [f"{one.new} against {one.old}" for one in comparisons]})
 
 
 def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str = HEADLINES) -> tuple[Comparison, ...]:

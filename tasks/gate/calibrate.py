@@ -20,7 +20,6 @@ from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
 from answerkey.tasks.reports.report import Report, latest_run, read_reports, report_named
-from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -275,9 +274,6 @@ def store_calibration(home: Home, found: Calibration) -> None:
             warehouse.execute(
                 f"INSERT INTO calibrations (created_at, {', '.join(row)}) VALUES (now(), {places})", list(row.values())
             )
-        write_checksums(
-            warehouse, {"calibrations": [str(now) for (now,) in warehouse.execute("SELECT now()::VARCHAR").fetchall()]}
-        )
 
 
 def calibrations_of(home: Home, reports: Sequence[Report], name: str) -> tuple[Calibrated | Missing, ...]:

@@ -15,7 +15,6 @@ from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcom
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.metrics.label import LABELLED
 from answerkey.tasks.reports.report import Report
-from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -81,7 +80,6 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     about |= {name: getattr(said, name) for name in ("outcome", "sentence", "basis", "look", "candidates", "level")}
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["keep"], about)
-        write_checksums(warehouse, {"verdicts": [f"{gated.new} against {gated.old}"]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,12 +36,9 @@ from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Rea
 from answerkey.tasks.load.formats.tools import CHATS
 from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
-    Lookup,
     Reference,
-    ReferenceStager,
     ReferenceTable,
     sample_fields,
-    stage_references,
 )
 from answerkey.tasks.load.remote import URL
 from answerkey.tasks.load.rows import Raw, Record
@@ -152,15 +149,15 @@ def load(source: Source, out: Path) -> Loaded:
     dataset = dataset_name(source)
     notes: list[str] = []
     answers, references = Contents(), Contents()
-    known = load_references(source, out, references, notes)
+    known = _load_references(source, out, references, notes)
     found = opened(read(source.answers, out, answers, source.encoding), source.answers, source.chosen, source.wide)
-    stager = stager_of(
+    stager = _stager_of(
         source, found, notes, known, lambda: read(source.answers, out / "again", encoding=source.encoding)
     )
     staged, rejects = out / STAGED, out / REJECTS
-    n_rows = stage_rows(found.rows, stager, staged, rejects)
+    n_rows = _stage_rows(found.rows, stager, staged, rejects)
     if found.reading.convert:
-        notes.insert(0, recognised(source, found.reading.format, n_rows, len(stager.releases)))
+        notes.insert(0, _recognised(source, found.reading.format, n_rows, len(stager.releases)))
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
     if known:
@@ -171,7 +168,7 @@ def load(source: Source, out: Path) -> Loaded:
     return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents, releases)
 
 
-def recognised(source: Source, format: Format, n_rows: int = 0, n_releases: int = 0) -> str:
+def _recognised(source: Source, format: Format, n_rows: int = 0, n_releases: int = 0) -> str:
     """The note that names the recognised format, with what is in the file where it was counted."""
     noun = format.releases if n_releases > 1 else format.releases[:-1]
     releases = f" ({n_releases:,} {noun}: releases)" if noun and n_releases else ""
@@ -179,7 +176,7 @@ def recognised(source: Source, format: Format, n_rows: int = 0, n_releases: int 
     return f"{_name(source.answers)}: recognised as {format.title}{releases}{rows}"
 
 
-def stager_of(
+def _stager_of(
     source: Source,
     found: Opened,
     notes: list[str],
@@ -337,29 +334,19 @@ def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> st
     return name
 
 
-def load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> ReferenceTable | None:
-    """The references in a file of their own; None where they are beside the answers."""
-    if source.references is None:
-        return None
-    rows, _, stager = reference_stager(source, read(source.references, out, contents, source.encoding), notes)
-    known = ReferenceTable(out)
-    with parquet_writer(known.file, reference_schema()) as writer:
-        for batch in stage_references(rows, stager):
-            writer.write_table(known.take(batch))
-    return known
-
-
-def reference_stager(
-    source: Source, raws: Iterator[Raw], notes: list[str]
-) -> tuple[Iterator[Raw], Reading, ReferenceStager]:
-    """The rows of a references file, how they are read, and the stager for them; adds to the `notes`.
+def _load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> ReferenceTable | None:
+    """The references in a file of their own; None where they are beside the answers. Adds to the `notes`.
 
     Raises:
         UserError: as `load`.
     """
-    assert source.references is not None
+    if source.references is None:
+        return None
+    import pyarrow as pa
+
+    # Recognise the columns
     name = called(source.references)
-    found = opened(raws, source.references)
+    found = opened(read(source.references, out, contents, source.encoding), source.references)
     columns = replace(found.reading.columns(source.reference_paths, (), found.records, name), slices=source.slices)
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
@@ -368,10 +355,21 @@ def reference_stager(
             raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={best}")
     said = notes_on(columns, found.records, "--map-references")
     notes += [f"{_name(source.references)}: {note}" for note in said]
-    return found.rows, found.reading, ReferenceStager(columns, name)
+
+    # Keep one row per id
+    known = ReferenceTable(out)
+    with parquet_writer(known.file, reference_schema()) as writer:
+        while batch := list(itertools.islice(found.rows, _BATCH)):
+            staged = []
+            for raw in batch:
+                reference = Reference.of(raw, columns, name)
+                if known.add(reference, raw, name):
+                    staged.append(reference.staged())
+            writer.write_table(pa.Table.from_pylist(staged, schema=reference_schema()))
+    return known
 
 
-def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
+def _stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
     """Write rows to two Parquet files, as staged or as refused; return how many there were of both."""
     import pyarrow as pa
 
@@ -398,7 +396,7 @@ class Stager:
 
     columns: ColumnMap
     release: str
-    known: Lookup | Mapping[str, Reference] | None
+    known: ReferenceTable | Mapping[str, Reference] | None
     default_release: str = ""
     """The release of rows that name none."""
     by_file: Mapping[str, str] = field(default_factory=dict)

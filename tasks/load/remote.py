@@ -54,22 +54,6 @@ def objects(bucket: str, pattern: str) -> list[str]:
     return [f"{bucket}/{name}" for name in names if whole or _matches(name.split("/"), wanted)]
 
 
-def object_size(address: str) -> int:
-    """Bytes of an object of a bucket, s3://BUCKET/NAME.
-
-    Raises:
-        FileNotFoundError: there is none.
-        UserError: the bucket does not answer, or there are no keys for it.
-    """
-    if not (place := S3.match(address)):
-        raise FileNotFoundError(address)
-    try:
-        with BucketStore(place["bucket"], Path()).read(place["name"]) as source:
-            return source.seek(0, os.SEEK_END)
-    except Unreachable as error:
-        raise UserError(str(error)) from error
-
-
 def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
     """Whether a path fits a pattern, both cut at the slashes; `**` is any number of folders."""
     if not pattern or (not path and pattern[0] != "**"):

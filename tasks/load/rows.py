@@ -37,11 +37,11 @@ class Raw(NamedTuple):
     file_row: int | None = None
 
 
-def read_lines(file: Path, before: int = 0) -> Iterator[Raw]:
-    """The rows of JSON Lines, after `before` lines of the same file that are kept elsewhere."""
+def read_lines(file: Path) -> Iterator[Raw]:
+    """The rows of JSON Lines."""
     # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
-    with file.open(encoding="utf-8" if before else "utf-8-sig", errors="replace", newline="\n") as lines:
-        for number, line in enumerate(lines, start=before + 1):
+    with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+        for number, line in enumerate(lines, start=1):
             if text := line.strip():
                 yield parse_line(number, text)
 

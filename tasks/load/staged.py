@@ -102,11 +102,3 @@ def reference_schema() -> pa.Schema:
 
     names = ("sample_id", "question", "references", "facts", "cluster", "incorrect_references", "sample_hash")
     return pa.schema([staged_schema().field(name) for name in names])
-
-
-def reference_part_schema() -> pa.Schema:
-    """The schema of a part of the references, with what `ReferenceTable.take` needs of each row."""
-    import pyarrow as pa
-
-    more = [("content", pa.binary()), ("sliced", pa.list_(pa.string())), ("place", pa.string()), ("row", pa.int64())]
-    return pa.schema([*reference_schema(), *more, ("error", pa.string())])

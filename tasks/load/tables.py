@@ -17,7 +17,7 @@ from answerkey.tasks.load.plain import check_kind
 from answerkey.tasks.load.remote import first_line
 from answerkey.tasks.load.rows import Raw
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, is_damage, one_file, scratch, session, time_limit
+from answerkey.tasks.warehouse.warehouse import MEMORY_LIMIT, one_file, scratch, session, time_limit
 
 _SQL = statements(__name__)
 _ALONE = "hive_partitioning = false"
@@ -29,8 +29,8 @@ _LONGEST_S = 600.0
 """To read a view, which may compute without end, and have rows without end."""
 
 
-def read_parquet(file: Path, work: Path, before: int = 0, skipping: Collection[int] = ()) -> Iterator[Raw]:
-    """The rows of a Parquet file, after `before` rows of the same file, and without those of some numbers, elsewhere.
+def read_parquet(file: Path, work: Path) -> Iterator[Raw]:
+    """The rows of a Parquet file.
 
     Raises:
         UserError: it is not a Parquet file.
@@ -39,7 +39,7 @@ def read_parquet(file: Path, work: Path, before: int = 0, skipping: Collection[i
 
     with scratch(work) as connection:
         try:
-            yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)], skipping, before)
+            yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)])
         except duckdb.Error as error:
             raise UserError(f"{file}: {first_line(error)}") from error
 
@@ -164,8 +164,6 @@ def read_table(file: Path, table: str) -> Iterator[Raw]:
 def _why_no_rows(file: Path, table: str, error: Exception) -> str:
     """What keeps the rows of a table from being read, as people know it; else in DuckDB's words."""
     said = first_line(error)
-    if is_damage(error):
-        return f"{file}: cut off or damaged ({said}); copy it again from its source"
     if "Could not set lock" in said:
         return f"{file}: another program has it open for writing; close it there, or export the table as Parquet"
     if "Interrupted" in said or "Out of Memory" in said:
@@ -183,10 +181,9 @@ def _rows(
     query: str,
     options: list[str],
     skipping: Collection[int] = (),
-    before: int = 0,
     longest_s: float | None = None,
 ) -> Iterator[Raw]:
-    """The rows of a query, numbered from `before` + 1; the numbers `skipping` belong to rows not among them.
+    """The rows of a query, numbered from 1; the numbers `skipping` belong to rows not among them.
 
     Raises:
         duckdb.InterruptException: it takes longer than `longest_s` seconds until all rows are read.
@@ -195,7 +192,7 @@ def _rows(
     with _until(connection, end):
         result = connection.execute(query, options)
     names = [column[0] for column in result.description]
-    numbers = (number for number in itertools.count(before + 1) if number not in skipping)
+    numbers = (number for number in itertools.count(1) if number not in skipping)
     while True:
         with _until(connection, end):
             batch = result.fetchmany(_BATCH)

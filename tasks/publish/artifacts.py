@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from datetime import datetime
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -248,20 +247,6 @@ def served(name: str) -> str:
 def address(home: Home, name: str) -> str:
     """Where a page is: for a run on a server where a browser opens it, if it can, else its path in the store."""
     return (within_run() and served(name)) or home.store.address(name)
-
-
-def publish_label_command(gated: ReleaseVerdict, command: str, until: datetime) -> None:
-    """Make a markdown artifact with the command that labels for a run which waits.
-
-    It is no link: the address of the page is of the machine on which people label, and has the token of its session.
-    """
-    key = artifact_key("labels", *unversioned(gated.old), *unversioned(gated.new))
-    text = (
-        f"{verdict_markdown(gated.verdict)}\n\nThis run waits for labels until {until:%Y-%m-%d %H:%M} UTC, and goes on "
-        "by itself when they decide. To label, with the address of this server in `PREFECT_API_URL`:\n\n"
-        f"```sh\n{command}\n```\n"
-    )
-    show_markdown(text, key, f"Labels wanted: {gated.new}")
 
 
 def report_file(dataset: str, release: str, version: int) -> str:

@@ -26,9 +26,6 @@ RUN_INCOMPLETE = "answerkey.run.incomplete"
 LABELS_DECIDED = "answerkey.labels.decided"
 """Labels of people decide about two releases, or all questions of their queue are labelled."""
 
-RUN_WAITS = "answerkey.run.waits"
-"""A run that was suspended has ended its process: no heartbeat of it can come any more."""
-
 _log = logging.getLogger("answerkey")
 
 

@@ -25,7 +25,6 @@ from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.commit import commit, record_validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
-from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -110,7 +109,6 @@ def register(home: Home, source: Source, run_id: str, work: Path) -> Registratio
     }
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["add"], about)
-        write_checksums(warehouse, {"registered": [about["registration"]]})
         [row] = warehouse.execute(_SQL["registrations"], {"name": about["registration"]}).fetchall()
     made = _registration(row)
     payload = {name: getattr(made, name) for name in ("registration", "dataset", "release")} | {"home": home.address}
@@ -191,7 +189,6 @@ def note_attempt(home: Home, registration: Registration, *, report_id: str | Non
     with home.warehouse.writing() as warehouse:
         about = {"message": message, "report_id": report_id, "registration": registration.registration}
         warehouse.execute(_SQL["note_attempt"], about)
-        write_checksums(warehouse, {"registered": [registration.registration]})
 
 
 def _registration(row: tuple[Any, ...]) -> Registration:

@@ -21,6 +21,45 @@ SELECT $run_id AS run_id, $dataset AS dataset, unnest($rule) AS rule, unnest($se
        unnest($release::VARCHAR[]) AS release, unnest($success) AS success, unnest($n_checked) AS n_checked,
        unnest($n_failed) AS n_failed, unnest($message) AS message
 
+-- name: new_samples
+-- Where the samples stand in the file: the first row of every id. What they hold stays in the file.
+CREATE OR REPLACE TEMP TABLE new_samples AS
+SELECT min(file_row_number) AS file_row_number FROM read_parquet($samples, file_row_number = true)
+GROUP BY sample_id
+
+-- name: samples
+SELECT $dataset AS dataset, $version AS dataset_version, sample_id, question, "references", facts, "cluster", incorrect_references
+FROM read_parquet($samples, file_row_number = true) SEMI JOIN new_samples USING (file_row_number)
+
+-- name: asked_samples
+-- A references file without questions has them from the answers.
+SELECT $dataset AS dataset, $version AS dataset_version, sample_id, coalesce(s.question, a.question) AS question,
+       "references", facts, "cluster", incorrect_references
+FROM read_parquet($samples, file_row_number = true) s SEMI JOIN new_samples USING (file_row_number)
+LEFT JOIN (SELECT sample_id, min(question) AS question FROM read_parquet($accepted) GROUP BY sample_id) a
+    USING (sample_id)
+
+-- name: new_answers
+-- Repeats are numbers from 1. In a release where some are not, the answers to a question are counted in their order.
+-- The beginning of the statement below, and of others.
+WITH numbered AS (
+    SELECT file_row_number, row_number()
+               OVER (PARTITION BY release, sample_id ORDER BY try_cast(repeat AS INTEGER), repeat)::INTEGER AS number
+    FROM read_parquet($accepted, file_row_number = true) SEMI JOIN (
+        SELECT release FROM read_parquet($accepted)
+        GROUP BY release HAVING NOT bool_and(coalesce(try_cast(repeat AS INTEGER) > 0, false))
+    ) USING (release)
+),
+new_answers AS (
+    SELECT release, sample_id, coalesce(number, try_cast(repeat AS INTEGER)) AS repeat, sample_key, answer, label,
+           correct, slices, missing_because, if(len(context) > 0, context, NULL) AS context, "columns", given
+    FROM read_parquet($accepted, file_row_number = true) LEFT JOIN numbered USING (file_row_number)
+)
+
+-- name: answers
+SELECT $dataset AS dataset, *
+FROM new_answers JOIN (SELECT unnest($releases) AS release, unnest($versions) AS answers_version) USING (release)
+
 -- name: sample_hashes
 SELECT sample_hash FROM read_parquet($samples, file_row_number = true) SEMI JOIN new_samples USING (file_row_number)
 ORDER BY sample_id
@@ -76,12 +115,6 @@ WHERE answers.dataset = $dataset AND answers.release = new.release
 DELETE FROM measurements USING (SELECT sample_key, signature, status FROM read_parquet($parts)) AS new
 WHERE measurements.sample_key = new.sample_key AND measurements.signature = new.signature
     AND (new.status NOT IN ('failed', 'skipped') OR measurements.status IN ('failed', 'skipped'))
-
--- name: n_measured
-SELECT count(*) FROM read_parquet($parts)
-
--- name: n_known
-SELECT count(*) FROM read_parquet($parts) SEMI JOIN measurements USING (sample_key, signature)
 
 -- name: add_measurements
 INSERT INTO measurements BY NAME

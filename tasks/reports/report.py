@@ -195,22 +195,6 @@ def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]
     return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
 
 
-DESCRIBED = "\u2003"
-"""Separates the id of a report from what it was made with, an em space."""
-
-
-def known_names(home: Home, most: int = 100) -> dict[str, list[str]]:
-    """The `datasets` that have reports, their `releases` as DATASET/RELEASE, and `reports` with what made them.
-
-    At most so many of each, the ones that were evaluated last first; none where there is no warehouse yet.
-    """
-    if not home.warehouse.exists():
-        return {}
-    more: dict[str, dict[str, Any]] = {"datasets": {}, "releases": {}, "reports": {"described": DESCRIBED}}
-    found = {kind: home.rows(_SQL[f"known_{kind}"], {"most": most} | about) for kind, about in more.items()}
-    return {kind: [str(name) for (name,) in rows] for kind, rows in found.items()}
-
-
 def newest_others(home: Home, report_id: str) -> list[str]:
     """The newest report of every other release on the same data set, the one that was made last first."""
     rows = home.rows(_SQL["newest_others"], {"report_id": report_id})

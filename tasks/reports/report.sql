@@ -2,24 +2,6 @@
 SELECT report_id, dataset_version, strftime(created_at, '%Y-%m-%d %H:%M'), status FROM reports
 WHERE starts_with(report_id, $prefix) ORDER BY created_at, rowid
 
--- name: known_datasets
-SELECT dataset FROM reports GROUP BY dataset ORDER BY max(created_at) DESC, dataset LIMIT $most
-
--- name: known_releases
-SELECT dataset || '/' || release AS name FROM reports GROUP BY name ORDER BY max(created_at) DESC, name LIMIT $most
-
--- name: known_reports
-SELECT concat_ws(
-    $described, report_id,
-    concat_ws(
-        '; ',
-        array_to_string(CAST(manifest->'$.parameters.scoring.metrics' AS VARCHAR[]), ', '),
-        array_to_string(CAST(manifest->'$.judge.judges' AS VARCHAR[]), ', '),
-        'threshold ' || nullif(CAST(manifest->>'$.parameters.scoring.threshold' AS DOUBLE), 0)
-    )
-)
-FROM reports ORDER BY created_at DESC, report_id LIMIT $most
-
 -- name: latest_run
 SELECT report_id FROM reports
 WHERE run_id = (SELECT run_id FROM reports ORDER BY created_at DESC LIMIT 1) ORDER BY rowid

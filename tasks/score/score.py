@@ -11,23 +11,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, TypeVar
 
 from answerkey.metrics_core.metric import Metric, Workload
 from answerkey.processes import spawned_pool
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.shard import Cancelled, Shard, score_shard
 
-
-class Work(Protocol):
-    """What can be done by any process."""
-
-    @property
-    def workload(self) -> Workload:
-        """What doing it keeps busy."""
-
-
-W = TypeVar("W", bound=Work)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -62,11 +52,10 @@ def start_processes(metrics: Iterable[Metric], n_rows: int) -> None:
                 _pool().submit(_import)
 
 
-def spawns(shards: Sequence[Work]) -> bool:
+def spawns(shards: Sequence[Shard]) -> bool:
     """Whether there is enough to do for more than one process, and processes can be started."""
-    rows = [shard.n_rows * _LEXICAL_ROWS.get(shard.workload, 0) for shard in shards if isinstance(shard, Shard)]
-    # Other work is cut into shards only where there is enough of it.
-    if len(rows) == len(shards) and not worth_spawning(sum(rows)):
+    rows = [shard.n_rows * _LEXICAL_ROWS.get(shard.workload, 0) for shard in shards]
+    if not worth_spawning(sum(rows)):
         return False
     try:
         in_another_process(_import)
@@ -119,21 +108,21 @@ def in_another_process(do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) ->
         raise
 
 
-def schedule_order(shards: Sequence[W]) -> list[W]:
+def schedule_order(shards: Sequence[Shard]) -> list[Shard]:
     """The order in which models, processes and the network are busy side by side.
 
     One shard of an embedding model and one of a judge come first: each keeps one thread for long, and leaves the
     rest to the processes, which begin with what takes longest. The others of both take turns afterwards, since
     embedding hardly waits, and judging hardly does anything else.
     """
-    by_kind: dict[Workload, list[W]] = {"semantic": [], "judge": [], "offline": [], "lexical": []}
+    by_kind: dict[Workload, list[Shard]] = {"semantic": [], "judge": [], "offline": [], "lexical": []}
     for shard in shards:
         by_kind[shard.workload].append(shard)
     semantic, judge = by_kind["semantic"], by_kind["judge"]
     return [*semantic[:1], *judge[:1], *by_kind["offline"], *by_kind["lexical"], *_in_turns(judge[1:], semantic[1:])]
 
 
-def _in_turns(*groups: Sequence[W]) -> list[W]:
+def _in_turns(*groups: Sequence[Shard]) -> list[Shard]:
     """All groups merged so that each is spread evenly."""
     placed = [(place / len(group), shard) for group in groups for place, shard in enumerate(group)]
     return [shard for _, shard in sorted(placed, key=lambda pair: pair[0])]

@@ -40,7 +40,6 @@ from answerkey.tasks.traces.summary import (
 )
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
-from answerkey.tasks.warehouse.content import refresh_checksums, write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
@@ -374,9 +373,6 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         _forget(warehouse, prepared.rule, watermark)
         funnel = _funnel(warehouse, prepared, counts, mean, ends, watermark)
         _insert_funnel(warehouse, run_id, prepared, funnel, watermark)
-        write_checksums(
-            warehouse, {"quarantine": [run_id], "trace_funnels": [run_id], "trace_rules": [prepared.rule.name]}
-        )
     return funnel
 
 
@@ -403,9 +399,7 @@ def _commit_outcomes(
     }
     warehouse.execute(_SQL["new_outcomes"], about)
     warehouse.execute(_SQL["replace_outcomes"])
-    refresh_checksums(warehouse, "trace_outcomes")
     warehouse.execute(_SQL["add_outcomes"])
-    write_checksums(warehouse, {"trace_outcomes": [run_id]})
     counts = dict(warehouse.execute(_SQL["counts"], {"signature": signature}).fetchall())
     name = main_field(rule.metric)
     [(_, mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": name}).fetchall()
@@ -426,7 +420,6 @@ def _set_watermark(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: 
     watermark = max(filter(None, known), default=None)
     about = {"rule": rule.name, "watermark": watermark, "metric": rule.metric, "run_id": run_id}
     about["definition"] = json.dumps(rule.definition, ensure_ascii=False)
-    # A rule keeps its row: see `write_checksums`.
     for name in ("replace_rule", "add_rule"):
         warehouse.execute(_SQL[name], about)
     return watermark
@@ -437,7 +430,6 @@ def _forget(warehouse: duckdb.DuckDBPyConnection, rule: Rule, watermark: datetim
     if rule.late_days is not None and watermark is not None:
         begin = watermark - timedelta(days=rule.late_days)
         warehouse.execute(_SQL["forget_outcomes"], {"rule": rule.name, "begin": begin})
-        refresh_checksums(warehouse, "trace_outcomes")
 
 
 def _funnel(

@@ -163,14 +163,6 @@ FROM prepared;
 -- name: measure
 CREATE TEMP TABLE measured AS FROM row_measures
 
--- name: take
--- The same where it was measured before: a file with the rows in the order of the staged ones.
-CREATE TEMP TABLE measured AS
-SELECT file_row_number AS position, * EXCLUDE file_row_number FROM read_parquet($measures, file_row_number = true)
-
--- name: to_keep
-SELECT * EXCLUDE position FROM row_measures ORDER BY position
-
 -- name: among_rows
 -- What is measured of the rows together.
 

@@ -104,7 +104,6 @@ def validate(
     rejects: str | None,
     out_dir: str,
     contract: Contract,
-    measures: str | None = None,
     home: Path | None = None,
 ) -> Validation:
     """Split the rows of `staged` into `accepted.parquet` and `quarantine.parquet` under `out_dir`.
@@ -117,7 +116,6 @@ def validate(
             They go first into the quarantine, under the rules that they bring.
         out_dir: folder of the two files; created if it does not exist. Files of these names are replaced.
         contract: the thresholds.
-        measures: Parquet file of `merge_measures`, where the staged rows were measured before.
         home: the folder of a home, which keeps what Great Expectations has found for the next run; None: nothing is.
 
     The accepted rows keep their order, with `correct` filled from `label`. Data of any kind are a result, no exception.
@@ -128,7 +126,7 @@ def validate(
     os.makedirs(out_dir, exist_ok=True)
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
     suite = read_suite(contract.expectations) if contract.expectations else None
-    with measured(staged, out_dir, measures) as db:
+    with measured(staged, out_dir) as db:
         slices = [str(name) for (name,) in db.execute(_SQL["slices"]).fetchall()] if suite else []
         own_rows, own_whole = _own(suite, staged, slices) if suite else ([], [])
         found = db.execute(_SQL["releases"])

@@ -88,15 +88,6 @@ class BucketStore:
                     destination_filesystem=self._files,
                 )  # fmt: skip
 
-    def duplicate(self, name: str, as_name: str) -> None:
-        """Let the bucket copy a file, which does not come here for it.
-
-        Raises:
-            FileNotFoundError: there is no file of this name.
-        """
-        with self._reached():
-            self._files.copy_file(self._key(name), self._key(as_name))
-
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
         """The file at a path of this machine: a copy, which is there as long as the context is open.

@@ -14,18 +14,16 @@ import logging
 import os
 import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import BucketStore, s3_settings
-from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
-from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.schema import check_version, create_tables, version_of
 from answerkey.tasks.warehouse.store import PROCESS, Unreachable, locked
 from answerkey.tasks.warehouse.warehouse import (
     WAIT_FOR_OTHERS_S,
@@ -64,7 +62,6 @@ class Lake:
 
     address: str
     folder: Path
-    adopts_from: ClassVar[int | None] = 100_000
 
     def exists(self) -> bool:
         """Whether anything has been written yet."""
@@ -80,13 +77,11 @@ class Lake:
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction behind the lock: committed at the end, rolled back on any error.
 
-        Tables of an older version are migrated first; their last state can be read for `STATES_DAYS` days.
-
         The files `taken_in`, by their names in the store, are removed once it is committed and before the next writer
         gets the lock.
 
         Raises:
-            UserError: a newer answerkey made the tables; or the catalog or the bucket is not this home's.
+            UserError: another version of answerkey made the tables; or the catalog or the bucket is not this home's.
             Unreachable: PostgreSQL or the bucket does not answer for longer than `wait_s` seconds, or was lost.
         """
         import duckdb
@@ -99,8 +94,8 @@ class Lake:
                 try:
                     version = version_of(connection)
                     check_version(self.address, version)
-                    if version != VERSION:
-                        self._migrate(connection, version)
+                    if not version:
+                        create_tables(connection)
                     yield connection
                     self._still_there(lock)
                 except BaseException:
@@ -117,21 +112,12 @@ class Lake:
             for name in taken_in:
                 store.remove(name)
 
-    def _migrate(self, connection: duckdb.DuckDBPyConnection, version: int) -> None:
-        """Bring the tables to `VERSION`. The state before stays as it is, and the lake says which one it was."""
-        [(before,)] = connection.execute("SELECT id FROM ducklake_current_snapshot('lake')").fetchall()
-        migrate(connection)
-        if version:
-            what = f"tables of version {version} become version {VERSION}; the state before is number {before}"
-            connection.execute("CALL lake.set_commit_message('answerkey', ?)", [what])
-            _log.info(f"{self.address}: {what}, which can be read for {STATES_DAYS} days")
-
     @contextmanager
     def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A read-only session on the last commit; others may write meanwhile. Older tables are migrated first.
+        """A read-only session on the last commit; others may write meanwhile.
 
         Raises:
-            UserError: there is no warehouse yet, or a newer answerkey made it.
+            UserError: there is no warehouse yet, or another version of answerkey made it.
             Unreachable: as `writing`.
         """
         if (opened := self._opened(wait_s)) is None:
@@ -139,18 +125,14 @@ class Lake:
         with self._cursor(opened) as connection:
             connection.execute("BEGIN TRANSACTION READ ONLY")
             try:
-                if (version := version_of(connection)) == VERSION:
-                    yield connection
-                    return
+                version = version_of(connection)
+                check_version(self.address, version)
+                if not version:
+                    raise nothing_here(self.address)
+                yield connection
             finally:
                 with suppress(Exception):
                     connection.execute("ROLLBACK")
-        if not version:
-            raise nothing_here(self.address)
-        with self.writing(wait_s):
-            pass  # The tables have this version now.
-        with self.reading(wait_s) as connection:
-            yield connection
 
     @contextmanager
     def claimed(self, name: str, *, wait: bool = False) -> Iterator[bool]:
@@ -185,12 +167,6 @@ class Lake:
     def publish(self) -> None:
         """Nothing is to be done: on a lake readers see every commit, and wait for nobody."""
 
-    def snapshot(self) -> int:
-        """The number of the newest state: `AT (VERSION => n)` reads it again."""
-        with self.reading() as connection:
-            [(number,)] = connection.execute("SELECT id FROM ducklake_current_snapshot('lake')").fetchall()
-        return int(number)
-
     def maintain(self) -> Maintained:
         """Keep the tables small and fast to read; what can be read now stays as it is. Writers wait meanwhile.
 
@@ -212,31 +188,6 @@ class Lake:
                 done[step] = connection.execute(f"CALL {call}").fetchall()
         merged = sum(int(processed) for _, _, processed, _ in done["merged"])
         return Maintained(merged, len(done["states"]), len(done["old"]) + len(done["orphans"]))
-
-    def adopt(
-        self, connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], others: Mapping[str, str]
-    ) -> None:
-        """Make Parquet files of the store part of a table as they are, in a transaction of `writing`.
-
-        They have all columns of the table in its types, but for `others`, which have one value for all rows of the
-        files. The table gets copies; those whose transaction is never committed are orphans for `maintain`.
-        """
-        store = BucketStore(self.address, self.folder)
-        # DuckLake reads the values of the other columns from the path.
-        folder = "".join(f"{column}={quote(value, safe='')}/" for column, value in others.items())
-        copies = [f"{DATA}/main/{table}/{folder}{uuid.uuid4().hex}.parquet" for _ in names]
-        for name, copy in zip(names, copies, strict=True):
-            store.duplicate(name, copy)
-        files = ", ".join(quoted(store.address(copy)) for copy in copies)
-        connection.execute(
-            f"CALL ducklake_add_data_files('lake', {quoted(table)}, [{files}], hive_partitioning => true)"
-        )
-
-    def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
-        """Whether any of the tables may hold something else now than in the state `since`, a number of `snapshot`."""
-        query = statements(__name__)["changed"]
-        [(changed,)] = connection.execute(query, {"tables": list(tables), "since": since}).fetchall()
-        return bool(changed)
 
     @contextmanager
     def _locked(self, name: str, wait_s: float) -> Iterator[psycopg.Connection]:

@@ -1,4 +1,4 @@
-"""What `schema.sql` says of the tables: comments, keys and checks, for the database, for `verify` and for the docs."""
+"""What `schema.sql` says of the tables, comments and keys included, for the database and for the docs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.sql import text
+
+if TYPE_CHECKING:
+    import duckdb
+
+VERSION = 1
+"""Of the tables as in `schema.sql`."""
 
 _PACKAGE = "answerkey.tasks.warehouse"
 _CREATE = re.compile(r"CREATE (?:TABLE IF NOT EXISTS|OR REPLACE (VIEW)) (\w+)")
 _COLUMN = re.compile(r'^    "?(\w+)"? +(\S.*?),? *-- (.*)$', re.MULTILINE)
 _CONSTRAINT = re.compile(r"^    (--)?, (PRIMARY KEY|CHECK) \(([^;]*?)\)\n(?=    (?:--)?, |\);)", re.MULTILINE)
+_COLUMNS = "SELECT table_name, column_name FROM information_schema.columns WHERE table_catalog = current_database()"
 _NOTE = re.compile(r"^--   (\w+): (.*)\n", re.MULTILINE)
 
 
@@ -29,10 +38,8 @@ class Relation:
     """By column of a table."""
     key: tuple[str, ...]
     """The columns of which no two rows have the same values; none where rows have no key."""
-    checks: tuple[str, ...]
-    """Conditions that hold for every row, in SQL."""
     keeps_key: bool
-    """Whether DuckDB itself looks after the key; otherwise `verify` does."""
+    """Whether DuckDB itself looks after the key."""
 
 
 @cache
@@ -49,15 +56,13 @@ def relations() -> Mapping[str, Relation]:
 
 def _table(name: str, comment: str, body: str) -> Relation:
     key: tuple[str, ...] = ()
-    keeps_key, checks, types, columns = False, [], {}, {}
+    keeps_key, types, columns = False, {}, {}
     for left_out, kind, rule in _CONSTRAINT.findall(body):
-        if kind == "CHECK":
-            checks.append(" ".join(rule.split()))
-        else:
+        if kind == "PRIMARY KEY":
             key, keeps_key = tuple(rule.split(", ")), not left_out
     for column, type_, said in _COLUMN.findall(body):
         types[column], columns[column] = type_, said
-    return Relation(name, False, _plain(comment), columns, types, key, tuple(checks), keeps_key)
+    return Relation(name, False, _plain(comment), columns, types, key, keeps_key)
 
 
 def _view(name: str, comment: str, body: str, known: Mapping[str, Relation]) -> Relation:
@@ -65,7 +70,7 @@ def _view(name: str, comment: str, body: str, known: Mapping[str, Relation]) -> 
     for read in re.findall(r"(?:FROM|JOIN) (\w+)", body):
         columns = {**(known[read].columns if read in known else {}), **columns}
     columns |= dict(_NOTE.findall(comment))
-    return Relation(name, True, _plain(_NOTE.sub("", comment)), columns, {}, (), (), False)
+    return Relation(name, True, _plain(_NOTE.sub("", comment)), columns, {}, (), False)
 
 
 def _plain(comment: str) -> str:
@@ -78,7 +83,46 @@ def definitions(*, constraints: bool) -> str:
     return whole if constraints else _CONSTRAINT.sub("", whole)
 
 
-def comments(columns: Mapping[str, list[str]]) -> str:
+def version_of(connection: duckdb.DuckDBPyConnection) -> int:
+    """The version of the tables in a database: 0 if it has none of answerkey's."""
+    import duckdb
+
+    try:
+        [(version,)] = connection.execute("SELECT version FROM schema_version").fetchall()
+    except duckdb.CatalogException:
+        return 0
+    return int(version)
+
+
+def check_version(place: object, version: int) -> None:
+    """Check that this answerkey knows the tables at `place`: they have its version, or there are none.
+
+    Raises:
+        UserError: another version made them.
+    """
+    if version not in (0, VERSION):
+        raise UserError(
+            f"{place}: written by another version of answerkey (its tables have version {version}, this one supports "
+            f"{VERSION}); install that one, or give another --home"
+        )
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make all tables and views in an empty database, with their comments."""
+    kind = "SELECT type FROM duckdb_databases() WHERE database_name = current_database()"
+    # DuckDB knows keys and checks, a lake does not
+    is_file = connection.execute(kind).fetchall() == [("duckdb",)]
+    connection.execute(definitions(constraints=is_file))
+    # On a lake a comment costs as much as a table: it has those on tables and views
+    columns: dict[str, list[str]] = {}
+    if is_file:
+        for table, column in connection.execute(_COLUMNS).fetchall():
+            columns.setdefault(table, []).append(column)
+    connection.execute(_comments(columns))
+    connection.execute("INSERT INTO schema_version (version, applied_at) VALUES (?, now())", [VERSION])
+
+
+def _comments(columns: Mapping[str, list[str]]) -> str:
     """`COMMENT ON` for everything in `columns`, which has the columns of every table and view."""
     lines = []
     for name, relation in relations().items():

@@ -180,8 +180,7 @@ CREATE TABLE IF NOT EXISTS reports (
     manifest        JSON NOT NULL,          -- parameters, hashes, versions; $.rerun_of: the report it repeats
     message         VARCHAR,                -- which metric left how many rows without a score, and why; NULL: none
     answers_version VARCHAR,                -- as in `answers`
-    run_id          VARCHAR,                -- of the run that made it; as in `runs`
-    content_hash    VARCHAR                 -- 32 hex digits: of its row, scores, aggregates, answers and samples
+    run_id          VARCHAR                 -- of the run that made it; as in `runs`
     --, PRIMARY KEY (report_id)
     , CHECK (report_id = concat(dataset, '/', release, '/v', version) AND version >= 1)
     , CHECK (status IN ('COMPLETE', 'PARTIAL'))
@@ -457,16 +456,6 @@ CREATE TABLE IF NOT EXISTS trace_funnels (
     , PRIMARY KEY (run_id, rule)
     , CHECK (n_seen = n_disabled + n_filtered + n_sampled_out + n_quarantined
         + n_scored + n_undefined + n_failed + n_skipped)
-);
-
--- What the rows of a table were when they were written, of each of its parts. `answerkey warehouse verify` compares.
-CREATE TABLE IF NOT EXISTS content_hashes (
-    table_name   VARCHAR NOT NULL,      -- of the table
-    part         VARCHAR NOT NULL,      -- which of its rows: those of a report, of a version, of a run
-    n_rows       BIGINT NOT NULL,       -- how many there are
-    content_hash VARCHAR NOT NULL,      -- 32 hex digits; not of report_id in `scores`; the order of the rows is all one
-    created_at   TIMESTAMPTZ NOT NULL   -- when that was computed: with the rows, or by a migration
-    , PRIMARY KEY (table_name, part)
 );
 
 -- That something was removed for good, and not what: no name, no text, no hash of either.

@@ -222,7 +222,7 @@ def check_host(lock: int, file: Path) -> None:
     if not ours and time.time() - os.fstat(lock).st_mtime < _OTHER_HOST_S:
         raise UserError(
             f"{file.parent}: the machine {known[0]} works with this folder too, which only one can; use a home that "
-            f"machines share (s3://BUCKET/PREFIX, see docs/cluster.md), or, if {known[0]} is done for good, remove "
+            f"machines share (s3://BUCKET/PREFIX, see docs/lake.md), or, if {known[0]} is done for good, remove "
             f"{file}"
         )
     if known != [host, *filter(None, [boot])]:

@@ -13,15 +13,14 @@ import importlib.util
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Timer, local
-from typing import TYPE_CHECKING, Any, ClassVar
+from threading import Event, Timer
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
-from answerkey.tasks.warehouse.schema import relations
+from answerkey.tasks.warehouse.schema import check_version, create_tables, relations, version_of
 from answerkey.tasks.warehouse.store import UNFINISHED, FolderStore, atomic_write, check_host, duplicate, locked, mark
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 FILE = "answerkey.duckdb"
 SNAPSHOT = "snapshot.duckdb"
 """A copy as of the end of the last run, for programs that read, however long they keep it open."""
-OLD_COPIES = "answerkey.version-*.duckdb*"
-"""The files that migrations leave: the tables as they were."""
 
 MEMORY_LIMIT = "400MB"
 """DuckDB spills to disk above this, so that a million rows fit into a small machine."""
@@ -59,8 +56,6 @@ class WarehouseFile:
     folder: Path
     published: bool = False
     """Whether to read the snapshot, if there is one of this version."""
-    adopts_from: ClassVar[int | None] = None
-    """Rows from which files are better adopted than copied; None where tables cannot adopt files."""
 
     @property
     def file(self) -> Path:
@@ -82,21 +77,20 @@ class WarehouseFile:
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction: committed at the end, rolled back on any error.
 
-        Tables of an older version are migrated first; a copy of the file stays beside it.
-
         The files `taken_in`, by their names in the store, are removed once it is committed and before the next session
         gets the lock: a run that shares them either finds each of them whole, or finds its rows in the warehouse.
         `removing`: deleted rows must not stay in any file, so `rewrite` is due from the commit on.
 
         Raises:
-            UserError: a newer answerkey made the tables, or another program has kept the file open for longer than
-                `wait_s` seconds.
+            UserError: another version of answerkey made the tables, or another program has kept the file open for
+                longer than `wait_s` seconds.
         """
         made(self.folder)
-        with self._locked(fcntl.LOCK_EX), self._writable(wait_s) as connection:
+        with self._locked(fcntl.LOCK_EX), self._connected(wait_s, read_only=False) as connection:
             connection.execute("BEGIN")
             try:
-                migrate(connection)
+                if not version_of(connection):
+                    create_tables(connection)
                 yield connection
             except BaseException:
                 connection.execute("ROLLBACK")
@@ -109,34 +103,23 @@ class WarehouseFile:
 
     @contextmanager
     def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A read-only session; several may read at once. Tables of an older version are migrated first.
-
-        Within a session of the same thread it is a part of that one, which spares attaching the file again.
+        """A read-only session; several may read at once.
 
         Raises:
-            UserError: there is no warehouse yet, a newer answerkey made it, or another program has it open for
-                writing.
+            UserError: there is no warehouse yet, another version of answerkey made it, or another program has it open
+                for writing.
         """
-        if (held := _held.__dict__.get("duck")) and _held.folder == self.folder:
-            with _cursor(held) as connection:
-                yield connection
-            return
         if not self.exists():
             raise nothing_here(self.folder)
+        # Nobody writes to the snapshot: a newer one takes its name, and who has this one open keeps it
         snapshot = self.folder / SNAPSHOT
-        if (self.published or not self._lockable()) and snapshot.exists():
-            # Nobody writes to it: a newer one takes its name, and who has this one open keeps it.
+        if snapshot.exists() and (self.published or not self._lockable()):
             with self._connected(wait_s, read_only=True, file=snapshot) as connection:
-                if version_of(connection) == VERSION:
-                    yield connection
-                    return
-        with self._locked(fcntl.LOCK_SH), self._connected(wait_s, read_only=True) as connection:
-            if version_of(connection) == VERSION:
                 yield connection
-                return
-        with self.writing(wait_s):
-            pass  # The tables have this version now.
-        with self.reading(wait_s) as connection:
+            return
+        with self._locked(fcntl.LOCK_SH), self._connected(wait_s, read_only=True) as connection:
+            if not version_of(connection):
+                raise nothing_here(self.folder)
             yield connection
 
     def _lockable(self) -> bool:
@@ -192,9 +175,7 @@ class WarehouseFile:
     def _copy_rows(self, fresh: Path) -> None:
         connection = session(str(fresh))
         try:
-            limited(connection, self.folder).execute("BEGIN")
-            migrate(connection)
-            connection.execute("COMMIT")
+            create_tables(limited(connection, self.folder))
             connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
             for name, relation in relations().items():
                 if not relation.is_view and name != "schema_version":
@@ -206,10 +187,6 @@ class WarehouseFile:
     def finish_removal(self) -> bool:
         """Do a `rewrite` that is due because the process that had to do it was killed; return whether one was due."""
         if due := self._due.exists():
-            with self.writing():
-                pass  # The tables have this version now.
-            for copy in self.folder.glob(OLD_COPIES):
-                copy.unlink(missing_ok=True)
             self.rewrite()
         return due
 
@@ -249,104 +226,47 @@ class WarehouseFile:
             with self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
                 connection.execute("CHECKPOINT")
 
-    def snapshot(self) -> int | None:
-        """The number of the newest state, by which it can be read again; None: a file has its newest state only."""
-        return None
-
     def maintain(self) -> Maintained:
         """Keep the tables small and fast to read: what was deleted is given free within the file."""
         self.finish_removal()
-        with self._locked(fcntl.LOCK_EX), self._writable(WAIT_FOR_OTHERS_S) as connection:
+        with self._locked(fcntl.LOCK_EX), self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
             connection.execute("CHECKPOINT")
         return Maintained()
-
-    def adopt(
-        self, connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], others: Mapping[str, str]
-    ) -> None:
-        """Adopt files as rows of a table, which a DuckDB file cannot: see `Lake.adopt`."""
-        raise NotImplementedError
-
-    def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
-        """Whether any table may hold something else than in the state `since`: always, since states have no numbers."""
-        return True
-
-    @contextmanager
-    def _writable(self, wait_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
-        with self._connected(wait_s, read_only=False) as connection:
-            version = version_of(connection)
-            if version in (0, VERSION):
-                yield connection
-                return
-            connection.execute("CHECKPOINT")
-        # To read the file while DuckDB has it open would end DuckDB's own lock on it.
-        with atomic_write(self.folder / f"answerkey.version-{version}.duckdb") as copy:
-            duplicate(self.file, copy)
-        with self._connected(wait_s, read_only=False) as connection:
-            yield connection
 
     @contextmanager
     def _connected(
         self, wait_s: float, *, read_only: bool, file: Path | None = None
     ) -> Iterator[duckdb.DuckDBPyConnection]:
-        file = file or self.file
-        duck = _started(self.folder)
+        connection = _open(file or self.file, wait_s, read_only=read_only)
         try:
-            _attach(duck, file, wait_s, read_only=read_only)
-            with _cursor(duck) as connection:
-                version = version_of(connection)
-                check_version(self.folder, version)
-                if read_only and version == VERSION:
-                    _held.folder, _held.duck = self.folder, duck
-                try:
-                    yield connection
-                finally:
-                    _held.__dict__.clear()
-            duck.execute("DETACH answerkey")
-        except BaseException as error:
-            # After some errors DuckDB can only be started again.
-            duck.close()
-            if isinstance(error, Exception) and is_damage(error):
-                raise _unusable(file, error) from error
-            raise
-        _keep(duck)
+            limited(connection, self.folder)
+            check_version(self.folder, version_of(connection))
+            yield connection
+        finally:
+            connection.close()
 
 
-_held = local()
-"""The `folder` and the `duck` of the session that this thread reads in."""
-
-
-@contextmanager
-def _cursor(duck: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    with duck.cursor() as connection:
-        connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'; USE answerkey")
-        yield connection
-
-
-_idle: list[duckdb.DuckDBPyConnection] = []
-"""The in-memory DuckDB of the last session, reused by the next: starting one takes longer than attaching a file."""
-
-
-def _started(folder: Path) -> duckdb.DuckDBPyConnection:
-    """A DuckDB for one session that spills into `folder`."""
-    with suppress(IndexError):
-        return limited(_idle.pop(), folder)
-    return limited(session(), folder)
-
-
-def _keep(duck: duckdb.DuckDBPyConnection) -> None:
+def _open(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    """Open a file, and wait for another program that has it open."""
     import duckdb
 
-    try:
-        duck.execute("SET temp_directory = ''")
-    except duckdb.NotImplementedException:
-        # One that has spilled empties its folder when it ends, and by then other sessions may spill there.
-        duck.close()
-    else:
-        _idle[:] = [duck]
-
-
-# A fork would lack its threads.
-os.register_at_fork(before=_idle.clear)
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return session(str(file), read_only=read_only)
+        except duckdb.Error as error:
+            reason = str(error).partition("\n")[0]
+            if "No space left" in reason:
+                raise
+            # The lock keeps our own processes apart; this is another program, such as a DuckDB shell
+            if "Could not set lock" not in reason:
+                raise UserError(f"{file}: {reason}; `answerkey warehouse backup` copies can take its place") from error
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"{file}: another program has it open; close that program and run again; what only reads can keep "
+                    f"{SNAPSHOT} open beside it"
+                ) from error
+            time.sleep(0.1)
 
 
 def session(
@@ -478,54 +398,3 @@ def made(folder: Path) -> Path:
     if not os.access(folder, os.W_OK):
         raise UserError(f"{folder}: you may not write to this folder; name another one with --home")
     return folder
-
-
-def is_damage(error: Exception) -> bool:
-    """Whether an error of DuckDB means that an open file is damaged."""
-    import duckdb
-
-    damages = ("checksum", "Corrupt database", "not read enough bytes")
-    return isinstance(error, duckdb.FatalException | duckdb.InternalException | duckdb.SerializationException) or (
-        isinstance(error, duckdb.IOException) and any(damage in str(error) for damage in damages)
-    )
-
-
-def _unusable(file: Path, error: Exception) -> Exception:
-    """What is wrong with a file that DuckDB cannot open, and what to do."""
-    reason = str(error).partition("\n")[0]
-    if "No space left" in reason:
-        return error
-    if "Permission denied" in reason:
-        return UserError(f"{file}: cannot be opened: permission denied")
-    with file.open("rb") as content:
-        start = content.read(12)
-    what = "it is damaged" if start[8:] == b"DUCK" else "it is not a DuckDB file, or its beginning is lost"
-    copy = file.with_name(SNAPSHOT)
-    if copy.exists():
-        remedy = f"move it away and copy {copy.name} beside it, the state after the last run, to {file.name}"
-    else:
-        remedy = (
-            "put that of the last `answerkey warehouse backup` in its place, or move it away and evaluate again: paid "
-            "replies are in the ledger"
-        )
-    return UserError(f"{file}: {what}; {remedy}")
-
-
-def _attach(duck: duckdb.DuckDBPyConnection, file: Path, wait_s: float, *, read_only: bool) -> None:
-    import duckdb
-
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            duck.execute(f"ATTACH {quoted(file)} AS answerkey{' (READ_ONLY)' if read_only else ''}")
-            return
-        except duckdb.IOException as error:
-            # The lock keeps our own processes apart; this is another program, such as a DuckDB shell.
-            if "Could not set lock" not in str(error):
-                raise _unusable(file, error) from error
-            if time.monotonic() > deadline:
-                raise UserError(
-                    f"{file}: another program has it open; close that program and run again; what only reads can keep "
-                    f"{SNAPSHOT} open beside it"
-                ) from error
-            time.sleep(0.1)

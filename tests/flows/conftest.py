@@ -17,7 +17,6 @@ import pytest
 
 from answerkey.flows.cli.main import main
 from tests.cluster_servers import dies_with_its_parent
-from tests.dask_servers import DaskCluster
 from tests.kit.ports import free_port
 from tests.kit.prefect_api import ask_prefect
 from tests.kit.waiting import AGAIN_S, FAULT_S, wait_until
@@ -233,14 +232,6 @@ def refusal(capsys, monkeypatch):
         return said.removeprefix("answerkey: ")
 
     return line
-
-
-@pytest.fixture
-def lake_cluster(lake):
-    """A cluster whose workers share nothing with this process but the lake."""
-    cluster = DaskCluster.of_a_lake()
-    yield cluster
-    cluster.close()
 
 
 @pytest.fixture

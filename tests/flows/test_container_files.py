@@ -60,11 +60,9 @@ def services(*options):
 def test_compose_takes_the_file_alone_and_with_a_lake():
     alone, lake = services(), services(*LAKE)
     assert set(alone) == {"database", "broker", "server", "services", "deploy", "worker", "pages"}
-    assert set(lake) - set(alone) == {"s3", "scheduler", "dask-worker"}
+    assert set(lake) - set(alone) == {"s3"}
     assert {one["environment"]["ANSWERKEY_HOME"] for one in (alone["worker"], alone["deploy"])} == {"/data"}
     assert lake["worker"]["environment"]["ANSWERKEY_HOME"] == "s3://answerkey/home"
-    # Nothing of the home is shared with the workers of Dask.
-    assert "volumes" not in lake["dask-worker"]
     waits = {name: one.get("depends_on", {}) for name, one in lake.items()}
     assert waits["deploy"].keys() == {"server", "s3"}
     assert all("healthcheck" in lake[name] for names in waits.values() for name in names)
@@ -74,7 +72,7 @@ def test_compose_takes_the_file_alone_and_with_a_lake():
 def test_only_this_machine_can_reach_the_ports():
     ports = [port for one in services(*LAKE).values() for port in one.get("ports", ())]
     assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
-    assert {port["published"] for port in ports} == {"4200", "4201", "8786", "8787"}
+    assert {port["published"] for port in ports} == {"4200", "4201"}
 
 
 def test_every_worker_is_asked_whether_it_is_alive():
@@ -171,23 +169,11 @@ def check_pod(spec):
     check({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": spec})
 
 
-def test_a_run_on_kubernetes_is_a_job_and_workers_of_dask_are_pods():
+def test_a_run_on_kubernetes_is_a_job():
     defaults = {name: one["default"] for name, one in variables("kubernetes").items() if "default" in one}
     given = {"name": "run", "labels": {"a": "b"}, "env": [{"name": "A", "value": "B"}], "command": ["prefect"]}
     template = read("kubernetes/pool.yaml")["base_job_template"]["job_configuration"]["job_manifest"]
     check(apply_values(template, defaults | given))
-    cluster, _ = documents("dask")
-    assert (cluster["apiVersion"], cluster["kind"]) == ("kubernetes.dask.org/v1", "DaskCluster")
-    spec = cluster["spec"]
-    assert {name: set(one) for name, one in spec.items()} == {
-        "worker": {"replicas", "spec"}, "scheduler": {"spec", "service"},
-    }  # fmt: skip
-    for part in spec.values():
-        check_pod(part["spec"])
-        assert [one["image"] for one in part["spec"]["containers"]] == [IMAGE]
-    service = spec["scheduler"]["service"]
-    check({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "any"}, "spec": service})
-    assert service["type"] == "ClusterIP"
     worker = read("kubernetes/worker.yaml")
     check_pod({"containers": [{"name": "any", "image": "any", "env": worker["worker"]["extraEnvVars"]}]})
     assert worker["worker"]["config"]["workPool"] == read("kubernetes/pool.yaml")["name"]
@@ -202,8 +188,7 @@ def test_what_is_applied_at_once_is_taken_by_the_schema_and_fits_together():
     kustomization = read("kubernetes/kustomization.yaml")
     every = [one for name in kustomization["resources"] for one in documents(name.removesuffix(".yaml"))]
     for one in every:
-        if one["apiVersion"] != "kubernetes.dask.org/v1":
-            check(one)
+        check(one)
     [image] = kustomization["images"]
     assert f"{image['name']}:{image['newTag']}" == IMAGE
     of = {(one["kind"], one["metadata"]["name"]): one["spec"] for one in every if "spec" in one}
@@ -222,10 +207,6 @@ def test_what_is_applied_at_once_is_taken_by_the_schema_and_fits_together():
     assert of["Service", "prefect-server"]["selector"] == server["metadata"]["labels"]
     called = read("kubernetes/worker.yaml")["worker"]["serverApiConfig"]["apiUrl"]
     assert called == f"http://{container['args'][-1]}:{port['port']}/api"
-    # Runs have the label by which Dask lets them in.
-    job = read("kubernetes/pool.yaml")["base_job_template"]["job_configuration"]["job_manifest"]
-    [dask] = of["NetworkPolicy", "answerkey-dask"]["ingress"]
-    assert {"podSelector": {"matchLabels": job["spec"]["template"]["metadata"]["labels"]}} in dask["from"]
     assert documents("settings")[0]["data"]["ANSWERKEY_PAGES"].startswith("https://")
 
 
@@ -233,7 +214,4 @@ def test_settings_hold_no_secret_and_everybody_reads_them():
     settings = read("kubernetes/settings.yaml")
     check(settings)
     assert not [name for name in settings["data"] if re.search("PASSWORD|SECRET|ACCESS_KEY", name)]
-    cluster, _ = documents("dask")
-    worker = cluster["spec"]["worker"]["spec"]["containers"][0]
-    assert worker["envFrom"] == [{"configMapRef": {"name": "answerkey"}}, {"secretRef": {"name": "answerkey"}}]
     assert [variables("kubernetes")[name]["default"] for name in ("settings", "secrets")] == ["answerkey"] * 2

@@ -270,7 +270,7 @@ def test_kill_9_in_the_middle_loses_no_finished_shard(server, cli, tmp_path, hom
     held.touch()
     monkeypatch.setenv("HELD", str(held))
     # The last one goes on when a file is gone.
-    metrics = "chrf,bleu,tests.flows.cluster_metrics:Held"
+    metrics = "chrf,bleu,tests.flows.held_metric:Held"
     run = start(server, "evaluate", file, "--metrics", metrics)
     wait_until(lambda: run.poll() is not None or len(list((home / "parts").rglob("*.parquet"))) >= 2, "two shards")
     assert run.poll() is None, run.communicate()
@@ -326,7 +326,6 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
     again = bare_cli("rerun", "faq/new/v1", "--metrics", "contains", *home)
     assert f"contains: 2 of 10 not scored: {why}" in again.stdout, again.stderr
     assert "8/10" in again.stdout
-    assert bare_cli("warehouse", "verify", *home).returncode == 0
 
     bare_cli("evaluate", answers(tmp_path / "faq.jsonl"), "--release", "old", *metric, *home)
     gate = bare_cli("gate", "old", "faq/new/v1", "--primary", "exact_match.match", "--margin", "0.02", *home)

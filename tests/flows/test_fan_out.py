@@ -1,7 +1,6 @@
-"""A large source is loaded, and measured for validation, in shards: the run is that of the source in one piece."""
+"""Shards that are scored side by side: a run that is told to end waits for them."""
 
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -20,51 +19,14 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows.environment import started_here
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import Data, Limits, Scoring
+from answerkey.flows.parameters import Data, Scoring
 from answerkey.flows.prefect_or_local import cancel_submitted
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.words import Contains
 from answerkey.metrics_core.sample import Sample
-from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.deployed_help import Deployed
-from tests.flows.test_prefect_or_local import rows
 from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import query
-
-
-@pytest.mark.nightly
-def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(tmp_path, monkeypatch, caplog, server):
-    file, references = tmp_path / "faq.jsonl", tmp_path / "known.jsonl"
-    file.write_text("".join(json.dumps({"id": f"q{i}", "answer": f"It is {i}."}) + "\n" for i in range(200)))
-    known = [{"id": f"q{i}", "question": f"What is {i}?", "reference": f"{i}", "lang": "en"} for i in range(190)]
-    # Twice, as it was.
-    references.write_text("".join(json.dumps(row) + "\n" for row in [*known, known[0]]))
-
-    def run(home):
-        data = Data(answers=str(file), references=str(references), release="new", slices=["lang"])
-        limits = Limits(max_quarantined=0.5)
-        scoring = Scoring(metrics=["exact_match"])
-        return evaluate_release(data, scoring, limits=limits, home=str(tmp_path / home), page=False)
-
-    with caplog.at_level(logging.INFO, "answerkey"):
-        assert run("whole") == ["known/new/v1"]
-        monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
-        monkeypatch.setattr(source_shards, "SHARD_BYTES", 4_000)
-        with temporary_settings({PREFECT_API_URL: server}):
-            assert run("shards") == ["known/new/v1"]
-            APILogWorker.drain_all()
-    assert {"loaded 4/4 shards", "loaded 2/2 shards"} <= set(caplog.messages), caplog.messages
-    assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
-    [(run_id,)] = query(tmp_path / "shards", "SELECT run_id FROM runs")
-    edges = Deployed(server, tmp_path).edges(str(run_id))
-    loads = {after for before, after in edges if before in ("split references", "split answers") and "load" in after}
-    assert len(loads) == 6
-    of_answers = {after for before, after in edges if before == "split answers" and after in loads}
-    assert len(of_answers) == 2
-    assert {(one, to) for one in of_answers for to in ("merge shards", "merge measures")} <= edges
-    assert {(one, "split answers") for one in loads - of_answers} <= edges
-    assert {("merge shards", "validate"), ("merge measures", "validate"), ("validate", "plan")} <= edges
 
 
 @dataclass(frozen=True)
@@ -124,10 +86,9 @@ UNGUARDED = """
 import sys
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Data, Scoring
-from answerkey.tasks.load import shard
 from answerkey.tasks.score import score
 
-score._SPAWN_ROWS, shard.LARGE_BYTES, shard.SHARD_BYTES = 2, 1, 1
+score._SPAWN_ROWS = 2
 evaluate_release(Data(answers=sys.argv[1], release="new"), Scoring(metrics=["contains"]), home=sys.argv[2], page=False)
 """
 

@@ -222,14 +222,14 @@ def test_a_target_fills_what_a_form_leaves_open_and_its_limits_hold():
     assert (own.judges, own.key_from, own.max_calls, own.max_cost_usd) == (("openai/x@http://own",), "", 7, 3.0)
     assert target.applied(Rerunning(report="faq/a\u2003offline", max_calls=500)).max_calls == 100
 
-    def where(judging: Judging, home: str = "here", *, runner: str = "local"):
-        return judging.max_calls, home, runner
+    def where(judging: Judging, home: str = "here"):
+        return judging.max_calls, home
 
     on = on_target(where)
-    assert on(Judging(), target=target) == (100, "/srv", "local")
+    assert on(Judging(), target=target) == (100, "/srv")
     # As an event says it.
-    assert on(Judging(), home="/there", target=target) == (100, "/there", "local")
-    assert on(Judging()) == (0, "here", "local")
+    assert on(Judging(), home="/there", target=target) == (100, "/there")
+    assert on(Judging()) == (0, "here")
 
 
 @pytest.mark.nightly

@@ -5,7 +5,7 @@ import json
 import tempfile
 import threading
 import uuid
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.llm.ledger import COLUMNS, ledger_exists, open_ledger
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.releases.export import stored_answers
@@ -33,6 +34,7 @@ from answerkey.tasks.score.shard import fail_shard
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import Validation, validate
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.warehouse import FILE, quoted
 
 Row = dict[str, Any]
@@ -223,3 +225,28 @@ def query(home, sql, parameters=()):
 def _started_once():
     """A DuckDB that the files of all tests are attached to: to start one takes twice as long as to open a file."""
     return duckdb.connect()
+
+
+UNEVEN = """
+SELECT report_id, metric, field, n_total, n_rows FROM report_scores
+JOIN (SELECT report_id, metric, field, count(*) AS n_rows FROM scores GROUP BY ALL) USING (report_id, metric, field)
+WHERE slice = '' AND n_total <> n_rows
+"""
+
+
+def check_whole(home: Home) -> None:
+    """Assert that nothing is there twice or by half: keys, the rows behind each mean, and paid calls."""
+    with home.warehouse.reading() as warehouse:
+        for name, relation in relations().items():
+            if relation.key:
+                key = ", ".join(relation.key)
+                twice = warehouse.execute(f"SELECT {key} FROM {name} GROUP BY ALL HAVING count(*) > 1").fetchall()
+                assert twice == [], name
+        assert warehouse.execute(UNEVEN).fetchall() == []
+        unmeasured = "SELECT count(*) FROM report_scores ANTI JOIN reports USING (report_id)"
+        assert warehouse.execute(unmeasured).fetchall() == [(0,)]
+        calls = warehouse.execute("SELECT call_id, reply FROM judge_calls").fetchall()
+    if ledger_exists(home.ledger):
+        with closing(open_ledger(home.ledger)) as ledger:
+            paid = {row[COLUMNS.index("call_id")]: row[COLUMNS.index("reply")] for row in ledger.calls()}
+        assert {call_id: paid.get(call_id) for call_id, _ in calls} == dict(calls)

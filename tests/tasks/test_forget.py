@@ -22,11 +22,9 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.register import pending, registered_source
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import read_reports
-from answerkey.tasks.verify import verify
-from answerkey.tasks.warehouse.content import write_checksums
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import PROCESS, locked
-from tests.tasks.staging_help import at, jsonl, query, refusal, registered, run, source_of
+from tests.tasks.staging_help import at, check_whole, jsonl, query, refusal, registered, run, source_of
 from tests.tasks.warehouse.process_help import Other
 
 ANSWER = "The heron of Lindholm nests behind the mill, says Agathe Brunnwasser of the parish."
@@ -76,7 +74,6 @@ def made(tmp_path_factory):
     with Home(folder).warehouse.writing() as warehouse:
         broken = "INSERT INTO quarantine VALUES ('x', 'birds', 'd', 9, 'heron', 'birds-1', 'r', 'broken', ?)"
         warehouse.execute(broken, [f"{{'answer': '{ANSWER}'}}"])
-        write_checksums(warehouse, {"quarantine": ["x"]})
     for name in ("pages/birds/birds-1-v1.html", f"{DEAD}/0-staged.jsonl", "answers/birds/birds-1/answers.jsonl"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(ANSWER + QUESTION, encoding="utf-8")
@@ -203,7 +200,7 @@ def test_what_is_killed_at_any_moment_is_finished_by_the_next(made, tmp_path):
         assert not list(home.glob("*.rewrite-due")) and not list(home.glob("*.part*"))
         assert query(home, "SELECT removal, reports FROM removals") == [(1, ["birds/birds-1/v1", "birds/birds-2/v1"])]
     # What the tables say was written in one transaction before all these moments.
-    assert verify(Home(home)).findings == ()
+    check_whole(Home(home))
     assert holding(Path(f"{homes['not noted']}-copy"), ANSWER) == set()
 
 
@@ -232,10 +229,9 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
         for row, raw in enumerate((kept, gone)):
             line = "INSERT INTO quarantine VALUES ('x', 'other', 'd', ?, ?, 'r', 'broken', 'broken', ?)"
             warehouse.execute(line, [row, str(row), raw])
-        write_checksums(warehouse, {"quarantine": ["x"]})
     forget(home, "d", sample="a")
     assert query(home, "SELECT raw FROM quarantine") == [(kept,)]
-    assert verify(home).findings == ()
+    check_whole(home)
 
 
 @pytest.mark.nightly
@@ -274,7 +270,7 @@ def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them():
 def test_reports_that_rest_on_what_is_gone_say_so(home):
     before = read_reports(home, ["birds/birds-1/v1"])[0]
     forget(home, "birds", sample="heron")
-    assert verify(home).findings == ()
+    check_whole(home)
     report = read_reports(home, ["birds/birds-1/v1"])[0]
     assert (report.scores, report.n_total) == (before.scores, 12)
     assert re.match(
@@ -293,7 +289,7 @@ def test_one_answer_goes_and_the_question_stays(home):
     assert holding(home, QUESTION) == holding(home, ANSWER) == {"answerkey.duckdb", "snapshot.duckdb"}
     forget(home, "birds", sample="heron", release="birds-2")
     assert holding(home, ANSWER) == set() and holding(home, QUESTION) == {"answerkey.duckdb", "snapshot.duckdb"}
-    assert verify(home).findings == ()
+    check_whole(home)
 
 
 @pytest.mark.nightly
@@ -303,7 +299,7 @@ def test_a_release_goes_with_its_reports(home):
         assert (done.rows["reports"], done.reports) == (1, ())
     assert holding(home, ANSWER) == set()
     assert query(home, "SELECT count(*) FROM reports WHERE dataset = 'birds'") == [(0,)]
-    assert verify(home).findings == ()
+    check_whole(home)
 
 
 @pytest.mark.nightly
@@ -322,7 +318,7 @@ def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home, tmp_
     assert not copy.exists()
     assert query(home, "SELECT report_id FROM reports ORDER BY ALL") == newest
     assert done.rows["reports"] == n - len(newest) > 0
-    assert verify(home).findings == ()
+    check_whole(home)
 
 
 @pytest.mark.nightly
@@ -339,7 +335,7 @@ def test_a_registered_release_waits_without_the_sample_until_it_is_forgotten_its
     assert run(home, registered_source(home, waiting, tmp_path / "work"), ["exact_match"]).validation.n_rows == 2
     assert forget(home, "birds", release="birds-1").rows["registered"] == 1
     assert holding(home.local, ANSWER) == set()
-    assert verify(home).findings == ()
+    check_whole(home)
 
 
 def test_what_is_not_there_cannot_be_forgotten(home):

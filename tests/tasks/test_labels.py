@@ -16,13 +16,12 @@ from answerkey.tasks.gate.labelling import LabellingSession
 from answerkey.tasks.gate.queue import LabelPlan, label_queue
 from answerkey.tasks.label_files import export_labels, import_labels
 from answerkey.tasks.labels import NewLabel, Queue, add_labels, drawn_labels, queued_answers
-from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.comparing_help import answer, releases
 from tests.tasks.judging_help import judged
 from tests.tasks.labelling_help import POLICY, PRIMARY, made_releases, verdict_of
-from tests.tasks.staging_help import query
+from tests.tasks.staging_help import check_whole, query
 
 
 def label(home: Home, queue: Queue, until: int, annotator: str = "AB") -> None:
@@ -65,7 +64,7 @@ def test_labels_decide_at_the_analyses_alone_and_the_verdict_says_how_they_came_
     assert "20 more have the same answer in both releases" in how and "analysis 1 of 5 of the labels" in how
     # What is labelled beyond an analysis waits for the next one.
     assert drawn_labels(home, queue.old, queue.new).n_drawn == 25  # type: ignore[union-attr]
-    assert verify(home).findings == ()
+    check_whole(home)
     with pytest.raises(UserError, match="has been analysed: go on with it"):
         label_queue(home, "old", "new", POLICY, LabelPlan(labels=40))
 
@@ -228,7 +227,7 @@ def test_forgetting_takes_labels_and_questions_along(tmp_path: Path) -> None:
     assert query(tmp_path, "SELECT count(*) FROM label_queues") == [(0,)]
     assert query(tmp_path, "SELECT count(*) FROM label_questions") == [(0,)]
     assert query(tmp_path, "SELECT count(*) FROM labels")[0][0] == 29
-    assert verify(home).findings == ()
+    check_whole(home)
 
 
 def test_nothing_to_label_and_fields_that_cannot_be_checked_are_one_line(tmp_path: Path) -> None:

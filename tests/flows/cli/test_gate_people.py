@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.comparing_help import releases as evaluated
 from tests.tasks.gating_help import Made, warehouse
-from tests.tasks.staging_help import query
+from tests.tasks.staging_help import check_whole, query
 
 Column = npt.NDArray[np.float64]
 MATCH, LABEL = "meaning_match.match", "label.correct"
@@ -133,7 +132,7 @@ def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     rows = query(tmp_path, "SELECT outcome, basis, policy->>'labels', len(notes) FROM verdicts")
     assert rows == [(outcome, basis, "random" if policy == RANDOM else None, len(found["notes"]))]
     assert f"\nbasis: {words}\n" in shown.stdout
-    assert verify(Home(tmp_path)).findings == ()
+    check_whole(Home(tmp_path))
     turning = [note for note in found["notes"] if note.startswith("This verdict would change")]
     assert len(turning) == (case == "judge in depth")
     assert all("public pairs of releases with labels its bias differed by 0.0" in note for note in turning)

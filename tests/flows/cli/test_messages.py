@@ -41,11 +41,6 @@ CASES = {
     "evaluate ANSWERS --threshold 1.5": "--threshold 1.5: must be less than or equal to 1",
     "evaluate ANSWERS --dataset a/b": "--dataset 'a/b': use letters, digits, dots, dashes and underscores",
     "evaluate ANSWERS --min-coverage 1.5": "--min-coverage 1.5: must be less than or equal to 1",
-    "evaluate ANSWERS --runner spark://x:1": "--runner: write local, or dask://HOST:PORT of a Dask scheduler",
-    "evaluate ANSWERS --runner dask://x": "--runner: write local, or dask://HOST:PORT of a Dask scheduler",
-    "evaluate ANSWERS --runner dask://me:secret@x:1": "--runner: write local, or dask://HOST:PORT of a Dask scheduler",
-    "evaluate ANSWERS --runner dask://127.0.0.1:9": "dask://127.0.0.1:9 does not answer as a Dask scheduler ([Errno "
-    "111] Connection refused)",
     "evaluate ANSWERS --policy gone.yaml": "--policy: a gate needs a release to compare with; name one with --baseline",
     "evaluate ANSWERS --baseline a --policy gone.yaml": f"{ROOT}/gone.yaml: No such file or directory",
     "evaluate ANSWERS --baseline a --policy POLICY": "POLICY:1: margin: missing; write the largest loss of exact_match",
@@ -130,11 +125,10 @@ CASES = {
     "warehouse forget d": "forget: name a sample, a release, or both for one answer",
     "warehouse forget d --sample x": "d: there is no such sample in HOME",
     "warehouse maintain --older-than -1": "--older-than: write a number of days, from 1",
-    "warehouse move HOME s3://bucket/home": "s3://bucket/home: a home in a bucket needs a catalog; ",
     "view --to HOME/site": "--to HOME/site: this is in the home; give a folder outside of it",
     "view --to HOME/answerkey.duckdb": "--to HOME/answerkey.duckdb: this is a file; give a folder",
 }  # fmt: skip
-WITHOUT_HOME = ("evalute", "completion", "warehouse move")
+WITHOUT_HOME = ("evalute", "completion")
 
 
 @pytest.fixture(scope="module")

@@ -17,21 +17,6 @@ def home(tmp_path):
     return home
 
 
-@pytest.mark.nightly
-def test_a_home_is_moved_and_nothing_is_moved_onto_it(bare_cli, home, tmp_path):
-    done = bare_cli("warehouse", "move", home, tmp_path / "new", "--quiet")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [
-        f"{tmp_path}/new has what {home} has, compared by content: 3 rows of 23 tables, 1 files (0.0 MB), 0 paid calls",
-        f"{home} is as it was; use the new one with ANSWERKEY_HOME={tmp_path}/new",
-    ]
-    again = bare_cli("warehouse", "move", home, tmp_path / "new")
-    assert (again.returncode, again.stdout) == (2, "")
-    assert again.stderr == (
-        f"answerkey: {tmp_path}/new: there is the file pages/data.html already; move to a home with nothing in it\n"
-    )
-
-
 def test_a_file_is_maintained(bare_cli, home):
     done = bare_cli("warehouse", "maintain", code=0)
     assert "0 files merged, 0 old snapshots removed, 0 files removed" in done.stdout
@@ -39,13 +24,7 @@ def test_a_file_is_maintained(bare_cli, home):
     assert found == {"merged": 0, "states": 0, "removed": 0, "size": home.warehouse.size()[1]}
 
 
-def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli, home, tmp_path):
-    clean = bare_cli("warehouse", "verify")
-    assert (clean.returncode, clean.stderr) == (1, "")
-    assert clean.stdout.splitlines() == [
-        *(f"datasets: data/{n}: 1 rows that answerkey has not written" for n in range(3)),
-        f"{home}: hashes of 3 parts of tables and 0 reports, and 0 calls of judges compared: 3 findings",
-    ]
+def test_tables_are_exported_and_a_home_is_backed_up(bare_cli, home, tmp_path):
     # Folders of the user with the names that such programs give to what is not finished.
     mine = [tmp_path / f"{name}.part" / "thesis.txt" for name in ("out", "copy")]
     for file in mine:

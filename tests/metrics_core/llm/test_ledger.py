@@ -29,7 +29,6 @@ from answerkey.metrics_core.llm.ledger import (
     Ledger,
     LedgerError,
     Spent,
-    copy_ledger,
     ledger_exists,
     open_ledger,
 )
@@ -159,16 +158,6 @@ def test_all_who_open_a_new_ledger_at_once_have_it(tmp_path):
             folder, together = tmp_path / str(number), threading.Barrier(4)
             for done in [threads.submit(opened, folder, together) for _ in range(4)]:
                 done.result()
-
-
-def test_a_copy_has_the_weights_of_verdicts(place, tmp_path):
-    with closing(open_ledger(place)) as there:
-        write(there, "k", "usable", "yes", weights='[[["yes", -0.5]]]')
-        expected = there.origin("k")
-        assert expected.weights == '[[["yes", -0.5]]]'
-    assert copy_ledger(place, str(tmp_path / "copy")) == 1
-    with closing(open_ledger(str(tmp_path / "copy"))) as here:
-        assert (here.reply("k"), here.origin("k")) == ("yes", expected)
 
 
 # Budgets.

@@ -123,7 +123,7 @@ DAMAGED = {
     "an unknown kind": ("a.docx", b"x", "'.docx' is not a known kind; give CSV"),
     "a table that is not there": ("a.duckdb::answers", _tables, "there is no such table; it has of_files, one, s.two"),
     "no DuckDB file": ("a.duckdb::t", b"x" * 99, "this is not a .duckdb file: it begins with"),
-    "half a DuckDB file": ("a.duckdb::one", _half(_tables), "a.duckdb: cut off or damaged (IO Error: "),
+    "half a DuckDB file": ("a.duckdb::one", _half(_tables), "a.duckdb::one: IO Error: "),
     "SQLite as DuckDB": ("a.db::t", b"SQLite format 3\x00", "this is an SQLite database, not DuckDB; export its table"),
     "a view of other files": ("a.duckdb::of_files", _tables, "it is a view of other files, which none of a loaded"),
     "an encoding that is not sure": ("a.csv", b"id,answer\n1,\xe0\n", "name it with --encoding"),

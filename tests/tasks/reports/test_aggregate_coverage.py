@@ -17,12 +17,11 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.reports.report import list_reports, read_reports
-from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer, Reply
 from tests.tasks.comparing_help import LENIENT, answer, release
 from tests.tasks.judging_help import MODEL, judged, wordy
-from tests.tasks.staging_help import jsonl, query, run, source_of
+from tests.tasks.staging_help import check_whole, jsonl, query, run, source_of
 
 GOOD, BAD = Scored({"match": 1.0}), Scored({"match": 0.0})
 NOTHING = Undefined("no reference")
@@ -395,4 +394,4 @@ def test_twenty_kills_within_the_transaction_of_a_report_lose_nothing(tmp_path):
     assert lines == [(9, *before)] * KILLS
     assert [report_id for report_id, *_ in list_reports(home)] == ["d/r/v1", "d/r/v2"]
     assert query(home, COUNTS) == [tuple(2 * n for n in before)]
-    assert verify(home).findings == ()
+    check_whole(home)

@@ -17,7 +17,7 @@ from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, co
 
 from answerkey.metrics_core.llm.ledger import Budget, open_ledger
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.lake import CATALOG, DATA, Lake
+from answerkey.tasks.warehouse.lake import CATALOG, DATA
 from answerkey.tasks.warehouse.store import Unreachable
 from answerkey.tasks.warehouse.warehouse import Maintained
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
@@ -130,17 +130,15 @@ def test_parts_are_never_among_the_files_of_the_lake(lake, tmp_path):
     assert home.warehouse.size()[1] > 0
 
 
-# Four processes: the commits of one part, again and again, all at once; half of the parts are adopted.
+# Four processes: the commits of one part, again and again, all at once.
 COMMITS = """
 import sys
 from answerkey.tasks.reports.commit import commit_measurements
-from answerkey.tasks.warehouse import lake
 from answerkey.tasks.warehouse.home import Home
 
 home, parts = Home.parse(sys.argv[1]), sys.argv[2:]
 home.warehouse.exists()
 for number, part in enumerate(parts):
-    lake.Lake.adopts_from = 50 + number % 2
     print("ready", flush=True)
     sys.stdin.readline()
     with home.warehouse.writing() as warehouse:
@@ -191,9 +189,6 @@ def test_four_processes_commit_the_same_part_once(lake):
     """Without the lock, some of 20 rounds have doubles."""
     home = Home.parse(lake)
     assert list(committed_by_four(home, new_parts(home, 20))) == [50] * 20
-    adopted = [file.name for file in home.store.files(f"{DATA}/main/measurements") if "/run_id=run" in file.name]
-    # The parts stay here, so each process commits them anew, in place of what was there.
-    assert len(adopted) == 40
 
 
 def test_a_writer_is_killed_before_its_commit(lake):
@@ -331,8 +326,7 @@ def add(home, version):
     """A hundred rows, too many to be kept in the catalog; returns the number of the new state."""
     with home.warehouse.writing() as connection:
         connection.execute(ADD, {"version": version})
-    number = home.warehouse.snapshot()
-    assert number is not None
+    [(number,)] = query(home, "SELECT id FROM ducklake_current_snapshot('lake')")
     return number
 
 
@@ -384,51 +378,10 @@ def test_parts_and_young_orphans_stay(lake):
     assert all(home.store.exists(name) for name in kept)
 
 
-MEASURED = """
-    SELECT * EXCLUDE (run_id, created_at, seconds), run_id = (SELECT max_by(run_id, created_at) FROM measurements),
-           created_at > now() - INTERVAL 1 HOUR, details->'$.stats'
-    FROM measurements ORDER BY signature, sample_key
-"""
-
-
-@pytest.mark.nightly
-def test_adopted_parts_are_files_of_the_lake(lake, tmp_path, monkeypatch):
-    monkeypatch.setattr(Lake, "adopts_from", 1)
-    rows = [{"id": f"{i}", "answer": f"It is {i * 7}, said {i}.", "reference": f"{i * 7}"} for i in range(40)]
-    source = source_of(tmp_path, rows, "faq")
-    found = []
-    for home in (Home(tmp_path / "home"), Home.parse(lake)):
-        for again in (False, True):
-            done = run(home, source, ["rouge_l", "bleu"], failing=[] if again else ["bleu"], only_failed=again)
-            assert [report.status for report in done.reports] == ["COMPLETE" if again else "PARTIAL"]
-        with home.warehouse.reading() as connection:
-            found.append(connection.execute(MEASURED).fetchall())
-    assert found[0] == found[1] and len(found[0]) == 80
-
-    def adopted():
-        return {file.name for file in home.store.files("data/main/measurements") if "/run_id=" in file.name}
-
-    assert len(adopted()) == 3
-    assert list(home.store.files("parts")) == []
-    with home.warehouse.reading() as connection:
-        orphans = connection.execute(
-            "CALL ducklake_delete_orphaned_files('lake', cleanup_all => true, dry_run => true)"
-        ).fetchall()
-    assert orphans == []
-    home.warehouse.maintain()
-    with psycopg.connect(catalog_of(home)) as catalog:
-        catalog.execute(OLDER.format("ducklake_snapshot", "snapshot_time", "snapshot_time"))
-        catalog.execute(OLDER.format("ducklake_files_scheduled_for_deletion", "schedule_start", "schedule_start"))
-    home.warehouse.maintain()
-    with home.warehouse.reading() as connection:
-        assert connection.execute(MEASURED).fetchall() == found[0]
-
-
 def test_a_file_gives_free_what_was_deleted(tmp_path):
     home = Home.parse(tmp_path / "home")
     with home.warehouse.writing() as connection:
         connection.execute("INSERT INTO datasets SELECT 'data', md5(range::VARCHAR), now(), 1, NULL FROM range(50_000)")
-    assert home.warehouse.snapshot() is None
     assert home.warehouse.maintain() == Maintained()
     assert versions(home) == 50_000
     assert not Path(f"{home.warehouse.size()[0]}.wal").exists()
