@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """Check that tests which share a process do, and keep what was imported and collected out of garbage collections."""
+    """Check that tests which share a process do, and keep what was imported out of the collection of garbage."""
     if getattr(session.config.option, "loadgroup", False):
         # With a pytest that it does not know, pytest-xdist marks no test, and spreads those of a file over processes
         unmarked = [item.nodeid for item in session.items if "@" not in item.nodeid]

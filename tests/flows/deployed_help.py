@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from answerkey.flows.forms import ALL
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, Cli
@@ -233,12 +232,6 @@ def submitted(page, deployed, before):
     if button.is_visible():
         button.click()
     return within(lambda: deployed.runs_of("evaluate")[before:], AGAIN_S)
-
-
-def unfold(page, title):
-    """Ask for all settings of a part of the form of a run."""
-    label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
-    page.locator(f"xpath={label}/ancestor::label[1]/following::*[normalize-space() = '{ALL}'][1]").click()
 
 
 def schedule_in_a_browser(deployed, name, cron):

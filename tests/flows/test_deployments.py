@@ -4,25 +4,20 @@ browser."""
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import urllib.error
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from typing import Any
 from uuid import uuid4
 
 import pytest
 import yaml
 from prefect.logging.handlers import APILogWorker
 
-from answerkey.flows.forms import ALL, CHOOSE, USUAL
-from answerkey.flows.housekeeping import housekeeping
-from answerkey.flows.target import EvaluationTarget
-from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
-from answerkey.tasks.maintenance import close_runs, mark_dead_runs, restart_crashed
+from answerkey.metrics_core.registry import DEFAULT_METRICS
+from answerkey.tasks.maintenance import close_runs
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import address_for_prefect
 from tests.flows.conftest import ROOT, PrefectServer, command
@@ -34,12 +29,10 @@ from tests.flows.deployed_help import (
     in_a_browser,
     schedule_in_a_browser,
     submitted,
-    unfold,
     worker,
 )
 from tests.judge_server import JudgeServer, agreeable
 from tests.kit.waiting import FAULT_S, wait_until
-from tests.tasks.labelling_help import ask_page, labelling_page
 from tests.tasks.staging_help import jsonl
 
 KEY = "sk-canary-form-0123456789abcdef"
@@ -56,7 +49,6 @@ expectations:
 
 SILENT = "answerkey - a run without a heartbeat has crashed"
 HEALS = "answerkey - a crashed run goes on"
-WANTED = "answerkey - a run waits for labels"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
 
@@ -140,35 +132,7 @@ def test_the_forms_are_for_people(deployed):
         deployment = deployed.deployment(name)
         assert deployment["description"]
         assert "answerkey" in deployment["tags"]
-        assert "home" not in deployment["parameters"]
-        form = deployment["parameter_openapi_schema"]
-        parameters = form["properties"].values()
-        folded = [way for one in parameters if "names" not in one for way in one.get("anyOf", ())]
-        models = [*form.get("definitions", {}).values(), *folded]
-        fields = [field for model in models for field in model["properties"].values()]
-        assert all(field.get("title") and field.get("description") for field in fields), name
-        # A form within the form has its own, and the head of a folded one says it.
-        assert all(one.keys() & {"description", "$ref", "anyOf"} for one in parameters)
-        assert all(one["title"][0].isupper() for one in parameters)
-        assert not any("anyOf" in field for field in fields if "names" not in field), name
-        assert {way["title"] for way in folded} <= {USUAL, ALL}
-        for parameter, given in deployment["parameters"].items():
-            # Else the form would begin unfolded.
-            if "anyOf" in form["properties"].get(parameter, {}) and "names" not in form["properties"][parameter]:
-                required = form["properties"][parameter]["required"]
-                usual = form["properties"][parameter]["anyOf"][0]["properties"]
-                assert given.keys() <= usual.keys(), (name, parameter)
-                begun = {key: value for key, value in given.items() if key in required or isinstance(value, int)}
-                assert {key: usual[key].get("default") for key in begun} == begun
-    form = deployed.deployment("evaluate")["parameter_openapi_schema"]
-    by_place = sorted(form["properties"], key=lambda parameter: form["properties"][parameter]["position"])
-    assert by_place[:6] == ["data", "scoring", "judging", "baseline", "policy", "limits"]
-    usual, everything = (way["properties"] for way in form["properties"]["scoring"]["anyOf"])
-    assert list(usual) == ["metrics"]
-    assert usual["metrics"]["items"] == {"type": "string", "enum": [*METRICS, *ASKED]}
-    assert usual["metrics"]["default"] == list(DEFAULT_METRICS)
-    # Any text: a metric of one's own is an import path.
-    assert everything["own_metrics"]["items"] == {"type": "string"}
+        assert deployment["parameters"]["home"] == str(deployed.home)
     # What is no place for a key is never stored.
     with pytest.raises(urllib.error.HTTPError) as caught:
         deployed.start("evaluate", {"judging": {"key_from": KEY}})
@@ -194,9 +158,9 @@ def test_deploying_again_changes_nothing(deployed):
         assert sorted(kept) == names
         assert make_automations(f"custom-webhook/{block}") == (made, made)
         kept = deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
-    assert len(kept) == 9
+    assert len(kept) == 8
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
-        {*names, *made, WANTED, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
+        {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
     # Switches stay as they were set by hand.
     assert [_schedule(deployed, name)["active"] for name in ("housekeeping", "evaluate-new")] == [False, False]
@@ -304,13 +268,12 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
     # The first run waits for its judge until the second one is at work.
     with JudgeServer(agreeable, holds=lambda _: True) as judge:
-        target = _target(deployed, judges=[f"openai/x@{judge.url}"], key_from="secret:judge-key-of-the-form")
-        judging, scoring = {"probes": "never"}, {"metrics": ["contains", "meaning_match"]}
+        judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form", "probes": "never"}
+        scoring = {"metrics": ["contains", "meaning_match"]}
         # A file of the machine that the worker is on.
         (suite := tmp_path / "suite.yaml").write_text(BRIEF, encoding="utf-8")
         limits = {"expectations": str(suite)}
-        tomorrow = _queued_for_tomorrow(deployed)
-        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits, "target": target})
+        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
         both = (first, second)
         wait_until(lambda: all(deployed.run(one)["start_time"] for one in both), "two runs at work")
@@ -340,15 +303,7 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     assert report.startswith("# helpdesk")
     assert f"[Open the whole page]({PAGES}/helpdesk/v2-v1.html).\n" in report
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
-    _offered(deployed, tomorrow)
     _kill_with_a_heartbeat(deployed, doomed)
-
-
-def _target(deployed, **judges):
-    """A second evaluation target, as people add one in the form."""
-    with _pointed_at(deployed):
-        made: Any = EvaluationTarget(home=str(deployed.home), **judges)
-        return {"$ref": {"block_document_id": str(made.save("with-a-judge"))}}
 
 
 def _tells_its_story(run, lines):
@@ -360,25 +315,6 @@ def _tells_its_story(run, lines):
     begun = max(number for number, line in enumerate(lines) if line.startswith("Executing deployment step"))
     story = lines[begun:]
     assert len(story) == len(set(story)) <= 30, lines
-
-
-def _queued_for_tomorrow(deployed):
-    due = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    state = {"type": "SCHEDULED", "state_details": {"scheduled_time": due}}
-    path = f"deployments/{deployed.deployment('evaluate')['id']}/create_flow_run"
-    return str(deployed.ask("POST", path, {"state": state})["id"])
-
-
-def _offered(deployed, tomorrow):
-    """The forms have the names of what was evaluated, and what somebody has queued meanwhile stays queued."""
-    releases = {"helpdesk/v1", "helpdesk/v2", "many/other"}
-    choices = deployed.deployment("evaluate")["parameter_openapi_schema"]["properties"]["baseline"]["anyOf"][0]
-    assert choices["title"] == CHOOSE and {"", *releases} == set(choices["enum"])
-    usual = deployed.deployment("compare")["parameter_openapi_schema"]["properties"]["comparing"]["anyOf"][0]
-    assert usual["properties"]["old"]["anyOf"][0]["enum"][:2] == ["", "v1"]
-    assert set(usual["properties"]["dataset"]["anyOf"][0]["enum"]) == {"", "helpdesk", "many"}
-    assert deployed.run(tomorrow)["state_type"] == "SCHEDULED"
-    deployed.ask("DELETE", f"flow_runs/{tomorrow}")
 
 
 def _kill_with_a_heartbeat(deployed, doomed):
@@ -502,101 +438,6 @@ def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_pat
 FINAL_STATES = {"CRASHED", "FAILED", "COMPLETED"}
 
 
-def test_a_run_waits_for_labels_and_goes_on_by_itself(deployed, save_secret, tmp_path):
-    from answerkey.flows.cli.deploying import make_automations
-
-    save_secret("judge-key-of-the-wait", KEY)
-    with _pointed_at(deployed):
-        make_automations(f"custom-webhook/{_notification_block(deployed)}")
-    rows = [row | {"release": name} for name in ("old", "new") for row in questions(12, name)]
-    policy = {"primary": "meaning_match.match", "margin": 0.05}
-    with JudgeServer(agreeable) as judge:
-        forms = {"data": {"answers": jsonl(tmp_path / "waits.jsonl", rows)}, "scoring": {"metrics": ["meaning_match"]}}
-        forms["judging"] = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-wait"}
-        # Probes would stop a judge that says yes to everything.
-        forms["judging"]["probes"] = "never"
-        wait = {"baseline": "old", "policy": json.dumps(policy | {"wait_for_labels_h": 48})}
-        run_id = deployed.start("evaluate", {**forms, **wait})
-        _suspended(deployed, run_id)
-        _a_crash_does_not_end_a_wait(deployed, run_id)
-        asked = judge.n_requests
-        artifact = deployed.artifacts(run_id)["labels-waits-old-waits-new"]
-        ended = _a_deadline_ends_a_wait(deployed, policy)
-
-        [command] = re.findall(r"```sh\n(.*)\n```", artifact["data"])
-        with labelling_page(*shlex.split(command)[2:], PREFECT_API_URL=deployed.url) as page:
-            address, _, token = page.address.partition("/#")
-            shown = ask_page(address, token, "state")[1]
-            while shown["kind"] == "question":
-                assert deployed.run(run_id)["state_type"] == "PAUSED"
-                # What the judge does not see.
-                verdicts = {one["key"]: "wrong" if "new" in one["text"] else "right" for one in shown["answers"]}
-                shown = ask_page(address, token, "label", shown["place"], verdicts=verdicts)[1]
-        assert (shown["kind"], shown["outcome"]) == ("decided", "FAIL")
-        done = deployed.wait(run_id)
-        assert judge.n_requests == asked == 24
-    assert done["state_type"] == "COMPLETED", deployed.story(run_id)
-    assert done["state"]["message"].startswith("FAIL: new must not ship in place of old: ")
-    assert done["state"]["message"].endswith("Basis: people.")
-    assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'waits'") == [
-        ("waits/old/v1",), ("waits/new/v1",),
-    ]  # fmt: skip
-    [page] = deployed.ask("POST", "artifacts/latest/filter", {"artifacts": {"key": {"any_": ["report-waits-new"]}}})
-    assert "\n## FAIL\n" in page["data"] and page["flow_run_id"] == run_id
-    [event] = _events(deployed, "answerkey.labels.decided")
-    assert (event["payload"]["report"], event["payload"]["outcome"]) == ("waits/new/v1", "FAIL")
-    # No heartbeat is the last that a run says that waits: another automation would take it for dead.
-    said = [one for one in _events(deployed, "answerkey.run.waits") if run_id in one["resource"]["prefect.resource.id"]]
-    assert len(said) > 1
-    # Prefect may act on an event more than once; what counts is that each of the two runs is told of, and no other.
-    sent = [one for one in _events(deployed, "prefect.automation.triggered") if _resource(one, "name") == WANTED]
-    causes = {_resource(event["payload"]["triggering_event"], "id") for event in sent}
-    assert causes == {f"prefect.flow-run.{one}" for one in (run_id, ended)}
-
-
-def _resource(event, name):
-    return event["resource"][f"prefect.resource.{name}"]
-
-
-def _events(deployed, name):
-    wanted = {"filter": {"event": {"name": [name]}}}
-    return wait_until(lambda: deployed.ask("POST", "events/filter", wanted)["events"], name)
-
-
-def _a_crash_does_not_end_a_wait(deployed, run_id):
-    """A worker may take the process of a run that waits for dead, as may the automation that misses a heartbeat."""
-    state = {"state": {"type": "CRASHED", "name": "Crashed", "message": "taken for dead"}, "force": True}
-    # Of two that start it, one would be too much.
-    [heals] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [HEALS]}}})
-    deployed.ask("PATCH", f"automations/{heals['id']}", {"enabled": False})
-    deployed.ask("POST", f"flow_runs/{run_id}/set_state", state)
-    with _pointed_at(deployed):
-        assert restart_crashed(timedelta()) == [deployed.run(run_id)["name"]]
-        assert restart_crashed(timedelta()) == []
-    _suspended(deployed, run_id)
-    deployed.ask("PATCH", f"automations/{heals['id']}", {"enabled": True})
-
-
-def _a_deadline_ends_a_wait(deployed, policy):
-    """Without a label; the other run waits on. Return the id of the one that ended."""
-    comparing = {"old": "waits/old/v1", "new": "waits/new/v1"}
-    brief = json.dumps(policy | {"wait_for_labels_h": 1e-4})
-    run_id = deployed.start("compare", {"comparing": comparing, "policy": brief, "page": False})
-    _suspended(deployed, run_id)
-    with _pointed_at(deployed):
-        housekeeping(home=str(deployed.home))
-    done = deployed.wait(run_id)
-    assert done["state_type"] == "COMPLETED", deployed.story(run_id)
-    assert done["state"]["message"].startswith("INCONCLUSIVE: ")
-    return run_id
-
-
-def _suspended(deployed, run_id):
-    stopped = {*FINAL_STATES, "PAUSED"}
-    run = wait_until(lambda: one if (one := deployed.run(run_id))["state_type"] in stopped else None, "the wait")
-    assert run["state"]["name"] == "Suspended", deployed.story(run_id)
-
-
 def test_again_with_another_judge_from_the_form(deployed, rerun):
     run_id, judge = rerun
     done = deployed.wait(run_id)
@@ -621,22 +462,17 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         abroad: list[str] = []
         page.on("request", lambda asked: None if base in asked.url else abroad.append(asked.url))
         form = deployed.deployment("evaluate")
-        assert form["parameter_openapi_schema"]["properties"]["baseline"]["anyOf"][0]["title"] == CHOOSE
         page.goto(f"{base}/deployments/deployment/{form['id']}/run")
         field(page, "Answers").fill(rows)
-        # What people set each time, with names to choose from, on little more than a screen.
-        top, seldom = (page.get_by_text(text).first.bounding_box() for text in ("Parameters", "When the data"))
-        assert top and seldom and seldom["y"] - top["y"] < 1_800
         field(page, "References (Optional)").fill("")
         field(page, "Data set (Optional)").fill("typed")
         field(page, "Release (Optional)").fill("by-hand")
-        unfold(page, "How to score it (Optional)")
         for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
             page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
         field(page, "Threshold (Optional)", "input").fill("3")
         page.get_by_role("button", name="Submit").click()
-        # At the field, not in a message that names its key.
-        page.get_by_text("3 is greater than the maximum of 1", exact=True).wait_for()
+        # Refused before a run is made
+        page.get_by_text("3 is greater than the maximum of 1").first.wait_for()
         before = len(deployed.runs_of("evaluate"))
         field(page, "Threshold (Optional)", "input").fill("0")
         field(page, "Threshold (Optional)", "input").blur()
@@ -659,29 +495,6 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
     assert abroad == []
     assert deployed.run(run_id)["name"] == "evaluate by-hand on typed"
     assert deployed.query("SELECT report_id FROM reports WHERE dataset = 'typed'") == [("typed/by-hand/v1",)]
-
-
-def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed):
-    flow = deployed.ask("GET", f"deployments/{deployed.deployment('evaluate')['id']}")["flow_id"]
-    ids = {}
-    for name, state, tag in (
-        ("starting", {"type": "PENDING", "name": "Submitting"}, "answerkey"),
-        ("silent", {"type": "RUNNING"}, "answerkey"),
-        ("of others", {"type": "RUNNING"}, "theirs"),
-        ("own", {"type": "RUNNING"}, "answerkey"),
-    ):
-        made = deployed.ask("POST", "flow_runs/", {"flow_id": flow, "name": name, "tags": [tag]})
-        deployed.ask("POST", f"flow_runs/{made['id']}/set_state", {"state": state, "force": True})
-        ids[name] = made["id"]
-    with _pointed_at(deployed):
-        assert mark_dead_runs(timedelta(minutes=5), timedelta(minutes=5), but=[ids["own"]]) == []
-        unfinished = deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate doomed"]}}})
-        dead = mark_dead_runs(timedelta(0), timedelta(0), but=[ids["own"], *(run["id"] for run in unfinished)])
-    # Other tests leave runs on the server too, of processes that were killed.
-    assert {run.name for run in dead if run.run_id in ids.values()} == {"starting", "silent"}
-    states = {name: deployed.run(run_id)["state_type"] for name, run_id in ids.items()}
-    assert states == {"starting": "CRASHED", "silent": "CRASHED", "of others": "RUNNING", "own": "RUNNING"}
-    assert "its worker is gone; run it again" in deployed.run(ids["starting"])["state"]["message"]
 
 
 def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed):

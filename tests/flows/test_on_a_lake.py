@@ -45,8 +45,7 @@ def read_elsewhere(folder, *arguments):
 def test_a_form_a_worker_and_a_reader_share_servers_only(server, lake, bare_cli, tmp_path, s3_server, postgres_server):
     deployed = Deployed(server, lake, bare_cli)
     deployed.cli("deploy", "--reset", "all")
-    block = deployed.deployment("evaluate")["parameters"]["target"]["$ref"]["block_document_id"]
-    assert deployed.ask("GET", f"block_documents/{block}")["data"]["home"] == lake
+    assert deployed.deployment("evaluate")["parameters"]["home"] == lake
     upload(f"{lake}-sources/answers.jsonl", ROWS)
     data = {"answers": f"{lake}-sources/answers.jsonl", "dataset": "times", "release": "gpt-5"}
     there = tmp_path / "worker"
