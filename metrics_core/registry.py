@@ -27,7 +27,7 @@ from answerkey.metrics_core.metrics.bleu import Bleu
 from answerkey.metrics_core.metrics.chrf import Chrf
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
-from answerkey.metrics_core.metrics.preference import Preference, Ranking
+from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.metrics.rouge import Rouge
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 from answerkey.metrics_core.metrics.words import Contains, ExactMatch, RougeL, TokenOverlap
@@ -50,7 +50,7 @@ METRICS: Mapping[str, type[Metric]] = {
 }
 """The metrics of this package by name, in the order of reports."""
 
-_COMPARING: Mapping[str, type[Metric]] = {one.name: one for one in (Preference, Ranking)}
+_COMPARING: Mapping[str, type[Metric]] = {Preference.name: Preference}
 ASKED = (*rubric.SHIPPED, *_COMPARING)
 """Metrics that need a language model: the rubrics of this package, and the comparison with a baseline."""
 

@@ -5,7 +5,6 @@ margin: 0.02
 looks: once
 labels: random
 judge_bias: 0.03
-wait_for_labels_h: 72
 rules:
   - answer_correctness.token_overlap_recall >= -0.03
   - meaning_match.match[lang=ru] >= -0.05
@@ -99,8 +98,6 @@ class Policy:
         labels: the selection of the samples with human labels; None if it is not known.
         judge_bias: how far the bias of a judge may differ between the releases, in the units of the field. A rule that
             rests on a judge alone must hold, or be broken, by that much more.
-        wait_for_labels_h: for how many hours a run of a deployment waits for human labels that could decide; 0: it does
-            not wait. It has no effect on the verdict.
 
     >>> Policy((PolicyRule("difference", "rouge_l.f1", ALL, -0.02), PolicyRule("coverage", "", ALL, 0.95))).coverage
     0.95
@@ -110,7 +107,6 @@ class Policy:
     looks: Looks = "once"
     labels: Drawing | None = None
     judge_bias: float = 0.0
-    wait_for_labels_h: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """The policy in the form that `parse_policy` reads.
@@ -125,7 +121,6 @@ class Policy:
             "looks": self.looks,
             "labels": self.labels,
             "judge_bias": self.judge_bias,
-            "wait_for_labels_h": self.wait_for_labels_h,
             "rules": [rule.text for rule in self.rules[1:]],
         }
 
@@ -242,7 +237,6 @@ def _rule(text: object) -> PolicyRule:
 
 _MAX_LOOKS = 1_000
 """The error of a look shrinks with their number; beyond this, the level of the first ones is no number below 1."""
-_MAX_HOURS = 24 * 366
 
 
 def _distinct(value: float) -> float:
@@ -270,7 +264,6 @@ class PolicyFile(BaseModel):
     looks: Literal["once", "repeated"] | Annotated[int, Field(strict=True, ge=2, le=_MAX_LOOKS)] = "once"
     labels: Drawing | None = None
     judge_bias: _NotNegative = 0.0
-    wait_for_labels_h: Annotated[_NotNegative, Field(le=_MAX_HOURS)] = 0.0
     rules: Annotated[list[Annotated[PolicyRule, BeforeValidator(_rule)]], BeforeValidator(_listed)] = []
 
 
@@ -284,7 +277,6 @@ _REMEDIES = {
     f"instance 10; {_MAX_LOOKS:,} at most",
     "labels": "write random where the samples with labels were drawn, or chosen",
     "judge_bias": "write how far a judge's bias may differ, for instance 0.03",
-    "wait_for_labels_h": "write for how many hours a run may wait for labels, for instance 72; a year at most",
 }
 """The remedies by key."""
 
@@ -325,7 +317,7 @@ def parse_policy(content: Any, where: str | Located) -> Policy:
         raise UserError("\n".join(problems))
     if not any(rule.kind == "coverage" for rule in rules):
         rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
-    return Policy(tuple(rules), read.looks, read.labels, read.judge_bias, read.wait_for_labels_h)
+    return Policy(tuple(rules), read.looks, read.labels, read.judge_bias)
 
 
 def _problem(error: Any, written: Mapping[str, Any]) -> tuple[str, str]:

@@ -26,7 +26,6 @@ def test_every_kind_of_rule_is_read_and_written_back():
         "coverage >= 0.9",
     ]
     content = {"primary": "meaning_match.match", "margin": 0.02, "labels": "random", "judge_bias": 0.03, "rules": texts}
-    content["wait_for_labels_h"] = 1.5
     policy = parse_policy(content, "x")
     assert parse_policy(policy.as_dict(), "x") == policy
     assert [rule.text for rule in policy.rules] == ["meaning_match.match >= -0.02", *texts]
@@ -70,7 +69,7 @@ def test_looks_are_once_unless_they_are_repeated_or_planned():
         ({"rules": ["in depth a.b >= 0"]}, "rule 'in depth a.b >= 0': every release would pass; write a floor above 0, "
          "for instance 0.5"),
         ({"colour": 1}, "'colour': no such key; the keys are primary, margin, looks, labels, judge_bias, "
-         "wait_for_labels_h, rules"),
+         "rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': nearly every release would pass; write at least 0.5, "

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from answerkey.metrics_core.statistics.intervals import Interval, paired_proportions
+from answerkey.metrics_core.statistics.intervals import Interval
 from answerkey.metrics_core.statistics.multiple_testing import holm
 from answerkey.metrics_core.statistics.paired import mcnemar, paired_difference
 from answerkey.metrics_core.statistics.power import (
-    detectable_loss,
     fewest_units,
     minimum_detectable,
     needed_by_width,
@@ -18,7 +17,6 @@ from answerkey.metrics_core.statistics.power import (
     needed_to_show,
     undetectable,
 )
-from tests.metrics_core.statistics.simulations import share
 
 
 def from_zero(change, clusters=None):
@@ -94,22 +92,6 @@ def test_the_rows_needed_for_a_level_lift_its_exact_interval_above_the_floor():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("binary", [True, False])
-def test_a_detectable_loss_is_seen_as_often_as_stated(binary):
-    rng = np.random.default_rng(8)
-    rows = np.repeat([1.0, -1.0, 0.0], [20, 20, 360]) if binary else rng.normal(0, 0.2, 400).clip(-1, 1)
-    loss = detectable_loss(rows, None, -0.02, 0.3, binary=binary, bounds=(-1.0, 1.0))
-
-    def interval():
-        if not binary:
-            return from_zero(rng.normal(-loss, 0.2, 400).clip(-1, 1)).interval
-        fixed, broken, _ = rng.multinomial(400, [(0.1 - loss) / 2, (0.1 + loss) / 2, 0.9])
-        return paired_proportions(fixed, broken, 400)
-
-    assert share(interval().high < -0.02 for _ in range(400)) == pytest.approx(0.8, abs=0.07)
-    assert detectable_loss(rows, None, -0.3, 0.2, binary=binary, bounds=(-1.0, 1.0)) is None
-
-
 def test_the_bound_for_scores_of_any_kind_asks_for_somewhat_more_than_that_for_0_and_1():
     old, new = (np.random.default_rng(4).random((2, 400)) < 0.6).astype(float)
     graded, binary = (
