@@ -30,7 +30,6 @@ from weakref import WeakKeyDictionary
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
-from answerkey.metrics_core.llm.log_probabilities import tokens_of
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
 from answerkey.metrics_core.llm.provider_options import from_environment
 from answerkey.metrics_core.llm.request import (
@@ -65,7 +64,7 @@ _TIMED_OUT = frozenset(("TimeoutError", "ReadTimeout", "APITimeoutError"))
 _BROKEN = frozenset(("ReadError", "WriteError", "CloseError", "RemoteProtocolError", "OSError", *_NOT_CONNECTED))
 """As httpx names them, whose classes are not imported for this."""
 _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.output", re.IGNORECASE)
-_PARAMETERS = ("temperature", "seed", "logprobs", "reasoning_effort")
+_PARAMETERS = ("temperature", "seed", "reasoning_effort")
 _TOO_MANY_TOKENS = re.compile(
     r"max_(?:completion_)?tokens\b.*?\b(?:at most|maximum|limit|less than|up to)\D*(\d+)", re.S
 )
@@ -486,7 +485,6 @@ def _reply(answer: Mapping[str, Any], body: Mapping[str, Any], model: ModelRef) 
         fingerprint=fingerprint,
         cached_tokens=_token_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
         kind=kind,
-        tokens=tokens_of(choice.get("logprobs")),
     )
 
 

@@ -16,7 +16,6 @@ from answerkey.tasks.reports.manifest import (
     model_warnings,
     order_warnings,
     probe_notes,
-    second_opinions,
     uniform_warnings,
 )
 from answerkey.tasks.reports.report import Report, Score
@@ -110,7 +109,6 @@ _OF_REPORTS: Sequence[tuple[bool, str, _Sentences]] = (
     (True, "Not every row could be scored: see coverage for the bounds", _partial),
     (False, "How the judge did on answers whose verdict is known", _of_manifest(probe_notes)),
     (False, "The offline judge warns of some of its own verdicts", _of_manifest(depth_warnings)),
-    (False, "Some verdicts should be looked at by a person", _of_manifest(second_opinions)),
     (True, "Fallback judges gave some of the verdicts", _of_manifest(fallback_warnings)),
     (True, "The order of two answers decided some pairs", _of_manifest(order_warnings)),
     (True, "A judge gave nearly all long answers the same score", _of_manifest(uniform_warnings)),

@@ -96,8 +96,7 @@ def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch):
 def test_a_case_that_may_mean_something_is_asked_about(answer, reference, asked, judge_server):
     server = judge_server(mismatch)
     sample = Sample("1", answer, [reference], "Which is it?")
-    # The second opinion leaves it to the judge as well.
-    [found] = ask([sample], options(server, second_opinion="always"))
+    [found] = ask([sample], options(server))
     assert (server.n_requests, found.values["match"]) == ((1, 0.0) if asked else (0, 1.0))
     [offline] = MeaningMatch().measure([sample])
     assert offline.values["match"] == 1.0
@@ -300,30 +299,6 @@ def test_each_judge_that_is_down_has_a_fallback_of_its_own(judge_server, tmp_pat
             ("openai/c", 1.0), ("openai/e", 1.0),
         ]  # fmt: skip
     assert (other.n_requests, last.n_requests) == (1, 1)
-
-
-# A second opinion: a verdict with which the offline judge disagrees is no number.
-
-WRONG = Sample("wrong", "The capital is Bergen.", ["Oslo"], "Capital of Norway?")
-RIGHT = Sample("right", "The capital is Oslo.", ["Oslo"], "Capital of Norway?")
-
-
-@pytest.mark.parametrize(("brain", "statuses"), [(match, ["failed", "scored"]), (mismatch, ["scored", "failed"])])
-def test_where_the_offline_judge_disagrees_the_answer_is_disputed(judge_server, brain, statuses):
-    found = ask([WRONG, RIGHT], options(judge_server(brain), second_opinion="always"))
-    assert [one.status for one in found] == statuses
-    [disputed] = [one.reason for one in found if one.status == "failed"]
-    verdicts = ["match", "mismatch"] if brain is match else ["mismatch", "match"]
-    assert disputed.startswith(f"disputed: the judge says {verdicts[0]} (")
-    assert f"and the offline judge {verdicts[1]}, with a probability of " in disputed
-    assert "|second:offline@" in found[0].signature
-
-
-def test_a_second_opinion_is_not_asked_unless_it_is_wanted_and_the_metric_can_be_checked(judge_server):
-    found = ask([WRONG, RIGHT], options(judge_server(match)))
-    assert [(one.values["match"], "|second:" in one.signature) for one in found] == [(1.0, False)] * 2
-    [other] = ask([WRONG], options(judge_server(agreeable), second_opinion="always"), "faithfulness")
-    assert "|second:" not in other.signature
 
 
 # Votes become one outcome: all small cases against the definition in its plainest form, and the rest by properties.
