@@ -298,9 +298,7 @@ def _settings(options: JudgeOptions, models: Sequence[ModelRef]) -> str:
     return f"{text}{tokens}{effort}{extras}{f'|else:{fallbacks}' if fallbacks else ''}"
 
 
-def request(
-    prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int, options: JudgeOptions
-) -> Request:
+def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int, options: JudgeOptions) -> Request:
     """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew.
 
     >>> from answerkey.metrics_core.judges.prompt import load_prompt

@@ -15,7 +15,6 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider_options import (
     EXTRA_BODY,
     EXTRA_HEADERS,
-    SERVICE_TIER,
     Headers,
     JsonObject,
     extras,
@@ -171,7 +170,6 @@ class JudgeOptions(Validated):
         title="Seconds per question",
         description="Seconds after which a question to a judge is abandoned for good, retries and waiting included.",
     )
-    service_tier: str = SERVICE_TIER
     extra_headers: Headers = EXTRA_HEADERS
     extra_body: JsonObject = EXTRA_BODY
     batch: bool = Field(
@@ -225,7 +223,7 @@ class JudgeOptions(Validated):
     @property
     def extras(self) -> str:
         """What is sent with every call beside the question, as JSON text; empty: nothing."""
-        return extras(self.service_tier, self.extra_headers, self.extra_body)
+        return extras(self.extra_headers, self.extra_body)
 
     @property
     def offline(self) -> bool:
@@ -274,7 +272,7 @@ class JudgeOptions(Validated):
             # Both would get the single reply that the ledger keeps, and count as two votes.
             if model.label in models:
                 raise UserError(f"the judge {model.label} is named twice; `repeats` asks one judge several times")
-            models[model.label] = replace(model, price=price, service_tier=self.service_tier)
+            models[model.label] = replace(model, price=price)
         return tuple(models.values())
 
 

@@ -147,8 +147,6 @@ def _tested(plan: Plan, access: Access) -> dict[str, Any]:
     return {name: found for name, found in (("probes", noted), ("untested", untested)) if found}
 
 
-
-
 def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
     """For each metric and judge, how often it was right on answers with known verdicts; or that it was not tested.
 

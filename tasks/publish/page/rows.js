@@ -57,7 +57,6 @@ function apart(values) {
   return scored.length > 1 ? Math.max(...scored) - Math.min(...scored) : null;
 }
 
-/** The samples of each release with an answer on which the offline judge disagrees with a judge's verdict. */
 const SHOWN = {
   all: () => true,
   // A score that is there on one side only has changed too, by an unknown amount.

@@ -16,7 +16,6 @@ from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import Jury
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
 from answerkey.metrics_core.llm import client
-from answerkey.metrics_core.llm.provider import prices_of
 from answerkey.metrics_core.measurement import Failed, Skipped, Undefined
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -151,9 +150,7 @@ def test_what_is_set_is_sent_and_is_another_question(judge_server, tmp_path):
 
 
 @pytest.mark.parametrize("provider", ["openai", "openrouter", "mistral"])
-def test_headers_fields_of_the_body_and_service_tier_arrive_and_are_another_question(
-    judge_server, tmp_path, monkeypatch, provider
-):
+def test_headers_and_fields_of_the_body_arrive_and_are_another_question(judge_server, tmp_path, monkeypatch, provider):
     secret = "a-secret-of-the-gateway-77ab"
     monkeypatch.setenv("GATEWAY_TOKEN", f"{secret}\n")
     # It repeats what it was sent, once in an error and then in its reply.
@@ -162,20 +159,18 @@ def test_headers_fields_of_the_body_and_service_tier_arrive_and_are_another_ques
     extras = {
         "extra_headers": ["X-Via=nightly, all", "X-Gateway=env:GATEWAY_TOKEN"],
         "extra_body": {"provider": {"order": ["azure"]}},
-        "service_tier": "" if provider == "mistral" else "flex",
     }
     some = samples(1)
     for changes in ({}, extras, {**extras, "extra_headers": ["X-Via=weekly"]}, extras):
         [judged] = ask(some, options(server, f"{provider}/m-of-ours", ledger=str(tmp_path), **changes))
         assert judged.values == {"match": 1.0}
     assert [
-        tuple(request.headers.get(name) for name in ("x-via", "x-gateway"))
-        + tuple(request.body.get(name) for name in ("provider", "service_tier"))
+        tuple(request.headers.get(name) for name in ("x-via", "x-gateway")) + (request.body.get("provider"),)
         for request in server.requests
     ] == [
-        (None, None, None, None),
-        ("nightly, all", secret, {"order": ["azure"]}, extras["service_tier"] or None),
-        ("weekly", None, {"order": ["azure"]}, extras["service_tier"] or None),
+        (None, None, None),
+        ("nightly, all", secret, {"order": ["azure"]}),
+        ("weekly", None, {"order": ["azure"]}),
     ]
     assert judged.from_ledger and judged.reason == "sent with ***"
     stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
@@ -190,23 +185,9 @@ def test_a_variable_of_a_header_must_be_set(judge_server, monkeypatch):
     assert server.n_requests == 0
 
 
-def test_a_class_of_service_has_its_own_price():
-    def price(model, **changes):
-        [judge] = JudgeOptions(judges=[model], **changes).models()
-        return prices_of(judge)
-
-    usual, flex = price("openai/gpt-5"), price("openai/gpt-5", service_tier="flex")
-    assert flex[2] == usual[2] / 2
-    # Cheaper by how much is not known, dearer by how much neither: the first is bounded, the second is not.
-    assert price("openai/gpt-4-turbo", service_tier="flex") == price("openai/gpt-4-turbo")
-    assert price("openai/gpt-4-turbo", service_tier="priority") is None
-    assert price("openai/gpt-4-turbo", service_tier="priority", price="1,2") == (1e-6, 1e-6, 2e-6)
-
-
 @pytest.mark.parametrize(
     ("judge", "changes", "message"),
     [
-        ("mistral/mistral-small-latest", {"service_tier": "flex"}, "litellm sends it no service tier"),
         ("anthropic/claude-sonnet-4-5", {"repeats": 3}, "takes no seed, so its repeats would be one question; set a"),
         ("anthropic/claude-opus-4-7", {"repeats": 3}, "takes no seed, .*; ask several judges instead"),
         ("openai/gpt-5", {"temperature": 0.7}, "judge openai/gpt-5 takes no temperature; leave it at 0"),
