@@ -168,8 +168,8 @@ class Result(Displayed, list[Measurement]):
         """What judges were asked about a sample, and what they replied, from the ledger that `Access` names.
 
         Returns:
-            pandas.DataFrame: one row per call, oldest first within a request: `metric`, the messages `system` and `user`,
-                and the columns of the ledger, among them `judge`, `status`, `reply`, `model` and `cost_usd`.
+            pandas.DataFrame: one row per call, oldest first within a request: `metric`, the messages `system` and
+                `user`, and the columns of the ledger, among them `judge`, `status`, `reply`, `model` and `cost_usd`.
 
         Raises:
             UserError: there is no such sample, or the replies were not kept.

@@ -738,8 +738,8 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
     """Check what can be known before the first call. Nothing is sent, and an estimate needs no key.
 
     Raises:
-        UserError: litellm does not know the provider, or lacks a module for it; the key is not set; or the cost is to be
-            limited and the price is not known.
+        UserError: litellm does not know the provider, or lacks a module for it; the key is not set; or the cost is to
+            be limited and the price is not known.
     """
     for model in models:
         abilities(model.model, noun)

@@ -57,9 +57,12 @@ class SemanticSimilarity(Metric):
     `calibration`), averaged over the models; the reason names its band.
 
     An answer that equals a reference after normalisation has the similarity 1, without a model. A sample is undefined
-    if a model cannot read the answer or any reference (unknown letters, a zero vector). It fails if a model fails on one
-    of its texts, since the remaining models would give another number.
+    if a model cannot read the answer or any reference (unknown letters, a zero vector). It fails if a model fails on
+    one of its texts, since the remaining models would give another number.
 
+    Raises:
+        ValueError: an option is out of its range, or a model is named twice.
+    """
 
     name = "semantic_similarity"
     summary = "cosine of sentence embeddings, one or several models"

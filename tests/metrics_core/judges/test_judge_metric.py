@@ -165,7 +165,7 @@ def test_headers_and_fields_of_the_body_arrive_and_are_another_question(judge_se
         [judged] = ask(some, options(server, f"{provider}/m-of-ours", ledger=str(tmp_path), **changes))
         assert judged.values == {"match": 1.0}
     assert [
-        tuple(request.headers.get(name) for name in ("x-via", "x-gateway")) + (request.body.get("provider"),)
+        (*(request.headers.get(name) for name in ("x-via", "x-gateway")), request.body.get("provider"))
         for request in server.requests
     ] == [
         (None, None, None),
