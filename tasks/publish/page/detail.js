@@ -70,10 +70,9 @@ function verdict(row, report) {
 }
 
 /** A request to a judge: its replies, and the prompt behind a summary. */
-function asked({ system, user, order, calls }) {
+function asked({ system, user, calls }) {
   const prompt = system ? [...longText(system), ...longText(user)] : [h("p", { class: "muted" }, "It has changed since, or its rubric is not here.")];
   return [
-    order ? h("p", {}, "Asked again with an order beside the texts (canary): ", isolated(order)) : null,
     ...calls.map((call) => h("div", { class: "reply" },
       longText(call.reply || `${call.code}: ${call.message}`), h("p", { class: "muted" }, isolated(about(call))))),
     h("details", {}, h("summary", {}, isolated(`Prompt ${calls[0].prompt}`)), prompt),
