@@ -1,27 +1,26 @@
-"""`answerkey judge`: try a judge on one answer, with the metrics, prompts and ledger of an evaluation."""
+"""`answerkey judge`: an answer before a judge, and why an answer of a report has its verdicts."""
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.markup import escape
 
-from answerkey.flows.cli.layout import show
+from answerkey.flows.cli import layout
 from answerkey.flows.cli.main import print_json
-from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command, listed
+from answerkey.flows.cli.options import HOME, AsJson, Dataset, Flags, HomeOption, command, listed
 from answerkey.flows.environment import use_kept_server
 from answerkey.flows.parameters import Judging, preflight
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
+from answerkey.metrics_core.errors import UserError, choice
+from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.ledger import open_ledger
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Measurement, Scored
-from answerkey.metrics_core.offline_judge.matcher import about
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.publish.table import Table
@@ -29,163 +28,299 @@ from answerkey.tasks.publish.text import number, price
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.warehouse.home import Home
 
+if TYPE_CHECKING:
+    from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+    from answerkey.metrics_core.metric import Metric
+    from answerkey.tasks.reports.judged import Judged
+
 _LABEL = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What one metric made of the answer, and its calls just now; `about` describes the offline judge, if asked."""
-
-    measurement: Measurement
-    calls: int
-    about: str = ""
+_OF_RUNS = (
+    "max_calls", "max_cost_total_usd", "probes", "cascade", "fallbacks", "batch", "batch_poll_s", "concurrency",
+    "timeout_s", "deadline_s",
+)  # fmt: skip
+"""Options of judges that a run needs, and a single answer does not."""
 
 
 @command
 def judge(  # noqa: PLR0913
-    question: Annotated[str, Parameter(metavar="QUESTION", help="The question; may be empty.")],
-    reference: Annotated[str, Parameter(metavar="REFERENCE", help="An answer known to be right.")],
-    answer: Annotated[str, Parameter(metavar="ANSWER", help="The answer to judge.")],
+    words: Annotated[
+        list[str],
+        Parameter(
+            "SAMPLE", metavar="SAMPLE", help="The id of a sample; or three texts: question, right answer, answer."
+        ),
+    ],
     /,
-    judging: Annotated[Judging, Flags("Judge", omit=("max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"))],
+    judging: Annotated[Judging, Flags("Judge", omit=_OF_RUNS)],
     *,
+    release: Annotated[
+        str,
+        Parameter("--release", metavar="A,B", help="Releases or reports; without it, all releases with the sample."),
+    ] = "",
+    dataset: Dataset = "",
     references: Annotated[
         list[str] | None, Parameter("--reference", metavar="TEXT", help="Another answer known to be right.")
     ] = None,
     incorrect: Annotated[
         list[str] | None, Parameter("--incorrect", metavar="TEXT", help="An answer known to be wrong.")
     ] = None,
-    metric: Annotated[
-        str,
-        Parameter("--metric", metavar="A,B", show_default="meaning_match,ground_truth_similarity", help="What to ask."),
-    ] = "",
-    rubric: Annotated[
-        str,
-        Parameter("--rubric", metavar="FILE", help="Ask by this rubric instead: a file, or a name like politeness."),
-    ] = "",
     context: Annotated[
         list[str] | None, Parameter("--context", metavar="TEXT", help="A passage that the answer was to rest on.")
     ] = None,
+    metric: Annotated[
+        str, Parameter("--metric", metavar="A,B", help="These metrics only; without it, all that need a judge.")
+    ] = "",
+    rubric: Annotated[
+        str,
+        Parameter("--rubric", metavar="FILE", help="Ask by this rubric: a file, or a name like politeness."),
+    ] = "",
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Try a judge on one answer.
+    """Judge one answer, or show why an answer of a report has its verdicts.
 
-    The metrics, prompts and ledger are those of an evaluation: a reply is not paid for twice.
+    Three texts are judged with the metrics and prompts of an evaluation.
+
+    A sample is looked up in the reports: prompts, replies, votes and cost, also those of other judges and prompts. With
+    --judge or --rubric its answers are judged again.
+
+    No report is made, and a reply that is in the ledger is not paid for twice.
 
     Examples:
         answerkey judge "Capital of France?" "Paris" "It is Paris."
         answerkey judge "Capital of France?" "Paris" "Lyon" --judge openai/gpt-4o-mini --repeats 3
+        answerkey judge q17
+        answerkey judge q17 --release gpt-5 --judge openai/gpt-4o --max-cost 0.1
+        answerkey judge q17 --rubric judges/tone.yaml --judge openai/gpt-4o --dry-run
     """
-    texts = [reference, *(references or ())]
-    if rubric and metric:
-        raise UserError("--rubric: give it, or --metric, and not both")
     use_kept_server(home)
-    sample = Sample("1", answer, texts, question or None, context=context or (), incorrect_references=incorrect or ())
-    metrics, asked = [rubric] if rubric else metrics_of(metric), opened(judging, home)
-    trials = [_measure(name, sample, asked) for name in metrics]
-    _print(trials, texts, as_json=as_json)
-    return 0 if all(trial.measurement.status in ("scored", "undefined") for trial in trials) else 1
+    stored: list[Judged] = []
+    questions: list[_Question] = []
+    if len(words) == 1:
+        if references or incorrect or context:
+            raise UserError("--reference, --incorrect and --context go with three texts, not with a sample")
+        stored = _stored(words[0], release, dataset, metric, home)
+        if rubric or judging != Judging():
+            questions = _again(stored, rubric, _access(judging, home))
+    elif len(words) == 3:
+        if release or dataset:
+            raise UserError("--release and --dataset go with the id of a sample, not with three texts")
+        if rubric and metric:
+            raise UserError("--rubric: give it, or --metric, and not both")
+        question, right, answer = words
+        sample = Sample(
+            "1", answer, [right, *(references or ())], question or None, context=context or (),
+            incorrect_references=incorrect or (),
+        )  # fmt: skip
+        metrics = create([rubric] if rubric else _metrics(metric), _access(judging, home))
+        questions = [_Question("", 1, sample, _askable(made)) for made in metrics]
+    else:
+        raise UserError("give the id of a sample, or three texts: question, right answer, answer")
+    _say_cost(questions)
+    if judging.dry_run:
+        return 0
+    replies = _ask(questions, home)
+    rows = [*stored, *replies]
+    if as_json:
+        print_json([row.as_dict() for row in rows])
+    elif stored:
+        layout.show(*_page(words[0], rows))
+    else:
+        for row in replies:
+            layout.show(*_lines(row), "")
+    return 0 if all(row.measurement.status in ("scored", "undefined") for row in replies) else 1
 
 
-def metrics_of(text: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """An answer that a metric is to judge. `answer_of` and `repeat` say where it comes from, as in `Judged`."""
+
+    answer_of: str
+    repeat: int
+    sample: Sample
+    metric: JudgeMetric
+
+
+def _metrics(text: str) -> list[str]:
     """The metrics named in `text`, or all that need a judge.
 
     Raises:
         UserError: one of them does not need a judge.
     """
     known = [name for name, info in METRICS.items() if info.kind == "judge"]
-    given = listed(text) or known
-    if wrong := [name for name in given if name not in known]:
+    names = listed(text) or known
+    if wrong := [name for name in names if name not in known]:
         raise UserError(f"--metric {wrong[0]}: choose from {', '.join(known)}")
-    return given
+    return names
 
 
-def opened(judging: Judging, home: Home) -> dict[str, Any]:
-    """What metrics need to ask these judges through the ledger in `home`, which answers what it can.
+def _access(judging: Judging, home: Home) -> dict[str, Any]:
+    """What metrics need to ask these judges, in one run, so that its limits hold for all questions together.
 
     Raises:
         UserError: a judge cannot be asked.
     """
-    options = judging.options()
+    options = judging.model_copy(update={"probes": "never"}).options()
     preflight(options, judging.key_from, dry_run=judging.dry_run)
     api_key = None if options.offline or judging.dry_run else key(judging.key_from)
     return {"judge": options, "access": Access(api_key, home.ledger, uuid.uuid4().hex)}
 
 
-def _measure(name: str, sample: Sample, asked: Mapping[str, Any]) -> Trial:
-    access = replace(asked["access"], run=uuid.uuid4().hex)
-    [metric] = create([name], {**asked, "access": access})
-    [measurement] = metric.measure([sample])
-    if not measurement.requests:
-        offline = asked["judge"].offline or measurement.details.get(DECIDED_BY) == "offline"
-        return Trial(measurement, 0, about() if offline else "")
-    ledger = open_ledger(access.ledger)
-    try:
-        return Trial(measurement, ledger.spent(access.run).calls)
-    finally:
-        ledger.close()
+def _askable(metric: Metric | None, name: str = "") -> JudgeMetric:
+    """The metric, if its judges can be asked about a single answer.
+
+    Raises:
+        UserError: they cannot.
+    """
+    from answerkey.metrics_core.judges.judge_metric import JudgeMetric, ModelMetric
+
+    if not isinstance(metric, JudgeMetric):
+        raise UserError(f"{name}: cannot be asked about single rows")
+    if isinstance(metric, ModelMetric):
+        metric.check()
+    return metric
 
 
-def _print(trials: Sequence[Trial], references: Sequence[str], *, as_json: bool) -> None:
-    """What judges said about one sample, metric by metric."""
-    if as_json:
-        print_json([_as_json(trial) for trial in trials])
+def _stored(sample_id: str, release: str, dataset: str, metric: str, home: Home) -> list[Judged]:
+    """What reports have about a sample.
+
+    Raises:
+        UserError: nothing, or nothing by the metrics that are named.
+    """
+    from answerkey.tasks.reports.judged import judged_rows
+
+    rows = judged_rows(home, sample_id, listed(release), dataset)
+    names = list(dict.fromkeys(row.measurement.metric for row in rows))
+    if unknown := [name for name in listed(metric) if name not in names]:
+        raise UserError(f"--metric {unknown[0]}: {choice(unknown[0], names) if names else 'no judge was asked'}")
+    if not rows:
+        raise UserError(f"{sample_id}: no judge was asked about it; evaluate with a metric that needs one")
+    return [row for row in rows if row.measurement.metric in (listed(metric) or names)]
+
+
+def _again(stored: Sequence[Judged], rubric: str, access: Mapping[str, Any]) -> list[_Question]:
+    """Each answer once more, before other judges or by a rubric.
+
+    Raises:
+        UserError: a metric or the rubric cannot be used.
+    """
+    questions: dict[tuple[str, int, str], _Question] = {}
+    for row in stored:
+        changed = create([rubric], access)[0] if rubric else row.metric and replace(row.metric, **access)
+        metric = _askable(changed, rubric or row.measurement.metric)
+        question = _Question(row.answer_of, row.repeat, row.sample, metric)
+        questions.setdefault((row.answer_of, row.repeat, metric.name), question)
+    return list(questions.values())
+
+
+def _say_cost(questions: Sequence[_Question]) -> None:
+    from answerkey.metrics_core.judges.estimate import estimate_cost
+    from answerkey.metrics_core.llm.cost import total_usd
+
+    if not questions or (options := questions[0].metric.judge).offline:
         return
-    for place, trial in enumerate(trials):
-        show(*([""] if place else []), *measured_lines(trial.measurement, references, calls=_calls(trial)))
+    costs = [estimate_cost(question.metric, [question.sample]) for question in questions]
+    calls, known = sum(cost.calls for cost in costs), sum(cost.in_ledger for cost in costs)
+    print(
+        f"{', '.join(options.labels)}: calls to make {calls:,}, about {price(total_usd(costs))}; replies that the "
+        f"ledger has {known:,}", file=sys.stderr,
+    )  # fmt: skip
 
 
-def _as_json(trial: Trial) -> dict[str, Any]:
-    found = trial.measurement
-    return {
-        "metric": found.metric, "status": found.status, "values": dict(found.values), "reason": found.reason,
-        "details": dict(found.details), "signature": found.signature, "from_ledger": found.from_ledger,
-        "calls": trial.calls, "usage": asdict(found.usage), "requests": list(found.requests),
-    }  # fmt: skip
+def _ask(questions: Sequence[_Question], home: Home) -> list[Judged]:
+    from answerkey.metrics_core.judges.asked import asked_about, ledger_calls
+    from answerkey.tasks.reports.judged import Judged
+
+    judged = []
+    for question in questions:
+        sample, metric = question.sample, question.metric
+        [measurement] = metric.measure([sample])
+        with ledger_calls(home.ledger) as calls_of:
+            asked = asked_about(metric, sample, measurement.requests, calls_of)
+        judged.append(Judged(question.answer_of, "", question.repeat, sample, metric, measurement, tuple(asked)))
+    return judged
 
 
-def measured_lines(found: Measurement, references: Sequence[str], **more: str) -> Iterator[str | Table]:
+def _page(sample_id: str, rows: Sequence[Judged]) -> Iterator[str | Table]:
+    """Each answer with its measurements below each other, and what judges were asked about it."""
+    answers = list(dict.fromkeys((row.answer_of, row.repeat) for row in rows))
+    for place, (report, repeat) in enumerate(answers):
+        own = [row for row in rows if (row.answer_of, row.repeat) == (report, repeat)]
+        sample = own[0].sample
+        texts = {"question": sample.question, "reference": " | ".join(sample.references), "answer": sample.answer}
+        which = f"{escape(report)}{f', answer {repeat}' if repeat > 1 else ''}"
+        yield from [""] * bool(place)
+        yield from layout.sample_lines(sample_id, which, texts)
+        for name in dict.fromkeys(row.measurement.metric for row in own):
+            for row in own:
+                if row.measurement.metric == name:
+                    yield ""
+                    yield from _lines(row)
+    yield from _prompts(rows)
+
+
+def _lines(row: Judged) -> Iterator[str | Table]:
+    report = "just now" if row.answer_of and not row.report else "" if row.report == row.answer_of else row.report
+    yield from _measured_lines(row.measurement, row.sample.references, judge=row.judge, report=report)
+    for asked in row.asked:
+        for call in asked.calls:
+            if call["reply"]:
+                yield _line("reply", call["reply"])
+            else:
+                yield _line("error", f"{call['code']}: {call['message']}")
+            yield _line("", _about(call))
+
+
+def _about(call: Mapping[str, Any]) -> str:
+    """Where a reply came from, and what it cost."""
+    parts = [call["judge"], call["prompt"], "" if call["kind"] == "ask" else call["kind"]]
+    parts += [f"answered by {call['model']}" if call["model"] else ""]
+    parts += [f"{call['tokens_in']:,} tokens in, {call['tokens_out']:,} out" if call["tokens_out"] is not None else ""]
+    return ", ".join(filter(None, [*parts, price(call["cost_usd"])]))
+
+
+def _prompts(rows: Sequence[Judged]) -> Iterator[str]:
+    """What judges were asked, each text once."""
+    asked = [(one, call["prompt"]) for row in rows for one in row.asked for call in one.calls[:1]]
+    for name in dict.fromkeys(prompt for _, prompt in asked):
+        own = [one for one, prompt in asked if prompt == name]
+        yield from ("", layout.title_line(f"prompt {name}"))
+        texts = [text for one in own for text in (one.system, one.user)]
+        for text in filter(None, dict.fromkeys(texts)):
+            yield from ("", *(f"  {escape(part)}" for part in text.split("\n")))
+        if not all(one.system for one in own):
+            yield "  [dim]It has changed since, or its rubric is not here, so that it cannot be shown.[/dim]"
+
+
+def _measured_lines(found: Measurement, references: Sequence[str], **more: str) -> Iterator[str | Table]:
     """A measurement in lines: the number first, then why; `more` are further lines, by their labels."""
     values = ", ".join(f"{name} {_short(value)}" for name, value in found.values.items())
     yield f"[bold]{found.metric}[/bold]  {values or found.status}"
     details = found.details
     if "verdict" in details:
         rule = f", by the rule {details['rule']}" if details.get("rule") else ""
-        yield line("verdict", f"{details['verdict']}{rule}")
+        yield _line("verdict", f"{details['verdict']}{rule}")
     if "probability" in details:
-        yield line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
+        yield _line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
     if OUT_OF_DEPTH in details:
-        yield line("warning", f"outside the offline judge's training data: {details[OUT_OF_DEPTH]}")
+        yield _line("warning", f"outside the offline judge's training data: {details[OUT_OF_DEPTH]}")
     if found.reason:
-        yield line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
+        yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
     if isinstance(index := details.get("reference"), int):
-        yield line("reference", f"{index + 1}: {references[index]}")
-    yield from (line(label.replace("_", " "), text) for label, text in more.items() if text)
+        yield _line("reference", f"{index + 1}: {references[index]}")
+    yield from (_line(label.replace("_", " "), text) for label, text in more.items() if text)
     if len(details.get("votes", ())) > 1:
         yield from _votes(details["votes"])
     if "facts" in details:
         yield from _facts(details["facts"])
 
 
-def line(label: str, text: str) -> str:
+def _line(label: str, text: str) -> str:
     """A line with a label. Judges wrote much of it: no markup or control character of theirs gets through."""
     return f"  [dim]{label:<{_LABEL}}[/dim]  {escape(one_line(text))}"
 
 
 def _short(value: float) -> str:
     return f"{value:.0f}" if value.is_integer() else number(value)
-
-
-def _calls(trial: Trial) -> str:
-    found = trial.measurement
-    if not trial.calls and trial.about:
-        return f"none: judged by the {trial.about}"
-    if not trial.calls:
-        return "none: the ledger has the replies" if found.from_ledger else "none needed"
-    usage = found.usage
-    tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
-    return f"{trial.calls:,}, {tokens}, {price(usage.cost_usd)}, {usage.seconds:.1f} s"
 
 
 def _votes(votes: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:

@@ -63,7 +63,6 @@ _COMMANDS: dict[str, dict[str, str]] = {
     },
     "Read and compare": {
         "report": "compare",
-        "show": "show",
         "view": "view",
         "compare": "compare",
         "diff": "compare",

@@ -84,7 +84,7 @@ def test_a_report_is_made_again_and_shown_by_the_rubric_that_it_was_made_with(ba
         bare_cli("evaluate", answers(tmp_path), "--metrics", spec, *judge, "--judge-base", server.url, code=0)
         # What is there now is another rubric, and then none.
         rubric.write_text(RUBRIC.replace("The answer is polite.", "The answer is rude."))
-        shown = bare_cli("show", "7", "--release", "new", code=0)
+        shown = bare_cli("judge", "7", "--release", "new", code=0)
         rubric.unlink()
         n_requests = server.n_requests
         bare_cli("rerun", "faq/old/v1", code=0)

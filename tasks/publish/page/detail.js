@@ -28,7 +28,7 @@ function why(side, place) {
   if (absent[side].has(place)) return [];
   const [report, sample] = [data.reports[side], samples.ids[place]];
   const found = h("div", { "aria-live": "polite" });
-  const command = ["answerkey", "show", sample, "--release", report].map(shellWord).join(" ");
+  const command = ["answerkey", "judge", sample, "--release", report].map(shellWord).join(" ");
   const elsewhere = h("p", { class: "muted" }, "This page is a file and does not have them. ", h("code", {}, visible(command)), " prints them, and pages that ", h("code", {}, "answerkey view"), " serves show them.");
   const button = h("button", { type: "button", onclick: async () => {
     try {

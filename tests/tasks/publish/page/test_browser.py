@@ -566,5 +566,5 @@ def test_the_page_asks_its_server_for_prompts_and_replies_and_a_file_names_the_c
         thread.join()
     page.goto(f"{file.as_uri()}#sample=it%27s")
     page.get_by_role("button", name=button).click()
-    expect(page.get_by_text("answerkey show 'it'\\''s' --release d/r/v1")).to_be_visible()
+    expect(page.get_by_text("answerkey judge 'it'\\''s' --release d/r/v1")).to_be_visible()
     page.close()

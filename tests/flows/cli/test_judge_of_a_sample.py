@@ -1,4 +1,4 @@
-"""Why an answer has its verdicts, and the same answer before another judge."""
+"""`answerkey judge` with a sample: why its answer has its verdicts, and the same answer before another judge."""
 
 import json
 
@@ -45,7 +45,7 @@ def named(judges):
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, bare_cli, named):
     """A release that the kind judge judged twice, and once again the strict one."""
-    folder = tmp_path_factory.mktemp("show")
+    folder = tmp_path_factory.mktemp("judge")
     file = jsonl(folder / "answers.jsonl", ROWS)
     options = ("--dataset", "portraits", "--release", "new", "--metrics", "meaning_match", "--probes", "never")
     at = {"ANSWERKEY_HOME": str(folder / "home")}
@@ -59,7 +59,7 @@ def words(text):
 
 
 def test_the_judges_of_all_reports_are_shown_with_prompt_reply_votes_rule_and_cost(bare_cli, home, judges):
-    shown = bare_cli("show", "p0", code=0).stdout
+    shown = bare_cli("judge", "p0", code=0).stdout
     kind, strict = (f"openai/gpt-4o-mini@127.0.0.1:{judges[name].port}/v1" for name in ("kind", "strict"))
     text = words(shown)
     assert text.startswith(
@@ -73,14 +73,14 @@ def test_the_judges_of_all_reports_are_shown_with_prompt_reply_votes_rule_and_co
     assert "report portraits/new/v1" in first
     assert 'reply I think: {"reason": "So it reads.", "verdict": "match"' in first and "tokens in, " in first
     assert first.count("answered by gpt-4o-mini") == 2 and "vote judge reason" in first
-    assert f"judge {strict} reply" in second
+    assert f"judge {strict} vote judge reason" in second
     # The prompt once, as it was sent.
     assert text.count("You decide whether an answer to a question says the same essential thing") == 1
     assert "<data-" in text and text.count('"answer": "It was Vermeer."') == 1
 
 
 def test_what_is_shown_as_asked_is_what_the_servers_got(bare_cli, home, judges):
-    rows = json.loads(bare_cli("show", "p2", "--json", code=0).stdout)
+    rows = json.loads(bare_cli("judge", "p2", "--json", code=0).stdout)
     assert [(row["report"], row["status"]) for row in rows] == [
         ("portraits/new/v2", "scored"),
         ("portraits/new/v1", "scored"),
@@ -95,17 +95,17 @@ def test_what_is_shown_as_asked_is_what_the_servers_got(bare_cli, home, judges):
 def test_an_answer_is_judged_again_without_a_report_and_paid_once(bare_cli, home, judges, named):
     reports = sorted(path.name for path in (home / "pages").rglob("*.html"))
     before = judges["kind"].n_requests
-    dry = bare_cli("show", "p1", *named("kind", "gpt-4o"), "--dry-run", code=0)
+    dry = bare_cli("judge", "p1", *named("kind", "gpt-4o"), "--dry-run", code=0)
     assert (dry.stdout, judges["kind"].n_requests) == ("", before)
     assert "calls to make 1, about $0.00" in dry.stderr
     for n_new in (1, 0):
-        asked = bare_cli("show", "p1", *named("kind", "gpt-4o"), code=0)
+        asked = bare_cli("judge", "p1", *named("kind", "gpt-4o"), code=0)
         assert f"calls to make {n_new}, about $0.00" in asked.stderr
         assert "report just now reply I think" in words(asked.stdout)
         assert judges["kind"].n_requests == before + 1
-    capped = bare_cli("show", "p1", *named("kind", "gpt-4"), *CAP, code=1)
+    capped = bare_cli("judge", "p1", *named("kind", "gpt-4"), *CAP, code=1)
     assert "skipped cause budget used up" in words(capped.stdout) and judges["kind"].n_requests == before + 1
-    by_rubric = bare_cli("show", "p1", *named("kind"), "--rubric", "politeness", "--json", code=0)
+    by_rubric = bare_cli("judge", "p1", *named("kind"), "--rubric", "politeness", "--json", code=0)
     *_, again = json.loads(by_rubric.stdout)
     assert (again["metric"], again["values"], again["report"]) == ("politeness", {"polite": 0.0}, "")
     assert again["asked"][0]["calls"][0]["reply"] == '{"reason": "About It was Rembrandt.", "verdict": "no"}'
@@ -114,18 +114,18 @@ def test_an_answer_is_judged_again_without_a_report_and_paid_once(bare_cli, home
 
 @pytest.mark.nightly
 def test_what_cannot_be_shown_is_one_line(refusal, home):
-    assert refusal("show", "p9") == f"p9: no report in {home} has a sample with this id"
-    assert refusal("show", "p1", "--release", "newer").startswith("newer: no such report or release in ")
-    assert refusal("show", "p1", "--metric", "politeness").startswith("--metric politeness: choose from meaning_match")
-    assert "no key; set OPENAI_API_KEY" in refusal("show", "p1", "--judge", "openai/gpt-4o")
+    assert refusal("judge", "p9") == f"p9: no report in {home} has a sample with this id"
+    assert refusal("judge", "p1", "--release", "newer").startswith("newer: no such report or release in ")
+    assert refusal("judge", "p1", "--metric", "politeness").startswith("--metric politeness: choose from meaning_match")
+    assert "no key; set OPENAI_API_KEY" in refusal("judge", "p1", "--judge", "openai/gpt-4o")
     assert "nowhere.yaml" in refusal(
-        "show", "p1", "--rubric", "nowhere.yaml", "--judge", "openai/m@http://127.0.0.1:1/v1"
+        "judge", "p1", "--rubric", "nowhere.yaml", "--judge", "openai/m@http://127.0.0.1:1/v1"
     )
 
 
 def test_replies_are_there_without_the_ledger(bare_cli, home, tmp_path):
     """Last: it moves the ledger away."""
     (home / "judge.sqlite").rename(tmp_path / "judge.sqlite")
-    rows = json.loads(bare_cli("show", "p0", "--json", code=0).stdout)
+    rows = json.loads(bare_cli("judge", "p0", "--json", code=0).stdout)
     assert [len(row["asked"]) for row in rows] == [2, 2]
     assert rows[0]["asked"][0]["system"] == load_prompt("meaning_match", {}).text
