@@ -1,4 +1,4 @@
-"""The pages of a home over HTTP: the overview, every report, what judges were asked, and the Data Docs.
+"""The pages of a home over HTTP: the overview, every report, and the Data Docs.
 
 Nothing can be changed through it.
 
@@ -11,18 +11,17 @@ from __future__ import annotations
 import argparse
 import mimetypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.ledger import LedgerError
-from answerkey.tasks.publish.site import COMPARE, INDEX, LIVE, Site
+from answerkey.tasks.publish.site import INDEX, Site
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
@@ -100,30 +99,21 @@ class _Pages(LocalPages):
 
     def do_GET(self) -> None:
         """Send a page."""
-        path, _, query = self.path.partition("#")[0].partition("?")
+        path = self.path.partition("#")[0].partition("?")[0]
         name = unquote(path).lstrip("/") or INDEX
         try:
-            content = self._content(name, dict(parse_qsl(query)))
+            content = self._site.read(name)
         except FileNotFoundError:
             self.send_text(HTTPStatus.NOT_FOUND, "there is no such page")
         except Unreachable as error:
             self.send_text(HTTPStatus.BAD_GATEWAY, str(error))
-        except (UserError, LedgerError) as error:
+        except UserError as error:
             self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except OSError as error:
             self.send_text(HTTPStatus.SERVICE_UNAVAILABLE, f"the page cannot be read: {error.strerror or error}")
         else:
-            kind = (
-                "application/json" if name == "judged" else mimetypes.guess_type(name)[0] or "application/octet-stream"
-            )
+            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
             self.send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)
-
-    def _content(self, name: str, asked: Mapping[str, str]) -> bytes:
-        if name == COMPARE:
-            return self._site.compared(asked.get("old", ""), asked.get("new", ""))
-        if name == "judged":
-            return self._site.judged(asked.get("report", ""), asked.get("sample", "")).encode()
-        return self._site.live() if name == LIVE else self._site.read(name)
 
     do_HEAD = do_GET
 
@@ -136,7 +126,7 @@ def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPSer
     """
     try:
         loopback = host == "localhost" or ip_address(host).is_loopback
-        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home, served=True), not loopback))
+        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home), not loopback))
     except (OSError, OverflowError) as error:
         raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 

@@ -32,20 +32,18 @@ def view(
     ] = None,
     home: HomeOption = HOME,
 ) -> int:
-    """Look at everything in a browser: data sets, releases over time, verdicts, reports, spend, and runs at work.
+    """Look at everything in a browser: data sets, releases over time, verdicts, reports and spend.
 
     Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made from the
-    snapshot, so they delay no run. Runs at work, and two reports that you choose, are served only.
+    snapshot, so they delay no run.
 
     Examples:
         answerkey view
         answerkey view --home evaluations --port 4300
         answerkey view --to site
     """
-    from answerkey.tasks.publish.live import working
-
     home = Home.parse(home.address)
-    if not home.warehouse.exists() and (to or not working(home)):
+    if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
     if to:
         print(f"{_write(home, to)} files in {to}; open {to / 'index.html'}")

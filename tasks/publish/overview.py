@@ -10,7 +10,6 @@ from urllib.parse import quote, unquote
 
 from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.publish.artifacts import report_file
-from answerkey.tasks.publish.live import running_runs
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.html import from_template
 from answerkey.tasks.publish.table import Cell, Table, estimate
@@ -29,7 +28,6 @@ _NEWEST = 10
 """Reports of a data set that are shown unfolded."""
 _SPEAK = 2
 """Of the newest reports of a data set, how many say what its headline fields are."""
-SCRIPTS = ("stack.js",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,21 +200,16 @@ def read_made_together(home: Home, report_id: str) -> list[str]:
     return [row[0] for row in home.rows(_SQL["made_together"], [report_id])]
 
 
-def render_overview(
-    overview: Overview, others: Sequence[str] = (), docs: str = "", *, served: bool = False, n_running: int = 0
-) -> str:
+def render_overview(overview: Overview, others: Sequence[str] = (), docs: str = "") -> str:
     """The overview as HTML.
 
     Args:
-        served: whether a server makes what is asked for: any two reports beside each other, and the runs at work.
-        n_running: how many runs are at work.
         others: addresses of pages that runs have written and that are not about one report.
         docs: the address of the Data Docs, if there are any.
     """
     return from_template(
         "overview.html.j2",
-        SCRIPTS,
-        forms="'self'" if served else "'none'",
+        ["stack.js"],
         overview=overview,
         plots={
             one.name: {
@@ -226,13 +219,4 @@ def render_overview(
         },
         others=[(address, unquote(address)) for address in others],
         docs=docs,
-        served=served,
-        n_running=n_running,
     )
-
-
-def render_live(home: Home) -> str:
-    """The runs that are at work, as a page that looks again every few seconds."""
-    made_at = datetime.now(UTC).strftime("%H:%M:%S UTC")
-    runs = list(running_runs(home))
-    return from_template("live.html.j2", ["live.js", *SCRIPTS], home=str(home), runs=runs, made_at=made_at)

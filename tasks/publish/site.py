@@ -15,26 +15,23 @@ from threading import Lock
 from urllib.parse import quote
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.compare.compare import compare_all, primary_field, stored_comparisons
+from answerkey.tasks.compare.compare import stored_comparisons
 from answerkey.tasks.gate.verdicts import stored_verdicts
 from answerkey.tasks.publish.artifacts import FOLDER, compared_for
-from answerkey.tasks.publish.live import working
 from answerkey.tasks.publish.overview import (
     build_overview,
     read_made_together,
     read_pages,
     read_state,
-    render_live,
     render_overview,
 )
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
-from answerkey.tasks.publish.page.model import Page, as_json
-from answerkey.tasks.reports.judged import judged_rows
+from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.validate.data_docs import SITE
 from answerkey.tasks.warehouse.home import Home
 
-INDEX, COMPARE, LIVE = "index.html", "compare.html", "live.html"
+INDEX = "index.html"
 DOCS = f"{SITE.removeprefix(f'{FOLDER}/')}/{INDEX}"
 """The first page of the Data Docs, relative to the pages."""
 _MOST_KEPT = 4
@@ -45,13 +42,10 @@ _MOST_KEPT = 4
 class Site:
     """The pages of a home by their names, for instance `index.html` and `faq/gpt-4-v2.html`.
 
-    A page that was made is kept for as long as nothing in the home changes that may be on it. Where the site is
-    `served`, its first page leads to what is made when it is asked for: any two reports beside each other, and the runs
-    at work.
+    A page that was made is kept for as long as nothing in the home changes that may be on it.
     """
 
     home: Home
-    served: bool = False
     _made: dict[str, bytes] = field(default_factory=dict)
     _state: tuple[object, ...] = ()
     _lock: Lock = field(default_factory=Lock)
@@ -83,29 +77,6 @@ class Site:
             raise FileNotFoundError(name)
         with self.home.store.read(f"{FOLDER}/{name}") as file:
             return file.read()
-
-    def compared(self, old: str, new: str) -> bytes:
-        """The page about any two reports, by their ids.
-
-        Raises:
-            UserError: there is no such report, or the two are about different data sets.
-        """
-        with self._lock:
-            return render(pair_page(self.home, old, new)).encode("utf-8", "replace")
-
-    def live(self) -> bytes:
-        """The page about the runs that are at work."""
-        with self._lock:
-            return render_live(self.home).encode("utf-8", "replace")
-
-    def judged(self, report_id: str, sample_id: str) -> str:
-        """What judges were asked about the answers of a report to a sample and what they replied, as JSON.
-
-        Raises:
-            UserError: there is no such report, or it has no such sample.
-            LedgerError: the ledger cannot be read.
-        """
-        return as_json([row.as_dict() for row in judged_rows(self.home, sample_id, [report_id])])
 
     def _stored(self) -> Iterator[str]:
         names = (file.name.removeprefix(f"{FOLDER}/") for file in self.home.store.files(FOLDER))
@@ -142,22 +113,8 @@ class Site:
         known = {file for dataset in overview.datasets for file in dataset.files.values()}
         stored = [quote(name) for name in self._stored()]
         others = [name for name in stored if name not in known and not name.startswith(f"{DOCS.partition('/')[0]}/")]
-        docs, n_running = DOCS if DOCS in stored else "", len(working(self.home)) if self.served else 0
-        html = render_overview(overview, others, docs, served=self.served, n_running=n_running)
+        html = render_overview(overview, others, docs=DOCS if DOCS in stored else "")
         return html.encode("utf-8", "replace")
-
-
-def pair_page(home: Home, old: str, new: str) -> Page:
-    """The page that compares any two reports, with what the gate said last of them.
-
-    Raises:
-        UserError: as `compare_all`.
-    """
-    gates = [gated for gated in stored_verdicts(home, [new]) if gated.old == old]
-    pair = (old, new)
-    primary = primary_field(home, pair, gates[0].primary) if gates else ""
-    comparisons = compare_all(home, [pair], primary=primary)
-    return replace(build_page(home, pair, comparisons=comparisons, gates=gates), overview=INDEX)
 
 
 def report_page(home: Home, report_id: str) -> Page:

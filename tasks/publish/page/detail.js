@@ -18,71 +18,21 @@ function detail(place) {
       h("div", { class: layout }, chosen.map((side) => h("div", {}, turned(side, place, turn, words)))),
       h("div", { class: layout }, chosen.map((side) => h("div", {}, turned(side, place, turn, context)))),
     ]),
-    ...(data.judged.length === 0 ? [] : [h("div", { class: layout }, chosen.map((side) => h("div", {}, why(side, place))))]),
+    ...(data.judged ? [h("div", { class: layout }, chosen.map((side) => h("div", {}, why(side, place))))] : []),
     h("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": `Scores of ${visibleText(samples.ids[place])}` }, scoreTable(chosen, place)),
   ];
 }
 
-/** A button that asks the server of the page what judges were asked and replied; a file says how to see that. */
+/** The command that prints what judges were asked about the sample, what they replied, and what it cost. */
 function why(side, place) {
   if (absent[side].has(place)) return [];
-  const [report, sample] = [data.reports[side], samples.ids[place]];
-  const found = h("div", { "aria-live": "polite" });
-  const command = ["answerkey", "judge", sample, "--release", report].map(shellWord).join(" ");
-  const elsewhere = h("p", { class: "muted" }, "This page is a file and does not have them. ", h("code", {}, visible(command)), " prints them, and pages that ", h("code", {}, "answerkey view"), " serves show them.");
-  const button = h("button", { type: "button", onclick: async () => {
-    try {
-      const rows = await judged(report, sample);
-      found.replaceChildren(...(rows ? rows.flatMap((row) => verdict(row, report)) : [elsewhere]));
-      button.disabled = rows !== null;
-    } catch (error) {
-      found.replaceChildren(h("p", {}, isolated(error.message)));
-    }
-  } }, "Prompts, replies and cost of judges", several ? [" on ", isolated(releases[side])] : []);
-  return [h("p", {}, button), found];
-}
-
-/** Null where no server of answerkey has the page. */
-async function judged(report, sample) {
-  if (!location.protocol.startsWith("http")) return null;
-  const reply = await fetch(`../judged?${new URLSearchParams({ report, sample })}`);
-  if (reply.status === 503) throw new Error(await reply.text());
-  return reply.headers.get("Content-Type") === "application/json" ? reply.json() : null;
+  const command = ["answerkey", "judge", samples.ids[place], "--release", data.reports[side]].map(shellWord).join(" ");
+  const on = several ? [" on ", isolated(releases[side])] : [];
+  return [h("p", { class: "muted" }, "Prompts, replies and cost of judges", on, ": ", h("code", {}, visible(command)))];
 }
 
 function shellWord(text) {
   return /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-}
-
-/** What one metric made of an answer, with one judge and prompt. */
-function verdict(row, report) {
-  const where = row.report === report ? "" : `, in ${row.report}`;
-  const which = row.repeat > 1 ? `, answer ${row.repeat}` : "";
-  const values = Object.entries(row.values).map(([name, value]) => `${name} ${number(value)}`).join(", ");
-  const said = row.details.verdict ? `, verdict ${row.details.verdict}` : "";
-  const rule = row.details.rule ? ` (rule: ${row.details.rule})` : "";
-  return [
-    h("h3", {}, isolated(`${row.metric}${which} by ${row.judge}${where}`)),
-    h("p", {}, isolated(`${values || row.status}${said}: ${row.reason || ""}${rule}`)),
-    row.details.votes ? votes(row.details.votes) : null,
-    ...row.asked.flatMap(asked),
-  ].filter(Boolean);
-}
-
-/** A request to a judge: its replies, and the prompt behind a summary. */
-function asked({ system, user, calls }) {
-  const prompt = system ? [...longText(system), ...longText(user)] : [h("p", { class: "muted" }, "It has changed since, or its rubric is not here.")];
-  return [
-    ...calls.map((call) => h("div", { class: "reply" },
-      longText(call.reply || `${call.code}: ${call.message}`), h("p", { class: "muted" }, isolated(about(call))))),
-    h("details", {}, h("summary", {}, isolated(`Prompt ${calls[0].prompt}`)), prompt),
-  ];
-}
-
-function about(call) {
-  const cost = call.cost_usd === null ? "price unknown" : `$${call.cost_usd.toFixed(4)}`;
-  const tokens = call.tokens_out === null ? [] : [`${count(call.tokens_in)} tokens in, ${count(call.tokens_out)} out`];
-  return [call.judge, ...(call.model ? [`answered by ${call.model}`] : []), ...tokens, cost].join(", ");
 }
 
 function texts(title, list) {

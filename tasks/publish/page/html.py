@@ -45,18 +45,13 @@ def render(page: Page) -> str:
     )
 
 
-def from_template(
-    name: str, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), forms: str = "'none'", **values: object
-) -> str:
-    """A page from a template and `values`, with its style sheets and scripts, and a policy that allows nothing else.
-
-    `forms` says where forms may go.
-    """
+def from_template(name: str, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), **values: object) -> str:
+    """A page from a template and `values`, with its style sheets and scripts, and a policy that allows nothing else."""
     style, script = code(*styles), code(*scripts)
     html = (
         environment()
         .get_template(name)
-        .render(style=Markup(style), script=Markup(script), policy=policy(style, script, forms), **values)
+        .render(style=Markup(style), script=Markup(script), policy=policy(style, script), **values)
     )
     return f"{html.strip()}\n"
 
@@ -72,6 +67,7 @@ def for_script(value: Any) -> str:
 def _data(page: Page) -> dict[str, Any]:
     """What the table of samples needs."""
     labels = [release.label for release in page.releases]
+    metrics = {field.metric for field in page.fields}
     comparison = page.comparisons[-1] if page.comparisons else None
     chosen = (
         (comparison.old, comparison.new) if comparison else (labels[-2:] if len(labels) > 1 else (labels[0], labels[0]))
@@ -83,24 +79,15 @@ def _data(page: Page) -> dict[str, Any]:
         "lower": [field.name for field in page.fields if field.lower_is_better],
         "fields": [field.name for field in page.fields],
         "reports": [release.report.report_id for release in page.releases],
-        "judged": _judged(page),
+        "judged": any(release.report.kind(name) == "judge" for name in metrics for release in page.releases),
         "old": labels.index(chosen[0]),
         "new": labels.index(chosen[1]),
         "samples": page.samples,
     }
 
 
-def _judged(page: Page) -> list[str]:
-    """The metrics on the page that judges scored."""
-    names = dict.fromkeys(field.metric for field in page.fields)
-    return [name for name in names if any(release.report.kind(name) == "judge" for release in page.releases)]
-
-
-def policy(style: str, script: str, forms: str) -> str:
-    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page.
-
-    `forms` says where forms may go.
-    """
+def policy(style: str, script: str) -> str:
+    """A Content Security Policy: this style, this script, and nothing from anywhere but the server of the page."""
     rules = [
         "default-src 'none'",
         f"style-src 'sha256-{_digest(style)}'",
@@ -108,7 +95,7 @@ def policy(style: str, script: str, forms: str) -> str:
         "img-src data:",
         "connect-src 'self'",
         "base-uri 'none'",
-        f"form-action {forms}",
+        "form-action 'none'",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]

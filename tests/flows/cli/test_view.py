@@ -1,7 +1,6 @@
 """`answerkey view` and `answerkey init`: the pages as files, the server, and what a newcomer gets."""
 
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -12,14 +11,10 @@ import pytest
 
 from answerkey.metrics_core.judges.rubric import read_rubric
 from answerkey.tasks.publish.site import Site
-from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.conftest import ROOT
-from tests.judge_server import JudgeServer, agreeable
-from tests.kit.waiting import FAULT_S, wait_until
-from tests.tasks.publish.page.page_help import text_of
+from tests.kit.waiting import FAULT_S
 from tests.tasks.publish.site_help import made_home
-from tests.tasks.staging_help import jsonl
 
 
 @pytest.mark.real
@@ -70,40 +65,6 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli, tmp
     assert not (site / "old").exists() and not (site / "faq/gone-v1.html").exists()
     assert outside.read_text(encoding="utf-8") == "mine"
     assert set((site / ".answerkey-pages").read_text(encoding="utf-8").splitlines()) == pages
-
-
-@pytest.mark.real
-def test_a_run_can_be_watched_while_its_judge_works(tmp_path):
-    home, rows = tmp_path / "home", [
-        {"id": str(n), "release": name, "question": f"What is {n} times 7?", "reference": f"{n * 7}",
-         "answer": f"{n * 7}" if n < right else "nothing"}
-        for name, right in (("old", 3), ("new", 6)) for n in range(1, 9)
-    ]  # fmt: skip
-    site = Site(Home(home), served=True)
-    assert b"No runs at work" in site.live() and b"at work" not in site.read("index.html")
-    with JudgeServer(agreeable, holds=lambda server: server.answered >= 4) as judge:
-        command = [
-            sys.executable, "-m", "answerkey.flows.cli", "evaluate", jsonl(tmp_path / "faq.jsonl", rows), "--quiet",
-            "--metrics", "exact_match,meaning_match", "--judge", f"openai/gpt-4o-mini@{judge.url}", "--probes", "never",
-            # One after the other: calls that come before four are answered are not held.
-            "--judge-concurrency", "1", "--home", str(home),
-        ]  # fmt: skip
-        environment = {**os.environ, "OPENAI_API_KEY": "k"}
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, env=environment, preexec_fn=dies_with_its_parent()  # noqa: PLW1509
-        ) as process:  # fmt: skip
-            wait_until(lambda: judge.answered >= 4 and b"exact_match.match" in site.live(), "a finished shard")
-            shown = text_of(site.live().decode())
-            assert "# 1 run at work\n" in shown and "## old, new\n" in shown
-            assert "exact_match.match | 0.250 8 of 8 | 0.625 8 of 8\n" in shown
-            # Names the release beside each number on a phone, where the head of the table is not shown.
-            assert b"\nlabelCells();\n" in site.live()
-            calls, spent = re.search(r"16 answers to score. (\d+) calls to models, \$([\d.]+) at most.", shown).groups()
-            assert 4 <= int(calls) <= 16 and float(spent) > 0
-            assert b'<a href="live.html">1 run at work: watch</a>' in site.read("index.html")
-            judge.release()
-            assert process.wait(FAULT_S) == 0
-    assert b"No runs at work" in site.live()
 
 
 FILES = [

@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, UNSENT
 from answerkey.tasks.publish.overview import build_overview, render_overview
 from answerkey.tasks.publish.site import Site, report_page
@@ -64,19 +63,6 @@ def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home):
     assert [release.report.report_id for release in page.releases] == ["faq/old/v1", NEW]
     assert [(pair.old, pair.new) for pair in page.comparisons] == [("old", HOSTILE)]
     assert [release.label for release in report_page(home.as_published(), "faq/old/v1").releases] == ["old"]
-
-
-def test_any_two_reports_of_a_data_set_have_a_page(home):
-    site = Site(home)
-    assert b"old against &lt;b&gt;new" in site.compared(NEW, "faq/old/v1")
-    for old, new, why in (
-        ("faq/no/v1", NEW, "faq/no/v1: no such report"),
-        (NEW, NEW, "a report cannot be compared with itself"),
-        ("other/only/v1", NEW, "other/only/v1 is about other, and faq/"),
-    ):
-        with pytest.raises(UserError, match=why):
-            site.compared(old, new)
-    assert b"<form" not in site.read("index.html")
 
 
 @pytest.mark.nightly

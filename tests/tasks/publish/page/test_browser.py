@@ -514,24 +514,12 @@ def test_one_comes_from_the_overview_to_every_report_and_back(show, address):
         expect(opened.page.get_by_role("heading", name="Judges and spend")).to_be_visible()
 
 
-def test_any_two_reports_are_compared_from_the_overview(show, address):
-    opened = show(address)
-    opened.choose("Old report", f"{HOSTILE} v1")
-    opened.choose("New report", "old v1")
-    opened.page.get_by_role("button", name="Compare").click()
-    expect(opened.page.get_by_role("heading", level=1)).to_have_text(f"old against {HOSTILE}")
-    expect(opened.page.get_by_role("button", name="2 got worse")).to_be_visible()
-    opened.page.get_by_role("link", name="All reports").click()
-    expect(opened.page.get_by_role("heading", level=1)).to_contain_text(f"{HOSTILE} against old: ")
-
-
 @pytest.mark.real
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
 def test_no_page_has_a_barrier_and_the_overview_is_as_wide_as_the_screen(show, address, width, scheme):
     overview = show(address, width, color_scheme=scheme).page
     assert overview.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(overview) == []
-    assert barriers(show(f"{address}live.html", width, color_scheme=scheme).page) == []
     report = show(full(), width, color_scheme="light" if scheme == "dark" else "dark").page
     report.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     report.locator(".toggle").first.click()
@@ -539,32 +527,16 @@ def test_no_page_has_a_barrier_and_the_overview_is_as_wide_as_the_screen(show, a
 
 
 @pytest.mark.nightly
-def test_the_page_asks_its_server_for_prompts_and_replies_and_a_file_names_the_command(browser, home, tmp_path):
+def test_the_page_names_the_command_that_prints_prompts_and_replies(browser, home, tmp_path):
     row = {"id": "it's", "release": "r", "question": "Capital of Norway?", "references": ["Oslo"], "answer": "In Oslo."}
     with JudgeServer(wordy) as judge:
         options = judged(judge.url)
         run(home, [row], ["meaning_match"], options=options, parameters={"judging": options["judge"].model_dump()})
     home.warehouse.publish()
-    file, button = tmp_path / "page.html", "Prompts, replies and cost of judges"
+    file = tmp_path / "page.html"
     file.write_bytes(Site(home).read("d/r-v1.html"))
     page = browser.new_page()
-    with page_server(home, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        page.goto(f"http://127.0.0.1:{server.server_port}/d/r-v1.html#sample=it%27s")
-        page.get_by_role("button", name=button).click()
-        detail = page.locator("td.detail")
-        reply = detail.locator(".reply")
-        expect(reply).to_have_count(1)
-        expect(reply).to_contain_text('{"reason": "I say match.", "verdict": "match", "rule": "factual_equivalence"')
-        expect(reply).to_contain_text("answered by some-model, ")
-        prompt = detail.get_by_text("You decide whether an answer to a question")
-        expect(prompt).to_be_hidden()
-        detail.get_by_text("Prompt meaning_match@").click()
-        expect(prompt).to_be_visible()
-        server.shutdown()
-        thread.join()
     page.goto(f"{file.as_uri()}#sample=it%27s")
-    page.get_by_role("button", name=button).click()
-    expect(page.get_by_text("answerkey judge 'it'\\''s' --release d/r/v1")).to_be_visible()
+    shown = page.locator("td.detail").get_by_text("Prompts, replies and cost of judges: ")
+    expect(shown).to_have_text("Prompts, replies and cost of judges: answerkey judge 'it'\\''s' --release d/r/v1")
     page.close()
