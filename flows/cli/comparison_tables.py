@@ -13,7 +13,6 @@ from answerkey.flows.cli.main import print_json
 from answerkey.flows.environment import printable
 from answerkey.metrics_core.comparison import ALL, Comparison, family_note
 from answerkey.metrics_core.llm.untrusted import cut, one_line
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, percent
 from answerkey.tasks.compare.attribution import CAUSES, Difference
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
@@ -35,7 +34,6 @@ from answerkey.tasks.publish.text import (
 from answerkey.tasks.reports.report import ReportPoint
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.gate.simulate import SelfTest
     from answerkey.metrics_core.judges.learning import Learned
     from answerkey.tasks.gate.calibrate import Calibration
     from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
@@ -227,45 +225,6 @@ def print_verdict(gated: ReleaseVerdict) -> None:
     show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", *basis, *notes, page)
 
 
-def print_self_test(tested: SelfTest) -> None:
-    """What was simulated, and how often the gate said what, each with its Monte Carlo error."""
-    units = "" if tested.units == tested.n else f" in {tested.units:,} clusters"
-    truths = {
-        "equal": "as good as the old one",
-        "margin": "worse by the margin, {loss:g}",
-        "loss": "worse by {loss:.4f}",
-        "enough": "as good, on as many samples as are said to do",
-        "judge": "worse by {loss:g}, and the judge hides what it may",
-        "dropped": "worse by {loss:g}, the worst answers left out",
-        "documents": "worse by {loss:g}: a few clusters lose everything",
-        "rare": "worse by {loss:g}: a few answers lose everything",
-        "noise": "as good, but scores move up and down",
-    }
-    head = ("what is true of the new release", "samples", "runs", "PASS", "FAIL")
-    rows = [
-        (
-            truths[point.name].format(loss=point.loss), f"{point.n:,}", f"{point.n_runs:,}",
-            _rate(point.passed, point.stated_pass), _rate(point.failed, point.stated_fail),
-        )
-        for point in tested.trials
-    ]  # fmt: skip
-    wrong = [
-        f"wrong {outcome}: {_rate(point.passed if outcome == 'PASS' else point.failed)}, in the scenario where that is "
-        f"most frequent"
-        for outcome, point in (("PASS", tested.worst("PASS")), ("FAIL", tested.worst("FAIL")))
-        if point
-    ]
-    if tested.hidden is None:
-        wrong.append("wrong PASS because the judge is wrong: unknown; label samples of both releases")
-    show(
-        f"The gate itself on simulated releases: {tested.n:,} samples{units}, drawn again and exchanged at random",
-        Table("", head, rows, wrapped={head[0]: 24}),
-        *wrong,
-        f"rules: {_printable('; '.join(tested.rules))}",
-        *([f"intervals at {percent(tested.level)}, those of the next verdict"] if tested.level != LEVEL else []),
-    )
-
-
 def print_calibration(found: Calibration) -> None:
     """Agreement of the metric with human labels, overall and per release, and the means corrected for its errors."""
     lines = [f"signature: {_printable(found.signature)}"]
@@ -283,13 +242,6 @@ def calibration_json(found: Calibration) -> dict[str, object]:
     about: dict[str, object] = {"metric": found.name, "signature": found.signature, "reports": found.report_ids}
     about |= {"labels": found.labels, "n_without_score": found.n_without_score}
     return about | {"calibrations": [columns_of(found, part) for part in found.parts]}
-
-
-def _rate(found: Estimate, stated: float | None = None) -> str:
-    """A share of simulated runs with both ends of its Monte Carlo interval."""
-    value, interval = found
-    error = f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]" if interval else ""
-    return f"{100 * value:.1f} %{error}" + ("" if stated is None else f" (stated: {100 * stated:.0f} %)")
 
 
 def _outcome(outcome: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,14 +94,6 @@ _AllowInconclusive = Annotated[
         help="Exit with 0 if the verdict is INCONCLUSIVE; in JUnit XML, such rules are skipped.",
     ),
 ]
-_SelfTest = Annotated[
-    bool,
-    Parameter(
-        "--self-test",
-        group=OUTPUT,
-        help="Simulate the gate on these samples: how often it raises a false alarm, and how often it detects a loss.",
-    ),
-]
 
 
 def gate(  # noqa: PLR0913
@@ -123,35 +114,23 @@ def gate(  # noqa: PLR0913
     markdown: _ToMarkdown = None,
     link: _Link = "",
     allow_inconclusive: _AllowInconclusive = False,
-    self_test: _SelfTest = False,
-    seed: Annotated[int, Parameter("--seed", group=OUTPUT, metavar="N", help="Seed of the self-test.")] = 0,
     home: HomeOption = HOME,
 ) -> int:
     """Decide by a policy whether a release may ship.
 
     The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is
-    missing); 2 is bad input. A self-test exits with 0 if it ran.
+    missing); 2 is bad input.
 
     Examples:
         answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
         answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --junit gate.xml
-        answerkey gate gpt-4 gpt-5 --policy gate.yaml --self-test
     """
     to_json = output or ("-" if as_json else None)
     rules = policy_of(policy, primary, margin, looks, rule or [])
-    from answerkey.flows.cli.comparison_tables import print_self_test, print_verdict
-    from answerkey.tasks.gate.gate import gate_self_test
+    from answerkey.flows.cli.comparison_tables import print_verdict
     from answerkey.tasks.gate.verdicts import EXIT_CODES
     from answerkey.tasks.gate.verdicts import junit as as_junit
 
-    if self_test:
-        for option, file in (("--junit", junit), ("--html", html), ("--markdown", markdown)):
-            if file:
-                raise UserError(f"{option}: a self-test has no verdict to write; leave one of the two out")
-        tested = gate_self_test(home, old, new, rules, dataset, seed=seed)
-        if not _written_as_json(to_json, asdict(tested)):
-            print_self_test(tested)
-        return 0
     check_folder(html, home)
     began = time.perf_counter()
     [verdict] = gated(home, old, [new], rules, dataset)

@@ -17,7 +17,7 @@ from answerkey.metrics_core.statistics.clustered import Codes, Mask, mean, mean_
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, proportions_above
 from answerkey.metrics_core.statistics.multiple_testing import planned_level
 from answerkey.metrics_core.statistics.paired import difference_interval
-from answerkey.metrics_core.statistics.power import detectable_loss, needed_by_width, needed_to_pass
+from answerkey.metrics_core.statistics.power import needed_by_width, needed_to_pass
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 
 Basis = Literal["people", "people and judge", "judge", "text", "given"]
@@ -159,17 +159,6 @@ class PairedScores:
             for mask in masks.values():
                 new[mask] = value
         return new
-
-    def paired(self) -> PairedScores:
-        """The scores with NaN in both releases for samples that lack a number in one."""
-        known = self.comparable() & np.isfinite(self.new)
-        old, new = (np.where(known, side, np.nan) for side in (self.old, self.new))
-        return PairedScores(old, new, self.binary, self.low, self.high)
-
-    def drawn(self, rows: npt.NDArray[np.intp], swapped: Mask) -> PairedScores:
-        """The samples `rows` (indices) of `paired` scores, with old and new exchanged for those in `swapped`."""
-        old, new = self.old[rows], self.new[rows]
-        return replace(self, old=np.where(swapped, new, old), new=np.where(swapped, old, new))
 
     def comparable(self) -> Mask:
         """The samples with a number in the old release, and the same question and references in both."""
@@ -368,12 +357,6 @@ class RuleStatistic:
         """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
         return needed_to_pass(
             self.changes, self.codes, floor, mean, binary=self.binary, bounds=self.bounds, level=level
-        )
-
-    def detectable_loss(self, floor: float, most: float, level: float = LEVEL) -> float | None:
-        """The smallest true loss, up to `most`, that such samples show to lie below `floor` with a power of 80 %."""
-        return detectable_loss(
-            self.changes, self.codes, floor, most, binary=self.binary, bounds=self.bounds, level=level
         )
 
 

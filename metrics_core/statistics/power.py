@@ -372,39 +372,6 @@ def needed_to_pass(
     return None if result is None else math.ceil(result)
 
 
-def detectable_loss(
-    changes: Floats,
-    codes: Codes | None,
-    floor: float,
-    most: float,
-    *,
-    binary: bool,
-    bounds: tuple[float, float],
-    level: float = LEVEL,
-) -> float | None:
-    """The smallest true loss for which the interval of rows like these lies below `floor` with a power of 80 %.
-
-    Args:
-        changes: (rows,): differences, new - old; `codes`, `binary` and `bounds` as for `needed_to_pass`.
-        floor: minus the margin, at most 0.
-        most: the largest loss to consider, in the units of the scores.
-
-    Returns:
-        None if not even a loss of `most` would be detected.
-
-    >>> rows = np.repeat([1.0, -1.0, 0.0], [54, 54, 492])
-    >>> round(detectable_loss(rows, None, -0.03, 0.18, binary=True, bounds=(-1, 1)), 2)
-    0.08
-    """
-    low, high = bounds
-    power = _of_gate(-changes, codes, -floor, binary=binary, bounds=(-high, -low), level=level)
-    lowest = max(-floor, _SMALLEST_EFFECT * high)
-    if most <= lowest:
-        return None
-    guess = -floor + 2.8 * math.sqrt(float(np.var(changes)) / len(changes))
-    return _crossing(lambda loss: power(loss, len(changes)), guess, lowest, most)
-
-
 def _of_gate(
     changes: Floats, codes: Codes | None, floor: float, *, binary: bool, bounds: tuple[float, float], level: float
 ) -> _Power:

@@ -22,7 +22,6 @@ from answerkey.metrics_core.gate.evidence import (
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
 from answerkey.metrics_core.gate.paired_field import PairedField, is_checked, people_decide
 from answerkey.metrics_core.gate.policy import SCORE_KINDS, Policy, check_ranges, parse_policy
-from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED
 from answerkey.metrics_core.registry import METRICS, create
@@ -189,17 +188,6 @@ def _looked(policy: Policy, verdict: Verdict) -> str:
             "there will be, before the first"
         )
     return f"{text}."
-
-
-def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, seed: int = 0) -> SelfTest:
-    """Simulate the gate on the samples of two reports: its real rates of false alarms and of detection.
-
-    Raises:
-        UserError: a report is not there, they cannot be a pair, or they have nothing to simulate with.
-    """
-    before, after = _reports(home, old, new, dataset, policy)
-    look, _, level = _look(home, before, after, policy)
-    return self_test(*evidence(home, before, after, policy, look), level=level, seed=seed)
 
 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:

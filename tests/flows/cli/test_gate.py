@@ -210,18 +210,6 @@ def test_a_hostile_name_is_shown_and_does_nothing(bare_cli, home):
     assert not {"\x1b", "\u202e"} & set(result.stdout)
 
 
-@pytest.mark.nightly
-def test_the_self_test_prints_rates_with_their_errors(bare_cli, home):
-    options = ("--primary", FIELD, "--margin", 0, "--self-test")
-    result = bare_cli("gate", "old", "worse", *options, code=0)
-    assert "The gate itself on simulated releases: 500 samples, drawn again and exchanged at random" in result.stdout
-    lines = [line for line in result.stdout.splitlines() if line.startswith("wrong ")]
-    assert [line.split()[1] for line in lines] == ["PASS:", "FAIL:"]
-    assert all(float(line.split()[2]) < 5 for line in lines)
-    content = json.loads(bare_cli("gate", "old", "worse", *options, "--json").stdout)
-    assert [trial["name"] for trial in content["trials"]] == ["equal", "loss", "noise"]
-
-
 def test_calibrate_prints_and_keeps(bare_cli, tmp_path, own_home):
     file = tmp_path / "labels.csv"
     rows = [f"q{i},{'a' if i % 2 else 'b'},{int(i % 3 > 0)},{int(i % 4 > 0)}" for i in range(60)]

@@ -113,7 +113,6 @@ CASES = {
     f"{GATE} 5": "policy: margin 5: a release that is far worse would pass, since label",
     f"{GATE} 0.02 --junit no/such/folder": "no/such/folder: cannot be written",
     f"{GATE} 0.02 --markdown no/x": "no/x: cannot be written: No such file or directory",
-    f"{GATE} 0.02 --html x --self-test": "--html: a self-test has no verdict to write",
     "gate old same --policy TWICE": "TWICE:3: margin: ",
     "calibrate mine.match --map id=x": "--map names columns of a labels file; give --labels FILE as well",
     "calibrate exact_match.match --learn 2": "--learn N: how many examples to choose, 1 to 50, for the rubric that",

@@ -9,13 +9,11 @@ from functools import partial
 import pytest
 
 from answerkey.flows.cli import layout
-from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_self_test, print_verdict
+from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_verdict
 from answerkey.flows.cli.tables import print_list, print_reports
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.metrics_core.gate.policy import parse_policy
-from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
-from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
@@ -257,13 +255,3 @@ def test_history_leaves_out_the_plot_and_no_number(shown):
         ["set/a", "v2", "2026-01-01", "00:00", "0.550"], ["other/a", "v1", "2026-01-01", "00:00", "0.500"],
     ]  # fmt: skip
     assert newest[-1].endswith("add --dataset NAME")
-
-
-def test_a_self_test_says_what_is_true_of_the_release(shown):
-    rate = Estimate(0.025, Interval(0.02, 0.03, "wilson"))
-    trial = OperatingPoint("equal", 0.0, 1622, 2000, rate, rate, 0.8, 0.8, wrong=("FAIL",))
-    tested = SelfTest(1622, 1622, ("label.correct >= -0.02",), (trial,))
-    lines = shown(80, lambda: print_self_test(tested))
-    text = "\n".join(lines)
-    assert "as good" in text and "(stated: 80 %)" in text and text.count("2.5 % [2.0, 3.0]") == 3
-    assert max(map(len, lines)) <= 80

@@ -10,7 +10,6 @@ from answerkey.metrics_core.statistics.intervals import Interval, paired_proport
 from answerkey.metrics_core.statistics.multiple_testing import holm
 from answerkey.metrics_core.statistics.paired import mcnemar, paired_difference
 from answerkey.metrics_core.statistics.power import (
-    detectable_loss,
     fewest_units,
     minimum_detectable,
     needed_by_width,
@@ -91,23 +90,6 @@ def test_the_rows_needed_for_a_level_lift_its_exact_interval_above_the_floor():
     assert scipy.stats.binom.pmf(right, n, 0.9) @ (lowest > 0.85) == pytest.approx(0.8, abs=0.04)
     assert needed(0.9) is None
     assert needed(0.8999) is None  # some seventy million: more than are reported
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("binary", [True, False])
-def test_a_detectable_loss_is_seen_as_often_as_stated(binary):
-    rng = np.random.default_rng(8)
-    rows = np.repeat([1.0, -1.0, 0.0], [20, 20, 360]) if binary else rng.normal(0, 0.2, 400).clip(-1, 1)
-    loss = detectable_loss(rows, None, -0.02, 0.3, binary=binary, bounds=(-1.0, 1.0))
-
-    def interval():
-        if not binary:
-            return from_zero(rng.normal(-loss, 0.2, 400).clip(-1, 1)).interval
-        fixed, broken, _ = rng.multinomial(400, [(0.1 - loss) / 2, (0.1 + loss) / 2, 0.9])
-        return paired_proportions(fixed, broken, 400)
-
-    assert share(interval().high < -0.02 for _ in range(400)) == pytest.approx(0.8, abs=0.07)
-    assert detectable_loss(rows, None, -0.3, 0.2, binary=binary, bounds=(-1.0, 1.0)) is None
 
 
 def test_the_bound_for_scores_of_any_kind_asks_for_somewhat_more_than_that_for_0_and_1():

@@ -6,7 +6,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from answerkey.metrics_core.gate.policy import parse_policy
-from answerkey.tasks.gate.gate import gate, gate_self_test
+from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.gate.verdicts import look_at, looks_taken, stored_verdicts
 from answerkey.tasks.reports.report import read_reports
 from tests.tasks.comparing_help import answer, release
@@ -84,12 +84,3 @@ def test_repeated_looks_and_candidates_share_the_error(home):
     [kept] = stored_verdicts(home, [nights[2]])
     assert (kept.verdict.look, kept.verdict.candidates, kept.verdict.level) == (3, 4, pytest.approx(1 - 0.05 / 48))
     assert {rule.level for rule in kept.verdict.rules} == {kept.verdict.level, None}
-
-
-@pytest.mark.nightly
-def test_a_self_test_is_of_the_next_look(home):
-    night(home, "old", range(20))
-    nights = [night(home, "new", range(10 + k, 30 + k), n=60) for k in range(2)]
-    looked(home, nights[0], policy("repeated"))
-    tested = gate_self_test(home, "d/old/v1", nights[1], policy("repeated"))
-    assert tested.level == pytest.approx(1 - 0.05 / 6)
