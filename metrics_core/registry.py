@@ -27,7 +27,7 @@ from answerkey.metrics_core.metrics.bleu import Bleu
 from answerkey.metrics_core.metrics.chrf import Chrf
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
-from answerkey.metrics_core.metrics.preference import Preference, Ranking
+from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.metrics.rouge import Rouge
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 from answerkey.metrics_core.metrics.words import Contains, ExactMatch, RougeL, TokenOverlap
@@ -50,8 +50,7 @@ METRICS: Mapping[str, type[Metric]] = {
 }
 """The metrics of this package by name, in the order of reports."""
 
-_COMPARING: Mapping[str, type[Metric]] = {one.name: one for one in (Preference, Ranking)}
-ASKED = (*rubric.SHIPPED, *_COMPARING)
+ASKED = (*rubric.SHIPPED, Preference.name)
 """Metrics that need a language model: the rubrics of this package, and the comparison with a baseline."""
 
 DEFAULT_METRICS = ("answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity")
@@ -112,8 +111,8 @@ def load(target: str) -> type[Metric] | Metric:
     """
     if target in METRICS:
         return METRICS[target]
-    if target in _COMPARING:
-        return _COMPARING[target]
+    if target == Preference.name:
+        return Preference
     if target in rubric.SHIPPED or target.endswith(rubric.ENDINGS) or target.startswith("{"):
         return rubric.metric_of(rubric.read_rubric(target))
     try:

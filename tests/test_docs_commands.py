@@ -218,7 +218,7 @@ def test_the_job_for_github_actions_runs(answerkey, place):
 
 PAGES = (
     "backup", "calibrating", "comparing", "data", "expectations", "gate", "generating", "how_many_questions", "install",
-    "judge", "judge_calls", "judge_votes", "labelling", "migrating", "own_judge", "pairwise", "rag", "ranking",
+    "judge", "judge_calls", "judge_votes", "labelling", "migrating", "own_judge", "pairwise", "rag",
     "reports", "show", "traces", "warehouse",
 )  # fmt: skip
 
@@ -247,13 +247,6 @@ def bring_files(place, page):
     if page == "pairwise":
         both = [{**row, "release": {"old": "gpt-4", "new": "gpt-5"}[row["release"]]} for row in museum]
         (place / "both.jsonl").write_text("".join(json.dumps(row) + "\n" for row in both), encoding="utf-8")
-    if page == "ranking":
-        four = [
-            {**row, "release": f"{row['release']} {n}", "answer": row["answer"] + "!" * n}
-            for row in museum
-            for n in (1, 2)
-        ]
-        (place / "four.jsonl").write_text("".join(json.dumps(row) + "\n" for row in four), encoding="utf-8")
     if page == "rag":
         [row] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
         (place / "rag.jsonl").write_text(json.dumps(json.loads(row)) + "\n", encoding="utf-8")

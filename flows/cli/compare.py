@@ -158,10 +158,7 @@ def compare(
         answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5
     """
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
-    from answerkey.flows.cli.layout import show
     from answerkey.tasks.compare.examples import largest_changes
-    from answerkey.tasks.publish.tables import rankings
-    from answerkey.tasks.reports.report import read_reports
 
     _check_samples(samples)
     with running(home):
@@ -177,7 +174,6 @@ def compare(
         print_json(content)
     else:
         print_pairs([pair], by_slice=by_slice, wide=wide, samples=changed)
-        show(*rankings(read_reports(home, [pair.old, pair.new])))
     return 0
 
 

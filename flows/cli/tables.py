@@ -58,7 +58,7 @@ def print_reports(
         return
     every = fields_of(reports)
     names = every if all_fields else [*_with_passes(headlines(reports), every)]
-    shown = [tables.scores_of(reports, names), *tables.rankings(reports), *_slices(reports, by)]
+    shown = [tables.scores_of(reports, names), *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
     more = len(every) - len(names)
     rest = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")

@@ -31,9 +31,6 @@ ORDER_DECIDED = "order_decided"
 SHOWN_FIRST, SHOWN_SECOND = (f"the answer shown {place} was preferred in both orders" for place in ("first", "second"))
 """What happened then. Otherwise it was a tie in one order only."""
 
-PAIRS = "pairs"
-"""In the details of `ranking`: by release, the verdict with this answer second and with it first; 1 is for this one."""
-
 DISPUTED = "disputed"
 """The code of a failure: the offline judge disagrees with the verdict of a language model."""
 

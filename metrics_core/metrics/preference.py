@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import ClassVar, Literal, cast, get_args
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
 from answerkey.metrics_core.judges.probes import Probe, known_answers
 from answerkey.metrics_core.judges.prompt import Prompt, closed, load_prompt, one_of
-from answerkey.metrics_core.judges.votes import ORDER_DECIDED, PAIRS, SHOWN_FIRST, SHOWN_SECOND, SPREAD
+from answerkey.metrics_core.judges.votes import ORDER_DECIDED, SHOWN_FIRST, SHOWN_SECOND, SPREAD
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.model import ModelRef
@@ -23,7 +21,7 @@ from answerkey.metrics_core.llm.reply import read_object, reason_of
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.response import every
 from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Undefined
-from answerkey.metrics_core.metric import BLANK_ANSWER, NO_QUESTION, Field, option
+from answerkey.metrics_core.metric import BLANK_ANSWER, NO_QUESTION, Field
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import is_blank, normalise
 
@@ -114,10 +112,7 @@ class Preference(ModelMetric):
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The two questions, which differ in the order of the answers."""
         probed = _beside_probe(sample)
-        return self.both_orders(sample, probed or self.baseline_answers[sample.sample_id], judge, repeat)
-
-    def both_orders(self, sample: Sample, other: str, judge: ModelRef, repeat: int) -> list[Request]:
-        """The questions about the answer of the sample and another one: with the other one first, and second."""
+        other = probed or self.baseline_answers[sample.sample_id]
         references = [text for _, text in sample.usable_references]
         both = {"question": sample.question, "references": references}
         pair = other, sample.answer
@@ -130,101 +125,6 @@ class Preference(ModelMetric):
 def _beside_probe(sample: Sample) -> str:
     """The other answer of a probe; empty where the sample is none."""
     return {probe.sample: other for probe, other in known_answers("preference").items()}.get(sample, "")
-
-
-@dataclass(frozen=True)
-class Ranking(Preference):
-    """`wins`: how much this answer is preferred to those of the other releases of the run, from 0 to 1.
-
-    A judge is shown each pair in both orders, and `wins` is the mean of all verdicts: 1 for a win, 0.5 for a tie, 0 for
-    a loss. A judge that prefers what is shown first, or second, so favours nobody. The `details` have, by release, the
-    verdict with this answer second, and with it first; `statistics.ranking` ranks releases by them. Of each pair of
-    releases both measurements need the same two replies, which are paid once.
-
-    Args:
-        opponents: how many releases each answer is compared with; 0: with all. Fewer cost less: the releases play a
-            round-robin, of which each question has some rounds, and all pairs have about as many questions.
-        rivals: by `sample_id` of the samples, and release, the answers to compare with.
-
-    >>> ranking = Ranking(rivals={"1": {"new": " paris", "mute": ""}})
-    >>> ranking.without_judge(Sample("1", "Paris", question="The capital?")).details
-    {'pairs': {'new': [0.5, 0.5], 'mute': [1.0, 1.0]}}
-    """
-
-    opponents: int = option(
-        0, title="Opponents", description="With how many releases `ranking` compares each answer. 0: with all.", ge=0
-    )
-    # Not an option: a run sets it.
-    rivals: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
-
-    name = "ranking"
-    summary = "a judge: which release gives the better answers, of several?"
-    main: ClassVar[Field] = Field("wins", "how much it is preferred to the answers of the other releases: 1 always")
-
-    def check(self) -> None:
-        """Find out before anything is asked whether the judge can be asked this.
-
-        Raises:
-            UserError: the judge is the offline one, or there are several votes.
-        """
-        super().check()
-        if len(self.judge.judges) * self.judge.repeats > 1:
-            raise UserError("ranking: it takes one judge, asked once about each pair and order; leave out the others")
-
-    @property
-    def also_signed(self) -> str:
-        """How many opponents there are, and the hash of their answers."""
-        return f"|opponents:{self.opponents or 'all'}{super().also_signed}"
-
-    def without_judge(self, sample: Sample) -> Outcome | None:
-        """The outcome if no pair needs a judge."""
-        if is_blank(sample.question):
-            return NO_QUESTION
-        if not self.rivals.get(sample.sample_id):
-            return NO_RIVAL
-        if is_blank(sample.answer) and self.blank_answer == "undefined":
-            return Undefined(BLANK_ANSWER)
-        pairs = self._plain(sample)
-        return None if any(points is None for points in pairs.values()) else _ranked(pairs)
-
-    def _plain(self, sample: Sample) -> dict[str, list[float] | None]:
-        """By rival, both verdicts where they need no judge: equal answers, or blank ones; else None."""
-        answer, found = sample.answer or "", dict[str, list[float] | None]()
-        for release, other in self.rivals[sample.sample_id].items():
-            equal = normalise(answer) == normalise(other)
-            blank = 0.0 if is_blank(answer) else 1.0 if is_blank(other) else None
-            found[release] = [_TIE] * 2 if equal else None if blank is None else [blank] * 2
-        return found
-
-    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
-        """Make two calls for each rival whose answer is another one: with it first, and with it second."""
-        if _beside_probe(sample):
-            probed = await super().vote(client, sample, judge, repeat, bill)
-            return Scored({"wins": probed.values["preferred"]}, probed.reason) if isinstance(probed, Scored) else probed
-        pairs = self._plain(sample)
-        for release, points in pairs.items():
-            if points is None:
-                asked = self.both_orders(sample, self.rivals[sample.sample_id][release], judge, repeat)
-                (first, _), (second, _) = await every(*(client.ask(judge, one, read_choice, bill) for one in asked))
-                pairs[release] = [1.0 - _value(first), _value(second)]
-        return _ranked(pairs)
-
-    def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
-        """The two questions about each rival whose answer is another one."""
-        if other := _beside_probe(sample):
-            return self.both_orders(sample, other, judge, repeat)
-        answers, pairs = self.rivals[sample.sample_id], self._plain(sample)
-        asked = [self.both_orders(sample, answers[name], judge, repeat) for name in pairs if pairs[name] is None]
-        return [one for both in asked for one in both]
-
-
-NO_RIVAL = Undefined("no other release has an answer to this question, or is its opponent")
-
-
-def _ranked(pairs: Mapping[str, list[float] | None]) -> Scored:
-    won = {name: fmean(both) for name, both in pairs.items() if both}
-    said = ", ".join(f"{share:g} against {name}" for name, share in won.items())
-    return Scored({"wins": fmean(won.values())}, f"wins {said}", {PAIRS: dict(pairs)})
 
 
 _VERDICTS = {1.0: "preferred", _TIE: "tie", 0.0: "baseline preferred"}

@@ -108,8 +108,6 @@ def _other_judges(old: Report, new: Report, metric: str) -> str:
 def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
     """Why the scores of a metric decide nothing because of what its judges did, each as part of a sentence."""
     reasons = []
-    if "|opponents:" in new.manifest["signatures"].get(metric, ""):
-        reasons.append("a pair that the order decided counts as a tie there; take preference to decide about a release")
     for report, name in zip((old, new), names_of(old, new), strict=True):
         orders = noted(report.manifest, "orders").get(metric, {"consistent": 0, "decided": 0})
         asked = orders["consistent"] + orders["decided"]

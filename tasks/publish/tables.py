@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import ALL, FieldComparison
 from answerkey.metrics_core.formatting import chance
@@ -15,7 +14,6 @@ from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
 from answerkey.tasks.compare.warnings import MOVES_WITH_LENGTH
 from answerkey.tasks.publish.table import Cell, Table, estimate
 from answerkey.tasks.publish.text import HUMAN, NONE, NOT_SHOWN, count, dollars, ends, finding, number, percent, signed
-from answerkey.tasks.reports.manifest import noted
 from answerkey.tasks.reports.report import Report, ReportPoint, Score, labels
 
 if TYPE_CHECKING:
@@ -67,39 +65,6 @@ def scores(title: str, named: Named, names: Sequence[str], about: Sequence[Row] 
     metrics = [name.partition(".")[0] for name in names]
     groups = metrics if len(set(metrics)) < len(metrics) else [""] * len(metrics)
     return Table(title, ("metric", *named), [*rows, *about], groups=[*groups, *("about" for _ in about)], each=True)
-
-
-def rankings(reports: Iterable[Report]) -> list[Table]:
-    """The rankings of releases that are noted in these reports, each once."""
-    found = {
-        json.dumps(one): (metric, one)
-        for report in reports
-        for metric, one in noted(report.manifest, "ranking").items()
-    }
-    return [_ranking(metric, one) for metric, one in found.values()]
-
-
-def _ranking(metric: str, found: Mapping[str, Any]) -> Table:
-    rows = [
-        (
-            str(one["best"]) if one["best"] == one["worst"] else f"{one['best']} to {one['worst']}",
-            one["release"],
-            estimate(one["strength"], one["interval"][0], one["interval"][1], signed),
-            number(one["wins"]),
-            count(one["n"]),
-        )
-        for one in found["releases"]
-    ]
-    low, high, _ = found["first_interval"]
-    asked, swayed = found["asked"], found["swayed"]
-    notes = [
-        f"{asked:,} pairs of answers to {found['clusters']:,} questions, in both orders. Strength: log-odds of being "
-        "preferred to a release of mean strength (Bradley-Terry). Places that are not told apart are given as a range.",
-        f"The order decided {swayed:,} pairs. Of equal answers, the judge prefers the one shown first in "
-        f"{percent(found['first'])} [{percent(low)}, {percent(high)}]: taken out. Ties: {percent(found['tie'])}.",
-    ]
-    head = ("place", "release", "strength [95 %]", "wins", "verdicts")
-    return Table(f"{metric}: {len(rows)} releases by preference", head, rows, left=["release"], notes=notes)
 
 
 def counts(named: Named) -> Iterator[Row]:

@@ -300,16 +300,6 @@ WHERE a.report_id IN (SELECT unnest($reports))
 GROUP BY a.report_id, f.metric HAVING count(*) FILTER (m.status = 'failed' AND contains(m.reason, $order_decided)) > 0
 ORDER BY a.report_id, f.metric
 
--- name: pairs
--- The verdicts of each answer on its pairs with those of other releases, the first of several answers first.
-SELECT f.metric, a.release, a.sample_id, coalesce('cluster ' || a."cluster", a.sample_id),
-       CAST(json_extract(m.details, '$.' || $pairs) AS VARCHAR)
-FROM report_answers a
-CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
-JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
-WHERE a.report_id IN (SELECT unnest($reports))
-ORDER BY f.metric, a.sample_id, a.release, try_cast(a.repeat AS INTEGER), a.repeat
-
 -- name: uniform
 -- The most frequent `value` among `of` answers of `characters` or more that have a number, which `same` of them have.
 WITH counts AS (

@@ -12,9 +12,3 @@ FROM read_parquet($accepted) n JOIN (
     FROM read_parquet($accepted) WHERE release = $baseline AND missing_because IS NULL GROUP BY sample_id
 ) o USING (sample_id)
 WHERE n.missing_because IS NULL GROUP BY sample_key
-
--- name: by_release
--- By question and release: the keys of its answers, and the first of them.
-SELECT sample_id, release, list(DISTINCT sample_key),
-       arg_min(coalesce(answer, ''), (try_cast(repeat AS INTEGER), repeat))
-FROM read_parquet($accepted) WHERE missing_because IS NULL GROUP BY ALL ORDER BY sample_id, release

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.votes import ANSWERED_BY
 from answerkey.metrics_core.metric import Metric, Workload
-from answerkey.metrics_core.metrics.preference import Preference, Ranking
+from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.score.shard import Shard, part_schema, portable, samples_of
 from answerkey.tasks.warehouse.home import Home
@@ -131,10 +131,7 @@ def _with_its_baseline_answers(shard: Shard) -> Shard:
         return shard
     keys = {sample.sample_id for samples in samples_of(shard) for sample in samples}
     answers = {key: answer for key, answer in shard.metric.baseline_answers.items() if key in keys}
-    metric = replace(shard.metric, baseline_answers=answers)
-    if isinstance(metric, Ranking):
-        metric = replace(metric, rivals={key: answer for key, answer in metric.rivals.items() if key in keys})
-    return replace(shard, metric=metric)
+    return replace(shard, metric=replace(shard.metric, baseline_answers=answers))
 
 
 @dataclass(frozen=True, slots=True)

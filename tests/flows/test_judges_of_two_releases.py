@@ -1,11 +1,9 @@
 """Two releases before judges that are not the same for both, or decide nothing: the gate must not pass on it."""
 
 import json
-import math
 
 import pytest
 
-from answerkey.metrics_core.sample import content_hash
 from tests.judge_server import Body, JudgeServer, data_of
 from tests.tasks.staging_help import jsonl, query
 
@@ -191,54 +189,6 @@ def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_not
         text = words(result)
         assert ("went from 0.500 to 0.900" in text) == (outcome == "PASS"), text
         assert ("one verdict in both orders on only 75 of 100 pairs" in text) == (outcome == "INCOMPLETE"), text
-
-
-QUALITY = {"amber": 2, "birch": 1, "cedar": 0, "delta": -1}
-
-
-def swayed(body):
-    """Prefers the better answer, by chance more often what is shown first, and calls some ties."""
-    data = data_of(body)
-    first, second = (int(data[side].split()[-1]) for side in ("first", "second"))
-    drawn = int(content_hash([data["question"], data["first"], data["second"]])[:8], 16) / 2**32
-    one, other = math.exp(first + 1.0), math.exp(second)
-    total = one + other + 0.4 * math.sqrt(one * other)
-    verdict = "first" if drawn < one / total else "second" if drawn < (one + other) / total else "tie"
-    return json.dumps({"reason": "So it reads.", "verdict": verdict})
-
-
-@pytest.mark.nightly
-def test_four_releases_are_ranked_by_a_judge_that_prefers_what_it_sees_first(bare_cli, tmp_path, home):
-    written = [
-        {"id": f"q{n}", "question": f"Which city is {n}?", "answer": f"Reply {n} of quality {quality}", "release": name}
-        for name, quality in QUALITY.items()
-        for n in range(60)
-    ]
-    file = jsonl(tmp_path / "four.jsonl", written)
-    with JudgeServer(swayed) as server:
-        asked = ("evaluate", file, "--judge", f"openai/m@{server.url}", "--probes", "never", "--home", home)
-        done = bare_cli(*asked, "--metrics", "ranking", code=0)
-        # Six pairs in both orders, though either release of a pair has the verdicts.
-        assert server.n_requests == 60 * 6 * 2
-        table = done.stdout[done.stdout.index("ranking: 4 releases by preference") :]
-        one = bare_cli(*asked, "--metrics", "ranking(opponents=1)", code=0)
-        assert server.n_requests == 60 * 6 * 2  # two of these pairs a question, which the ledger has
-    places = [line.split()[:2] for line in table.splitlines() if line.split()[1:2] and line.split()[1] in QUALITY]
-    assert [name for _, name in places[:4]] == list(QUALITY), done.stdout
-    assert [place for place, _ in places[:4]] == ["1", "2", "3", "4"], done.stdout
-    assert "360 pairs of answers to 60 questions, in both orders" in words(done)
-    assert "120 pairs of answers to 60 questions" in words(one)
-    assert "ranking: 4 releases by preference" in bare_cli("compare", "amber", "delta", "--home", home).stdout
-    gated = bare_cli("gate", "delta", "amber", "--primary", "ranking.wins", "--margin", "0.02", "--home", home, code=4)
-    assert "take preference to decide about a release" in words(gated)
-    bare_cli("report", *QUALITY, "--html", tmp_path / "page.html", "--home", home, code=0)
-    assert "ranking: 4 releases by preference" in (tmp_path / "page.html").read_text("utf-8")
-
-
-def test_two_releases_are_not_ranked(bare_cli, tmp_path, home):
-    file = jsonl(tmp_path / "two.jsonl", [*rows("old", right=N), *rows("new", right=N)])
-    done = bare_cli("evaluate", file, "--metrics", "ranking", "--judge", "openai/m@http://127.0.0.1:9", code=2)
-    assert "ranking: this source has answers of new, old; it ranks three releases or more of one run" in words(done)
 
 
 @pytest.mark.nightly

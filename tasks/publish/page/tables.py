@@ -27,11 +27,6 @@ def headline_scores(page: Page) -> Table:
     return tables.scores("Scores", named(page), page.headlines_in_order, list(_about(page)))
 
 
-def ranked(page: Page) -> list[Table]:
-    """The rankings of the releases."""
-    return tables.rankings(release.report for release in page.releases)
-
-
 def other_scores(page: Page) -> Table:
     """All fields that are not headlines; no rows where there are none."""
     others = [field.name for field in page.fields if field.name not in page.headlines]

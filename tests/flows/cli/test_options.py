@@ -195,7 +195,7 @@ def test_metrics_lists_all_with_their_fields(bare_cli):
     assert list(catalogue) == [
         "answer_correctness", "rouge_l", "rouge", "token_overlap", "bleu", "chrf", "exact_match", "contains",
         "semantic_similarity", "meaning_match", "ground_truth_similarity", "faithfulness", "answer_relevance",
-        "completeness", "politeness", "refusal", "same_meaning", "preference", "ranking",
+        "completeness", "politeness", "refusal", "same_meaning", "preference",
     ]  # fmt: skip
     assert [field["name"] for field in catalogue["rouge_l"]["fields"]] == ["precision", "recall", "f1"]
     assert catalogue["rouge_l"]["needs"] == ["answer", "references"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from answerkey.metrics_core.statistics.intervals import Interval, paired_proportions
+from answerkey.metrics_core.statistics.intervals import Interval
 from answerkey.metrics_core.statistics.multiple_testing import holm
 from answerkey.metrics_core.statistics.paired import mcnemar, paired_difference
 from answerkey.metrics_core.statistics.power import (
@@ -17,7 +17,6 @@ from answerkey.metrics_core.statistics.power import (
     needed_to_show,
     undetectable,
 )
-from tests.metrics_core.statistics.simulations import share
 
 
 def from_zero(change, clusters=None):
