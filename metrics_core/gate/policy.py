@@ -2,10 +2,8 @@
 
 primary: meaning_match.match
 margin: 0.02
-looks: once
 labels: random
 judge_bias: 0.03
-wait_for_labels_h: 72
 rules:
   - answer_correctness.token_overlap_recall >= -0.03
   - meaning_match.match[lang=ru] >= -0.05
@@ -34,8 +32,6 @@ from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.statistics.intervals import MIN_COVERAGE
 
 RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth"]
-Looks = Literal["once", "repeated"] | int
-"""The number of interim analyses: once, any number of times, or a planned number."""
 Drawing = Literal["random", "chosen"]
 """The selection of samples with human labels."""
 SCORE_KINDS: tuple[RuleKind, ...] = ("difference", "people", "level")
@@ -94,23 +90,17 @@ class Policy:
     """The rules of a gate. The first is that of the primary field, with the margin.
 
     Attributes:
-        looks: the number of interim analyses of the same two releases as data arrive. All of them together have the
-            error rate of a single one.
         labels: the selection of the samples with human labels; None if it is not known.
         judge_bias: how far the bias of a judge may differ between the releases, in the units of the field. A rule that
             rests on a judge alone must hold, or be broken, by that much more.
-        wait_for_labels_h: for how many hours a run of a deployment waits for human labels that could decide; 0: it does
-            not wait. It has no effect on the verdict.
 
     >>> Policy((PolicyRule("difference", "rouge_l.f1", ALL, -0.02), PolicyRule("coverage", "", ALL, 0.95))).coverage
     0.95
     """
 
     rules: tuple[PolicyRule, ...]
-    looks: Looks = "once"
     labels: Drawing | None = None
     judge_bias: float = 0.0
-    wait_for_labels_h: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """The policy in the form that `parse_policy` reads.
@@ -122,10 +112,8 @@ class Policy:
         return {
             "primary": self.primary.field,
             "margin": abs(self.primary.floor),
-            "looks": self.looks,
             "labels": self.labels,
             "judge_bias": self.judge_bias,
-            "wait_for_labels_h": self.wait_for_labels_h,
             "rules": [rule.text for rule in self.rules[1:]],
         }
 
@@ -240,11 +228,6 @@ def _rule(text: object) -> PolicyRule:
     return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, -floor if at_most else floor, at_most)
 
 
-_MAX_LOOKS = 1_000
-"""The error of a look shrinks with their number; beyond this, the level of the first ones is no number below 1."""
-_MAX_HOURS = 24 * 366
-
-
 def _distinct(value: float) -> float:
     if 0 < value < _SMALLEST:
         raise ValueError("not told from 0")
@@ -267,10 +250,8 @@ class PolicyFile(BaseModel):
 
     primary: Annotated[str, Field(pattern=f"^{_FIELD}$")]
     margin: _NotNegative
-    looks: Literal["once", "repeated"] | Annotated[int, Field(strict=True, ge=2, le=_MAX_LOOKS)] = "once"
     labels: Drawing | None = None
     judge_bias: _NotNegative = 0.0
-    wait_for_labels_h: Annotated[_NotNegative, Field(le=_MAX_HOURS)] = 0.0
     rules: Annotated[list[Annotated[PolicyRule, BeforeValidator(_rule)]], BeforeValidator(_listed)] = []
 
 
@@ -280,11 +261,8 @@ _REMEDIES = {
     "primary": "write the METRIC.FIELD that decides, for instance meaning_match.match",
     "margin": "write the largest loss of {primary} that you accept, for instance 0.02. At 0 the new release must be "
     "better to pass",
-    "looks": "write once, repeated where data arrive and the gate is asked again, or how often it will be asked, for "
-    f"instance 10; {_MAX_LOOKS:,} at most",
     "labels": "write random where the samples with labels were drawn, or chosen",
     "judge_bias": "write how far a judge's bias may differ, for instance 0.03",
-    "wait_for_labels_h": "write for how many hours a run may wait for labels, for instance 72; a year at most",
 }
 """The remedies by key."""
 
@@ -325,7 +303,7 @@ def parse_policy(content: Any, where: str | Located) -> Policy:
         raise UserError("\n".join(problems))
     if not any(rule.kind == "coverage" for rule in rules):
         rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
-    return Policy(tuple(rules), read.looks, read.labels, read.judge_bias, read.wait_for_labels_h)
+    return Policy(tuple(rules), read.labels, read.judge_bias)
 
 
 def _problem(error: Any, written: Mapping[str, Any]) -> tuple[str, str]:

@@ -195,7 +195,7 @@ def test_commands_run_flows_where_there_is_a_server(cli, home, ask):
     assert query(home, "SELECT DISTINCT status FROM runs WHERE flow = 'gate-releases'") == [("complete",)]
 
 
-def test_one_field_per_metric_is_shown_and_candidates_share_their_family(tmp_path, capsys):
+def test_one_field_per_metric_is_shown_and_pairs_share_their_family(tmp_path, capsys):
     metrics = ("answer_correctness", "rouge_l", "exact_match")
     n_right = {"old": 6, "one": 13, "two": 13}
     rows = {name: [answer(i, "yes" if i < right else "no") for i in range(20)] for name, right in n_right.items()}
@@ -213,8 +213,8 @@ def test_one_field_per_metric_is_shown_and_candidates_share_their_family(tmp_pat
     # Two tables of comparisons, one of reports.
     assert fields(shown()) == headlines * 3
     for pair in json.loads(shown("--json"))["comparisons"]:
-        assert pair["n_candidates"] == 2
-        # Seven answers more are right, p is 2 / 2^7: six fields of two candidates are one family.
+        assert pair["n_pairs"] == 2
+        # Seven answers more are right, p is 2 / 2^7: six fields of two pairs are one family.
         assert [row["p_adjusted"] for row in pair["rows"]] == pytest.approx([6 * 2 / 2**7] * 3, rel=0.1)
     # With one reference per sample, rouge_l is a part of answer_correctness under another name; the headline stays.
     every = fields(shown("--all-fields"))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.comparing_help import answer, release
+from tests.tasks.comparing_help import answer
 from tests.tasks.comparing_help import releases as evaluated
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import check_whole, query
@@ -183,10 +183,6 @@ def test_a_judge_that_is_lenient_with_the_new_release_is_not_believed(bare_cli, 
     found = decided(bare_cli, tmp_path / "0PASS", policy=careful)
     assert found["outcome"] == "INCONCLUSIVE"
     assert "a loss of 0.02 or more is ruled out, but not by the 0.05 more that the policy wants" in found["sentence"]
-    # Here nothing could start this run again.
-    waits = careful.replace("}", ", wait_for_labels_h: 24}")
-    done = bare_cli("gate", "old", "new", "--policy", waits, "--home", tmp_path / "0PASS", code=EXIT["INCONCLUSIVE"])
-    assert "this run does not wait for them: answerkey label faq/old/v1 faq/new/v1 --policy '{" in done.stderr
 
 
 @pytest.mark.nightly
@@ -225,19 +221,6 @@ def test_answers_that_name_the_reference_among_others_are_named(bare_cli, tmp_pa
         "candidates (0 the other way round); contains.match also counts an answer that names the reference among "
         "others or denies it."
     ]
-
-
-@pytest.mark.nightly
-def test_planned_looks_have_a_level_and_an_end(bare_cli, tmp_path):
-    release(tmp_path, "old", [answer(i, "yes") for i in range(200)])
-    levels = []
-    for night, outcome in ((1, "PASS"), (2, "PASS"), (3, "INCOMPLETE")):
-        release(tmp_path, "new", [answer(i, "no" if i < night else "yes") for i in range(200)])
-        found = decided(bare_cli, tmp_path, policy="{primary: exact_match.match, margin: 0.2, looks: 2}")
-        assert (found["look"], found["outcome"]) == (night, outcome)
-        levels.append(found["level"])
-    assert levels[0] > levels[1] > 0.95
-    assert "the policy plans 2 looks, and this is look 3" in found["sentence"]
 
 
 def test_the_headline_of_a_comparison_names_what_people_found(bare_cli, tmp_path):
