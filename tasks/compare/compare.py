@@ -155,7 +155,7 @@ def _compare(
         (
             *comparison_warnings(samples, [name.partition(".")[0] for name in wanted]),
             *unanswered_warnings(new, rows),
-            *(note for name in wanted[:1] for note in removed_notes(samples, name)),
+            *removed_notes(samples),
         ),
         not_comparable=_nothing(wanted, differ),
         n_common=int((samples.in_old & samples.in_new).sum()),

@@ -32,7 +32,7 @@ def check_baseline_answers(metrics: Sequence[Metric], baseline: str) -> None:
             )
 
 
-def with_baseline_answers(metrics: Sequence[Metric], accepted: str, baseline: str) -> list[Metric]:
+def with_baseline_answers(metrics: Sequence[Metric], accepted: str, baseline: str) -> Sequence[Metric]:
     """The metrics, with the answers in the file `accepted` of the releases that they compare with.
 
     Of several answers of a release to a question, the first counts.
