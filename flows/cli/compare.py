@@ -188,14 +188,13 @@ def diff(
 ) -> int:
     """Why did a number move? What differs between two reports.
 
-    Lists everything that differs (rows, references, answers, judge, prompt, parser, code), and attributes the change of
-    every mean to its causes.
+    Lists everything that differs: rows, references, answers, judge, prompt, parser, code, parameters.
 
     Examples:
         answerkey diff faq/gpt-4/v1 faq/gpt-4/v2
     """
     from answerkey.flows.cli.comparison_tables import print_difference
-    from answerkey.tasks.compare.attribution import diff as diff_reports
+    from answerkey.tasks.compare.difference import diff as diff_reports
     from answerkey.tasks.reports.report import pair_named
 
     print_difference(diff_reports(home, *pair_named(home, old, new, dataset)), as_json=as_json)

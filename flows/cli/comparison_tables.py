@@ -13,7 +13,7 @@ from answerkey.flows.cli.main import print_json
 from answerkey.flows.environment import printable
 from answerkey.metrics_core.comparison import ALL, Comparison, family_note
 from answerkey.metrics_core.llm.untrusted import cut, one_line
-from answerkey.tasks.compare.attribution import CAUSES, Difference
+from answerkey.tasks.compare.difference import Difference
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish import tables
@@ -113,14 +113,11 @@ def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
 
 
 def print_difference(found: Difference, *, as_json: bool) -> None:
-    """Why a number moved: what differs between two reports, and by how much each cause moved each mean."""
+    """What differs between two reports."""
     if as_json:
         print_json(asdict(found))
         return
-    causes = {part.cause for one in found.movements for part in one.parts}
-    legend = (f"[dim]{cause}: {what}[/dim]" for cause, what in CAUSES.items() if cause in causes)
-    moved = tables.movements(found.movements)
-    show(f"{escape(found.old)} → {escape(found.new)}", *_what(found), "", moved, *legend)
+    show(f"{escape(found.old)} → {escape(found.new)}", *_what(found))
 
 
 def _what(found: Difference) -> Iterator[str]:

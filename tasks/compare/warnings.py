@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from answerkey.metrics_core.comparison import ALL, REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
-from answerkey.tasks.compare.attribution import signature_changes
+from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples, names_of
 from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, noted, order_warnings, uniform_warnings
 from answerkey.tasks.reports.report import Report

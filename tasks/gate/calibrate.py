@@ -17,7 +17,7 @@ from answerkey.metrics_core.metrics.label import LABEL, MOST_LABELLED
 from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
-from answerkey.tasks.compare.attribution import signature_changes
+from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
 from answerkey.tasks.reports.report import Report, latest_run, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home

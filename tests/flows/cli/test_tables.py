@@ -240,7 +240,7 @@ def test_a_comparison_is_a_table_where_a_terminal_is_no_narrower_than_80(shown, 
 
 def test_history_leaves_out_the_plot_and_no_number(shown):
     made = ReportPoint("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
-    said = Drift("set/a/v1", (), 0, 0, None, None, None, None, None, None, (), "Not tested: " + "too few. " * 20)
+    said = Drift("set/a/v1", (), sentence="Not tested: " + "too few. " * 20)
     lines = shown(80, lambda: print_history("f.g", {"set": [made]}, {"set": said}, as_json=False))
     assert max(map(len, lines)) <= 80
     assert "0.500   0.400 to 0.600   1,000/1,000" in lines[4] and lines[4].split()[:2] == ["a", "v1"]
