@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -222,31 +220,6 @@ class Depth:
         return 1 - self.flagged / self.n if self.n else 0.0
 
 
-class BiasShift(NamedTuple):
-    """The difference of a judge's bias between two releases with labels: in the median pair and in the worst one.
-
-    `source` names the releases, as part of a sentence.
-
-    >>> BiasShift(0.02, 0.09, "20 public pairs of releases").largest
-    0.09
-    """
-
-    typical: float
-    largest: float
-    source: str
-
-
-def public_bias_shift() -> BiasShift:
-    """The offline judge's bias shift on the data set with the most pairs in `benchmarks/studies/decisions.py`.
-
-    >>> public_bias_shift().source
-    '87 public pairs of releases with labels'
-    """
-    measured = json.loads(files("answerkey.metrics_core.offline_judge").joinpath("bias.json").read_text("utf-8"))
-    known = max(measured["offline judge"].values(), key=lambda part: part["pairs"])
-    return BiasShift(known["median"], known["largest"], f"{known['pairs']} public pairs of releases with labels")
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything that a policy needs to know about two releases.
@@ -262,7 +235,6 @@ class Evidence:
         notes: sentences for the reader of the verdict, which do not change it.
         bases: by field, the basis of its scores; by default `text`.
         depth: by field that the offline judge scored, on the old release and on the new one.
-        bias_shifts: by field of a judge, if it is known.
 
     >>> Evidence("v1", "v2", scores={}, coverage={"rouge_l.f1": (Coverage("v2", 200, 190),)}).new
     'v2'
@@ -278,7 +250,6 @@ class Evidence:
     notes: tuple[str, ...] = ()
     bases: Mapping[str, Basis] = field(default_factory=dict)
     depth: Mapping[str, tuple[Depth, ...]] = field(default_factory=dict)
-    bias_shifts: Mapping[str, BiasShift] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

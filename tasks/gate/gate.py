@@ -30,8 +30,8 @@ from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples
 from answerkey.tasks.compare.warnings import differing_methods, judge_notes, judge_vetoes
-from answerkey.tasks.gate.calibrate import bias_shift, calibrations_of
-from answerkey.tasks.gate.checks import labels_selected, named_among_others
+from answerkey.tasks.gate.calibrate import calibrations_of
+from answerkey.tasks.gate.checks import labels_selected
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, releases_held_against, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
 from answerkey.tasks.load.formats.registry import FORMATS
@@ -51,7 +51,7 @@ Check = Callable[[PairedSamples, Policy], Iterable[Veto | str]]
 A check gets the paired samples (with `home`, and the reports `old` and `new`) and the policy. It yields vetoes for
 fields of the policy, and notes: whole sentences that change nothing about the verdict.
 """
-CHECKS: tuple[Check, ...] = (check_earlier, labels_selected, named_among_others)
+CHECKS: tuple[Check, ...] = (check_earlier, labels_selected)
 """In the order in which their sentences are read."""
 
 
@@ -222,7 +222,6 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Poli
         tuple(note for note in objections if isinstance(note, str)),
         bases,
         depth,
-        {name: shift for name, basis in bases.items() if basis == "judge" and (shift := bias_shift(home, new, name))},
     )
 
 

@@ -32,7 +32,7 @@ def check_baseline_answers(metrics: Sequence[Metric], baseline: str) -> None:
             )
 
 
-def with_baseline_answers(metrics: Sequence[Metric], accepted: str, baseline: str) -> Sequence[Metric]:
+def with_baseline_answers(metrics: Sequence[Metric], accepted: str, baseline: str) -> list[Metric]:
     """The metrics, with the answers in the file `accepted` of the releases that they compare with.
 
     Of several answers of a release to a question, the first counts.
@@ -41,7 +41,7 @@ def with_baseline_answers(metrics: Sequence[Metric], accepted: str, baseline: st
         UserError: the file has no answers of the release `baseline`.
     """
     if not any(isinstance(metric, Preference) for metric in metrics):
-        return metrics
+        return list(metrics)
     about = {"accepted": one_file(accepted), "baseline": baseline}
     with closing(scratch(Path(accepted).parent)) as connection:
         answers = connection.execute(_SQL["answers"], about).fetchall()
