@@ -324,11 +324,9 @@ class RuleStatistic:
         sizes = 1.0 if self.codes is None else np.bincount(self.codes).astype(np.float64)
         return bool(rejects([sums], sign * floor, sizes, low=low, high=high, alpha=(1 - level) / 2)[0])
 
-    def needed_to_pass(self, floor: float, mean: float, level: float = LEVEL) -> int | None:
+    def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
-        return needed_to_pass(
-            self.changes, self.codes, floor, mean, binary=self.binary, bounds=self.bounds, level=level
-        )
+        return needed_to_pass(self.changes, self.codes, floor, mean, binary=self.binary, bounds=self.bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,11 +363,11 @@ class CorrectedStatistic(RuleStatistic):
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
         return _lies_beyond(self.interval(level), floor, sign)
 
-    def needed_to_pass(self, floor: float, mean: float, level: float = LEVEL) -> int | None:
+    def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many labels would lift the interval above `floor` with a power of 80 % if `mean` were true."""
         if mean <= floor or not self.n_labelled:
             return None
-        return needed_by_width(self.interval(level), mean - floor, self.n_labelled, level=level)
+        return needed_by_width(self.interval(), mean - floor, self.n_labelled)
 
 
 def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatistic | None:

@@ -80,7 +80,7 @@ def planned_level(fractions: Sequence[float], *, spent: Sequence[float], level: 
     Raises:
         ValueError: no fractions, not increasing, or an analysis after the plan was complete.
 
-    >>> planned_level([1.0], spent=[1.0])
+    >>> round(planned_level([1.0], spent=[1.0]), 6)
     0.95
     >>> [round(planned_level([0.25, 0.5, 1.0][:last], spent=[1 / 3, 2 / 3, 1.0][:last]), 4) for last in (1, 2, 3)]
     [0.9833, 0.9782, 0.9761]
