@@ -155,7 +155,7 @@ def _asking(run: Run, form: Generating) -> Asking:
         form.concurrency, form.timeout_s, form.deadline_s, form.max_calls or None, form.max_cost_usd or None,
         form.max_cost_total_usd or None,
     )  # fmt: skip
-    sent = extras(form.service_tier, form.extra_headers, form.extra_body)
+    sent = extras(form.extra_headers, form.extra_body)
     prompting = Prompting(text_or_file(form.system), template, form.temperature, form.seed, form.max_tokens, sent)
-    model = replace(ModelRef.parse(form.model), service_tier=form.service_tier)
+    model = ModelRef.parse(form.model)
     return Asking(prompting, model, limits, run.access, form.key_from, form.repeats)

@@ -30,7 +30,6 @@ from answerkey.metrics_core.llm.key_shapes import KEY_SHAPE, NoKey
 from answerkey.metrics_core.llm.provider_options import (
     EXTRA_BODY,
     EXTRA_HEADERS,
-    SERVICE_TIER,
     Headers,
     JsonObject,
 )
@@ -675,7 +674,6 @@ class Generating(Form):
         title="Seconds per question",
         description="Seconds after which a question is abandoned for good, retries and waiting included.",
     )
-    service_tier: str = SERVICE_TIER
     extra_headers: Headers = EXTRA_HEADERS
     extra_body: JsonObject = EXTRA_BODY
 

@@ -168,9 +168,8 @@ class Result(Displayed, list[Measurement]):
         """What judges were asked about a sample, and what they replied, from the ledger that `Access` names.
 
         Returns:
-            pandas.DataFrame: one row per call, oldest first within a request: `metric`, `order` (what a canary told
-                the judge; else empty), the messages `system` and `user`, and the columns of the ledger, among them
-                `judge`, `status`, `reply`, `model` and `cost_usd`.
+            pandas.DataFrame: one row per call, oldest first within a request: `metric`, the messages `system` and
+                `user`, and the columns of the ledger, among them `judge`, `status`, `reply`, `model` and `cost_usd`.
 
         Raises:
             UserError: there is no such sample, or the replies were not kept.
@@ -192,7 +191,7 @@ class Result(Displayed, list[Measurement]):
                 for index in places:
                     requests = self.of(metric.name)[index].requests
                     for one in asked_about(metric, self.samples[index], requests, calls):
-                        texts = {"metric": metric.name, "order": one.order, "system": one.system, "user": one.user}
+                        texts = {"metric": metric.name, "system": one.system, "user": one.user}
                         rows += [{**texts, **call} for call in one.calls]
         names = list(rows[0]) if rows else ["metric"]
         return to_frame({name: [row[name] for row in rows] for name in names})

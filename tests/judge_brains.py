@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import unicodedata
 from collections import Counter
@@ -20,8 +19,7 @@ Body = dict[str, Any]
 class Reply:
     """What a brain says. Token counts that are None are the texts' lengths // 4; `model` None is the one asked for.
 
-    `usage`, in place of the token counts, is sent as it is; None: it is left out. `logprobs` are sent where they are
-    asked for, see `spelled`.
+    `usage`, in place of the token counts, is sent as it is; None: it is left out.
     """
 
     text: str | None
@@ -30,7 +28,6 @@ class Reply:
     completion_tokens: int | None = None
     model: str | None = None
     usage: dict[str, Any] | str | None = "counted"
-    logprobs: dict[str, Any] | None = None
 
 
 Brain = Callable[[Body], "str | Reply"]
@@ -56,23 +53,6 @@ def data_of(body):
             fields = json.loads(fence[2])
             return fields
     raise ValueError("no user message has a fence with a line of JSON")
-
-
-def spelled(text, instead):
-    """A reply's `logprobs` as OpenAI's API has them: a word is a token, and so is every other character.
-
-    Args:
-        instead: for tokens of the reply, the probabilities of all that might have been there.
-    """
-    content = []
-    for token in re.findall(r"\w+|\W", text):
-        shares = {token: 1.0 - 1e-9, **instead.get(token, {" ": 1e-9})}
-        said = [
-            {"token": one, "logprob": math.log(share) if share else -9999.0, "bytes": list(one.encode())}
-            for one, share in sorted(shares.items(), key=lambda item: -item[1])
-        ]
-        content.append({**next(one for one in said if one["token"] == token), "top_logprobs": said})
-    return {"content": content, "refusal": None}
 
 
 def sentences(text):

@@ -45,14 +45,13 @@ def completion(number, body, reply):
     message = {"role": "assistant", "content": reply.text}
     usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
     counted = reply.usage == "counted"
-    weights = reply.logprobs if body.get("logprobs") else None
     return {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": reply.model or body.get("model"),
         "system_fingerprint": "fp_judge_server",
-        "choices": [{"index": 0, "message": message, "logprobs": weights, "finish_reason": reply.finish_reason}],
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish_reason}],
         **({} if reply.usage is None else {"usage": usage if counted else reply.usage}),
     }
 

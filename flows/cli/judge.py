@@ -16,7 +16,7 @@ from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command
 from answerkey.flows.environment import use_kept_server
 from answerkey.flows.parameters import Judging, preflight
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, WEIGHTS
+from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import open_ledger
 from answerkey.metrics_core.llm.untrusted import one_line
@@ -153,8 +153,6 @@ def measured_lines(found: Measurement, references: Sequence[str], **more: str) -
     if "verdict" in details:
         rule = f", by the rule {details['rule']}" if details.get("rule") else ""
         yield line("verdict", f"{details['verdict']}{rule}")
-    if WEIGHTS in details:
-        yield line("weights", _weights(details[WEIGHTS]))
     if "probability" in details:
         yield line("estimate", f"human annotators call it a match with a probability of {details['probability']:.2f}")
     if OUT_OF_DEPTH in details:
@@ -173,12 +171,6 @@ def measured_lines(found: Measurement, references: Sequence[str], **more: str) -
 def line(label: str, text: str) -> str:
     """A line with a label. Judges wrote much of it: no markup or control character of theirs gets through."""
     return f"  [dim]{label:<{_LABEL}}[/dim]  {escape(one_line(text))}"
-
-
-def _weights(shares: Mapping[str, float]) -> str:
-    """The probabilities of verdicts, the likeliest first."""
-    likeliest = sorted(shares, key=lambda label: -shares[label])
-    return ", ".join(f"{label} {number(shares[label])}" for label in likeliest)
 
 
 def _short(value: float) -> str:

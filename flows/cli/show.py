@@ -137,12 +137,8 @@ def _page(sample_id: str, rows: Sequence[Judged]) -> Iterator[str | Table]:
 
 def _lines(row: Judged) -> Iterator[str | Table]:
     made = "just now" if not row.report else "" if row.report == row.answer_of else row.report
-    yield from measured_lines(
-        row.measurement, row.sample.references, judge=row.judge, report=made, second=row.second_opinion
-    )
+    yield from measured_lines(row.measurement, row.sample.references, judge=row.judge, report=made)
     for asked in row.asked:
-        if asked.order:
-            yield line("canary", f"asked again with an order beside the texts: {asked.order}")
         for call in asked.calls:
             yield line("reply", call["reply"]) if call["reply"] else line("error", f"{call['code']}: {call['message']}")
             yield line("", _about(call))
@@ -162,7 +158,7 @@ def _prompts(rows: Sequence[Judged]) -> Iterator[str]:
     for name in dict.fromkeys(prompt for _, prompt in asked):
         own = [one for one, prompt in asked if prompt == name]
         yield from ("", layout.title_line(f"prompt {name}"))
-        texts = [text for one in own if not one.order for text in (one.system, one.user)]
+        texts = [text for one in own for text in (one.system, one.user)]
         for text in filter(None, dict.fromkeys(texts)):
             yield from ("", *(f"  {escape(part)}" for part in text.split("\n")))
         if not all(one.system for one in own):

@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from answerkey.metrics_core.judges.canary import with_order
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Replies
 from answerkey.metrics_core.llm.ledger import COLUMNS, ledger_exists, open_ledger
@@ -24,13 +23,11 @@ class Asked:
 
     Attributes:
         system, user: the messages; empty if they cannot be made again, because the prompt is another one by now.
-        order: what a canary told the judge; empty: it is none.
         calls: oldest first, with the `COLUMNS` of the ledger.
     """
 
     system: str
     user: str
-    order: str
     calls: tuple[Mapping[str, Any], ...]
 
 
@@ -49,7 +46,7 @@ def ledger_calls(ledger: str | None) -> Iterator[Calls]:
 
 
 def asked_about(metric: JudgeMetric | None, sample: Sample, keys: Sequence[str], calls: Calls) -> list[Asked]:
-    """The requests behind a measurement, then the canaries that were made of its sample.
+    """The requests behind a measurement.
 
     Messages are made again by the metric, and shown only where their hash is that of a request.
 
@@ -58,18 +55,18 @@ def asked_about(metric: JudgeMetric | None, sample: Sample, keys: Sequence[str],
         keys: of the requests, as `Measurement.requests` has them.
 
     >>> asked_about(None, Sample("1", "Lyon"), ["0f"], lambda keys: [{"request_key": "0f", "reply": "no"}])
-    [Asked(system='', user='', order='', calls=({'request_key': '0f', 'reply': 'no'},))]
+    [Asked(system='', user='', calls=({'request_key': '0f', 'reply': 'no'},))]
     """
-    requests: dict[str, tuple[Request | None, str]] = {key: (None, "") for key in keys}
+    requests: dict[str, Request | None] = dict.fromkeys(keys)
     if metric is not None and keys:
-        for request, order in _requests(metric, sample, lambda key: _reply(calls([key]))):
-            # What a fallback was asked in another run is in the ledger too.
-            if bool(order) != (request.key in keys):
-                requests[request.key] = request, order
+        for request in _requests(metric, sample, lambda key: _reply(calls([key]))):
+            # What a fallback was asked in another run is in the ledger too
+            if request.key in requests:
+                requests[request.key] = request
     found = []
-    for key, (made, order) in requests.items():
+    for key, made in requests.items():
         if own := tuple(calls([key])):
-            found.append(Asked(made.system if made else "", made.user if made else "", order, own))
+            found.append(Asked(made.system if made else "", made.user if made else "", own))
     return found
 
 
@@ -77,15 +74,9 @@ def _reply(calls: Sequence[Mapping[str, Any]]) -> str | None:
     return next((call["reply"] for call in reversed(calls) if call["status"] == "usable"), None)
 
 
-def _requests(metric: JudgeMetric, sample: Sample, replies: Replies) -> Iterator[tuple[Request, str]]:
-    """Every request that the judges of a metric may have got about a sample, with the order of a canary."""
-    models = metric.judge.models()
-    for judge in (*models, *metric.judge.fallback_models()):
+def _requests(metric: JudgeMetric, sample: Sample, replies: Replies) -> Iterator[Request]:
+    """Every request that the judges of a metric may have got about a sample."""
+    for judge in (*metric.judge.models(), *metric.judge.fallback_models()):
         for repeat in range(metric.judge.repeats):
             for call in metric.expected_calls(sample, judge, repeat, replies):
-                yield call.request, ""
-    for order in filter(None, (metric.order(value) for value in (0.0, 1.0))):
-        if told := with_order(sample, order):
-            for judge in models:
-                for call in metric.expected_calls(told, judge, 0, replies):
-                    yield call.request, order.text
+                yield call.request

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from answerkey.metrics_core.judges.canary import has_canary, with_order
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.probes import Probe, draw_of
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, Replies, known_replies
@@ -37,7 +36,6 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
         metric = metric.of_run(samples, len(samples)).with_trial(samples)
     n_samples = 0
     draws: list[int] = []
-    told: list[Sample] = []
     jurors = [(judge, repeat) for judge in metric.judge.models() for repeat in range(metric.judge.repeats)]
     with known_replies(metric.access.ledger) as replies:
         counter = CostCounter(replies)
@@ -51,17 +49,10 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
                     new += counter.add(call, in_batch=metric.judge.batch)
             if new and (draw := draw_of(sample)):
                 draws.append(draw)
-            # What the order says depends on the verdict, and hardly changes the cost.
-            if new and has_canary(sample, metric.told_share) and (order := metric.order(0.0)):
-                told += filter(None, [with_order(sample, order)])
         of_rows = counter.calls
         if of_rows:
             for call in _of_probes(metric, metric.run_probes or (), draws, replies):
                 counter.add(call)
-            for judge in metric.judge.models():
-                for sample in told:
-                    for call in metric.expected_calls(sample, judge, 0, replies):
-                        counter.add(call)
     trial = metric.trial
     offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
     return counter.cost(metric.name, n_samples, offline, probes=counter.calls - of_rows)

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.canary import Canaries, Order, has_canary, order_of, share_of, with_order
 from answerkey.metrics_core.judges.cascade import OTHER, SAME, Trial, holds, key_of, trial_of
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS, Examination, Probe, draw_of, examination_of
@@ -21,12 +20,9 @@ from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import (
     ANSWERED_BY,
     DECIDED_BY,
-    DISPUTED,
     FALLBACK_VOTED,
-    OBEYS,
     OUT_OF_DEPTH,
     SPREAD,
-    WEIGHTS,
     Vote,
     combine,
 )  # fmt: skip
@@ -34,11 +30,10 @@ from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
-from answerkey.metrics_core.llm.log_probabilities import probabilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider_options import check_environment
 from answerkey.metrics_core.llm.request import CallFailed, CallSkipped, Request
-from answerkey.metrics_core.llm.response import NO_WEIGHTS, every
+from answerkey.metrics_core.llm.response import every
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Metric, Workload, degenerate, identical_reference, option
@@ -49,7 +44,6 @@ from answerkey.metrics_core.text import differ_in_case, normal_reference, normal
 PARSER = 1
 """Counts the changes of how replies are read that can change a number."""
 
-_LEAST_SHOWN = 0.0005
 _MATCHED_AT_ONCE = 512
 _log = logging.getLogger("answerkey")
 
@@ -63,7 +57,6 @@ class JudgeMetric(Metric):
             API is called, nothing is paid, and equal samples always get equal scores.
         access: the key, the ledger and the run; it changes no number.
         run_probes: what its judges are tested with; None: `of_run` finds it out. It changes no number.
-        told_share: the share of answers that canaries are made of, 0 to 1; as `of_run` has it.
         trial: of a cascade; None: `with_trial` draws it.
     """
 
@@ -74,7 +67,6 @@ class JudgeMetric(Metric):
     # Not an option: it is in no form, and changes no number.
     access: Access = field(default=NO_ACCESS, compare=False)
     run_probes: tuple[Probe, ...] | None = field(default=None, compare=False, repr=False)
-    told_share: float = field(default=0.0, compare=False, repr=False)
     trial: Trial | None = field(default=None, compare=False, repr=False)
 
     kind = "judge"
@@ -88,29 +80,15 @@ class JudgeMetric(Metric):
     """Tokens of a usual reply, for estimates."""
     cascades: ClassVar[bool] = False
     """Whether the offline judge can decide first; see `JudgeOptions.cascade`."""
-    checked_offline: ClassVar[bool] = False
-    """Whether the offline judge can check verdicts; see `disagreement`."""
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The main number, those beside it, and the spread of several votes."""
         main, votes = self.main, len(self.judge.judges) * self.judge.repeats
-        if self.weighed:
-            main = replace(main, binary=False, description=f"{main.description}; as the judge's probabilities weigh it")
-        elif votes > 1 and self.judge.jury == "mean":
+        if votes > 1 and self.judge.jury == "mean":
             main = replace(main, binary=False)
         spread = Field(SPREAD, "highest vote less the lowest: 0 where all agree")
         return (main, *self.others, *((spread,) if votes > 1 else ()))
-
-    @property
-    def labels(self) -> Mapping[str, float]:
-        """The score of each label that a model can give as its `verdict`; empty if verdicts cannot be weighed."""
-        return {}
-
-    @property
-    def weighed(self) -> bool:
-        """Whether the main number is the expected score of a model's verdict, by its log-probabilities."""
-        return self.judge.log_probabilities and bool(self.labels)
 
     @property
     def probes(self) -> tuple[Probe, ...]:
@@ -122,15 +100,14 @@ class JudgeMetric(Metric):
         return ()
 
     def of_run(self, samples: Iterable[Sample], answers: int) -> Self:
-        """Return the metric with the probes and canaries of a run that judges these samples, `answers` in number."""
+        """Return the metric with the probes of a run that judges these samples, `answers` in number."""
         if self.run_probes is not None:
             return self
         wanted = self.judge.probes
         asked = wanted == "always" or (wanted == "auto" and answers >= FEWEST_ANSWERS)
         if not asked or self.judge.offline:
             return replace(self, run_probes=())
-        probes = (*self.probes, *self.generated_probes(samples, answers))
-        return replace(self, run_probes=probes, told_share=share_of(answers))
+        return replace(self, run_probes=(*self.probes, *self.generated_probes(samples, answers)))
 
     def with_trial(self, samples: Iterable[Sample]) -> Self:
         """Return the metric with the trial of its cascade, if it has one, in a run that judges these samples."""
@@ -195,19 +172,13 @@ class JudgeMetric(Metric):
         prompts = ",".join(prompt.version for prompt in self.prompts)
         jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
         first = f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
-        second = f"|second:{self.offline_signature()}" if self._checks else ""
-        settings, weighed = _settings(self.judge, models), "|verdicts:weighed" * self.weighed
-        return f"{before}{judges}|prompt:{prompts}|parser:{PARSER}{settings}{weighed}{jury}{first}{second}{after}"
+        settings = _settings(self.judge, models)
+        return f"{before}{judges}|prompt:{prompts}|parser:{PARSER}{settings}{jury}{first}{after}"
 
     @property
     def also_signed(self) -> str:
         """What else changes the numbers of this metric, as a part of the signature: `|NAME:VALUE`, or nothing."""
         return ""
-
-    @property
-    def _checks(self) -> bool:
-        """Whether the offline judge checks every verdict of the language models."""
-        return self.checked_offline and self.judge.second_opinion == "always"
 
     @property
     def accepted_error(self) -> float:
@@ -240,34 +211,11 @@ class JudgeMetric(Metric):
             work = _Work(of_run, len(pending), signature)
             # What a batch says of itself is enough.
             judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
-            if self._checks:
-                judged = self._reviewed(pending, judged)
         rest = iter(judged)
         return [
             next(rest) if decided is None else Measurement(sample.sample_id, self.name, signature, decided)
             for sample, decided in zip(samples, local, strict=True)
         ]
-
-    def _reviewed(self, samples: Sequence[Sample], judged: list[Measurement]) -> list[Measurement]:
-        """The judged samples, as `Failed` with the code `DISPUTED` where the offline judge disagrees.
-
-        Answers that differ from a reference only in the case of a unit are left to the language model: the offline
-        judge takes 10 mg and 10 Mg for the same.
-        """
-        scored = [
-            index
-            for index, measured in enumerate(judged)
-            if isinstance(measured.outcome, Scored) and not self.differs_in_case(samples[index])
-        ]
-        seconds = self.judge_offline([samples[index] for index in scored]) if scored else []
-        for index, second in zip(scored, seconds, strict=True):
-            verdict = judged[index].outcome
-            assert isinstance(verdict, Scored)
-            if against := self.disagreement(verdict, second):
-                label = verdict.details.get("verdict") or next(iter(verdict.values.values()))
-                message = f"the judge says {label} ({verdict.reason}), and the offline judge {against}"
-                judged[index] = judged[index]._replace(outcome=Failed(DISPUTED, message))
-        return judged
 
     def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
         """For each sample the outcome if no judge need be asked, else None."""
@@ -308,14 +256,6 @@ class JudgeMetric(Metric):
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
         """The outcomes of samples that need a judge, by the offline judge; same length, same order."""
 
-    def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
-        """The objection of the offline judge to a verdict, in a few words; None if it agrees or has no verdict."""
-        return None
-
-    def order(self, value: float) -> Order | None:
-        """What a judge that gave this value is told by a canary; None: this metric has none."""
-        return order_of(self.labels, value, self.needs | {*self.columns}) if self.labels else None
-
     @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """The vote of one language model on one sample.
@@ -324,38 +264,10 @@ class JudgeMetric(Metric):
             CallFailed, CallSkipped, LedgerError: as `Client.ask`.
         """
 
-    async def weigh(self, client: Client, asked: Request, verdict: Scored) -> Scored:
-        """The outcome of a vote: the verdict in the reply, or its expected score by its log-probabilities.
-
-        Raises:
-            CallFailed: they say nothing of it.
-            LedgerError: the ledger cannot be used.
-        """
-        if not asked.weighed:
-            return verdict
-        shares = probabilities((await client.origin(asked)).weights or "[]", self.labels)
-        if not shares:
-            raise CallFailed(NO_WEIGHTS, "the log-probabilities of the reply say nothing of its verdict")
-        score = sum(self.labels[label] * share for label, share in shares.items())
-        weights = {label: round(share, 4) for label, share in shares.items() if share >= _LEAST_SHOWN}
-        return replace(
-            verdict,
-            values={**verdict.values, self.main.name: min(max(score, self.main.low), self.main.high)},
-            details={**verdict.details, WEIGHTS: weights},
-        )
-
     def combined(self, votes: Sequence[Vote]) -> Outcome:
         """The outcome of all votes, decided on the main number; see `combine`."""
         main = self.fields[0]
         return combine(votes, self.judge.jury, main.name, binary=main.binary)
-
-    def rounded(self, outcome: Outcome) -> Outcome:
-        """An outcome with the nearest verdict that there is in the place of a weighed one; of two, the better."""
-        if not (self.weighed and isinstance(outcome, Scored)):
-            return outcome
-        score = outcome.values[self.main.name]
-        nearest = min(self.labels.values(), key=lambda label: (abs(label - score), -label))
-        return replace(outcome, values={**outcome.values, self.main.name: nearest})
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The requests that `vote` makes, for a metric of which none depends on the reply to another."""
@@ -364,11 +276,6 @@ class JudgeMetric(Metric):
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The calls that `vote` makes, including those that the ledger answers."""
         return [ExpectedCall(judge, asked, self.tokens_out) for asked in self.requests(sample, judge, repeat)]
-
-
-async def _only_known(client: Client, request: Request, read: Callable[[str], object]) -> None:
-    if not await client.knows(request, read):
-        raise CallSkipped("the ledger has no reply")
 
 
 def _settings(options: JudgeOptions, models: Sequence[ModelRef]) -> str:
@@ -391,14 +298,8 @@ def _settings(options: JudgeOptions, models: Sequence[ModelRef]) -> str:
     return f"{text}{tokens}{effort}{extras}{f'|else:{fallbacks}' if fallbacks else ''}"
 
 
-def request(
-    prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int, options: JudgeOptions, *,
-    weighed: bool = False,
-) -> Request:  # fmt: skip
+def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int, options: JudgeOptions) -> Request:
     """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew.
-
-    Args:
-        weighed: whether its `verdict` is to come with log-probabilities.
 
     >>> from answerkey.metrics_core.judges.prompt import load_prompt
     >>> options = JudgeOptions(judges=["openai/m"], temperature=0.7, repeats=2)
@@ -411,7 +312,7 @@ def request(
     effort = "" if options.reasoning_effort == "default" else options.reasoning_effort
     return Request(
         judge.label, named, prompt.text, user, prompt.schema_text, options.temperature, repeat, options.max_tokens,
-        repeat, effort, "verdict" if weighed else "", options.extras,
+        repeat, effort, options.extras,
     )  # fmt: skip
 
 
@@ -448,11 +349,6 @@ def check(options: JudgeOptions, api_key: str | None = None, *, needs_key: bool 
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
         if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
             raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
-        if options.log_probabilities and not {"logprobs", "top_logprobs"} <= abilities(judge.model).parameters:
-            raise UserError(
-                f"judge {judge.label} sends no log-probabilities, so its verdicts cannot be weighed; leave "
-                "--log-probabilities out"
-            )
 
 
 @dataclass(frozen=True)
@@ -525,9 +421,7 @@ class _Work:
         self._signature, self._total, self._done, self._failed = signature, total, 0, 0
         self._client: Client | None = None
         self._examination: Examination | None = None
-        self._canaries: Canaries | None = None
         if probes := metric.run_probes:
-            self._canaries = Canaries(metric.name)
             judges = (*self._models, *self._fallbacks)
             self._examination = examination_of(self.run, metric.name, metric.main.name, probes, judges)
 
@@ -550,9 +444,6 @@ class _Work:
                 else next(rest)
                 for sample in samples
             ]
-        if self._canaries and self._canaries.why:
-            obeyed = Failed(OBEYS, self._canaries.why)
-            return [one._replace(outcome=obeyed) if isinstance(one.outcome, Scored) else one for one in judged]
         return judged
 
     async def _first(self, client: Client, samples: Sequence[Sample], at_once: int) -> dict[str, Measurement]:
@@ -573,7 +464,7 @@ class _Work:
         found, different = {}, 0
         by_judges = await runtime.each(trial.drawn, judged, at_once)
         for sample, by_judge, sure in zip(trial.drawn, by_judges, metric.decided_first(trial.drawn), strict=True):
-            outcome, agrees = metric.rounded(by_judge.outcome), False
+            outcome, agrees = by_judge.outcome, False
             if isinstance(outcome, Scored) and isinstance(sure, Scored):
                 agrees = outcome.values[main] == sure.values[main]
             given = by_judge.outcome
@@ -603,11 +494,8 @@ class _Work:
     async def _admit(
         self, client: Client, examination: Examination, request: Request, read: Callable[[str], object]
     ) -> None:
-        """Let through what the ledger has answered; others only if all judges pass their probes and none obeys."""
-        why = self._canaries.why if self._canaries else ""
-        if (why or not examination.passed) and not await client.knows(request, read):
-            if why:
-                raise CallSkipped(why)
+        """Let through what the ledger has answered; others only if all judges pass their probes."""
+        if not examination.passed and not await client.knows(request, read):
             await examination.begin(partial(self._probed, client))
 
     async def probed(self, probes: Sequence[Probe]) -> dict[str, list[tuple[Probe, bool]]]:
@@ -629,24 +517,7 @@ class _Work:
     async def _probed(self, client: Client, probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
         juror = _Juror(judge, repeat)
         await self._ask(client.for_probes(), probe.sample, judge, juror)
-        return self._metric.rounded(juror.result().outcome)
-
-    async def _tell(self, client: Client, sample: Sample, juror: _Juror, canaries: Canaries, *, ask: bool) -> None:
-        """Give a judge an order about a sample that it has judged; without `ask`, look into the ledger only."""
-        if juror.vote is None or juror.vote.judge != juror.judge.label:
-            return
-        verdict, main = self._metric.rounded(juror.vote.outcome), self._metric.main.name
-        order = self._metric.order(verdict.values[main]) if isinstance(verdict, Scored) else None
-        told = with_order(sample, order) if order else None
-        if order is None or told is None:
-            return
-        again, direct = _Juror(juror.judge, juror.repeat), client.for_probes()
-        if not ask:
-            direct.admit = partial(_only_known, client)
-        await self._ask(direct, told, again.judge, again)
-        outcome = self._metric.rounded(again.result().outcome)
-        if isinstance(outcome, Scored):
-            canaries.add(again.judge.label, followed=outcome.values[main] == order.value)
+        return juror.result().outcome
 
     async def _measured(self, client: Client, sample: Sample, *, counts: bool = True) -> Measurement:
         started = time.perf_counter()
@@ -669,9 +540,6 @@ class _Work:
         from_ledger = complete and not bill.calls
         if self._examination and isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
             await self._examination.go_on(draw, partial(self._probed, client))
-        if self._canaries and has_canary(sample, self._metric.told_share):
-            first = [juror for juror in jurors if juror.repeat == 0]
-            await every(*(self._tell(client, sample, one, self._canaries, ask=not from_ledger) for one in first))
         requests = tuple(dict.fromkeys(bill.requests))
         return Measurement(
             sample.sample_id, self._metric.name, self._signature, outcome, usage, from_ledger, requests

@@ -15,7 +15,6 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.provider_options import (
     EXTRA_BODY,
     EXTRA_HEADERS,
-    SERVICE_TIER,
     Headers,
     JsonObject,
     extras,
@@ -32,7 +31,6 @@ Jury = Literal["majority", "unanimous", "mean"]
 Probing = Literal["auto", "always", "never"]
 """Whether judges are tested with probes: `auto` where there are enough answers to judge that it is worth the calls."""
 
-SecondOpinion = Literal["never", "always"]
 """Whether the offline judge checks the verdicts of language models."""
 
 Effort = Literal["default", "none", "minimal", "low", "medium", "high", "xhigh"]
@@ -115,15 +113,8 @@ class JudgeOptions(Validated):
         "auto",
         title="Probes",
         description="Ask each judge questions with known verdicts before the first answer, many of them made from the "
-        "references, and one more after every 50 or so; one that is wrong too often is stopped. Ask again about 12 "
-        "rows, or 5 %, with an instruction injected; a judge that obeys it is stopped. auto: in runs of at least 10 "
-        "answers.",
-    )
-    second_opinion: SecondOpinion = Field(
-        "never",
-        title="Second opinion",
-        description="Ask the offline judge about every answer as well (always). Where it disagrees with the judge, the "
-        "answer has no score: it fails as disputed, and the report lists it.",
+        "references, and one more after every 50 or so; one that is wrong too often is stopped. "
+        "auto: in runs of at least 10 answers.",
     )
     jury: Jury = Field(
         "majority",
@@ -161,12 +152,6 @@ class JudgeOptions(Validated):
         title="Reasoning effort",
         description="How much the judge reasons before it replies. default: as its provider sets it.",
     )
-    log_probabilities: bool = Field(
-        False,
-        title="Weigh verdicts",
-        description="Score meaning_match and your own judges with the probability of the verdict, from the "
-        "log-probabilities of its tokens, instead of 0 or 1. For judges that return them.",
-    )
     concurrency: Annotated[int, Option("--judge-concurrency")] = Field(
         64,
         ge=1,
@@ -185,7 +170,6 @@ class JudgeOptions(Validated):
         title="Seconds per question",
         description="Seconds after which a question to a judge is abandoned for good, retries and waiting included.",
     )
-    service_tier: str = SERVICE_TIER
     extra_headers: Headers = EXTRA_HEADERS
     extra_body: JsonObject = EXTRA_BODY
     batch: bool = Field(
@@ -228,8 +212,6 @@ class JudgeOptions(Validated):
             raise ValueError("a fallback is a language model that is not a judge already, and is named once")
         if self.offline and self.repeats > 1:
             raise ValueError("the offline judge always gives the same verdict; leave `repeats` at 1")
-        if self.offline and self.log_probabilities:
-            raise ValueError("the offline judge sends no log-probabilities; its details have its probability already")
         if self.offline and self.batch:
             raise ValueError("the offline judge costs nothing and takes no batch; leave `batch` out")
         if self.batch and self.extra_headers:
@@ -241,7 +223,7 @@ class JudgeOptions(Validated):
     @property
     def extras(self) -> str:
         """What is sent with every call beside the question, as JSON text; empty: nothing."""
-        return extras(self.service_tier, self.extra_headers, self.extra_body)
+        return extras(self.extra_headers, self.extra_body)
 
     @property
     def offline(self) -> bool:
@@ -290,7 +272,7 @@ class JudgeOptions(Validated):
             # Both would get the single reply that the ledger keeps, and count as two votes.
             if model.label in models:
                 raise UserError(f"the judge {model.label} is named twice; `repeats` asks one judge several times")
-            models[model.label] = replace(model, price=price, service_tier=self.service_tier)
+            models[model.label] = replace(model, price=price)
         return tuple(models.values())
 
 

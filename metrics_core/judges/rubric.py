@@ -30,7 +30,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.errors import UserError, choice
-from answerkey.metrics_core.judges.canary import Order, order_of
 from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
 from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt, closed, prompt_text
@@ -574,22 +573,6 @@ class RubricMetric(ModelMetric):
             for one in self.rubric.examples
         )
 
-    @property
-    def labels(self) -> Mapping[str, float]:
-        """The scale of the first criterion. Some models say true for yes."""
-        values = dict(self.rubric.scale)
-        return {**values, **{word: values[label] for word, label in _SPELLED.items() if label in values}}
-
-    def order(self, value: float) -> Order:
-        """What a judge that gave this value by the first criterion is told by a canary."""
-        about = "this row" if len(self.rubric.criteria) == 1 else self.rubric.criteria[0].field
-        return order_of(dict(self.rubric.scale), value, self.needs | {*self.columns}, about)
-
-    @property
-    def weighed(self) -> bool:
-        """Whether the number is weighed by log-probabilities: where there is one criterion."""
-        return super().weighed and len(self.rubric.criteria) == 1
-
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""
         outcome = self.without_score(sample)
@@ -601,20 +584,20 @@ class RubricMetric(ModelMetric):
         return outcome
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
-        """Make one call and read the verdicts, weighed by their log-probabilities if that is asked for."""
+        """Make one call and read the verdicts."""
         [asked] = self.requests(sample, judge, repeat)
         verdicts = await client.ask(judge, asked, self.rubric.read, bill)
         by_field = dict(zip((one.field for one in self.rubric.criteria), verdicts, strict=True))
         values = {name: verdict.value for name, verdict in by_field.items()}
         if len(verdicts) == 1:
-            return await self.weigh(client, asked, Scored(values, verdicts[0].reason, {"verdict": verdicts[0].label}))
+            return Scored(values, verdicts[0].reason, {"verdict": verdicts[0].label})
         reason = "; ".join(f"{name} {one.label}: {one.reason}" for name, one in by_field.items())
         return Scored(values, reason, {"verdicts": {name: one.label for name, one in by_field.items()}})
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The question by the rubric."""
         prompt, shown = self.rubric.prompt(sample), self.rubric.shown(sample)
-        return [request(prompt, shown, judge, repeat, self.judge, weighed=self.weighed)]
+        return [request(prompt, shown, judge, repeat, self.judge)]
 
     def combined(self, votes: Sequence[Vote]) -> Outcome:
         """The outcome of all votes, each criterion decided by itself. It fails where one of them is not decided."""

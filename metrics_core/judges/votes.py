@@ -20,9 +20,6 @@ DECIDED_BY = "decided_by"
 ANSWERED_BY = "answered_by"
 """In the details: the fallback judges that voted in the place of named ones which had failed, with ", " between."""
 
-WEIGHTS = "weights"
-"""In the details: the probability of each verdict by the judge's log-probabilities, but for those under .0005."""
-
 MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
 """Of a language model or of the offline judge; only `match` scores 1."""
 
@@ -30,12 +27,6 @@ ORDER_DECIDED = "order_decided"
 """The code of a failure: the verdict on two answers changed with the order in which they were shown."""
 SHOWN_FIRST, SHOWN_SECOND = (f"the answer shown {place} was preferred in both orders" for place in ("first", "second"))
 """What happened then. Otherwise it was a tie in one order only."""
-
-DISPUTED = "disputed"
-"""The code of a failure: the offline judge disagrees with the verdict of a language model."""
-
-OBEYS = "obeys"
-"""The code of a failure: the judge follows orders in the texts that it judges."""
 
 FALLBACK_VOTED = Failed("fallback_voted", "the fallback has given its vote for another judge")
 """In the place of a judge for which no fallback was left: the ledger keeps one reply per model and repeat."""

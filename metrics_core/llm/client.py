@@ -448,8 +448,8 @@ class Client:
         reply: Reply | None = None
         try:
             question.reply = reply = await sending
-            value, weights = parse(reply, question.read, question.request)
-            status, ending = "usable", {"weights": weights}
+            value = parse(reply, question.read, question.request)
+            status, ending = "usable", {}
             return value
         except Unreadable as problem:
             status, ending = "unreadable", {"code": problem.code, "message": problem.message}

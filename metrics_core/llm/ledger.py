@@ -95,8 +95,7 @@ CREATE TABLE answerkey_calls (
     cost_usd double precision,          -- NULL: price unknown, or nothing paid; without tokens_out: most_usd
     model text, fingerprint text, finish_reason text, reply text,
     batch text,                         -- NULL: sent on its own
-    size bigint,                        -- bytes that were sent
-    weights text                        -- log-probabilities of its verdict; NULL: not asked for
+    size bigint                         -- bytes that were sent
 );
 CREATE INDEX answerkey_calls_by_request ON answerkey_calls (request_key, status);
 CREATE INDEX answerkey_calls_by_run ON answerkey_calls (run);
@@ -148,12 +147,12 @@ _END = """
 UPDATE answerkey_calls SET
     status = :status, code = :code, message = :message, seconds = :seconds, tokens_in = :tokens_in,
     tokens_out = :tokens_out, cost_usd = :cost_usd, model = :model, fingerprint = :fingerprint,
-    finish_reason = :finish_reason, reply = :reply, weights = :weights
+    finish_reason = :finish_reason, reply = :reply
 WHERE call_id = :call_id AND status = 'sent'
 RETURNING run, month, most_usd
 """
 _REPLY = """
-SELECT reply, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd, weights FROM answerkey_calls
+SELECT reply, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd FROM answerkey_calls
 WHERE request_key = :key AND status = 'usable' ORDER BY number DESC LIMIT 1
 """
 _BATCHED = """
@@ -175,7 +174,7 @@ FROM answerkey_calls WHERE WHICH GROUP BY judge ORDER BY judge
 """
 _NO_RESULT = dict.fromkeys(
     ("code", "message", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason",
-     "reply", "weights")
+     "reply")
 )  # fmt: skip
 
 
@@ -234,7 +233,7 @@ class JudgeSpent:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a reply came from: columns of `calls`. `weights` as `weights_of` returns them; None: none came."""
+    """Where a reply came from: columns of `calls`."""
 
     model: str
     fingerprint: str
@@ -242,7 +241,6 @@ class Origin:
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
-    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,7 +467,7 @@ class Ledger(ABC):
         """Write down how a call ended. One that has ended already stays as it is.
 
         Args:
-            result: further columns of `calls`, and its weights. `cost_usd` None: the price is unknown; left out:
+            result: further columns of `calls`. `cost_usd` None: the price is unknown; left out:
                 nothing was paid. With the code `UNSENT` the budget has the call back.
 
         Raises:

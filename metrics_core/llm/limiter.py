@@ -20,9 +20,6 @@ from answerkey.metrics_core.llm.request import GARBLED, CallError, CallFailed, C
 Load = Literal["ok", "limited", "late", "neutral"]
 """What a call says about the load: it was answered, refused, not answered in time, or says nothing about it."""
 
-NO_LOG_PROBABILITIES = "no_log_probabilities"
-"""Code of calls to a server that sends none, though it was asked for them."""
-
 _FIRST_CALLS = 2
 _CUT, _CUT_LATE = 0.7, 0.5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONGEST_ADVICE_S = 0.25, 60.0, 300.0
@@ -37,7 +34,7 @@ _ENOUGH_REFUSED = 10
 _ENOUGH_HOPELESS = 3
 """Calls in a row that are refused for longer than a question may wait."""
 _LONGEST_REFUSED_S, _LONGEST_SILENCE_S = 300.0, 600.0
-_OF_ONE_QUESTION = ("http_403", "http_404", NO_LOG_PROBABILITIES)
+_OF_ONE_QUESTION = ("http_403", "http_404")
 """Codes that concern one question where others have had their replies."""
 
 
@@ -203,8 +200,9 @@ class Breaker:
             self._leave(f"the {self.noun}'s quota is used up, and its server does not say until when", error)
         elif error.kind == "fatal" and not (error.code in _OF_ONE_QUESTION and self.replied):
             # A model that replies has the right address and name: then it was a filter, and about this text.
-            why = "is of no use here" if error.code == NO_LOG_PROBABILITIES else "refuses every call"
-            self.stopped = CallFailed(error.code, f"not asked, since the {self.noun} {why}: {error.message}")
+            self.stopped = CallFailed(
+                error.code, f"not asked, since the {self.noun} refuses every call: {error.message}"
+            )
         elif error.kind in ("trouble", "limited"):
             self._questions.setdefault(error.kind, set()).add(question)
             self._failing_since = now if self._failing_since is None else self._failing_since

@@ -35,14 +35,12 @@ class ModelRef:
         api_base: the address of an OpenAI-compatible server; empty: the provider's own.
         api_key: None: what litellm finds in the environment.
         price: dollars per token of what is asked and of what is replied, by the user's word; None: by litellm's tables.
-        service_tier: the class of service that is paid for; empty: the provider's own choice.
     """
 
     model: str
     api_base: str = ""
     api_key: str | None = field(default=None, compare=False)
     price: tuple[float, float] | None = field(default=None, compare=False)
-    service_tier: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         return f"ModelRef({self.label})"

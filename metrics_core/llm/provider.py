@@ -2,9 +2,6 @@
 
 litellm is handed an HTTP client of ours, which refuses redirects, limits the size of a reply, and notes what came over
 the wire. The status that came over the wire decides what an error means; litellm's class of error only refines a 400.
-
-With `ANSWERKEY_OTEL=1` each call is an OpenTelemetry span with the attributes of the semantic conventions for
-generative AI (`gen_ai.*`), and without any text of a question or a reply.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import re
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -30,7 +27,6 @@ from weakref import WeakKeyDictionary
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
-from answerkey.metrics_core.llm.log_probabilities import tokens_of
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
 from answerkey.metrics_core.llm.provider_options import from_environment
 from answerkey.metrics_core.llm.request import (
@@ -55,7 +51,6 @@ MOST_BYTES = 4 * 2**20
 """Of one reply, as it comes and unpacked."""
 KEYLESS = "no-key-needed"
 _BOM = b"\xef\xbb\xbf"
-_SPANS = "ANSWERKEY_OTEL"
 
 _TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
 _FATAL = frozenset((401, 402, 403, 404))
@@ -65,7 +60,7 @@ _TIMED_OUT = frozenset(("TimeoutError", "ReadTimeout", "APITimeoutError"))
 _BROKEN = frozenset(("ReadError", "WriteError", "CloseError", "RemoteProtocolError", "OSError", *_NOT_CONNECTED))
 """As httpx names them, whose classes are not imported for this."""
 _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.output", re.IGNORECASE)
-_PARAMETERS = ("temperature", "seed", "logprobs", "reasoning_effort")
+_PARAMETERS = ("temperature", "seed", "reasoning_effort")
 _TOO_MANY_TOKENS = re.compile(
     r"max_(?:completion_)?tokens\b.*?\b(?:at most|maximum|limit|less than|up to)\D*(\d+)", re.S
 )
@@ -257,14 +252,13 @@ def prepare(model: ModelRef) -> None:
     """Import what litellm imports only with the first call to a model, which takes seconds. Nothing is sent."""
     litellm()
     import httpx
-    import opentelemetry.trace  # noqa: F401
 
     async def first_call() -> None:
         # A transport that answers by itself.
         transport = httpx.MockTransport(lambda _request: httpx.Response(200, json={}))
         _connections[asyncio.get_running_loop()] = _Connections.open(transport=transport)
         with suppress(CallError):
-            await _completed(model, [{"role": "user", "content": "Hello"}], {"max_tokens": 1}, 60.0)
+            await complete(model, [{"role": "user", "content": "Hello"}], {"max_tokens": 1}, 60.0)
         await disconnect()
 
     asyncio.run(first_call())
@@ -282,53 +276,6 @@ async def complete(
     Raises:
         CallError: there is no reply, or it is unusable.
     """
-    from opentelemetry.trace import StatusCode
-
-    with _span(model, settings) as span:
-        try:
-            reply = await _completed(model, messages, settings, timeout_s)
-        except CallError as error:
-            span.set_attribute("error.type", error.code)
-            # Without a description: the message of a server may quote what it was sent.
-            span.set_status(StatusCode.ERROR)
-            raise
-        replied = {
-            "gen_ai.response.model": reply.model or None,
-            "gen_ai.response.finish_reasons": [reply.finish_reason],
-            "gen_ai.usage.input_tokens": reply.tokens_in,
-            "gen_ai.usage.output_tokens": reply.tokens_out,
-        }
-        for name, value in replied.items():
-            if value is not None:
-                span.set_attribute(name, value)
-        return reply
-
-
-def _span(model: ModelRef, settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
-    """The span of a call that is made within; without the switch, OpenTelemetry's own span that records nothing."""
-    from opentelemetry import trace
-
-    if os.environ.get(_SPANS, "").lower() not in ("1", "true", "yes"):
-        return nullcontext(trace.INVALID_SPAN)
-    address, name = urlsplit(model.api_base), model.model.partition("/")[2]
-    attributes = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": model.provider,
-        "gen_ai.request.model": name,
-        "server.address": address.hostname,
-        "server.port": address.port,
-        **{f"gen_ai.request.{setting}": settings.get(setting) for setting in ("temperature", "seed", "max_tokens")},
-    }
-    # An exception would bring its message and those of its causes into the span, with texts and keys.
-    return trace.get_tracer("answerkey").start_as_current_span(
-        f"chat {name}", kind=trace.SpanKind.CLIENT, record_exception=False, set_status_on_exception=False,
-        attributes={key: value for key, value in attributes.items() if value is not None},
-    )  # fmt: skip
-
-
-async def _completed(
-    model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
-) -> Reply:
     if headers := settings.get("extra_headers"):
         # Only here: whatever is stored or shown has the names of the variables.
         sent = {name: from_environment(value) for name, value in headers.items()}
@@ -486,7 +433,6 @@ def _reply(answer: Mapping[str, Any], body: Mapping[str, Any], model: ModelRef) 
         fingerprint=fingerprint,
         cached_tokens=_token_count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
         kind=kind,
-        tokens=tokens_of(choice.get("logprobs")),
     )
 
 
@@ -691,13 +637,11 @@ class Abilities:
 
     Attributes:
         price: None: it is not known. `batch_price`: in a batch; as on its own where the provider names none.
-        tier_prices: by class of service, where the provider names one.
         parameters: those of a call that the model accepts; litellm leaves the others out.
     """
 
     price: Prices | None
     batch_price: Prices | None
-    tier_prices: Mapping[str, Prices]
     parameters: frozenset[str]
 
     @property
@@ -715,9 +659,7 @@ def prices_of(model: ModelRef, *, in_batch: bool = False) -> Prices | None:
     if model.price is not None:
         return model.price[0], model.price[0], model.price[1]
     listed = abilities(model.model)
-    # A class of service without a price of its own that is no dearer than others costs at most the usual one.
-    usual = None if model.service_tier == "priority" else listed.price
-    return listed.batch_price if in_batch else listed.tier_prices.get(model.service_tier, usual)
+    return listed.batch_price if in_batch else listed.price
 
 
 @cache
@@ -744,8 +686,7 @@ def abilities(model: str, noun: str = "model") -> Abilities:
             return None
         return float(asked), float(asked if cached is None else cached), float(replied)
 
-    tiers = {tier: price for tier in ("flex", "priority") if (price := prices(f"_{tier}")) is not None}
-    return Abilities(prices(), prices("_batches") or prices(), tiers, frozenset(parameters))
+    return Abilities(prices(), prices("_batches") or prices(), frozenset(parameters))
 
 
 def _info(model: str) -> Mapping[str, Any]:
@@ -797,13 +738,11 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str, *, needs_ke
     """Check what can be known before the first call. Nothing is sent, and an estimate needs no key.
 
     Raises:
-        UserError: litellm does not know the provider, lacks a module for it, or sends it no service tier; the key is
-            not set; or the cost is to be limited and the price is not known.
+        UserError: litellm does not know the provider, or lacks a module for it; the key is not set; or the cost is to
+            be limited and the price is not known.
     """
     for model in models:
-        taken = abilities(model.model, noun).parameters
-        if model.service_tier and "service_tier" not in taken:
-            raise UserError(f"{noun} {model.label}: litellm sends it no service tier; leave service_tier out")
+        abilities(model.model, noun)
         if package := _missing_package(model.model):
             raise UserError(f"{noun} {model.label}: litellm needs another package to call it: pip install {package}")
         if needs_key and (variables := missing_key(model)):

@@ -102,13 +102,6 @@ JsonObject = Annotated[
 """The text of a JSON object; a file of options may have the object itself."""
 
 
-SERVICE_TIER: Any = Field(
-    "",
-    pattern=r"^[a-z_]*$",
-    title="Service tier",
-    description="The provider's class of service, for instance flex (slower and cheaper) or priority. Empty: the "
-    "provider's own choice.",
-)
 EXTRA_HEADERS: Any = Field(
     (),
     title="Headers",
@@ -124,18 +117,17 @@ EXTRA_BODY: Any = Field(
 )
 
 
-def extras(service_tier: str, headers: Iterable[str], body: str) -> str:
+def extras(headers: Iterable[str], body: str) -> str:
     """What is sent beside the question, as JSON text with litellm's names of its arguments; empty: nothing.
 
     Of a header from the environment it has the name of the variable.
 
-    >>> extras("flex", ["X-Title=nightly"], "")
-    '{"extra_headers": {"X-Title": "nightly"}, "service_tier": "flex"}'
+    >>> extras(["X-Title=nightly"], "")
+    '{"extra_headers": {"X-Title": "nightly"}}'
     """
     arguments = {
         "extra_body": json.loads(body or "{}"),
         "extra_headers": dict(header.split("=", 1) for header in headers),
-        "service_tier": service_tier,
     }
     filled = {name: value for name, value in arguments.items() if value}
     return json.dumps(filled, sort_keys=True) if filled else ""

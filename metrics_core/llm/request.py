@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Literal
 
-from answerkey.metrics_core.llm.log_probabilities import Token
 from answerkey.metrics_core.sample import content_hash
 
 Message = dict[str, str]
@@ -42,7 +41,6 @@ class Request:
         temperature, seed, max_tokens: as the provider is asked; the seed counts the repeats.
         repeat: which of several identical questions.
         reasoning_effort: as the provider is asked; empty: it is not.
-        weighed: the key of the reply whose value comes with log-probabilities; empty: none does.
         extras: what else is sent, as `provider_options.extras` has it; empty: nothing.
 
     >>> Request("openai/m", "p@1", "", "Hi", "").key == Request("openai/m", "p@1", "", "Hi", "", repeat=1).key
@@ -59,7 +57,6 @@ class Request:
     max_tokens: int = 1_024
     repeat: int = 0
     reasoning_effort: str = ""
-    weighed: str = ""
     extras: str = ""
 
     @cached_property
@@ -87,7 +84,6 @@ class Reply:
         tokens_in, tokens_out: as the server counts them; None where it does not say, or not credibly.
         model: the one that answered, as the server names it.
         cached_tokens: those of `tokens_in` that the provider had in its cache.
-        tokens: of the text, with their log-probabilities, where the server sends them.
     """
 
     text: str
@@ -98,7 +94,6 @@ class Reply:
     fingerprint: str
     cached_tokens: int | None = None
     kind: ReplyKind = "text"
-    tokens: tuple[Token, ...] = ()
 
 
 class CallError(Exception):

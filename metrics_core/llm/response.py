@@ -12,17 +12,12 @@ from functools import cache
 from typing import Any, TypeVar, get_args
 
 from answerkey.metrics_core.llm.ledger import UNSENT, Format
-from answerkey.metrics_core.llm.limiter import NO_LOG_PROBABILITIES
-from answerkey.metrics_core.llm.log_probabilities import ALTERNATIVES, weights_of
 from answerkey.metrics_core.llm.reply import Code, Unreadable, read_object, without_thoughts
 from answerkey.metrics_core.llm.request import NO_CONNECTION, CallError, CallFailed, Message, Reply, Request
 from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line
 from answerkey.metrics_core.text import is_blank
 
 T = TypeVar("T")
-
-NO_WEIGHTS = "no_weights"
-"""Code of replies whose log-probabilities say nothing of the verdict."""
 
 _FORMATS: tuple[Format, ...] = get_args(Format)
 _LONGEST_SHOWN = 300
@@ -69,8 +64,6 @@ class ResponseFormat:
             settings["reasoning_effort"] = request.reasoning_effort
         if request.extras:
             settings |= json.loads(request.extras)
-        if request.weighed and "logprobs" not in self.without:
-            settings |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
         if self.format == "json_object":
             settings["response_format"] = {"type": "json_object"}
         elif self.format == "json_schema":
@@ -165,33 +158,18 @@ def read_text(text: str, read: Callable[[str], T], request: Request) -> T:
     return read(without_thoughts(text, request.user) if request.schema else text)
 
 
-def parse(reply: Reply, read: Callable[[str], T], request: Request) -> tuple[T, str | None]:
-    """What `read` makes of the reply to a request, and the weights of its value, as `weights_of` returns them.
-
-    The weights are None where none were asked for. A reply that may be any text may end wherever its room did.
+def parse(reply: Reply, read: Callable[[str], T], request: Request) -> T:
+    """What `read` makes of the reply to a request. A reply that may be any text may end wherever its room did.
 
     Raises:
         Unreadable: the reply cannot be used.
-        CallError: there is nothing to read, or nothing that says how sure the model is where that was asked for.
+        CallError: there is nothing to read.
 
     >>> from answerkey.metrics_core.llm.reply import read_object
     >>> asked = Request("openai/m", "p@1", "", "Hi", "{}")
     >>> parse(Reply('{"score": 1}', "stop", 10, 5, "m", ""), read_object, asked)
-    ({'score': 1}, None)
+    {'score': 1}
     """
-    value = _value(reply, read, request)
-    if not request.weighed:
-        return value, None
-    if not any(token.others for token in reply.tokens):
-        raise CallError("fatal", NO_LOG_PROBABILITIES, "its replies come without the log-probabilities of tokens")
-    weights = weights_of(reply.tokens, request.weighed)
-    if weights is None:
-        message = f"the log-probabilities of the reply are not those of its {request.weighed}"
-        raise CallError("permanent", NO_WEIGHTS, message)
-    return value, weights
-
-
-def _value(reply: Reply, read: Callable[[str], T], request: Request) -> T:
     plain, cut_off, text = not request.schema, reply.finish_reason == "length", reply.text
     if reply.finish_reason == "content_filter":
         raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")

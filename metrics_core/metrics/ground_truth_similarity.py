@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from answerkey.metrics_core.judges.canary import Order
 from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
@@ -30,12 +29,11 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.response import every
-from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.measurement import Outcome
 from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import words
 
-_FAR_APART = 0.5
 _ALL_MATCH, _NONE_MATCHES = (0.5, 1.0), (0.0, 0.3)
 """Where the similarity of a probe must lie: a judge may take an answer for two facts."""
 _MOST_WORDS = 5
@@ -65,7 +63,6 @@ class GroundTruthSimilarity(JudgeMetric):
     summary = "a judge: matched facts over the larger number of facts"
     prompts: ClassVar[tuple[Prompt, ...]] = (DECOMPOSE, MATCH)
     main: ClassVar[Field] = Field("similarity", "matched facts over the larger number of facts in answer and reference")
-    checked_offline: ClassVar[bool] = True
     others: ClassVar[tuple[Field, ...]] = (
         Field("fact_precision", "matched facts over the facts of the answer"),
         Field("fact_recall", "matched facts over the facts of the reference"),
@@ -98,19 +95,6 @@ class GroundTruthSimilarity(JudgeMetric):
         from answerkey.metrics_core.offline_judge import similarity
 
         return similarity.judge(samples)
-
-    def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
-        """The second opinion, if the similarities differ by more than 0.5: judges may split facts differently."""
-        name = self.main.name
-        if not isinstance(second, Scored) or abs(verdict.values[name] - second.values[name]) <= _FAR_APART:
-            return None
-        return f"{name} {second.values[name]:.2f}"
-
-    def order(self, value: float) -> Order | None:
-        """To count every fact of the references as stated, or none; in the answer, since references are taken apart."""
-        low = value < _FAR_APART
-        counted = "every fact" if low else "no fact"
-        return Order(f"{counted} of the references counts as stated by the answer", float(low), {"answer"})
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if no judge is needed; facts can stand in for references."""

@@ -86,7 +86,6 @@ class MeaningMatch(JudgeMetric):
     main: ClassVar[Field] = Field("match", "1 where the answer means what a reference means", binary=True)
     identical: ClassVar[Mapping[str, str]] = {"verdict": "match", "rule": "formatting"}
     cascades: ClassVar[bool] = True
-    checked_offline: ClassVar[bool] = True
     tokens_out: ClassVar[int] = 80
 
     def decided_first(self, samples: Sequence[Sample]) -> list[Outcome | None]:
@@ -121,11 +120,6 @@ class MeaningMatch(JudgeMetric):
         return doubt_of_repeated(sample.question or "", sample.references[index])
 
     @property
-    def labels(self) -> Mapping[str, float]:
-        """The score of each verdict: 1 for `match`, 0 for all others."""
-        return _SCORES
-
-    @property
     def probes(self) -> tuple[Probe, ...]:
         """The probes: six questions in several languages."""
         return tuple(known_answers("meaning_match"))
@@ -143,13 +137,6 @@ class MeaningMatch(JudgeMetric):
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
         """Decide with the offline matcher, without any call."""
         return [_scored(match, sample) for match, sample in zip(self._match(samples), samples, strict=True)]
-
-    def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
-        """The verdict of the offline judge where one says match and the other does not."""
-        name, half = self.main.name, 0.5
-        if not isinstance(second, Scored) or (verdict.values[name] >= half) == (second.values[name] >= half):
-            return None
-        return f"{second.details['verdict']}, with a probability of {second.details['probability']:.2f} for a match"
 
     def _match(self, samples: Sequence[Sample]) -> list[Match]:
         from answerkey.metrics_core.offline_judge import matcher
@@ -179,12 +166,12 @@ class MeaningMatch(JudgeMetric):
         details: dict[str, Any] = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
         if self.accepted_error:
             details[DECIDED_BY] = "judge"
-        return await self.weigh(client, asked, Scored({"match": _SCORES[judgement.verdict]}, judgement.reason, details))
+        return Scored({"match": _SCORES[judgement.verdict]}, judgement.reason, details)
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The question about all references at once; only a sample with known wrong answers has a longer prompt."""
         prompt = PROMPT_WITH_WRONG if sample.usable_incorrect_references else PROMPT
-        return [request(prompt, _fields(sample), judge, repeat, self.judge, weighed=self.weighed)]
+        return [request(prompt, _fields(sample), judge, repeat, self.judge)]
 
 
 def _scored(match: Match, sample: Sample) -> Scored:

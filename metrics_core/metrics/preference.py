@@ -111,8 +111,7 @@ class Preference(ModelMetric):
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The two questions, which differ in the order of the answers."""
-        probed = _beside_probe(sample)
-        other = probed or self.baseline_answers[sample.sample_id]
+        other = _beside_probe(sample) or self.baseline_answers[sample.sample_id]
         references = [text for _, text in sample.usable_references]
         both = {"question": sample.question, "references": references}
         pair = other, sample.answer

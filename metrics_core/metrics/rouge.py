@@ -27,10 +27,6 @@ class Rouge(LexicalMetric):
     Args:
         tokenizer: `rouge_score` is that of rouge-score, which reads only a-z and 0-9. `words` is that of the other
             metrics, for every script.
-        stemmer: whether rouge-score's tokenizer applies the Porter stemmer, which is for English.
-
-    Raises:
-        ValueError: `stemmer` with the tokenizer `words`.
 
     >>> from answerkey.metrics_core import Sample
     >>> Rouge().measure([Sample("1", "the cat sat", ["the cat sat down"])])[0].values["rouge2"]
@@ -53,24 +49,16 @@ class Rouge(LexicalMetric):
         description="How ROUGE cuts texts. rouge_score: its own way, a-z and 0-9 alone. words: as the other metrics.",
         signed=False,
     )
-    stemmer: bool = option(
-        False, title="ROUGE stemmer", description="ROUGE compares the stems of English words (Porter).", signed=False
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.stemmer and self.tokenizer == "words":
-            raise ValueError("stemmer is for the tokenizer rouge_score; leave it out, or choose that tokenizer")
 
     @property
     def method(self) -> str:
-        """Names the tokenizer and the stemmer."""
-        tokens = TOKENIZER_ID if self.tokenizer == "words" else f"rouge_score{'+porter' if self.stemmer else ''}"
+        """Names the tokenizer."""
+        tokens = TOKENIZER_ID if self.tokenizer == "words" else "rouge_score"
         return f"tok:{tokens}|refs:max"
 
     def compare(self, answer: str, references: References) -> Outcome:
         """Compute the four fields; undefined if no reference has a word, or the texts are too long for rouge-score."""
-        scorer, tokenize = _scorer(self.tokenizer, self.stemmer)
+        scorer, tokenize = _scorer(self.tokenizer)
         lengths = [len(tokenize(text)) for _, text in references]
         if not any(lengths):
             return Undefined(
@@ -84,12 +72,12 @@ class Rouge(LexicalMetric):
 
 
 @cache
-def _scorer(tokenizer: Tokenizer, stemmer: bool) -> tuple[Any, Any]:
+def _scorer(tokenizer: Tokenizer) -> tuple[Any, Any]:
     """A scorer of rouge-score, and its function that splits a text into words."""
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 
-    chosen = _Words() if tokenizer == "words" else DefaultTokenizer(use_stemmer=stemmer)
+    chosen = _Words() if tokenizer == "words" else DefaultTokenizer()
     return RougeScorer(list(TYPES.values()), tokenizer=chosen), chosen.tokenize
 
 

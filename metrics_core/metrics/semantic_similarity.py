@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 import unicodedata
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.embeddings.embed import Embedding, Embeddings
     from answerkey.metrics_core.embeddings.encoder import Embedded
 
-Aggregation = Literal["mean", "median", "min", "max", "vote", "consensus"]
+Aggregation = Literal["mean", "median", "min", "max"]
 
 DEFAULT_MODELS = ("use-multilingual",)
 """One multilingual model, so that all rows of a data set are on the same scale, whatever their language.
@@ -40,9 +39,6 @@ The last bits of an embedding depend on the other texts of its batch (measured: 
 digits would describe the batch and not the texts.
 """
 
-VOTE_AT = 0.5
-"""A model votes for a text from this cosine on, unless a threshold is set."""
-
 
 @dataclass(frozen=True)
 class SemanticSimilarity(Metric):
@@ -52,7 +48,6 @@ class SemanticSimilarity(Metric):
         models: names (see `answerkey.metrics_core.embeddings.models`) or `Encoder` objects, one or several.
         aggregation: how the cosines of several models become one (see `aggregate`).
         threshold: adds the field `pass`: 1 if the aggregated similarity reaches it, else 0.
-        tolerance: the largest difference between models that still counts as a consensus.
         blank_answer: the policy for blank answers.
         embedding_cache: a folder for the embeddings of earlier calls; it changes no number.
 
@@ -62,8 +57,8 @@ class SemanticSimilarity(Metric):
     `calibration`), averaged over the models; the reason names its band.
 
     An answer that equals a reference after normalisation has the similarity 1, without a model. A sample is undefined
-    if a model cannot read the answer or any reference (unknown letters, a zero vector), or if the models reach no
-    `consensus`. It fails if a model fails on one of its texts, since the remaining models would give another number.
+    if a model cannot read the answer or any reference (unknown letters, a zero vector). It fails if a model fails on
+    one of its texts, since the remaining models would give another number.
 
     Raises:
         ValueError: an option is out of its range, or a model is named twice.
@@ -92,12 +87,6 @@ class SemanticSimilarity(Metric):
         gt=0,
         le=1,
     )
-    tolerance: float = option(
-        0.1,
-        title="Tolerance",
-        description="The largest difference between embedding models that the aggregation consensus accepts.",
-        ge=0,
-    )
     embedding_cache: str | None = option(
         None, title="Embedding cache", description="a folder for the embeddings of earlier calls", signed=False
     )
@@ -105,8 +94,6 @@ class SemanticSimilarity(Metric):
     def __post_init__(self) -> None:
         models = (self.models,) if isinstance(self.models, str) else tuple(self.models)
         object.__setattr__(self, "models", models)
-        if not math.isfinite(self.tolerance):
-            raise ValueError(f"tolerance {self.tolerance!r} is not a number from 0 on")
         super().__post_init__()
 
     @cached_property
@@ -115,8 +102,7 @@ class SemanticSimilarity(Metric):
         return tuple(self._fields())
 
     def _fields(self) -> Iterator[Field]:
-        vote = self.aggregation == "vote"
-        yield Field("similarity", _DESCRIPTION, low=0.0 if vote else -1.0, binary=vote)
+        yield Field("similarity", _DESCRIPTION, low=-1.0)
         names = _names(self.models)
         suffixes = field_suffixes(names)
         if len(names) > 1:
@@ -140,10 +126,9 @@ class SemanticSimilarity(Metric):
             EncoderError: a model is not there.
         """
         models = ",".join(sorted(map(_label, self.models)))
-        how = f"consensus({float(self.tolerance)})" if self.aggregation == "consensus" else self.aggregation
         threshold = "none" if self.threshold is None else str(float(self.threshold))
         return (
-            f"{self.name}|v{self.version}|models:{models}|agg:{how}|threshold:{threshold}|chunk:max_seq|refs:best"
+            f"{self.name}|v{self.version}|models:{models}|agg:{self.aggregation}|threshold:{threshold}|chunk:max_seq|refs:best"
             f"|blank:{self.blank_answer}"
         )
 
@@ -192,23 +177,14 @@ class SemanticSimilarity(Metric):
 
     def _with_models(self, sample: Sample, by_model: Mapping[str, Embeddings]) -> Outcome:
         texts = {name: embeddings.by_text for name, embeddings in by_model.items()}
-        compared = compare(sample, texts, self._rank)
+        compared = compare(sample, texts, self._aggregate)
         return self._scored(sample, *compared) if isinstance(compared, tuple) else compared
 
-    def _rank(self, cosines: Sequence[float]) -> float:
-        # Without a consensus, references are still ranked; if the best one has none, neither has the sample.
-        aggregated = self._aggregate(cosines)
-        return fmean(cosines) if aggregated is None else aggregated
-
-    def _aggregate(self, cosines: Sequence[float]) -> float | None:
-        return aggregate(cosines, self.aggregation, threshold=self.threshold, tolerance=self.tolerance)
+    def _aggregate(self, cosines: Sequence[float]) -> float:
+        return aggregate(cosines, self.aggregation)
 
     def _scored(self, sample: Sample, cosines: Sequence[float], details: Mapping[str, Any]) -> Outcome:
         similarity = self._aggregate(cosines)
-        if similarity is None:
-            return Undefined(
-                f"no consensus: the cosines of the models differ by {spread(cosines):g}, more than {self.tolerance:g}"
-            )
         values = [similarity]
         if len(cosines) > 1:
             values += cosines
@@ -348,31 +324,13 @@ def _chunks_noted(
     return noted
 
 
-def aggregate(cosines: Sequence[float], how: Aggregation, *, threshold: float | None, tolerance: float) -> float | None:
-    """Aggregate the cosines of several models to one number in -1..1, with `DECIMALS` decimals.
-
-    `vote` is 1 if more than half of the models reach the threshold (by default `VOTE_AT`), else 0. `consensus` is the
-    mean if the largest and the smallest cosine differ by at most `tolerance`.
-
-    Returns:
-        None if there is no consensus.
-    """
-    if how == "vote":
-        votes = sum(cosine >= (VOTE_AT if threshold is None else threshold) for cosine in cosines)
-        return float(2 * votes > len(cosines))
-    if how == "consensus" and spread(cosines) > tolerance:
-        return None
+def aggregate(cosines: Sequence[float], how: Aggregation) -> float:
+    """Aggregate the cosines of several models to one number in -1..1, with `DECIMALS` decimals."""
     return round(_AVERAGES[how](cosines), DECIMALS)
-
-
-def spread(values: Sequence[float]) -> float:
-    """The largest minus the smallest value, rounded so that .8 - .7 is .1."""
-    return round(max(values) - min(values), DECIMALS)
 
 
 _AVERAGES: Mapping[Aggregation, Callable[[Sequence[float]], float]] = {
     "mean": fmean,
-    "consensus": fmean,
     "median": median,
     "min": min,
     "max": max,

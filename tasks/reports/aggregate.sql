@@ -231,20 +231,6 @@ FROM details WHERE detail <> '' GROUP BY ALL ORDER BY ALL
 SELECT report_id, metric, {'of': count(*), why: histogram(detail) FILTER (detail <> '')}
 FROM details GROUP BY report_id, metric HAVING count(*) FILTER (detail <> '') > 0 ORDER BY report_id, metric
 
--- name: second_opinion
--- On how many answers the two judges disagree: `of` answers have two opinions, and on `against` they differ; `sample_ids`
--- are the first of those. All fields of a metric have the same reasons.
-SELECT a.report_id, f.metric, {
-    'of': count(*) FILTER (m.status = 'scored' OR m.reason ^@ $disputed),
-    against: count(*) FILTER (m.reason ^@ $disputed),
-    sample_ids: (list(a.sample_id ORDER BY a.sample_id) FILTER (m.reason ^@ $disputed))[1:$most]
-}
-FROM report_answers a
-CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
-JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status IN ('scored', 'failed')
-WHERE a.report_id IN (SELECT unnest($reports))
-GROUP BY a.report_id, f.metric HAVING count(*) FILTER (m.reason ^@ $disputed) > 0 ORDER BY a.report_id, f.metric
-
 -- name: answered
 -- Which models gave the replies behind the scores, by the name of the judge: `models` and `fingerprints` have, for each
 -- name that a provider gave, the number of replies.

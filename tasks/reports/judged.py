@@ -22,7 +22,6 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
 _SQL = statements(__name__)
-_SECOND = "|second:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Judged:
         report: the newest report with this measurement: the same, or another one about the same answer. Empty: none.
         repeat: which of several answers to the question it is.
         metric: None: it cannot be made again here.
-        asked: the requests behind it, then the canaries.
+        asked: the requests behind it.
     """
 
     answer_of: str
@@ -51,20 +50,13 @@ class Judged:
         parts = (part.partition(":") for part in self.measurement.signature.split("|"))
         return next((value for name, _, value in parts if name == "judge"), "")
 
-    @property
-    def second_opinion(self) -> str:
-        """What the offline judge says of the verdict, in a few words; empty where it was not asked."""
-        if _SECOND not in self.measurement.signature or not self.asked:
-            return ""
-        return "the offline judge does not object" if self.measurement.status == "scored" else ""
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         found = self.measurement
         return {
             "answer_of": self.answer_of, "report": self.report, "repeat": self.repeat, "metric": found.metric,
             "judge": self.judge, "status": found.status, "values": dict(found.values), "reason": found.reason,
-            "details": dict(found.details), "second_opinion": self.second_opinion, "cost_usd": found.usage.cost_usd,
+            "details": dict(found.details), "cost_usd": found.usage.cost_usd,
             "from_ledger": found.from_ledger, "signature": found.signature,
             "asked": [asdict(one) for one in self.asked],
         }  # fmt: skip

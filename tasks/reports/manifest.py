@@ -131,26 +131,20 @@ def _tested(plan: Plan, access: Access) -> dict[str, Any]:
     """Under `probes`, by metric whose judges this run had to ask, and by judge: how many probes it answered rightly.
 
     For each verdict, the lowest and the highest number that it may have, how many were answered, and how many rightly.
-    Under `untested`, by rubric: the criteria that no probe is about; under `canaries`, the metrics that have some.
+    Under `untested`, by rubric: the criteria that no probe is about.
     """
-    todo, noted, untested, canaries = dict(plan.n_todo), dict[str, Any](), dict[str, list[str]](), dict[str, bool]()
+    todo, noted, untested = dict(plan.n_todo), dict[str, Any](), dict[str, list[str]]()
     for metric in plan.metrics:
         if not isinstance(metric, JudgeMetric) or metric.judge.offline or not todo[metric.name]:
             continue
         by_judge = noted[metric.name] = dict[str, Any]()
         if isinstance(metric, RubricMetric) and (others := metric.rubric.criteria[1:]):
             untested[metric.name] = [criterion.field for criterion in others]
-        if metric.told_share and metric.order(0.0):
-            canaries[metric.name] = True
         for judge, answered in replace(metric, access=access).tested().items():
             bars = sorted({(probe.least, probe.most) for probe, _ in answered})
             rights = [[right for probe, right in answered if (probe.least, probe.most) == bar] for bar in bars]
             by_judge[judge] = [[*bar, len(of_bar), sum(of_bar)] for bar, of_bar in zip(bars, rights, strict=True)]
-    return {name: found for name, found in (("probes", noted), ("untested", untested), ("canaries", canaries)) if found}
-
-
-_ORDERS = "a judge that follows orders in the texts is found if it follows ours, and not if it follows others only"
-"""What canaries are worth: benchmarks/studies/injection.py."""
+    return {name: found for name, found in (("probes", noted), ("untested", untested)) if found}
 
 
 def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
@@ -179,8 +173,6 @@ def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
             lines.append(f"{metric}: the judge was not tested")
         elif others:
             lines.append(f"{metric}: the judge was tested by the first criterion, not by {', '.join(others)}")
-        if metric in noted(manifest, "canaries") and metric not in noted(manifest, "second_opinion"):
-            lines.append(f"{metric}: {_ORDERS}")
     return lines
 
 
@@ -288,24 +280,6 @@ def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
     return [f"{', '.join(metrics)}: {sentence}" for sentence, metrics in alike.items()]
 
 
-def second_opinions(manifest: Mapping[str, Any]) -> list[str]:
-    """For each metric in which the offline judge disagrees with the language models, a sentence.
-
-    >>> noted = {"of": 900, "against": 2, "sample_ids": ["q7", "q9"]}
-    >>> second_opinions({"judge": {"second_opinion": {"meaning_match": noted}}})
-    ['meaning_match: the offline judge disagrees on 2 of 900 answers, to be looked at by a person: q7, q9']
-    """
-    lines = []
-    for metric, found in noted(manifest, "second_opinion").items():
-        first = found["sample_ids"][:_MOST_SAMPLES]
-        more = f" and {found['against'] - len(first):,} more" if found["against"] > len(first) else ""
-        lines.append(
-            f"{metric}: the offline judge disagrees on {found['against']:,} of {found['of']:,} answers, "
-            f"to be looked at by a person: {', '.join(first)}{more}"
-        )
-    return lines
-
-
 def fallback_warnings(manifest: Mapping[str, Any]) -> list[str]:
     """For each metric in which fallback judges gave verdicts, a sentence that counts them.
 
@@ -348,7 +322,6 @@ def judge_warnings(manifest: Mapping[str, Any]) -> list[str]:
     return [
         *probe_notes(manifest),
         *depth_warnings(manifest),
-        *second_opinions(manifest),
         *uniform_warnings(manifest),
     ]
 

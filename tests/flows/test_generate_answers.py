@@ -185,8 +185,6 @@ def test_what_a_provider_is_sent_beside_the_question(bare_cli, model, questions,
     asked = ("generate", "--dataset", questions, "--model", f"openai/m@{model.url}", "--release", "new", "--home",
              tmp_path / "home")  # fmt: skip
     sent = (
-        "--service-tier",
-        "flex",
         "--extra-header",
         "X-Title=nightly",
         "--extra-body",
@@ -194,7 +192,6 @@ def test_what_a_provider_is_sent_beside_the_question(bare_cli, model, questions,
     )
     bare_cli(*asked, *sent, code=0)
     assert {received.headers["x-title"] for received in model.requests} == {"nightly"}
-    assert {received.body["service_tier"] for received in model.requests} == {"flex"}
     assert all(received.body["provider"] == {"only": ["a"]} for received in model.requests)
     # A release is of one way of asking.
     assert "extras" in bare_cli(*asked, code=2).stderr

@@ -82,7 +82,7 @@ def test_choices_reach_the_library():
 
 
 def test_an_option_that_is_not_set_is_left_to_the_metric():
-    unset = Scoring(profile="default", models=[], threshold=0, tolerance=0.1)
+    unset = Scoring(profile="default", models=[], threshold=0)
     assert unset.options == {}
     assert unset.create() == create(FOUR)
 

@@ -215,6 +215,6 @@ def test_every_metric_and_option_is_among_them():
     assert len({case["signature"] for case in CASES}) > 80
     options = {name for case in CASES for name in (*case["options"], *case["options"].get("judge", ()))}
     assert options >= {
-        "profile", "blank_answer", "embedding_models", "aggregation", "threshold", "tolerance", "judges", "api_base",
+        "profile", "blank_answer", "embedding_models", "aggregation", "threshold", "judges", "api_base",
         "jury", "repeats", "cascade",
     }  # fmt: skip

@@ -14,7 +14,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.publish.text import price, spent_on_judges
 from answerkey.tasks.reports.commit import collect_calls, insert_calls
-from answerkey.tasks.reports.manifest import probe_notes, second_opinions
+from answerkey.tasks.reports.manifest import probe_notes
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan
@@ -305,28 +305,6 @@ def test_no_requests_no_calls(home, tmp_path):
     open_ledger(str(tmp_path)).close()
     assert collect_calls(home, ["part.parquet"], tmp_path / "out") is None
     assert collect_calls(home, [], tmp_path / "out") is None
-
-
-@pytest.mark.nightly
-def test_a_report_lists_the_verdicts_that_the_offline_judge_does_not_share(home, server):
-    norway = {"question": "Capital of Norway?", "references": ["Oslo"], "release": "r"}
-    rows = [{**norway, "id": "p1", "answer": "It is Bergen."}, {**norway, "id": "p2", "answer": "It is in Oslo."}]
-    alone = run(home, rows, ["meaning_match"], options=judged(server.url))
-    assert [one.message for one in alone.reports] == [None]
-    # Verdicts that are known already get a second opinion too, and nothing is paid again.
-    paid = server.n_requests
-    done = run(home, rows, ["meaning_match"], options=judged(server.url, second_opinion="always"))
-    assert server.n_requests == paid
-    [report] = read_reports(home, done.ids)
-    assert report.message == (
-        "meaning_match: 1 of 2 not scored: 1 disputed (over all of them, the mean is 0.500 to 1.000)"
-    )
-    assert report.manifest["judge"]["second_opinion"] == {
-        "meaning_match": {"of": 2, "against": 1, "sample_ids": ["p1"]}
-    }
-    assert second_opinions(report.manifest) == [
-        "meaning_match: the offline judge disagrees on 1 of 2 answers, to be looked at by a person: p1"
-    ]
 
 
 def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(home, server):

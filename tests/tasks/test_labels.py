@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.compare.compare import compare_all
 from answerkey.tasks.forget import forget
 from answerkey.tasks.gate.calibrate import calibrate
@@ -17,9 +16,6 @@ from answerkey.tasks.gate.queue import LabelPlan, label_queue
 from answerkey.tasks.label_files import export_labels, import_labels
 from answerkey.tasks.labels import NewLabel, Queue, add_labels, drawn_labels, queued_answers
 from answerkey.tasks.warehouse.home import Home
-from tests.judge_server import JudgeServer, agreeable
-from tests.tasks.comparing_help import answer, releases
-from tests.tasks.judging_help import judged
 from tests.tasks.labelling_help import POLICY, PRIMARY, made_releases, verdict_of
 from tests.tasks.staging_help import check_whole, query
 
@@ -67,32 +63,6 @@ def test_labels_decide_at_the_analyses_alone_and_the_verdict_says_how_they_came_
     check_whole(home)
     with pytest.raises(UserError, match="has been analysed: go on with it"):
         label_queue(home, "old", "new", POLICY, LabelPlan(labels=40))
-
-
-@pytest.mark.nightly
-def test_what_the_offline_judge_disputes_in_the_old_release_is_drawn_and_its_labels_count(tmp_path: Path) -> None:
-    home, field = Home(tmp_path), "meaning_match.match"
-    policy = parse_policy({"primary": field, "margin": 0.05, "rules": ["coverage >= 0.5"]}, "test")
-
-    def rows(wrong: int) -> list[dict[str, object]]:
-        cities = ["Bergen"] * wrong + ["Oslo"] * (30 - wrong)
-        return [answer(i, f"It is {city}.") | {"references": ["Oslo"]} for i, city in enumerate(cities)]
-
-    # A judge that says match to all: the offline judge disputes what is wrong.
-    with JudgeServer(agreeable) as server:
-        options = judged(server.url, second_opinion="always")
-        made = releases(home, {"old": rows(wrong=12), "new": rows(wrong=0)}, ["meaning_match"], options=options)
-    disputed = query(tmp_path, f"SELECT sample_id FROM scores WHERE report_id = '{made[0]}' AND status = 'failed'")
-    assert sorted(disputed) == [(f"q{i:03}",) for i in range(12)]
-    queue = label_queue(home, "old", "new", policy, LabelPlan(seed=1))
-    drawn = query(tmp_path, "SELECT sample_id FROM label_questions WHERE place > 0 ORDER BY ALL")
-    assert drawn == sorted(disputed)
-    answers = [one for one in queued_answers(home, queue, queue.analyses[-1]) if not one.complete]
-    labels = [NewLabel(one.sample_key, "AB", "right" if "Oslo" in (one.answer or "") else "wrong") for one in answers]  # type: ignore[arg-type]
-    add_labels(home, labels, queue.id)
-    rule = gate(home, "old", "new", policy).verdict.rules[0]
-    # The new release is better in 12 of 30; without them, there would be no difference at all.
-    assert (rule.n, rule.value) == (30, pytest.approx(0.4))
 
 
 def test_a_changed_label_is_a_new_row_and_people_who_differ_have_none_until_it_is_settled(tmp_path: Path) -> None:

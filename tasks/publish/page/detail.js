@@ -64,7 +64,6 @@ function verdict(row, report) {
   return [
     h("h3", {}, isolated(`${row.metric}${which} by ${row.judge}${where}`)),
     h("p", {}, isolated(`${values || row.status}${said}: ${row.reason || ""}${rule}`)),
-    row.second_opinion ? h("p", {}, `Second opinion: ${row.second_opinion}.`) : null,
     row.details.votes ? votes(row.details.votes) : null,
     ...row.asked.flatMap(asked),
   ].filter(Boolean);
@@ -163,7 +162,6 @@ function words(side, slot) {
     parts.push(h("h3", {}, metric, several ? " on " : "", several ? h("strong", {}, isolated(releases[side])) : null));
     if (failed) parts.push(h("p", {}, `${failed[0]}${failed[1] ? ": " : ""}`, isolated(failed[1])));
     if (reason) parts.push(h("p", {}, isolated(reason), found.rule ? ` (rule: ${visibleText(found.rule)})` : ""));
-    if (found.weights) parts.push(h("p", { class: "muted" }, "Probabilities by the judge's tokens: ", weights(found.weights)));
     if (found.facts) parts.push(facts(found.facts));
     if (found.votes) parts.push(votes(found.votes));
   }
@@ -184,12 +182,6 @@ function facts(rows) {
     const under = other && other.fact !== row.fact ? h("span", { class: "with" }, row.side === "reference" ? "answer: " : "reference: ", isolated(other.fact)) : null;
     return h("li", {}, h("span", { class: `fact ${row.status}` }, row.status), h("span", {}, isolated(row.fact), under));
   }));
-}
-
-/** What each verdict weighs, the likeliest first. */
-function weights(shares) {
-  const found = Object.entries(shares).sort(([, one], [, other]) => other - one);
-  return found.flatMap(([label, share], turn) => [turn ? ", " : "", isolated(label), ` ${number(share)}`]);
 }
 
 function votes(rows) {

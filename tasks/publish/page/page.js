@@ -83,7 +83,6 @@ function kindsOf(rows) {
   if (state.matrix) Object.assign(names, { changed: "differ", same: "alike" });
   else if (several) Object.assign(names, { changed: "changed", worse: "got worse", better: "better", same: "unchanged" });
   names.none = "without a score";
-  if (anyDisputed) names.disputed = "disputed by the offline judge";
   return Object.entries(names).map(([kind, name]) => [kind, name, rows.filter(SHOWN[kind]).length]);
 }
 
@@ -92,7 +91,7 @@ let kinds = [];
 function drawTally(rows) {
   kinds = kindsOf(rows);
   const focused = tally.contains(document.activeElement) ? document.activeElement.dataset.kind : null;
-  const kept = kinds.filter(([kind, , n]) => n || !["none", "disputed"].includes(kind) || kind === state.show);
+  const kept = kinds.filter(([kind, , n]) => n || kind !== "none" || kind === state.show);
   tally.replaceChildren(...kept.map(([kind, name, n]) => {
     const button = h("button", { type: "button", class: kind, "data-kind": kind, "aria-pressed": String(kind === state.show) }, kind === "all" ? `all ${count(n)}` : `${count(n)} ${name}`);
     button.addEventListener("click", () => {

@@ -57,14 +57,6 @@ function apart(values) {
   return scored.length > 1 ? Math.max(...scored) - Math.min(...scored) : null;
 }
 
-/** The samples of each release with an answer on which the offline judge disagrees with a judge's verdict. */
-const disputedPlaces = samples.answers.map(({ unscored, more }) => {
-  const owners = Object.fromEntries(Object.entries(more).flatMap(([place, slots]) => slots.map((slot) => [slot, place])));
-  const slots = Object.values(unscored).flatMap((found) => Object.keys(found).filter((slot) => found[slot][1].startsWith("disputed:")));
-  return new Set(slots.map((slot) => Number(owners[slot] ?? slot)));
-});
-const anyDisputed = disputedPlaces.some((places) => places.size);
-
 const SHOWN = {
   all: () => true,
   // A score that is there on one side only has changed too, by an unknown amount.
@@ -73,7 +65,6 @@ const SHOWN = {
   better: (row) => row.gain > 0,
   same: (row) => row.change === 0,
   none: (row) => row.values.includes(null),
-  disputed: (row) => sides().some((release) => disputedPlaces[release].has(row.place)),
 };
 
 /** The table begins with the worst change; if nothing got worse, with the best; if nothing changed, with all samples. */

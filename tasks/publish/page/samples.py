@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.conversation import COLUMN, lines
-from answerkey.metrics_core.judges.votes import WEIGHTS
 from answerkey.tasks.publish.page.model import Answers, Samples
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.sql import statements
@@ -29,7 +28,7 @@ MOST_CONTEXT_CHARS = 10_000_000
 _CAPS = (500_000, 100_000, 20_000, 4_000, 1_000, 200)
 _DIGITS = 4
 _SQL = statements(__name__)
-_EVIDENCE = ("rule", WEIGHTS, "votes", "facts", "abstained")
+_EVIDENCE = ("rule", "votes", "facts", "abstained")
 
 
 def read_samples(
@@ -143,7 +142,7 @@ def _values(shown: _Shown, report: Report) -> dict[str, tuple[float | None, ...]
 
 
 def _evidence(shown: _Shown, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
-    """What judges wrote down: the rule, weights, votes, the facts with what became of them, what is said against it."""
+    """What judges wrote down: the rule, votes, the facts with what became of them, what is said against it."""
     evidence: dict[str, dict[int, dict[str, Any]]] = {}
     signatures = list(report.manifest["signatures"].values())
     for metric, slot, details in shown.rows(

@@ -14,7 +14,6 @@ from answerkey.tasks.reports.manifest import (
     depth_warnings,
     model_warnings,
     probe_notes,
-    second_opinions,
     uniform_warnings,
 )
 from answerkey.tasks.reports.report import Report, Score
@@ -97,7 +96,6 @@ _OF_REPORTS: Sequence[tuple[bool, str, _Sentences]] = (
     (True, "Not every row could be scored: see coverage for the bounds", _partial),
     (False, "How the judge did on answers whose verdict is known", _of_manifest(probe_notes)),
     (False, "The offline judge warns of some of its own verdicts", _of_manifest(depth_warnings)),
-    (False, "Some verdicts should be looked at by a person", _of_manifest(second_opinions)),
     (True, "A judge gave nearly all long answers the same score", _of_manifest(uniform_warnings)),
     (True, "A judge was several models within one report: its scores mix theirs", _of_manifest(model_warnings)),
 )

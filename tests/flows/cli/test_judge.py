@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.judge_brains import spelled
 from tests.judge_server import JudgeServer, Reply, data_of
 
 QUESTION = "Who wrote it, and when?"
@@ -113,19 +112,6 @@ def test_several_votes_are_shown(trial, server):
     assert "  calls      3, 3,000 tokens in, 300 out" in result.stdout
     assert result.stdout.count("0.000   openai/gpt-4o-mini@") == 3
     assert server.n_requests == 3
-
-
-def test_what_a_weighed_verdict_weighs_is_shown(trial, server):
-    text = json.dumps({"reason": "so", "reference": 1, "rule": "factual_equivalence", "verdict": "match"})
-    unsure = {"match": 0.7, "mismatch": 0.2996, "partial": 0.0004}
-    server.brain = lambda _: Reply(text, logprobs=spelled(text, {"match": unsure}))
-    result = trial(QUESTION, REFERENCE, ANSWER, "--metric", "meaning_match", "--log-probabilities")
-    assert [line.rstrip() for line in result.stdout.splitlines()[:4]] == [
-        "meaning_match  match 0.700",
-        "  verdict    match, by the rule factual_equivalence",
-        "  weights    match 0.700, mismatch 0.300",
-        "  reason     so",
-    ]
 
 
 def test_an_unknown_price(trial):

@@ -37,7 +37,7 @@ CASES = {
     "evaluate ANSWERS --map idx=a": "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, ",
     "evaluate ANSWERS --map id": "--map id: write KEY=PATH, for instance id=meta.question_id",
     "evaluate ANSWERS --profile v9": "--profile v9: choose from default, continuous_eval_v0_2, continuous_eval_v0_3",
-    "evaluate ANSWERS --aggregation best": "--aggregation best: choose from mean, median, min, max, vote, consensus",
+    "evaluate ANSWERS --aggregation best": "--aggregation best: choose from mean, median, min, max",
     "evaluate ANSWERS --threshold 1.5": "--threshold 1.5: must be less than or equal to 1",
     "evaluate ANSWERS --dataset a/b": "--dataset 'a/b': use letters, digits, dots, dashes and underscores",
     "evaluate ANSWERS --min-coverage 1.5": "--min-coverage 1.5: must be less than or equal to 1",

@@ -44,12 +44,12 @@ def named(judges):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, bare_cli, named):
-    """A release that the kind judge judged twice, checked by the offline judge; and once again the strict one."""
+    """A release that the kind judge judged twice, and once again the strict one."""
     folder = tmp_path_factory.mktemp("show")
     file = jsonl(folder / "answers.jsonl", ROWS)
     options = ("--dataset", "portraits", "--release", "new", "--metrics", "meaning_match", "--probes", "never")
     at = {"ANSWERKEY_HOME": str(folder / "home")}
-    bare_cli("evaluate", file, *options, *named("kind"), "--repeats", "2", "--second-opinion", "always", code=0, **at)
+    bare_cli("evaluate", file, *options, *named("kind"), "--repeats", "2", code=0, **at)
     bare_cli("rerun", "new", *named("strict"), code=0, **at)
     return folder / "home"
 
@@ -65,15 +65,14 @@ def test_the_judges_of_all_reports_are_shown_with_prompt_reply_votes_rule_and_co
     assert text.startswith(
         "p0 portraits/new/v2 question Who painted portrait 0? reference Vermeer answer It was Vermeer."
     )
-    first, second = text.split("meaning_match match 1, spread 0")[1], text.split("disputed: ")[1]
+    first, second = text.split("meaning_match match 1, spread 0")[1], text.split("meaning_match match 0")[1]
     assert (
         f"verdict match, by the rule alias reason majority of 2 votes: So it reads. reference 1: Vermeer judge {kind}"
         in first
     )
-    assert "report portraits/new/v1 second the offline judge does not object" in first
+    assert "report portraits/new/v1" in first
     assert 'reply I think: {"reason": "So it reads.", "verdict": "match"' in first and "tokens in, " in first
     assert first.count("answered by gpt-4o-mini") == 2 and "vote judge reason" in first
-    assert "the judge says mismatch (majority of 2 votes: So it reads.), and the offline judge match" in second
     assert f"judge {strict} reply" in second
     # The prompt once, as it was sent.
     assert text.count("You decide whether an answer to a question says the same essential thing") == 1
@@ -84,14 +83,13 @@ def test_what_is_shown_as_asked_is_what_the_servers_got(bare_cli, home, judges):
     rows = json.loads(bare_cli("show", "p2", "--json", code=0).stdout)
     assert [(row["report"], row["status"]) for row in rows] == [
         ("portraits/new/v2", "scored"),
-        ("portraits/new/v1", "failed"),
+        ("portraits/new/v1", "scored"),
     ]
     received = [[m["content"] for m in one.body["messages"]] for server in judges.values() for one in server.requests]
     asked = [one for row in rows for one in row["asked"]]
     assert len(asked) == 4 and all([one["system"], one["user"]] in received for one in asked)
     assert asked[0]["system"] == load_prompt("meaning_match", {}).text
     assert {call["reply"][:9] for one in asked for call in one["calls"]} == {"I think: "}
-    assert rows[0]["second_opinion"] and not rows[1]["second_opinion"]
 
 
 def test_an_answer_is_judged_again_without_a_report_and_paid_once(bare_cli, home, judges, named):

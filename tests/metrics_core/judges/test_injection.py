@@ -31,7 +31,7 @@ def measured(brain, metric, samples):
     with JudgeServer(brain) as server:
         judges = (f"openai/obeying@{server.url}",)
         # The fence has to hold on its own.
-        options = JudgeOptions(judges=judges, probes="never", second_opinion="never")
+        options = JudgeOptions(judges=judges, probes="never")
         return evaluate(samples, [metric], judge=options), [request.body for request in server.requests]
 
 

@@ -16,7 +16,6 @@ from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import Jury
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
 from answerkey.metrics_core.llm import client
-from answerkey.metrics_core.llm.provider import prices_of
 from answerkey.metrics_core.measurement import Failed, Skipped, Undefined
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -96,8 +95,7 @@ def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch):
 def test_a_case_that_may_mean_something_is_asked_about(answer, reference, asked, judge_server):
     server = judge_server(mismatch)
     sample = Sample("1", answer, [reference], "Which is it?")
-    # The second opinion leaves it to the judge as well.
-    [found] = ask([sample], options(server, second_opinion="always"))
+    [found] = ask([sample], options(server))
     assert (server.n_requests, found.values["match"]) == ((1, 0.0) if asked else (0, 1.0))
     [offline] = MeaningMatch().measure([sample])
     assert offline.values["match"] == 1.0
@@ -152,9 +150,7 @@ def test_what_is_set_is_sent_and_is_another_question(judge_server, tmp_path):
 
 
 @pytest.mark.parametrize("provider", ["openai", "openrouter", "mistral"])
-def test_headers_fields_of_the_body_and_service_tier_arrive_and_are_another_question(
-    judge_server, tmp_path, monkeypatch, provider
-):
+def test_headers_and_fields_of_the_body_arrive_and_are_another_question(judge_server, tmp_path, monkeypatch, provider):
     secret = "a-secret-of-the-gateway-77ab"
     monkeypatch.setenv("GATEWAY_TOKEN", f"{secret}\n")
     # It repeats what it was sent, once in an error and then in its reply.
@@ -163,20 +159,18 @@ def test_headers_fields_of_the_body_and_service_tier_arrive_and_are_another_ques
     extras = {
         "extra_headers": ["X-Via=nightly, all", "X-Gateway=env:GATEWAY_TOKEN"],
         "extra_body": {"provider": {"order": ["azure"]}},
-        "service_tier": "" if provider == "mistral" else "flex",
     }
     some = samples(1)
     for changes in ({}, extras, {**extras, "extra_headers": ["X-Via=weekly"]}, extras):
         [judged] = ask(some, options(server, f"{provider}/m-of-ours", ledger=str(tmp_path), **changes))
         assert judged.values == {"match": 1.0}
     assert [
-        tuple(request.headers.get(name) for name in ("x-via", "x-gateway"))
-        + tuple(request.body.get(name) for name in ("provider", "service_tier"))
+        (*(request.headers.get(name) for name in ("x-via", "x-gateway")), request.body.get("provider"))
         for request in server.requests
     ] == [
-        (None, None, None, None),
-        ("nightly, all", secret, {"order": ["azure"]}, extras["service_tier"] or None),
-        ("weekly", None, {"order": ["azure"]}, extras["service_tier"] or None),
+        (None, None, None),
+        ("nightly, all", secret, {"order": ["azure"]}),
+        ("weekly", None, {"order": ["azure"]}),
     ]
     assert judged.from_ledger and judged.reason == "sent with ***"
     stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
@@ -191,23 +185,9 @@ def test_a_variable_of_a_header_must_be_set(judge_server, monkeypatch):
     assert server.n_requests == 0
 
 
-def test_a_class_of_service_has_its_own_price():
-    def price(model, **changes):
-        [judge] = JudgeOptions(judges=[model], **changes).models()
-        return prices_of(judge)
-
-    usual, flex = price("openai/gpt-5"), price("openai/gpt-5", service_tier="flex")
-    assert flex[2] == usual[2] / 2
-    # Cheaper by how much is not known, dearer by how much neither: the first is bounded, the second is not.
-    assert price("openai/gpt-4-turbo", service_tier="flex") == price("openai/gpt-4-turbo")
-    assert price("openai/gpt-4-turbo", service_tier="priority") is None
-    assert price("openai/gpt-4-turbo", service_tier="priority", price="1,2") == (1e-6, 1e-6, 2e-6)
-
-
 @pytest.mark.parametrize(
     ("judge", "changes", "message"),
     [
-        ("mistral/mistral-small-latest", {"service_tier": "flex"}, "litellm sends it no service tier"),
         ("anthropic/claude-sonnet-4-5", {"repeats": 3}, "takes no seed, so its repeats would be one question; set a"),
         ("anthropic/claude-opus-4-7", {"repeats": 3}, "takes no seed, .*; ask several judges instead"),
         ("openai/gpt-5", {"temperature": 0.7}, "judge openai/gpt-5 takes no temperature; leave it at 0"),
@@ -300,30 +280,6 @@ def test_each_judge_that_is_down_has_a_fallback_of_its_own(judge_server, tmp_pat
             ("openai/c", 1.0), ("openai/e", 1.0),
         ]  # fmt: skip
     assert (other.n_requests, last.n_requests) == (1, 1)
-
-
-# A second opinion: a verdict with which the offline judge disagrees is no number.
-
-WRONG = Sample("wrong", "The capital is Bergen.", ["Oslo"], "Capital of Norway?")
-RIGHT = Sample("right", "The capital is Oslo.", ["Oslo"], "Capital of Norway?")
-
-
-@pytest.mark.parametrize(("brain", "statuses"), [(match, ["failed", "scored"]), (mismatch, ["scored", "failed"])])
-def test_where_the_offline_judge_disagrees_the_answer_is_disputed(judge_server, brain, statuses):
-    found = ask([WRONG, RIGHT], options(judge_server(brain), second_opinion="always"))
-    assert [one.status for one in found] == statuses
-    [disputed] = [one.reason for one in found if one.status == "failed"]
-    verdicts = ["match", "mismatch"] if brain is match else ["mismatch", "match"]
-    assert disputed.startswith(f"disputed: the judge says {verdicts[0]} (")
-    assert f"and the offline judge {verdicts[1]}, with a probability of " in disputed
-    assert "|second:offline@" in found[0].signature
-
-
-def test_a_second_opinion_is_not_asked_unless_it_is_wanted_and_the_metric_can_be_checked(judge_server):
-    found = ask([WRONG, RIGHT], options(judge_server(match)))
-    assert [(one.values["match"], "|second:" in one.signature) for one in found] == [(1.0, False)] * 2
-    [other] = ask([WRONG], options(judge_server(agreeable), second_opinion="always"), "faithfulness")
-    assert "|second:" not in other.signature
 
 
 # Votes become one outcome: all small cases against the definition in its plainest form, and the rest by properties.

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core import Sample, Skipped
-from answerkey.metrics_core.judges.canary import has_canary, share_of
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.probes import bars_of, draw_of, failed_bar, known_answers
 from answerkey.metrics_core.judges.row_probes import generated
@@ -35,12 +34,8 @@ def n_between(rows):
     return sum(draw_of(row) > 0 for row in rows)
 
 
-def n_canaries(rows):
-    return sum(has_canary(row, share_of(len(rows))) for row in rows)
-
-
 N_FIRST = len(first(ROWS))
-N_ALL = len(ROWS) + N_FIRST + n_between(ROWS) + n_canaries(ROWS)
+N_ALL = len(ROWS) + N_FIRST + n_between(ROWS)
 
 
 def truth(body):
@@ -166,7 +161,7 @@ def test_probes_come_before_the_rows_and_a_second_run_pays_nothing(judge_server,
     # The answers of another release are judged after the same probes.
     answers = [replace(row, answer=f"answer {1_000 + n}") for n, row in enumerate(ROWS)]
     assert statuses(ask(answers, options)) == {"scored": 120}
-    assert server.n_requests == N_ALL + len(answers) + n_between(answers) + n_canaries(answers)
+    assert server.n_requests == N_ALL + len(answers) + n_between(answers)
 
 
 @pytest.mark.parametrize("metric", [MeaningMatch, GroundTruthSimilarity])
@@ -237,7 +232,7 @@ def test_where_the_probes_do_not_reach_the_judge_the_rows_say_why(judge_server):
 def test_small_runs_are_not_probed_unless_asked(rows, changes, n, judge_server):
     server = judge_server(knowing)
     ask(samples(rows), probed(server, **changes))
-    between = n_between(samples(rows)) + n_canaries(samples(rows)) if n else 0
+    between = n_between(samples(rows)) if n else 0
     assert server.n_requests == rows * changes.get("repeats", 1) + n + between
 
 
@@ -266,7 +261,7 @@ def test_an_estimate_counts_them(names, fallbacks, judge_server, tmp_path):
     }
     one = MeaningMatch(judge=asked.judge.model_copy(update=of_server), access=asked.access)
     foreseen = estimate_cost(one, ROWS)
-    assert foreseen.probes == 2 * (N_FIRST + n_between(ROWS)) + len(names) * n_canaries(ROWS)
+    assert foreseen.probes == 2 * (N_FIRST + n_between(ROWS))
     assert statuses(one.measure(ROWS)) == {"scored": 120}
     assert server.n_requests == foreseen.calls
     again = estimate_cost(one, ROWS)

@@ -285,10 +285,9 @@ def rouge(answer, references, **options):
     ("options", "scorer"),
     [
         ({}, RougeScorer(TYPES)),
-        ({"stemmer": True}, RougeScorer(TYPES, use_stemmer=True)),
         ({"tokenizer": "words"}, RougeScorer(TYPES, tokenizer=Words())),
     ],
-    ids=["plain", "stemmed", "words"],
+    ids=["plain", "words"],
 )
 @pytest.mark.parametrize(
     ("answer", "references"),
@@ -311,10 +310,7 @@ def test_signatures_name_the_tokenizer():
         return rouge("a", ["a"], **options).signature
 
     assert signature() == "rouge|v1|tok:rouge_score|refs:max|blank:zero"
-    assert signature(stemmer=True) == "rouge|v1|tok:rouge_score+porter|refs:max|blank:zero"
     assert signature(tokenizer="words") == "rouge|v1|tok:unicode1|refs:max|blank:zero"
-    with pytest.raises(UserError, match="metric rouge: stemmer is for the tokenizer rouge_score"):
-        signature(tokenizer="words", stemmer=True)
 
 
 @pytest.mark.parametrize(

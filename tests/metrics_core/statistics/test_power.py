@@ -91,6 +91,7 @@ def test_the_rows_needed_for_a_level_lift_its_exact_interval_above_the_floor():
     assert needed(0.8999) is None  # some seventy million: more than are reported
 
 
+@pytest.mark.nightly
 def test_the_bound_for_scores_of_any_kind_asks_for_somewhat_more_than_that_for_0_and_1():
     old, new = (np.random.default_rng(4).random((2, 400)) < 0.6).astype(float)
     graded, binary = (

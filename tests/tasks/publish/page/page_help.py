@@ -151,12 +151,11 @@ def _answers(n, turn, name, say):
         values={name: tuple(value(place) for place in range(n)) for name in FIELDS},
         unscored={
             **({"rouge_l": {n - 1: ("failed", say("why", 0))}} if turn else {}),
-            "exact_match": {1: ("failed", say("disputed: second opinion", 1))},
+            "exact_match": {1: ("failed", say("timeout: no reply", 1))},
         },
         reasons={"exact_match": {0: say("judge", 0)}},
         evidence={
             "rouge_l": {0: {"facts": [{**fact, "fact": say(fact["fact"] or "", 0)} for fact in FACTS]}},
-            "exact_match": {1: {"weights": {"no": 0.25, say("yes", 1): 0.7}}},
         },
         contexts={1: (say(f"passage of {name}", 1), say("further passage", 1))},
     )

@@ -52,7 +52,6 @@ def test_filters_work_together_and_the_count_is_announced(show):
     tally = opened.page.get_by_role("group", name="Show", exact=True).get_by_role("button")
     assert tally.all_inner_texts() == [
         "all 40", "40 changed", "19 got worse", "20 better", "0 unchanged", "1 without a score",
-        "1 disputed by the offline judge",
     ]  # fmt: skip
     opened.show("got worse")
     expect(opened.status).to_have_text("19 of 40 samples")
@@ -77,20 +76,13 @@ def test_the_search_looks_at_questions_references_answers_and_ids(show):
 
 
 @pytest.mark.nightly
-def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(show):
+def test_a_failure_is_shown_with_its_reason_and_the_context(show):
     opened = show(page(6))
-    opened.show("disputed by the offline judge")
-    assert opened.column("Sample") == ["id 1"]
     opened.page.get_by_role("button", name="Details of id 1").click()
     detail = opened.page.locator("td.detail")
-    expect(detail.get_by_text("failed: disputed: second opinion 1")).to_have_count(2)
-    expect(detail.get_by_text("Probabilities by the judge's tokens: yes 1 0.700, no 0.250")).to_have_count(2)
+    expect(detail.get_by_text("failed: timeout: no reply 1")).to_have_count(2)
     passages = [text.strip() for text in detail.locator(".context li").all_inner_texts()]
     assert passages == ["passage of old 1", "further passage 1", "passage of new 1", "further passage 1"]
-    nothing = page(3)
-    calm = tuple(replace(one, evidence={}, unscored={}) for one in nothing.samples.answers)
-    shown = show(replace(nothing, samples=replace(nothing.samples, answers=calm)))
-    expect(shown.page.get_by_role("button", name="disputed by the offline judge")).to_have_count(0)
 
 
 def test_other_releases_and_scores_can_be_chosen(show):
@@ -550,7 +542,7 @@ def test_no_page_has_a_barrier_and_the_overview_is_as_wide_as_the_screen(show, a
 def test_the_page_asks_its_server_for_prompts_and_replies_and_a_file_names_the_command(browser, home, tmp_path):
     row = {"id": "it's", "release": "r", "question": "Capital of Norway?", "references": ["Oslo"], "answer": "In Oslo."}
     with JudgeServer(wordy) as judge:
-        options = judged(judge.url, second_opinion="always")
+        options = judged(judge.url)
         run(home, [row], ["meaning_match"], options=options, parameters={"judging": options["judge"].model_dump()})
     home.warehouse.publish()
     file, button = tmp_path / "page.html", "Prompts, replies and cost of judges"
@@ -566,7 +558,6 @@ def test_the_page_asks_its_server_for_prompts_and_replies_and_a_file_names_the_c
         expect(reply).to_have_count(1)
         expect(reply).to_contain_text('{"reason": "I say match.", "verdict": "match", "rule": "factual_equivalence"')
         expect(reply).to_contain_text("answered by some-model, ")
-        expect(detail.get_by_text("Second opinion: the offline judge does not object.")).to_be_visible()
         prompt = detail.get_by_text("You decide whether an answer to a question")
         expect(prompt).to_be_hidden()
         detail.get_by_text("Prompt meaning_match@").click()
