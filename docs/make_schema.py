@@ -1,7 +1,6 @@
 """The page of the documentation site about tables and views, made of the comments in tasks/warehouse/schema.sql."""
 
-from answerkey.tasks.warehouse.migrate import VERSION
-from answerkey.tasks.warehouse.schema import Relation, definitions, relations
+from answerkey.tasks.warehouse.schema import VERSION, Relation, definitions, relations
 from answerkey.tasks.warehouse.warehouse import session
 
 _HEAD = """# Tables and views of the warehouse
