@@ -87,7 +87,7 @@ def gate_releases(
     Args:
         old: A report (faq/gpt-4/v2), or a release (gpt-4), which stands for its newest report. If there is none, the
             verdict is INCOMPLETE.
-        new: The reports or releases that are to replace the old one. Verdicts on several share the error rate of one.
+        new: The reports or releases that are to replace the old one.
         policy: What must hold for a new release to ship: the path of a YAML file, or its text, for instance
             {primary: meaning_match.match, margin: 0.02}.
         dataset: Needed only if the releases have reports on several data sets.
@@ -98,7 +98,7 @@ def gate_releases(
     with started(home) as run:
         rules = read_policy(policy)
         with run.recorded("gate-releases", dataset or ", ".join(datasets_of(run.home, new[0])), parameters):
-            gates = [decide(run.home, old, one, rules, len(new), dataset=dataset) for one in new]
+            gates = [decide(run.home, old, one, rules, dataset=dataset) for one in new]
             tag_verdicts(run, gates)
             for gated in gates:
                 log_page(partial(steps.publish_verdict, run.home, gated, drawn=page))

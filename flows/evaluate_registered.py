@@ -59,7 +59,7 @@ def evaluate_registered(
     found: list[str] | list[Cost] = []
     problems: list[str] = []
     n_tried = 0
-    for registration, candidates in _waiting(place, waiting):
+    for registration in _waiting(place, waiting):
         n_tried += 1
         with claimed(place, registration) as mine:
             if mine is None:
@@ -74,10 +74,7 @@ def evaluate_registered(
                 # A run within a run does not get its tags by itself.
                 with tagged():
                     data = Data(answers=mine.address, dataset=mine.dataset, release=mine.release)
-                    made = evaluate_release(
-                        data, scoring, judging, limits, home, baseline, policy, page,
-                        candidates=candidates,
-                    )  # fmt: skip
+                    made = evaluate_release(data, scoring, judging, limits, home, baseline, policy, page)
             except Exception as error:
                 problem = f"{type(error).__name__}: {error}"
             if not judging.dry_run:
@@ -92,8 +89,8 @@ def evaluate_registered(
     return completed(found, *how_they_ended(place, [one for one in found if isinstance(one, str)]))
 
 
-def _waiting(home: Home, waiting: Waiting) -> Iterator[tuple[Registration, int]]:
-    """What to evaluate, in the order of registration, each with the number of candidates of its data set.
+def _waiting(home: Home, waiting: Waiting) -> Iterator[Registration]:
+    """What to evaluate, in the order of registration.
 
     Of a storm of registrations each has an event, and a run that is queued: this one looks again until nothing is left,
     and then completes the runs that were queued before its last look.
@@ -110,8 +107,7 @@ def _waiting(home: Home, waiting: Waiting) -> Iterator[tuple[Registration, int]]
         if not todo:
             break
         tried |= {one.registration for one in todo}
-        for one in todo:
-            yield one, sum(other.dataset == one.dataset for other in todo)
+        yield from todo
     if queued and not left:
         # One that has started meanwhile ends by itself.
         complete_queued({*queued} & {*queued_alike()})

@@ -73,7 +73,7 @@ def _run_name() -> str:
     description="Score the answers of one or more releases against known answers, and report.",
     flow_run_name=_run_name,
 )
-def evaluate_release(  # noqa: PLR0913
+def evaluate_release(
     data: Data,
     scoring: Scoring = _SCORING,
     judging: Judging = _JUDGING,
@@ -82,8 +82,6 @@ def evaluate_release(  # noqa: PLR0913
     baseline: str = "",
     policy: str = "",
     page: bool = True,
-    *,
-    candidates: int = 1,
 ) -> list[str] | list[Cost]:
     """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
 
@@ -98,8 +96,6 @@ def evaluate_release(  # noqa: PLR0913
         policy: What must hold for a release to ship: a YAML file, or its text, as in {primary: meaning_match.match,
             margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
-        candidates: How many new releases are compared with the baseline in all, if other runs evaluate more of them:
-            comparisons and verdicts allow for that many.
     """
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
@@ -149,7 +145,7 @@ def evaluate_release(  # noqa: PLR0913
             result = steps.publish_scores(reports)
             log.info(result, extra=DETAIL)
 
-            verdicts = compare_and_gate(run, loaded.dataset, reports, baseline, rules, candidates, page=page, docs=docs)
+            verdicts = compare_and_gate(run, loaded.dataset, reports, baseline, rules, page=page, docs=docs)
         return completed(_ids(reports), *how_it_ended(reports, verdicts, result))
 
 
@@ -159,16 +155,14 @@ def compare_and_gate(
     reports: Sequence[Report],
     baseline: str,
     policy: Policy | None,
-    candidates: int = 1,
     *,
     page: bool,
     docs: Docs | None = None,
 ) -> Sequence[ReleaseVerdict]:
     """Compare the reports with the baseline, decide about each, and publish."""
     pairs = _pairs(run.home, baseline, dataset, reports, policy)
-    candidates = max(candidates, len(pairs))
-    comparisons = compare(run.home, pairs, policy, candidates, wait_for=[reports])
-    verdicts = [decide(run.home, *pair, policy, candidates, wait_for=[comparisons]) for pair in pairs] if policy else []
+    comparisons = compare(run.home, pairs, policy, wait_for=[reports])
+    verdicts = [decide(run.home, *pair, policy, wait_for=[comparisons]) for pair in pairs] if policy else []
     tag_verdicts(run, verdicts)
     why_old = "" if baseline or not pairs else first_is_old(*(report.release for report in reports))
     _publish(run.home, reports, pairs, comparisons, verdicts, page=page, docs=docs, why_old=why_old)
@@ -251,7 +245,6 @@ def compare(
     home: Home,
     pairs: Sequence[tuple[str, str]],
     policy: Policy | None,
-    candidates: int,
     *,
     wait_for: Sequence[object] = (),
 ) -> Sequence[Comparison]:
@@ -260,7 +253,7 @@ def compare(
         return ()
     everything = list(dict.fromkeys(report_id for pair in pairs for report_id in pair))
     primary = primary_field(home, everything, policy.primary.field) if policy else ""
-    comparisons = steps.compare_all(home, pairs, primary=primary, candidates=candidates, wait_for=wait_for)
+    comparisons = steps.compare_all(home, pairs, primary=primary, wait_for=wait_for)
     for comparison in comparisons:
         steps.publish_comparison(comparison)
     return comparisons
@@ -271,16 +264,15 @@ def decide(
     old: str,
     new: str,
     policy: Policy,
-    candidates: int = 1,
     *,
     dataset: str = "",
     wait_for: Sequence[object] = (),
 ) -> ReleaseVerdict:
-    """The gate's verdict on two reports, of which the new one is one of several candidates.
+    """The gate's verdict on two reports.
 
     No verdict fails the run: that the release is bad is a result.
     """
-    gated = steps.gate(home, old, new, policy, dataset, candidates=candidates, wait_for=wait_for)
+    gated = steps.gate(home, old, new, policy, dataset, wait_for=wait_for)
     verdict = gated.verdict.outcome
     level = logging.INFO if verdict == "PASS" else logging.WARNING
     log.log(level, f"{verdict}: {gated.verdict.sentence}", extra=FINDING)

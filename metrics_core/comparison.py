@@ -125,9 +125,8 @@ class Comparison(Displayed):
     `margin` is the non-inferiority margin of the gate, if any. `not_comparable` says why there are no numbers at all
     (signatures that differ), None if there are. Samples in both reports are `n_common`, in one only
     `n_only_old` and `n_only_new`; `n_changed` of the common ones have a different question or different references,
-    and are
-    left out. The adjusted p-values allow for `n_candidates` comparisons that were made together, this one included, and
-    for the fields of `family`: 'headlines', 'all fields', or the fields that were named.
+    and are left out. The adjusted p-values allow for `n_pairs` pairs of releases that were compared together, and for
+    the fields of `family`: 'headlines', 'all fields', or the fields that were named.
 
     >>> comparison = Comparison("faq/gpt-4/v1", "faq/gpt-5/v1", rows=(), warnings=("answers are 2 times longer",))
     >>> comparison.overall
@@ -144,7 +143,7 @@ class Comparison(Displayed):
     n_only_old: int = 0
     n_only_new: int = 0
     n_changed: int = 0
-    n_candidates: int = 1
+    n_pairs: int = 1
     family: str = HEADLINES
 
     @property
@@ -214,14 +213,14 @@ def length_warning(old_length: Floats, new_length: Floats) -> Iterator[str]:
 def family_note(comparison: Comparison) -> str | None:
     """A note on the correction of the p-values; None for a single test."""
     n = sum(row.p is not None for row in comparison.overall)
-    if n * comparison.n_candidates < 2:
+    if n * comparison.n_pairs < 2:
         return None
     fields = "1 field" if n == 1 else f"{n} fields"
-    others = f" of {comparison.n_candidates} candidates" if comparison.n_candidates > 1 else ""
+    others = f" of {comparison.n_pairs} pairs" if comparison.n_pairs > 1 else ""
     return f"findings and p are adjusted for {fields}{others} together (Holm)"
 
 
-def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comparison, ...]:
+def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Adjust the p-values of comparisons that are read together.
 
     On all samples, the family is every field of every comparison (Holm 1979): the chance of any wrong "better" or
@@ -230,28 +229,24 @@ def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comp
 
     Args:
         comparisons: for instance of several new releases with one baseline. Their `p` counts, not their `p_adjusted`.
-        candidates: the number of all comparisons, if there are more than these. They share the error equally
-            (Bonferroni).
 
     >>> row = FieldComparison(
     ...     "exact_match", "match", ALL, n_common=400, n_only_old=0, n_only_new=0, old=0.60, new=0.65, difference=0.05,
     ...     low=0.01, high=0.09, p=0.012, p_adjusted=None, mde=0.06, fixed=40, broken=20, test="mcnemar",
     ... )
     >>> for one in adjust([Comparison("a", name, (row,)) for name in "bcdef"])[:1]:
-    ...     print(one.n_candidates, one.rows[0].p_adjusted, one.rows[0].finding)
+    ...     print(one.n_pairs, one.rows[0].p_adjusted, one.rows[0].finding)
     5 0.06 not shown to differ
     """
     rows = [row for comparison in comparisons for row in comparison.rows]
     overall = [index for index, row in enumerate(rows) if row.slice == ALL]
     slices = [index for index, row in enumerate(rows) if row.slice != ALL]
-    n = max(candidates, len(comparisons))
     adjusted: dict[int, float] = {}
     for family, correction in ((overall, holm), (slices, benjamini_hochberg)):
         raw = {index: p for index in family if (p := rows[index].p) is not None}
-        corrected = (min(1.0, p * n / len(comparisons)) for p in correction(list(raw.values())))
-        adjusted |= dict(zip(raw, corrected, strict=True))
+        adjusted |= dict(zip(raw, correction(list(raw.values())), strict=True))
     new = (replace(row, p_adjusted=adjusted.get(index)) for index, row in enumerate(rows))
-    return tuple(replace(old, rows=tuple(islice(new, len(old.rows))), n_candidates=n) for old in comparisons)
+    return tuple(replace(old, rows=tuple(islice(new, len(old.rows))), n_pairs=len(comparisons)) for old in comparisons)
 
 
 USES_FACTS = ("ground_truth_similarity",)

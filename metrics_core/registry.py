@@ -50,8 +50,7 @@ METRICS: Mapping[str, type[Metric]] = {
 }
 """The metrics of this package by name, in the order of reports."""
 
-_COMPARING: Mapping[str, type[Metric]] = {Preference.name: Preference}
-ASKED = (*rubric.SHIPPED, *_COMPARING)
+ASKED = (*rubric.SHIPPED, Preference.name)
 """Metrics that need a language model: the rubrics of this package, and the comparison with a baseline."""
 
 DEFAULT_METRICS = ("answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity")
@@ -112,8 +111,8 @@ def load(target: str) -> type[Metric] | Metric:
     """
     if target in METRICS:
         return METRICS[target]
-    if target in _COMPARING:
-        return _COMPARING[target]
+    if target == Preference.name:
+        return Preference
     if target in rubric.SHIPPED or target.endswith(rubric.ENDINGS) or target.startswith("{"):
         return rubric.metric_of(rubric.read_rubric(target))
     try:

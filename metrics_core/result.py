@@ -234,8 +234,6 @@ class Result(Displayed, list[Measurement]):
     ) -> Verdict:
         """Decide whether this release may ship in place of an earlier one, as `answerkey gate` does.
 
-        A notebook keeps no record of earlier looks at the same releases, so the verdict holds for a single look.
-
         Args:
             baseline: the older result.
             margin: the largest loss in the primary field that is accepted.

@@ -26,7 +26,6 @@ from answerkey.metrics_core.gate.evidence import (
     Evidence,
     Missing,
     PairedScores,
-    public_bias_shift,
 )
 from answerkey.metrics_core.gate.paired_field import (
     SCORED,
@@ -222,7 +221,6 @@ class ResultPair:
             notes=tuple(f"{note[0].upper()}{note[1:].rstrip('.')}." for note in self.notes),
             bases=bases,
             depth=depth,
-            bias_shifts={name: public_bias_shift() for name in depth if bases[name] == "judge"},
         )
 
     def _field(self, name: str) -> PairedField | Missing:

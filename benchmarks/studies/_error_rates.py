@@ -31,7 +31,7 @@ class Bar:
 COVERED = Bar(low=0.93)
 ONE_SIDED = Bar(high=0.025, allowance=True)
 ANY_FINDING = Bar(high=0.05, allowance=True)
-POWERED = Bar(low=0.75, high=0.85)
+POWERED = Bar(low=0.7)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How often the gate is wrong: independent rows, rare large losses, documents, levels, nights, candidates."""
+"""How often the gate is wrong: independent rows, rare large losses, documents, levels, nights, releases."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ from answerkey.metrics_core.gate.evidence import PairedScores, statistic_of
 from answerkey.metrics_core.gate.gate import GateOutcome, decisions
 from answerkey.metrics_core.gate.policy import PolicyRule
 from answerkey.metrics_core.statistics.clustered import Codes
-from answerkey.metrics_core.statistics.intervals import LEVEL
-from answerkey.metrics_core.statistics.multiple_testing import holm, shared_level
+from answerkey.metrics_core.statistics.multiple_testing import holm
 from answerkey.metrics_core.statistics.paired import mcnemar
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
 FIELD = "metric.field"
 NIGHTS = (1, 5, 10, 30)
-CANDIDATES = (1, 5, 10, 20)
+RELEASES = (1, 5, 10, 20)
 
 
 def tables() -> Iterator[Table]:
@@ -44,7 +43,7 @@ def tables() -> Iterator[Table]:
     yield table("gate, documents break", ("documents",), rows_of(documents, (5, 10, 20, 50, 200)))
     yield table("gate, levels", ("rows or clusters",), _levels())
     yield table("nights", ("nights",), rows_of(nights, NIGHTS))
-    yield table("candidates", ("candidates",), rows_of(candidates, CANDIDATES))
+    yield table("releases", ("releases",), rows_of(releases, RELEASES))
 
 
 def outcome_of(
@@ -54,7 +53,6 @@ def outcome_of(
     *,
     binary: bool,
     clusters: Codes | None = None,
-    level: float = LEVEL,
     floor: float | None = None,
 ) -> GateOutcome:
     """What the gate decides on the difference, or, where a `floor` is given, on the level beside it.
@@ -67,20 +65,20 @@ def outcome_of(
     scores = PairedScores(old, new, binary=binary)
     statistics = {rule: statistic_of(scores, clusters, difference=rule.kind == "difference") for rule in rules}
     known = {rule: statistic for rule, statistic in statistics.items() if statistic is not None}
-    return decisions(known, len(rules), level)[rules[-1]]
+    return decisions(known, len(rules))[rules[-1]]
 
 
 @cache
-def paired_outcome(fixed: int, broken: int, n: int, margin: float, level: float = LEVEL) -> GateOutcome:
+def paired_outcome(fixed: int, broken: int, n: int, margin: float) -> GateOutcome:
     change = change_of(fixed, broken, n)
-    return outcome_of((change < 0).astype(float), (change > 0).astype(float), margin, binary=True, level=level)
+    return outcome_of((change < 0).astype(float), (change > 0).astype(float), margin, binary=True)
 
 
-def rates(fixed: float, broken: float, n: int, margin: float, level: float = LEVEL) -> tuple[float, float]:
+def rates(fixed: float, broken: float, n: int, margin: float) -> tuple[float, float]:
     """The chances of PASS and of FAIL: exactly, for independent rows."""
     passed = failed = 0.0
     for up, down, chance in pairs(n, fixed, broken):
-        outcome = paired_outcome(up, down, n, margin, level)
+        outcome = paired_outcome(up, down, n, margin)
         passed += chance * (outcome == "PASS")
         failed += chance * (outcome == "FAIL")
     return passed, failed
@@ -178,54 +176,50 @@ def level_of_clusters(rng: Rng, runs: int, many: int) -> Row:
 
 def nights(_: Rng, runs: int, many: int) -> Row:
     """New answers to 300 questions every night, at a loss of the margin, .05; and 50 more questions every night."""
-    figures = {}
-    for looks in ("once", "repeated"):
-        bar = (ONE_SIDED, ANY_FINDING) if looks == "repeated" or many == 1 else (None, None)
-        none = 1.0
-        for look in range(1, many + 1):
-            none *= 1 - rates(0.05, 0.1, 300, 0.05, _level(looks, look))[0]
-        figures[f"new answers, {looks}: a PASS"] = Figure(1 - none, bar[0])
-        figures[f"more questions, {looks}: PASS or FAIL"] = Figure(_growing(runs, looks)[many - 1], bar[1], runs)
-    return figures
-
-
-def _level(looks: str, look: int) -> float:
-    return shared_level(look=look if looks == "repeated" else None)
+    bars = (ONE_SIDED, ANY_FINDING) if many == 1 else (None, None)
+    none = (1 - rates(0.05, 0.1, 300, 0.05)[0]) ** many
+    return {
+        "new answers: a PASS": Figure(1 - none, bars[0]),
+        "more questions: PASS or FAIL": Figure(_growing(runs)[many - 1], bars[1], runs),
+    }
 
 
 @cache
-def _growing(runs: int, looks: str) -> tuple[float, ...]:
+def _growing(runs: int) -> tuple[float, ...]:
     """By night: the share of series in which equal releases have had a PASS or a FAIL at a margin of 0."""
     rng = np.random.default_rng(30)
     decided = np.zeros(runs, bool)
     up, down = np.zeros(runs, int), np.zeros(runs, int)
     shares = []
-    for look in range(1, NIGHTS[-1] + 1):
+    for night in range(1, NIGHTS[-1] + 1):
         drawn = rng.multinomial(50, [0.05, 0.05, 0.9], runs)
         up, down = up + drawn[:, 0], down + drawn[:, 1]
-        n, level = 50 * look, _level(looks, look)
+        n = 50 * night
         for sign, moving, others in ((1, up, down), (-1, down, up)):
-            least = {other: _edge(sign, other, n, level) for other in set(others.tolist())}
+            least = {other: _edge(sign, other, n) for other in set(others.tolist())}
             decided |= moving >= np.array([least[other] for other in others.tolist()])
         shares.append(float(decided.mean()))
     return tuple(shares)
 
 
-def _edge(sign: int, other: int, n: int, level: float) -> int:
+def _edge(sign: int, other: int, n: int) -> int:
     """The fewest fixed (broken) rows for a PASS (FAIL) at a margin of 0, given `other` broken (fixed) ones."""
     low, high = other, n - other + 1
     while high - low > 1:
         middle = (low + high) // 2
         counted = (middle, other) if sign > 0 else (other, middle)
-        if paired_outcome(*counted, n, 0.0, level) == ("PASS" if sign > 0 else "FAIL"):
+        if paired_outcome(*counted, n, 0.0) == ("PASS" if sign > 0 else "FAIL"):
             high = middle
         else:
             low = middle
     return high
 
 
-def candidates(rng: Rng, runs: int, many: int) -> Row:
-    """Candidates as good as the baseline, on 300 questions of varying difficulty; one field or four."""
+def releases(rng: Rng, runs: int, many: int) -> Row:
+    """New releases as good as the baseline and compared with it together, in one field or four.
+
+    There are 300 questions of varying difficulty.
+    """
     figures, n = {}, 300
     for fields in (1, 4):
         found = []
@@ -235,22 +229,11 @@ def candidates(rng: Rng, runs: int, many: int) -> Row:
             findings = (_finding(*pair, n, p) for pair, p in zip(counted, adjusted, strict=True))
             found.append(any(one != "not shown to differ" for one in findings))
         figures[f"{fields} field{'s' * (fields > 1)}: better or worse"] = Figure(sum(found) / runs, ANY_FINDING, runs)
-    level = shared_level(candidates=many)
-    decided = [
-        any(paired_outcome(up, down, n, 0.0, level) in ("PASS", "FAIL") for up, down in _answers(rng, n, many, 1))
-        for _ in range(runs)
-    ]
-    figures["gate, margin 0: PASS or FAIL"] = Figure(sum(decided) / runs, ANY_FINDING, runs)
-    passed = [
-        any(paired_outcome(int(up), int(down), n, 0.05, level) == "PASS" for up, down, _ in drawn)
-        for drawn in rng.multinomial(n, [0.05, 0.1, 0.85], (runs, many))
-    ]
-    figures["gate, all lose the margin: a PASS"] = Figure(sum(passed) / runs, ONE_SIDED, runs)
     return figures
 
 
 def _answers(rng: Rng, n: int, many: int, fields: int) -> list[tuple[int, int]]:
-    """Fixed and broken rows of every candidate and field: all releases draw from the same chance of each question."""
+    """Fixed and broken rows of every new release and field: all releases draw from the same chance of each question."""
     right = rng.random((1 + many, fields, n)) < rng.beta(4, 1, n)
     old, new = right[0], right[1:]
     up, down = (~old & new).sum(axis=2).ravel(), (old & ~new).sum(axis=2).ravel()

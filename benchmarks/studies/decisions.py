@@ -2,7 +2,7 @@
 
     python benchmarks/studies/decisions.py                   # measure and print everything
     python benchmarks/studies/decisions.py --only NQ301      # data sets whose name contains a text
-    python benchmarks/studies/decisions.py --write           # and write the tables, decisions.json and bias.json
+    python benchmarks/studies/decisions.py --write           # and write the tables and decisions.json
 
 Each pair of releases is decided with the functions of the product at a margin of .02. The truth is the difference in
 the labels of all questions. Labels are drawn at random, several times with fixed seeds. Needs ../shared/data.
@@ -33,7 +33,6 @@ LABELS = (50, 100, 200, 400)
 DRAWS, DRAWS_OF_MANY_JUDGES, MANY_JUDGES = 8, 2, 3
 SEED = 17
 RESULTS = Path(__file__).with_suffix(".json")
-BIAS = ROOT / "metrics_core/offline_judge/bias.json"
 DOCUMENT = ROOT / "docs/decisions_measured.md"
 OUTCOMES = ("right", "wrong PASS", "wrong FAIL", "undecided")
 Row = dict[str, Any]
@@ -209,14 +208,8 @@ def stored() -> list[dict[str, Any]]:
 
 
 def store(tables: list[dict[str, Any]]) -> None:
-    """Keep the figures, and those of the judges' bias where the package has them."""
+    """Keep the figures."""
     RESULTS.write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
-    found: dict[str, dict[str, Row]] = {}
-    for judge in dict.fromkeys(part["judge"] for part in tables):
-        own = {part["data"]: part["bias"] for part in tables if part["judge"] == judge}
-        every = [difference for differences in own.values() for difference in differences]
-        found[judge] = {name: summary(differences) for name, differences in {"all": every, **own}.items()}
-    BIAS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Error rates that the statistics promise, measured: coverage, wrong verdicts, power, many looks and candidates.
+"""Error rates that the statistics promise, measured: coverage, wrong verdicts, power, many nights and releases.
 
     python benchmarks/studies/error_rates.py                              # 200 repetitions of everything, printed
     python benchmarks/studies/error_rates.py --only clusters nights       # tables (or rows) whose name contains a text

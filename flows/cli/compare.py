@@ -188,14 +188,13 @@ def diff(
 ) -> int:
     """Why did a number move? What differs between two reports.
 
-    Lists everything that differs (rows, references, answers, judge, prompt, parser, code), and attributes the change of
-    every mean to its causes.
+    Lists everything that differs: rows, references, answers, judge, prompt, parser, code, parameters.
 
     Examples:
         answerkey diff faq/gpt-4/v1 faq/gpt-4/v2
     """
     from answerkey.flows.cli.comparison_tables import print_difference
-    from answerkey.tasks.compare.attribution import diff as diff_reports
+    from answerkey.tasks.compare.difference import diff as diff_reports
     from answerkey.tasks.reports.report import pair_named
 
     print_difference(diff_reports(home, *pair_named(home, old, new, dataset)), as_json=as_json)
@@ -231,7 +230,6 @@ def history(
     """
     from answerkey.flows.cli.comparison_tables import print_history, print_over_time
     from answerkey.tasks.compare.drift import drift
-    from answerkey.tasks.gate.verdicts import looks_taken
     from answerkey.tasks.reports.report import history as history_of
 
     if rule:
@@ -246,8 +244,7 @@ def history(
         found = history_of(home, metric_field, dataset)
         tested = found if len(found) <= _MOST_TESTED else {}
         drifts = {one: drift(home, moments) for one, moments in tested.items()}
-        looks = looks_taken(home, [*found], metric_field)
-    print_history(metric_field, found, drifts, looks, as_json=as_json)
+    print_history(metric_field, found, drifts, as_json=as_json)
     return 0
 
 
@@ -345,8 +342,7 @@ def print_compared_reports(
     pairs, gates = stored_comparisons(home, report_ids), stored_verdicts(home, report_ids)
     if all_fields and pairs:
         both = [(pair.old, pair.new) for pair in pairs]
-        candidates = max(pair.n_candidates for pair in pairs)
-        pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary, candidates=candidates)
+        pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
     reports = read_reports(home, report_ids)
     why_old = first_is_old(*(report.release for report in reports)) if old_is_first else ""
     _print_against(home, reports, pairs, gates, as_json=as_json, all_fields=all_fields, why_old=why_old)

@@ -13,7 +13,7 @@ from answerkey.flows.cli.main import print_json
 from answerkey.flows.environment import printable
 from answerkey.metrics_core.comparison import ALL, Comparison, family_note
 from answerkey.metrics_core.llm.untrusted import cut, one_line
-from answerkey.tasks.compare.attribution import CAUSES, Difference
+from answerkey.tasks.compare.difference import Difference
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish import tables
@@ -36,7 +36,7 @@ from answerkey.tasks.reports.report import ReportPoint
 if TYPE_CHECKING:
     from answerkey.metrics_core.judges.learning import Learned
     from answerkey.tasks.gate.calibrate import Calibration
-    from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
+    from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.traces.score import Preview
     from answerkey.tasks.traces.summary import Funnel, Period
 
@@ -113,14 +113,11 @@ def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
 
 
 def print_difference(found: Difference, *, as_json: bool) -> None:
-    """Why a number moved: what differs between two reports, and by how much each cause moved each mean."""
+    """What differs between two reports."""
     if as_json:
         print_json(asdict(found))
         return
-    causes = {part.cause for one in found.movements for part in one.parts}
-    legend = (f"[dim]{cause}: {what}[/dim]" for cause, what in CAUSES.items() if cause in causes)
-    moved = tables.movements(found.movements)
-    show(f"{escape(found.old)} → {escape(found.new)}", *_what(found), "", moved, *legend)
+    show(f"{escape(found.old)} → {escape(found.new)}", *_what(found))
 
 
 def _what(found: Difference) -> Iterator[str]:
@@ -154,20 +151,18 @@ def print_history(
     name: str,
     found: Mapping[str, Sequence[ReportPoint]],
     drifts: Mapping[str, Drift],
-    looks: Mapping[str, Sequence[LooksTaken]],
     *,
     as_json: bool,
 ) -> None:
     """A field over reports: a table a data set, with the interval of each report drawn on one axis.
 
-    Below it, whether the newest report differs from those before it, and how often gates have looked at the field.
+    Below it, whether the newest report differs from those before it.
     Without `drifts`, of too many data sets for that, one table has the newest report of each.
     """
     if as_json:
         rows = {dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()}
         for dataset, (*_, newest) in rows.items():
-            drift = asdict(drifts[dataset]) if dataset in drifts else None
-            newest |= {"drift": drift, "looks": [asdict(one) for one in looks[dataset]]}
+            newest["drift"] = asdict(drifts[dataset]) if dataset in drifts else None
         print_json(rows)
         return
     if not drifts:
@@ -177,7 +172,7 @@ def print_history(
         return
     for place, (dataset, moments) in enumerate(found.items()):
         show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
-        show(_drifted(drifts[dataset]), *(escape(str(one)) for one in looks[dataset]))
+        show(_drifted(drifts[dataset]))
 
 
 def _drifted(drift: Drift) -> str:

@@ -13,7 +13,6 @@ from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, gate
 from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.policy import Looks
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.policy import Policy
@@ -27,7 +26,7 @@ PolicyFile = Annotated[
         "--policy",
         group=_POLICY,
         metavar="FILE",
-        help="YAML with the keys primary, margin, looks, labels, judge_bias and rules.",
+        help="YAML with the keys primary, margin, labels, judge_bias and rules.",
     ),
 ]
 Primary = Annotated[
@@ -40,15 +39,6 @@ Margin = Annotated[
         group=_POLICY,
         metavar="X",
         help="The non-inferiority margin: the largest loss of that field that you accept.",
-    ),
-]
-_Looks = Annotated[
-    Looks | None,
-    Parameter(
-        "--looks",
-        group=_POLICY,
-        help="How often the gate runs as data arrive: once, repeated, or a planned number of times. All verdicts "
-        "together keep the error rate of one.",
     ),
 ]
 Rules = Annotated[
@@ -105,7 +95,6 @@ def gate(  # noqa: PLR0913
     policy: PolicyFile = "",
     primary: Primary = None,
     margin: Margin = None,
-    looks: _Looks = None,
     rule: Rules = None,
     as_json: AsJson = False,
     output: _ToFile = None,
@@ -126,7 +115,7 @@ def gate(  # noqa: PLR0913
         answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --junit gate.xml
     """
     to_json = output or ("-" if as_json else None)
-    rules = policy_of(policy, primary, margin, looks, rule or [])
+    rules = policy_of(policy, primary, margin, rule or [])
     from answerkey.flows.cli.comparison_tables import print_verdict
     from answerkey.tasks.gate.verdicts import EXIT_CODES
     from answerkey.tasks.gate.verdicts import junit as as_junit
@@ -160,7 +149,7 @@ def _write_pages(home: Home, verdict: ReleaseVerdict, html: Path | None, markdow
         _write(markdown, comment_markdown(page, link))
 
 
-def policy_of(policy: str, primary: str | None, margin: float | None, looks: Looks | None, rules: list[str]) -> Policy:
+def policy_of(policy: str, primary: str | None, margin: float | None, rules: list[str]) -> Policy:
     """The policy of a file or of options.
 
     Raises:
@@ -168,7 +157,7 @@ def policy_of(policy: str, primary: str | None, margin: float | None, looks: Loo
     """
     from answerkey.tasks.gate.gate import read_policy
 
-    options = {"primary": primary, "margin": margin, "looks": looks, "rule": rules}
+    options = {"primary": primary, "margin": margin, "rule": rules}
     given = [name for name, value in options.items() if value not in (None, [])]
     if policy and given:
         raise UserError(f"--policy and --{given[0]}: write the policy in the file or in options, not in both")
@@ -178,7 +167,7 @@ def policy_of(policy: str, primary: str | None, margin: float | None, looks: Loo
         raise UserError("a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X")
     from answerkey.metrics_core.gate.policy import parse_policy
 
-    return parse_policy({"primary": primary, "margin": margin, "looks": looks or "once", "rules": rules}, "options")
+    return parse_policy({"primary": primary, "margin": margin, "rules": rules}, "options")
 
 
 def _written_as_json(where: str | None, content: dict[str, Any]) -> bool:

@@ -87,7 +87,7 @@ def label(  # noqa: PLR0913
     """
     if labels is not None and until_decided:
         raise UserError("--labels and --until-decided: give one of the two")
-    rules = policy_of(policy, primary, margin, None, rule or [])
+    rules = policy_of(policy, primary, margin, rule or [])
     from answerkey.flows.environment import running
     from answerkey.tasks.gate.labelling import LabellingSession
     from answerkey.tasks.gate.queue import LabelPlan, label_queue

@@ -18,7 +18,7 @@ from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.tasks.publish import tables
 from answerkey.tasks.publish.table import Table
-from answerkey.tasks.publish.text import bleu_note, number, price, spent_on_judges
+from answerkey.tasks.publish.text import number, price, spent_on_judges
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
@@ -113,8 +113,6 @@ def _about(report: Report, names: Sequence[str]) -> Iterator[str]:
     if within:
         yield f"  variance between the answers to one question: {', '.join(within)}"
     yield from (f"  {escape(one_line(warning))}" for warning in judge_warnings(report.manifest))
-    if note := bleu_note(report):
-        yield f"  {note}"
 
 
 def _spent(reports: Sequence[Report]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""The release gate: policy, evidence, verdict, and the simulation of its error rates."""
+"""The release gate: policy, evidence and verdict."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -160,17 +158,6 @@ class PairedScores:
                 new[mask] = value
         return new
 
-    def paired(self) -> PairedScores:
-        """The scores with NaN in both releases for samples that lack a number in one."""
-        known = self.comparable() & np.isfinite(self.new)
-        old, new = (np.where(known, side, np.nan) for side in (self.old, self.new))
-        return PairedScores(old, new, self.binary, self.low, self.high)
-
-    def drawn(self, rows: npt.NDArray[np.intp], swapped: Mask) -> PairedScores:
-        """The samples `rows` (indices) of `paired` scores, with old and new exchanged for those in `swapped`."""
-        old, new = self.old[rows], self.new[rows]
-        return replace(self, old=np.where(swapped, new, old), new=np.where(swapped, old, new))
-
     def comparable(self) -> Mask:
         """The samples with a number in the old release, and the same question and references in both."""
         return np.isfinite(self.old) & self._unchanged()
@@ -233,31 +220,6 @@ class Depth:
         return 1 - self.flagged / self.n if self.n else 0.0
 
 
-class BiasShift(NamedTuple):
-    """The difference of a judge's bias between two releases with labels: in the median pair and in the worst one.
-
-    `source` names the releases, as part of a sentence.
-
-    >>> BiasShift(0.02, 0.09, "20 public pairs of releases").largest
-    0.09
-    """
-
-    typical: float
-    largest: float
-    source: str
-
-
-def public_bias_shift() -> BiasShift:
-    """The offline judge's bias shift on the data set with the most pairs in `benchmarks/studies/decisions.py`.
-
-    >>> public_bias_shift().source
-    '87 public pairs of releases with labels'
-    """
-    measured = json.loads(files("answerkey.metrics_core.offline_judge").joinpath("bias.json").read_text("utf-8"))
-    known = max(measured["offline judge"].values(), key=lambda part: part["pairs"])
-    return BiasShift(known["median"], known["largest"], f"{known['pairs']} public pairs of releases with labels")
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything that a policy needs to know about two releases.
@@ -273,7 +235,6 @@ class Evidence:
         notes: sentences for the reader of the verdict, which do not change it.
         bases: by field, the basis of its scores; by default `text`.
         depth: by field that the offline judge scored, on the old release and on the new one.
-        bias_shifts: by field of a judge, if it is known.
 
     >>> Evidence("v1", "v2", scores={}, coverage={"rouge_l.f1": (Coverage("v2", 200, 190),)}).new
     'v2'
@@ -289,7 +250,6 @@ class Evidence:
     notes: tuple[str, ...] = ()
     bases: Mapping[str, Basis] = field(default_factory=dict)
     depth: Mapping[str, tuple[Depth, ...]] = field(default_factory=dict)
-    bias_shifts: Mapping[str, BiasShift] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,11 +324,9 @@ class RuleStatistic:
         sizes = 1.0 if self.codes is None else np.bincount(self.codes).astype(np.float64)
         return bool(rejects([sums], sign * floor, sizes, low=low, high=high, alpha=(1 - level) / 2)[0])
 
-    def needed_to_pass(self, floor: float, mean: float, level: float = LEVEL) -> int | None:
+    def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many samples like these would lie above `floor` with a power of 80 % if `mean` were true."""
-        return needed_to_pass(
-            self.changes, self.codes, floor, mean, binary=self.binary, bounds=self.bounds, level=level
-        )
+        return needed_to_pass(self.changes, self.codes, floor, mean, binary=self.binary, bounds=self.bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,11 +363,11 @@ class CorrectedStatistic(RuleStatistic):
         """Whether the whole interval at `level` lies above `floor` (`sign` 1), or below it (-1)."""
         return _lies_beyond(self.interval(level), floor, sign)
 
-    def needed_to_pass(self, floor: float, mean: float, level: float = LEVEL) -> int | None:
+    def needed_to_pass(self, floor: float, mean: float) -> int | None:
         """About how many labels would lift the interval above `floor` with a power of 80 % if `mean` were true."""
         if mean <= floor or not self.n_labelled:
             return None
-        return needed_by_width(self.interval(level), mean - floor, self.n_labelled, level=level)
+        return needed_by_width(self.interval(), mean - floor, self.n_labelled)
 
 
 def people_statistic(column: PairedScores, clusters: Codes | None) -> RuleStatistic | None:

@@ -2,7 +2,6 @@
 
 primary: meaning_match.match
 margin: 0.02
-looks: once
 labels: random
 judge_bias: 0.03
 rules:
@@ -33,8 +32,6 @@ from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.statistics.intervals import MIN_COVERAGE
 
 RuleKind = Literal["difference", "people", "level", "kappa", "coverage", "depth"]
-Looks = Literal["once", "repeated"] | int
-"""The number of interim analyses: once, any number of times, or a planned number."""
 Drawing = Literal["random", "chosen"]
 """The selection of samples with human labels."""
 SCORE_KINDS: tuple[RuleKind, ...] = ("difference", "people", "level")
@@ -93,8 +90,6 @@ class Policy:
     """The rules of a gate. The first is that of the primary field, with the margin.
 
     Attributes:
-        looks: the number of interim analyses of the same two releases as data arrive. All of them together have the
-            error rate of a single one.
         labels: the selection of the samples with human labels; None if it is not known.
         judge_bias: how far the bias of a judge may differ between the releases, in the units of the field. A rule that
             rests on a judge alone must hold, or be broken, by that much more.
@@ -104,7 +99,6 @@ class Policy:
     """
 
     rules: tuple[PolicyRule, ...]
-    looks: Looks = "once"
     labels: Drawing | None = None
     judge_bias: float = 0.0
 
@@ -118,7 +112,6 @@ class Policy:
         return {
             "primary": self.primary.field,
             "margin": abs(self.primary.floor),
-            "looks": self.looks,
             "labels": self.labels,
             "judge_bias": self.judge_bias,
             "rules": [rule.text for rule in self.rules[1:]],
@@ -235,10 +228,6 @@ def _rule(text: object) -> PolicyRule:
     return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, -floor if at_most else floor, at_most)
 
 
-_MAX_LOOKS = 1_000
-"""The error of a look shrinks with their number; beyond this, the level of the first ones is no number below 1."""
-
-
 def _distinct(value: float) -> float:
     if 0 < value < _SMALLEST:
         raise ValueError("not told from 0")
@@ -261,7 +250,6 @@ class PolicyFile(BaseModel):
 
     primary: Annotated[str, Field(pattern=f"^{_FIELD}$")]
     margin: _NotNegative
-    looks: Literal["once", "repeated"] | Annotated[int, Field(strict=True, ge=2, le=_MAX_LOOKS)] = "once"
     labels: Drawing | None = None
     judge_bias: _NotNegative = 0.0
     rules: Annotated[list[Annotated[PolicyRule, BeforeValidator(_rule)]], BeforeValidator(_listed)] = []
@@ -273,8 +261,6 @@ _REMEDIES = {
     "primary": "write the METRIC.FIELD that decides, for instance meaning_match.match",
     "margin": "write the largest loss of {primary} that you accept, for instance 0.02. At 0 the new release must be "
     "better to pass",
-    "looks": "write once, repeated where data arrive and the gate is asked again, or how often it will be asked, for "
-    f"instance 10; {_MAX_LOOKS:,} at most",
     "labels": "write random where the samples with labels were drawn, or chosen",
     "judge_bias": "write how far a judge's bias may differ, for instance 0.03",
 }
@@ -317,7 +303,7 @@ def parse_policy(content: Any, where: str | Located) -> Policy:
         raise UserError("\n".join(problems))
     if not any(rule.kind == "coverage" for rule in rules):
         rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
-    return Policy(tuple(rules), read.looks, read.labels, read.judge_bias)
+    return Policy(tuple(rules), read.labels, read.judge_bias)
 
 
 def _problem(error: Any, written: Mapping[str, Any]) -> tuple[str, str]:

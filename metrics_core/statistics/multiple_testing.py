@@ -1,7 +1,7 @@
 """Multiple and sequential testing: adjusted p-values, and the levels of intervals that share an error.
 
-Holm is for a family of tests that a decision rests on, Benjamini and Hochberg for exploration, `shared_level` for any
-number of interim analyses and for several candidates, `planned_level` for a planned number of interim analyses.
+Holm is for a family of tests that a decision rests on, Benjamini and Hochberg for exploration, `planned_level` for a
+planned number of interim analyses.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.statistics.bounded_mean import Floats
-from answerkey.metrics_core.statistics.intervals import LEVEL, normal_quantile
-
-_LEAST_SPENT = 1e-6
-"""The least error to spend, times the fraction, so that no level is rounded to 1."""
+from answerkey.metrics_core.statistics.intervals import LEVEL
 
 _REACH = 8.0
 """The lower end of the followed paths, in standard deviations."""
@@ -63,70 +60,27 @@ def _adjusted(p: npt.ArrayLike, of_sorted: Callable[[Floats], Floats]) -> list[f
     return [float(value) for value in adjusted]
 
 
-def shared_level(*, look: int | None = None, candidates: int = 1, level: float = LEVEL) -> float:
-    """The level of one of several intervals, so that all together contain their true values with `level`.
-
-    The intervals of several candidates share 1 - `level` in equal parts (Bonferroni). Interim analysis k gets the part
-    1 / (k (k + 1)) of it. These parts add up to 1 over infinitely many analyses, so the intervals form a confidence
-    sequence (Darling and Robbins 1967) by the union bound: it holds for any dependence between analyses and between
-    candidates, and the analyses may stop or go on for any reason. For a planned number of analyses, `planned_level`
-    needs fewer rows.
-
-    Args:
-        look: the number of this interim analysis, from 1; None for a single analysis that was declared in advance.
-        candidates: the number of candidates, at least 1.
-        level: 0 to 1.
-
-    Raises:
-        ValueError: `look` or `candidates` is below 1, as in a warehouse that was edited by hand.
-
-    >>> shared_level()
-    0.95
-    >>> [round(shared_level(look=look), 4) for look in (1, 2, 3, 30)]
-    [0.975, 0.9917, 0.9958, 0.9999]
-    >>> shared_level(candidates=5)
-    0.99
-    """
-    if candidates < 1 or (look is not None and look < 1):
-        raise ValueError(f"look and candidates of at least 1 are needed, not {look} and {candidates}")
-    if look is None and candidates == 1:
-        return level
-    return 1 - (1 - level) / (candidates * (1 if look is None else look * (look + 1)))
-
-
-def planned_level(
-    fractions: Sequence[float],
-    *,
-    spent: Sequence[float] | None = None,
-    candidates: int = 1,
-    level: float = LEVEL,
-) -> float:
+def planned_level(fractions: Sequence[float], *, spent: Sequence[float], level: float = LEVEL) -> float:
     """The level of the interval at the latest of several planned analyses of growing data (group-sequential design).
 
     The chance that the lower end is wrong in any of the analyses is (1 - level) / 2, and so is that of the upper end.
-    At the fraction t of the planned rows, 2 - 2 Phi(z / sqrt(t)) of it has been spent, with z its two-sided normal
-    quantile (Lan and DeMets 1983, O'Brien-Fleming type): next to nothing early, so that the last interval is nearly as
-    narrow as that of a fixed number of rows. The bounds follow from the joint normal distribution of estimates that
-    share their rows (Armitage, McPherson and Rowe 1969).
+    Each analysis spends a part of it (Lan and DeMets 1983). The bounds follow from the joint normal distribution of
+    estimates that share their rows (Armitage, McPherson and Rowe 1969).
 
-    `shared_level(look=k)` needs no plan and holds for any dependence and any number of analyses, but takes 1.8 to 2.7
-    times the rows. This function needs the number of rows in advance, and each analysis must include the rows of the
-    earlier ones: it takes 1.02 times the rows for 5 analyses, 1.03 for 10, 1.06 for 30.
+    The number of rows must be known in advance, and each analysis must include the rows of the earlier ones. Five
+    analyses that spend equal parts take 1.2 times the rows of a single one.
 
     Args:
         fractions: (analyses,): rows at each analysis up to now / rows planned, increasing; k / K where K equal steps
             are planned. The last may exceed 1, if there are more rows than planned: the rest is spent on it.
-        spent: (analyses,): the share of the error that may be spent by each analysis, increasing, at most 1; by default
-            that of O'Brien and Fleming. Equal steps suit data that may decide early.
-        candidates: the number of candidates that share the error equally.
+        spent: (analyses,): the share of the error that may be spent by each analysis, increasing, at most 1. Equal
+            steps suit data that may decide early.
         level: 0 to 1.
 
     Raises:
         ValueError: no fractions, not increasing, or an analysis after the plan was complete.
 
-    >>> [round(planned_level([k / 5 for k in range(1, last + 1)]), 5) for last in (2, 3, 4, 5)]
-    [0.99921, 0.99264, 0.97797, 0.95775]
-    >>> planned_level([1.0])
+    >>> round(planned_level([1.0], spent=[1.0]), 6)
     0.95
     >>> [round(planned_level([0.25, 0.5, 1.0][:last], spent=[1 / 3, 2 / 3, 1.0][:last]), 4) for last in (1, 2, 3)]
     [0.9833, 0.9782, 0.9761]
@@ -136,20 +90,8 @@ def planned_level(
         raise ValueError(f"fractions: above 0 and increasing, not {times}")
     if len(times) > 1 and times[-2] >= 1:
         raise ValueError("fractions: the analysis before already had all planned rows, so no error is left to spend")
-    alpha = (1 - shared_level(candidates=candidates, level=level)) / 2
-    if times[-1] >= 1 and len(times) == 1 and spent is None:
-        return 1 - 2 * alpha
-    until = [_spent(time, alpha) for time in times] if spent is None else [alpha * share for share in spent]
-    return 1 - 2 * _crossing(times, until)
-
-
-def _spent(time: float, alpha: float) -> float:
-    from scipy.special import ndtr
-
-    if time >= 1:
-        return alpha
-    early = 2 * float(ndtr(-normal_quantile(1 - alpha) / math.sqrt(time)))
-    return max(early, _LEAST_SPENT * alpha * time)
+    alpha = (1 - level) / 2
+    return 1 - 2 * _crossing(times, [alpha * share for share in spent])
 
 
 def _crossing(times: Sequence[float], spent: Sequence[float]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of_class
@@ -57,7 +56,7 @@ _OF_PAIR = {
     "n_only_old": "samples_only_old",
     "n_only_new": "samples_only_new",
     "n_changed": "samples_changed",
-    "n_candidates": "n_candidates",
+    "n_pairs": "n_pairs",
     "family": "family",
 }
 """What all rows about two reports share: attribute of `Comparison` to column."""
@@ -91,7 +90,6 @@ def compare_all(
     fields: Sequence[str] = (),
     all_fields: bool = False,
     primary: str = "",
-    candidates: int = 0,
     seed: int = 0,
     level: float = LEVEL,
 ) -> tuple[Comparison, ...]:
@@ -110,7 +108,6 @@ def compare_all(
         fields: METRIC.FIELD, those to look at; where none is named, one per metric (see `headlines`), or, with
             `all_fields`, all that both reports have.
         primary: METRIC.FIELD, which comes first; where it is empty, or a pair lacks it, see `headline.primary`.
-        candidates: how many new releases are compared with the baseline, if more than these; see `adjust`.
         seed: of the permutation tests and the bootstrap.
         level: of the intervals, 0 to 1.
 
@@ -124,11 +121,10 @@ def compare_all(
         raise UserError(_unknown(primary, _known(*reports[0])))
     wanted = [_wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)]
     family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
-    n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(reports))) if reports else 0
-    settings = Settings(seed, level, n_tests=n_tests)
+    settings = Settings(seed, level, n_tests=sum(map(len, wanted)))
     with home.warehouse.reading():
         compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
-    comparisons = adjust(compared, candidates)
+    comparisons = adjust(compared)
     if comparisons and not home.published:
         _store(home, comparisons, seed=seed)
     return comparisons
@@ -159,7 +155,7 @@ def _compare(
         (
             *comparison_warnings(samples, [name.partition(".")[0] for name in wanted]),
             *unanswered_warnings(new, rows),
-            *(note for name in wanted[:1] for note in removed_notes(samples, name)),
+            *removed_notes(samples),
         ),
         not_comparable=_nothing(wanted, differ),
         n_common=int((samples.in_old & samples.in_new).sum()),

@@ -1,4 +1,4 @@
-"""Does the newest report differ from those before it, and what changed between them?
+"""Does the newest report differ from those before it?
 
 The newest report is compared, sample by sample, with up to ten trailing ones that were computed in the same way (of the
 same release where there are three of it): its number less the mean of theirs. How hard a sample is cancels, so much
@@ -7,7 +7,7 @@ smaller changes show than between two means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import USES_FACTS
-from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Codes, mean
 from answerkey.metrics_core.statistics.intervals import LEVEL, decimals, percent
 from answerkey.metrics_core.statistics.paired import difference_interval
-from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, floats
 from answerkey.tasks.reports.report import Report, ReportPoint, read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -33,31 +31,6 @@ Shift = Literal["higher", "lower"] | None
 """What is shown of the newest one; None: no difference is."""
 
 _SQL = statements(__name__)
-_GENERATION = {
-    "model": "its model",
-    "answered_by": "the model that answered",
-    "system": "its system message",
-    "template": "its prompt",
-    "temperature": "its temperature",
-    "seed": "its seed",
-    "max_tokens": "its longest answer",
-}
-"""Settings of generated answers, by their key in the manifest."""
-_NO_MATTER = ("answerkey", "prefect", "great-expectations", "duckdb")
-"""Versions in a manifest that no score depends on; that of answerkey itself is told by its code."""
-_LONGEST = 40
-
-
-@dataclass(frozen=True, slots=True)
-class ManifestChange:
-    """Something that the newest report has otherwise: its value, and those of the trailing reports."""
-
-    what: str
-    before: tuple[str, ...]
-    now: str
-
-    def __str__(self) -> str:
-        return f"{self.what} ({self.now}, before {', '.join(self.before)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +44,6 @@ class Drift:
         before, now: means over the `n` samples; `difference` = now - before, with the ends `low` and `high` of its
             interval. None where nothing can be compared.
         finding: what is shown; None: no difference is.
-        changed: what changed between the trailing reports and the newest one.
         sentence: all of this in words.
     """
 
@@ -85,7 +57,6 @@ class Drift:
     low: float | None = None
     high: float | None = None
     finding: Shift = None
-    changed: tuple[ManifestChange, ...] = ()
     sentence: str = ""
 
 
@@ -103,22 +74,14 @@ def drift(home: Home, moments: Sequence[ReportPoint]) -> Drift:
     # Reports of the same release say most about it; where there are too few, others stand for what is usual.
     same = [one for one in alike if one.release == newest.release]
     trailing = (same if len(same) >= LEAST_TRAILING else alike)[-MOST_TRAILING:]
-    if why := _why_not(home, newest, earlier, len(trailing)):
+    if why := _why_not(newest, len(trailing)):
         return Drift(newest.report_id, tuple(one.report_id for one in trailing), sentence=why)
     *before, now = read_reports(home, [one.report_id for one in (*trailing, newest)])
     samples = _samples(home, before, now, metric, field)
-    changed = (*_changed(before, now), *_judged_otherwise(home, before, now, metric))
-    tested = _drift(samples, before, now, now.range(newest.field), changed)
-    if tested.difference is None:
-        return tested
-    answers = ""
-    if any(one.what == "answers" for one in changed):
-        last = next(report for report in reversed(before) if report.release == now.release)
-        answers = _answers(home, last, now, metric, field)
-    return replace(tested, sentence=f"{tested.sentence}. {'. '.join(_why(tested, before, now, answers))}.")
+    return _drift(samples, before, now, now.range(newest.field))
 
 
-def _why_not(home: Home, newest: ReportPoint, earlier: Sequence[ReportPoint], n_alike: int) -> str | None:
+def _why_not(newest: ReportPoint, n_alike: int) -> str | None:
     """Why there is no test; None where there is one."""
     if newest.field == CORPUS_BLEU:
         return f"Drift is tested sample by sample, and {newest.field} is one number for a whole report."
@@ -126,36 +89,24 @@ def _why_not(home: Home, newest: ReportPoint, earlier: Sequence[ReportPoint], n_
         return f"{newest.report_id} has no number to test for drift."
     if n_alike >= LEAST_TRAILING:
         return None
-    start = (
+    return (
         f"Whether {newest.report_id} differs from earlier reports is not tested: that takes {LEAST_TRAILING} earlier "
         f"reports that were computed in the same way, and there "
         f"{'is 1' if n_alike == 1 else f'are {n_alike}' if n_alike else 'is none'}."
     )
-    others = [one for one in earlier if one.methods != newest.methods]
-    if not others:
-        return start
-    old, new = read_reports(home, [others[-1].report_id, newest.report_id])
-    signatures = [str(report.manifest["signatures"].get(newest.field.partition(".")[0])) for report in (old, new)]
-    changes = ", ".join(
-        f"{change.kind} {change}" if change.kind != change.what else str(change)
-        for change in signature_changes(*signatures)
-    )
-    return f"{start} Since {old.report_id} the method changed: {changes}."
 
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
     """Numbers by sample, shape (samples,), the newest NaN where there is none; `codes` of clusters.
 
-    `n_trailing` of shape (samples,) counts the reports behind each trailing number. `means` has, for each trailing
-    report, its id, its mean, and that of the newest report on the same samples.
+    `n_trailing` of shape (samples,) counts the reports behind each trailing number.
     """
 
     trailing: Floats
     newest: Floats
     codes: Codes | None
     n_trailing: npt.NDArray[np.int64]
-    means: Sequence[tuple[str, float, float]]
 
     def changes(self, worst: float | None = None) -> tuple[Floats, Codes | None]:
         """Newest less trailing, with the clusters; without the samples that have no newest number, or with `worst`."""
@@ -170,10 +121,9 @@ def _samples(home: Home, before: Sequence[Report], now: Report, metric: str, fie
     parameters: dict[str, Any] = {"reports": reports, "newest": now.report_id, "metric": metric, "field": field}
     parameters["facts"] = metric in USES_FACTS
     with home.warehouse.reading() as warehouse:
-        found: dict[str, Any] = warehouse.execute(_SQL["numbers"] + "\n" + _SQL["samples"], parameters).fetchnumpy()
-        means = warehouse.execute(_SQL["numbers"] + "\n" + _SQL["means"], parameters).fetchall()
+        found: dict[str, Any] = warehouse.execute(_SQL["samples"], parameters).fetchnumpy()
     codes = found["cluster"].astype(np.intp) if found["clustered"].any() else None
-    return _Samples(floats(found["trailing"]), floats(found["newest"]), codes, found["n_trailing"], means)
+    return _Samples(floats(found["trailing"]), floats(found["newest"]), codes, found["n_trailing"])
 
 
 def _drift(
@@ -181,7 +131,6 @@ def _drift(
     before: Sequence[Report],
     now: Report,
     range_: tuple[float, float],
-    changed: tuple[ManifestChange, ...],
 ) -> Drift:
     low, high = range_
     changes, codes = samples.changes()
@@ -189,7 +138,7 @@ def _drift(
     interval = difference_interval(changes, codes, binary=False, span=high - low) if n > 1 else None
     if interval is None:
         sentence = f"Drift is not tested: {now.report_id} shares {n} samples with the {len(before)} reports before it."
-        return Drift(now.report_id, trailing, n, changed=changed, sentence=sentence)
+        return Drift(now.report_id, trailing, n, sentence=sentence)
     missing = len(samples.newest) - n
     finding: Shift = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
     undone = False
@@ -200,53 +149,8 @@ def _drift(
     known = np.isfinite(samples.newest)
     means = mean(samples.trailing[known]), mean(samples.newest[known])
     finding = None if undone else finding
-    found = Drift(
-        now.report_id, trailing, n, missing, *means, mean(changes), interval.low, interval.high, finding, changed
-    )
+    found = Drift(now.report_id, trailing, n, missing, *means, mean(changes), interval.low, interval.high, finding)
     return replace(found, sentence=_said(found, samples, before, now, undone=undone))
-
-
-def _changed(before: Sequence[Report], now: Report) -> Iterator[ManifestChange]:
-    """What the newest report has otherwise than all trailing ones."""
-    known, new = [_about(report, now.release) for report in before], _about(now, now.release)
-    for what, value in new.items():
-        values = tuple(dict.fromkeys(one[what] for one in known if what in one))
-        if values and value not in values:
-            yield ManifestChange(what, values, value)
-
-
-def _judged_otherwise(home: Home, before: Sequence[Report], now: Report, metric: str) -> Iterator[ManifestChange]:
-    """Models that answered for the judges of the newest report only, under the names that these judges had before."""
-    if now.kind(metric) != "judge":
-        return
-    reports = [report.report_id for report in (*before, now)]
-    found = home.rows(_SQL["judged_by"], {"reports": reports, "signature": now.manifest["signatures"][metric]})
-    served = {report_id: names for report_id, *names in found}
-    for place, what in enumerate(("the model that answers for the judge", "the configuration of the judge's model")):
-        earlier, newest = (
-            {name for report in part if report.report_id in served for name in served[report.report_id][place] or ()}
-            for part in (before, [now])
-        )
-        if earlier and newest - earlier:
-            yield ManifestChange(what, tuple(sorted(earlier)), ", ".join(sorted(newest - earlier)))
-
-
-def _about(report: Report, release: str) -> dict[str, str]:
-    """What may have moved the numbers of a report. Answers are only told apart within one release."""
-    same = report.release == release
-    generation: Mapping[str, Any] = report.manifest.get("generation") or {}
-    found = {"release": report.release, "data set version": report.dataset_version}
-    found |= {"answers": report.answers_version} if same else {}
-    found |= {what: _text(generation[key]) for key, what in _GENERATION.items() if same and key in generation}
-    found |= {"code": str(report.manifest.get("code", "unknown"))}
-    versions: Mapping[str, str] = report.manifest.get("versions", {})
-    return found | {name: version for name, version in versions.items() if name not in _NO_MATTER}
-
-
-def _text(value: object) -> str:
-    """A setting, short; of a mapping of counts its keys."""
-    text = ", ".join(value) if isinstance(value, Mapping) else str(value)
-    return cut(one_line(text), _LONGEST)
 
 
 def _ordered(before: Sequence[Report], now: Report) -> bool:
@@ -268,56 +172,7 @@ def _said(found: Drift, samples: _Samples, before: Sequence[Report], now: Report
     )
     if not complete:
         sentence += "; not all of these reports have a number for each, and the mean is over those that do"
-    sign = 1 if found.finding == "higher" else -1
-    unlike = [f"{name} ({mean:.3f})" for name, mean, newest in samples.means if sign * (newest - mean) <= 0]
-    if found.finding and unlike:
-        opposite = "lower" if found.finding == "higher" else "higher"
-        sentence += f"; of these, {', '.join(unlike)} {'is' if len(unlike) == 1 else 'are'} not {opposite}"
     if found.missing:
         end = "; with the lowest score for those, nothing is shown" if undone else ""
         sentence += f"; {found.missing:,} more have no number in it{end}"
-    return sentence
-
-
-def _answers(home: Home, last: Report, now: Report, metric: str, field: str) -> str:
-    """What became of the questions and answers of the `last` report about the same release, whose answers differ."""
-    about = {"old": last.report_id, "new": now.report_id, "metric": metric, "field": field}
-    [(n, n_other, n_gone, n_new, mean_gone)] = home.rows(_SQL["answers"], about)
-    if not n_gone and not n_new:
-        what = "answers" if n_other else "labels or slices of the answers"
-        return f"Only the {what} are new: the release is {now.release} as before, and it is measured in the same way"
-    scored = "" if mean_gone is None else f" (it scored {mean_gone:.3f} on them)"
-    same = "the same" if not n_other else f"new for {n_other:,}"
-    return (
-        f"The questions are not those of {last.report_id}: {n_gone:,} of them are gone{scored} and {n_new:,} are new; "
-        f"the answers to the other {n:,} are {same}"
-    )
-
-
-def _why(found: Drift, before: Sequence[Report], now: Report, answers: str) -> Iterator[str]:
-    """What changed, and whether that can be the cause. Of another data set version, only unchanged samples count.
-
-    `answers` says what became of the questions and answers of the same release.
-    """
-    causes = [one for one in found.changed if one.what not in ("answers", "data set version")]
-    ordered = _ordered(before, now)
-    than = "before" if ordered else "in the others"
-    shown = ", ".join(f"{one.what} ({one.now}, {than} {', '.join(one.before)})" for one in causes)
-    if len(causes) > 1:
-        end = ": which of these moved it cannot be told" if found.finding else ""
-        yield f"These changed at once: {shown}{end}" if ordered else f"These differ at once: {shown}{end}"
-    elif causes and causes[0].what == "release":
-        verb = "changed" if ordered else "differs"
-        yield f"Of what is recorded only the release {verb}: {causes[0].now}, {than} {', '.join(causes[0].before)}"
-    elif causes:
-        yield f"Of what is recorded only this {'changed' if ordered else 'differs'}: {shown}"
-    elif not answers:
-        yield "Nothing changed that is recorded"
-    if answers and (not causes or not answers.startswith("Only")):
-        yield answers
-    releases = dict.fromkeys(report.release for report in before)
-    if len(releases) > 1:
-        yield f"The {'reports before it' if ordered else 'others'} are about several releases: {', '.join(releases)}"
-    for one in found.changed:
-        if one.what == "data set version":
-            yield f"The data set has another version ({one.now}), and samples that changed in it are left out"
+    return f"{sentence}."

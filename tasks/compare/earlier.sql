@@ -1,6 +1,6 @@
 -- name: removed
--- The questions of earlier reports that neither report has. The beginning of the next two statements. What the reports
--- have is what their releases answered; a question that another id stands for now is still there.
+-- How many questions of earlier reports neither report has, and how many questions these had. What the reports have is
+-- what their releases answered; a question that another id stands for now is still there.
 WITH pair AS (FROM reports WHERE report_id IN ($old, $new)),
 earlier AS (
     SELECT r.* FROM reports r JOIN pair n ON n.report_id = $new AND r.dataset = n.dataset
@@ -29,31 +29,7 @@ removed AS (
     SEMI JOIN earlier USING (dataset, dataset_version)
     GROUP BY ALL HAVING count(*) FILTER (hash(question) IN (FROM texts)) = 0
 )
-
--- name: removed_counts
 SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM asked)
-
--- name: removed_scores
--- The newest scores of each release that were made in the way of today. What the new release has no row for it never
--- answered.
-, scored AS (
-    SELECT r.release, s.sample_id, s.report_id, r.created_at, s.signature = $signature AS alike,
-           fsum(s."value") / nullif(count(s."value"), 0) AS "value"
-    FROM scores s SEMI JOIN removed USING (dataset, sample_id)
-    JOIN reports r USING (report_id)
-    WHERE s.metric = $metric AND s.field = $field AND r.release IN (SELECT release FROM pair)
-        AND r.created_at < (SELECT max(created_at) FROM pair)
-    GROUP BY ALL
-),
-newest AS (
-    SELECT release, sample_id, arg_max("value", created_at) FILTER (alike AND "value" IS NOT NULL) AS "value"
-    FROM scored GROUP BY ALL
-)
-SELECT o."value" AS old, if(n.sample_id IS NULL, $low, n."value") AS new, n.sample_id IS NULL AS unanswered
-FROM (FROM newest WHERE release = (SELECT release FROM pair WHERE report_id = $old)) o
-LEFT JOIN (FROM newest WHERE release = (SELECT release FROM pair WHERE report_id = $new)) n USING (sample_id)
-WHERE o."value" IS NOT NULL AND (n.sample_id IS NULL OR n."value" IS NOT NULL)
-ORDER BY sample_id
 
 -- name: verdicts
 -- The newest verdict of every policy about the same answers of both releases on the same data, oldest first.

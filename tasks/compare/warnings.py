@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from answerkey.metrics_core.comparison import ALL, REWARDS_OVERLAP, Comparison, FieldComparison, length_warning
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.statistics.intervals import clopper_pearson, decimals
-from answerkey.tasks.compare.attribution import signature_changes
+from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples, names_of
-from answerkey.tasks.reports.manifest import changed_models, fallback_warnings, noted, order_warnings, uniform_warnings
+from answerkey.tasks.reports.manifest import changed_models, noted, uniform_warnings
 from answerkey.tasks.reports.report import Report
 
 MOVES_WITH_LENGTH = "moves with length"
@@ -108,8 +108,6 @@ def _other_judges(old: Report, new: Report, metric: str) -> str:
 def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
     """Why the scores of a metric decide nothing because of what its judges did, each as part of a sentence."""
     reasons = []
-    if "|opponents:" in new.manifest["signatures"].get(metric, ""):
-        reasons.append("a pair that the order decided counts as a tie there; take preference to decide about a release")
     for report, name in zip((old, new), names_of(old, new), strict=True):
         orders = noted(report.manifest, "orders").get(metric, {"consistent": 0, "decided": 0})
         asked = orders["consistent"] + orders["decided"]
@@ -122,13 +120,11 @@ def judge_vetoes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
 
 
 def judge_notes(old: Report, new: Report, metric: str) -> tuple[str, ...]:
-    """Sentences on what the judges of a metric did that a reader of its scores needs; nothing changes a verdict."""
-    sentences = (fallback_warnings, order_warnings, uniform_warnings)
+    """A sentence for each release in which a judge of the metric gave one verdict to all."""
     return tuple(
         f"{name}: {line}"
         for report, name in zip((old, new), names_of(old, new), strict=True)
-        for sentence in sentences
-        for line in sentence(report.manifest)
+        for line in uniform_warnings(report.manifest)
         if line.startswith(f"{metric}: ")
     )
 

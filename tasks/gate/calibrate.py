@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import OFFLINE_ALONE, BiasShift, Calibrated, Missing, public_bias_shift
+from answerkey.metrics_core.gate.evidence import Calibrated, Missing
 from answerkey.metrics_core.judges.calibration import HumanAgreement, Labelled, human_agreement
 from answerkey.metrics_core.metrics.label import LABEL, MOST_LABELLED
 from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
-from answerkey.tasks.compare.attribution import signature_changes
+from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
 from answerkey.tasks.reports.report import Report, latest_run, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
@@ -302,17 +300,3 @@ def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrat
     source = "that came with the answers" if labels == OWN_LABELS else f"of {labels}"
     interval = None if low is None else Interval(low, high, "delta-log-t")
     return Calibrated(release, None if kappa is None else Estimate(kappa, interval), n, source)
-
-
-def bias_shift(home: Home, report: Report, name: str) -> BiasShift | None:
-    """How far the bias of METRIC.FIELD `name`, as it is computed in `report`, differs between releases with labels.
-
-    From calibrations of at least two releases in this home; else, for the offline judge, from public releases.
-    """
-    metric, _, field = name.partition(".")
-    about = {"metric": metric, "field": field, "signature": report.manifest["signatures"].get(metric)}
-    biases = [bias for (bias,) in home.rows(_SQL["biases"], about)]
-    shifts = [abs(one - other) for one, other in combinations(biases, 2)]
-    if not shifts:
-        return public_bias_shift() if OFFLINE_ALONE in str(about["signature"]) else None
-    return BiasShift(median(shifts), max(shifts), f"{len(biases)} releases that it was calibrated on")

@@ -22,10 +22,3 @@ WHERE s.report_id = $report AND s.metric = $metric AND s.field = $field ORDER BY
 SELECT release, signature, n, kappa, kappa_low, kappa_high, labels FROM calibrations
 WHERE metric = $metric AND field = $field AND release IS NOT NULL
 ORDER BY signature = $signature DESC, release = $release DESC, created_at DESC LIMIT 1
-
--- name: biases
--- The newest bias of a field on each release that it was calibrated on with this signature.
-SELECT bias FROM calibrations
-WHERE metric = $metric AND field = $field AND signature = $signature AND release IS NOT NULL AND bias IS NOT NULL
-QUALIFY row_number() OVER (PARTITION BY release ORDER BY created_at DESC) = 1
-ORDER BY release

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from answerkey.metrics_core.comparison import LENGTH_RATIO
 from answerkey.metrics_core.gate.evidence import Veto
 from answerkey.metrics_core.gate.paired_field import SCORED
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.metrics.label import LABEL, LABELLED, MOST_LABELLED
 from answerkey.metrics_core.statistics.clustered import Mask, mean, mean_interval
 from answerkey.metrics_core.statistics.intervals import Estimate, independent_difference
-from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.headline import headlines
-from answerkey.tasks.warehouse.sql import statements
 
-_SQL = statements(__name__)
 _SURE = 0.995
 """The level at which labelled and unlabelled samples must differ: two tests, and few false alarms."""
-_SEPARATORS = r"(?i),|;|/|\n|\b(?:or|and|but|others?|some)\b"
-"""What stands between the candidates that an answer names."""
-_GREW = 0.01
-"""The share of the samples, more than the other way round, from which on growth is named."""
 
 
 def labels_selected(samples: PairedSamples, policy: Policy) -> Iterator[Veto | str]:
@@ -79,27 +69,3 @@ def _differs(samples: PairedSamples, name: str, both: Mask, labelled: Mask) -> s
             )
             return f"{name} went {with_labels} on the samples with labels, and {without} on the others"
     return ""
-
-
-def named_among_others(samples: PairedSamples, policy: Policy) -> Iterator[str]:
-    """Where a field of the text decides: answers that grew, and may name the reference among others."""
-    metric = policy.primary.field.partition(".")[0]
-    if metric == LABEL or policy.primary.kind != "difference" or samples.new.kind(metric) == "judge":
-        return
-    [(n, *counts)] = samples.home.rows(
-        _SQL["growth"], {**samples.ids, "separators": _SEPARATORS, "ratio": LENGTH_RATIO}
-    )
-    texts = []
-    for (more, fewer), what in (
-        (counts[:2], f"are {LENGTH_RATIO:g} times as long as before or longer"),
-        (counts[2:], "name more candidates"),
-    ):
-        changes = np.repeat([1.0, -1.0, 0.0], [more, fewer, n - more - fewer])
-        interval = difference_interval(changes, None, binary=True) if n > 1 else None
-        if interval and interval.low > 0 and more - fewer >= _GREW * n:
-            texts.append(f"{more:,} {what} ({fewer:,} the other way round)")
-    if texts:
-        yield (
-            f"{samples.names[1]}: of {n:,} answers, {' and '.join(texts)}; {policy.primary.field} also counts an "
-            "answer that names the reference among others or denies it."
-        )

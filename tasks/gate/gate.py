@@ -27,14 +27,12 @@ from answerkey.metrics_core.metrics.label import LABEL, LABEL_FIELD, LABELLED
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Mask
-from answerkey.metrics_core.statistics.intervals import LEVEL, percent
-from answerkey.metrics_core.statistics.multiple_testing import planned_level, shared_level
 from answerkey.tasks.compare.earlier import check_earlier
 from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, PairedSamples, pair_samples
 from answerkey.tasks.compare.warnings import differing_methods, judge_notes, judge_vetoes
-from answerkey.tasks.gate.calibrate import bias_shift, calibrations_of
-from answerkey.tasks.gate.checks import labels_selected, named_among_others
-from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
+from answerkey.tasks.gate.calibrate import calibrations_of
+from answerkey.tasks.gate.checks import labels_selected
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, releases_held_against, store_verdict
 from answerkey.tasks.labels import DrawnLabels, drawn_labels
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.given import GIVEN, USAGE_METRICS
@@ -53,7 +51,7 @@ Check = Callable[[PairedSamples, Policy], Iterable[Veto | str]]
 A check gets the paired samples (with `home`, and the reports `old` and `new`) and the policy. It yields vetoes for
 fields of the policy, and notes: whole sentences that change nothing about the verdict.
 """
-CHECKS: tuple[Check, ...] = (check_earlier, labels_selected, named_among_others)
+CHECKS: tuple[Check, ...] = (check_earlier, labels_selected)
 """In the order in which their sentences are read."""
 
 
@@ -107,20 +105,18 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
             raise UserError(f"policy: {name}: this run will have no such field{hint}")
 
 
-def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, candidates: int = 1) -> ReleaseVerdict:
+def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> ReleaseVerdict:
     """Decide whether the release of report `new` may ship in place of that of `old`, and keep what was decided.
 
     Args:
         old, new: ids of reports, or names of releases, which stand for their newest report with the fields of the
             policy; `dataset`: where a release has reports on several.
-        candidates: how many new releases are decided on together; their intervals share the error of one. The same
-            reports decided on again keep the number that they had.
 
     Raises:
         UserError: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
             is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
-    gated = _decided(home, old, new, policy, dataset, candidates)
+    gated = _decided(home, old, new, policy, dataset)
     store_verdict(home, gated)
     return gated
 
@@ -140,7 +136,7 @@ def _check_known(policy: Policy, before: Report, after: Report) -> None:
             raise UserError(f"{name}: neither report has such a field{hint}")
 
 
-def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candidates: int) -> ReleaseVerdict:
+def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> ReleaseVerdict:
     if not is_known(home, old):
         new = report_named(home, new, dataset, policy.fields)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
@@ -149,45 +145,16 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         return ReleaseVerdict(old, new, policy, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
     _check_known(policy, before, after)
-    look, candidates, level = _look(home, before, after, policy, candidates)
-    verdict = apply_policy(*evidence(home, before, after, policy, look), level)
-    verdict = replace(verdict, look=look, candidates=candidates)
-    sentence = " ".join(filter(None, (verdict.sentence, _looked(policy, verdict))))
-    return ReleaseVerdict(before.report_id, after.report_id, policy, replace(verdict, sentence=sentence))
-
-
-def _look(home: Home, old: Report, new: Report, policy: Policy, candidates: int = 1) -> tuple[int, int, float]:
-    """The number of the look at two reports, the number of candidates, and the level of intervals for both."""
-    look, known = look_at(home, old, new, policy.primary.field)
-    candidates = max(candidates, known)
-    return look, candidates, _level(policy, look, candidates)
-
-
-def _level(policy: Policy, look: int, candidates: int) -> float:
-    """Of the intervals of one look of all that the policy foresees."""
-    if isinstance(policy.looks, int):
-        steps = range(1, min(look, policy.looks) + 1)
-        return planned_level([step / policy.looks for step in steps], candidates=candidates)
-    return shared_level(look=look if policy.looks == "repeated" else None, candidates=candidates)
-
-
-def _looked(policy: Policy, verdict: Verdict) -> str:
-    """What follows from the number of looks and of candidates, in a sentence; nothing where both are 1."""
-    again, planned = (verdict.look or 1) > 1, isinstance(policy.looks, int)
-    many = [f"look {verdict.look}{f' of {policy.looks}' * planned}"] if policy.looks != "once" or again else []
-    many += [f"one of {verdict.candidates} candidates"] if verdict.candidates > 1 else []
-    if not many:
-        return ""
-    text = f"This is {', '.join(many)}"
-    if verdict.level != LEVEL:
-        what = " and ".join(["looks"] * (policy.looks != "once") + ["candidates"] * (verdict.candidates > 1))
-        text += f": intervals at {percent(verdict.level)}, so that all {what} together keep the error rate of one"
-    if policy.looks == "once" and again:
-        text += (
-            "; the stated error rate holds for one look. Where data arrive, write looks: repeated, or how many looks "
-            "there will be, before the first"
+    verdict = apply_policy(*evidence(home, before, after, policy))
+    n_releases = releases_held_against(home, before, after)
+    sentence = verdict.sentence
+    if n_releases > 1:
+        sentence += (
+            f" {n_releases:,} releases, or versions of their answers, were held against {before.release} so far, and "
+            "each verdict has the error rate of one."
         )
-    return f"{text}."
+    verdict = replace(verdict, sentence=sentence, n_releases=n_releases)
+    return ReleaseVerdict(before.report_id, after.report_id, policy, verdict)
 
 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
@@ -212,14 +179,11 @@ def _check_directions(policy: Policy, lower: Mapping[str, bool]) -> None:
             raise UserError(f"policy: {rule.text}: {less} of {rule.field} is better; write it as a rule with {sign}")
 
 
-def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1) -> tuple[Policy, Evidence]:
+def evidence(home: Home, old: Report, new: Report, policy: Policy) -> tuple[Policy, Evidence]:
     """All that is known of the fields that `policy` names, and the policy with the rules that this calls for.
 
     The primary rule is about people where the labels of both releases allow for that, and fields that the offline judge
     scored get a rule about its depth. A field that has no scores gets the reason.
-
-    Args:
-        look: its number, from 1.
     """
     samples = pair_samples(home, old, new)
     fields = {name: _field(samples, name, policy) for name in policy.fields}
@@ -244,9 +208,6 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
     checks = [check for check in (check_judges, *CHECKS) if drawn is None or check is not labels_selected]
     objections = [objection for check in checks for objection in check(samples, policy)]
     objections += _of_draw(drawn, policy) if drawn else ()
-    if isinstance(policy.looks, int) and look > policy.looks:
-        planned = f"the policy plans {policy.looks} looks, and this is look {look}"
-        objections += [Veto(name, planned) for name in policy.fields]
     vetoes: dict[str, tuple[str, ...]] = {}
     for veto in objections:
         if isinstance(veto, Veto):
@@ -261,7 +222,6 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy, look: int = 1
         tuple(note for note in objections if isinstance(note, str)),
         bases,
         depth,
-        {name: shift for name, basis in bases.items() if basis == "judge" and (shift := bias_shift(home, new, name))},
     )
 
 

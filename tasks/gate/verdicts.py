@@ -63,9 +63,7 @@ class ReleaseVerdict:
             "sentence": self.verdict.sentence,
             "basis": self.verdict.basis,
             "notes": list(self.verdict.notes),
-            "look": self.verdict.look,
-            "candidates": self.verdict.candidates,
-            "level": self.verdict.level,
+            "n_releases": self.verdict.n_releases,
             "policy": [rule.rule for rule in self.verdict.rules],
             "rules": [asdict(rule) for rule in self.verdict.rules],
         }
@@ -77,53 +75,19 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
     about = {"old": gated.old, "new": gated.new, "primary": gated.primary, "margin": gated.margin, "rules": rules}
     about |= {"policy": json.dumps(gated.policy.as_dict()), "notes": list(said.notes)}
-    about |= {name: getattr(said, name) for name in ("outcome", "sentence", "basis", "look", "candidates", "level")}
+    about |= {name: getattr(said, name) for name in ("outcome", "sentence", "basis", "n_releases")}
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["keep"], about)
 
 
-@dataclass(frozen=True, slots=True)
-class LooksTaken:
-    """How often gates have looked at two releases by one field, and the newest outcome."""
+def releases_held_against(home: Home, old: Report, new: Report) -> int:
+    """How many releases gates have held against the release of `old` on its data set, with this one.
 
-    old: str
-    new: str
-    looks: int
-    outcome: GateOutcome
-
-    def __str__(self) -> str:
-        times = "1 look" if self.looks == 1 else f"{self.looks:,} looks"
-        return f"The gate has taken {times} at {self.new} against {self.old}, the last of them {self.outcome}."
-
-
-def looks_taken(home: Home, datasets: Sequence[str], primary: str) -> dict[str, tuple[LooksTaken, ...]]:
-    """By data set: of every two releases that a gate decided on by the METRIC.FIELD `primary`, oldest first."""
-    names = {"datasets": list(datasets), "primary": primary, "metric": primary.partition(".")[0]}
-    found: dict[str, list[LooksTaken]] = {dataset: [] for dataset in datasets}
-    for dataset, *row in home.rows(_SQL["seen"] + "\n" + _SQL["looks_taken"], names):
-        found[dataset].append(LooksTaken(*row))
-    return {dataset: tuple(looks) for dataset, looks in found.items()}
-
-
-def look_at(home: Home, old: Report, new: Report, primary: str) -> tuple[int, int]:
-    """The number of a look at two reports by the METRIC.FIELD `primary`, and of how many candidates it was one before.
-
-    Looks count from 1. Only what is new makes one: other answers, another version of the data set, or another way of
-    measuring. The same data again have the number that they had first, and are no less one of several candidates.
+    New answers of a release count as another one. The same answers again do not.
     """
-    metric = primary.partition(".")[0]
-    names = {"datasets": [new.dataset], "primary": primary, "metric": metric, "old": old.release, "new": new.release}
-    rows = home.rows(_SQL["seen"] + "\n" + _SQL["looks"], names)
-    seen = [what for what, _ in rows]
-    data = [
-        part
-        for report in (old, new)
-        for part in (report.dataset_version, report.answers_version, report.manifest["signatures"].get(metric))
-    ]
-    if data not in seen:
-        return len(seen) + 1, 1
-    look = seen.index(data)
-    return look + 1, rows[look][1]
+    names = {"dataset": new.dataset, "old": old.release, "new": new.release, "answers": new.answers_version}
+    [(n_releases,)] = home.rows(_SQL["releases_held"], names)
+    return int(n_releases)
 
 
 def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseVerdict, ...]:
@@ -138,16 +102,15 @@ def _stored(row: Sequence[Any]) -> ReleaseVerdict:
     Raises:
         UserError: its rules were changed by other means than answerkey's, to what are no rules.
     """
-    old, new, written, outcome, sentence, text, look, candidates, level, notes, basis = row
+    old, new, written, outcome, sentence, text, n_releases, notes, basis = row
     try:
         policy = parse_policy(json.loads(written), "verdicts")
         rules = tuple(RuleOutcome(**rule) for rule in json.loads(text))
     except (TypeError, ValueError) as error:
         raise UserError(
-            f"the verdict on {new} against {old}: its rules are no rules, somebody has changed them: gate again, and "
-            "`answerkey warehouse verify` looks for more"
+            f"the verdict on {new} against {old}: its rules are no rules, somebody has changed them: gate again"
         ) from error
-    verdict = Verdict(outcome, sentence, rules, look, candidates, level, tuple(notes), basis)
+    verdict = Verdict(outcome, sentence, rules, n_releases, tuple(notes), basis)
     return ReleaseVerdict(old, new, policy, verdict)
 
 
@@ -198,7 +161,7 @@ def junit(gated: ReleaseVerdict, decided_at: datetime, took_s: float, *, allow_i
     text = "\n".join([f"{gated.verdict.outcome}: {gated.verdict.sentence}", *gated.verdict.notes])
     ElementTree.SubElement(suite, "system-out").text = _xml(text)
     properties = ElementTree.Element("properties")
-    said = {name: getattr(gated.verdict, name) for name in ("basis", "look", "candidates", "level")}
+    said = {"basis": gated.verdict.basis, "n_releases": gated.verdict.n_releases}
     for name, value in said.items():
         if value is not None:
             ElementTree.SubElement(properties, "property", name=name, value=str(value))

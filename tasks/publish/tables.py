@@ -18,7 +18,6 @@ from answerkey.tasks.reports.report import Report, ReportPoint, Score, labels
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.llm.cost import Cost
-    from answerkey.tasks.compare.attribution import Movement
     from answerkey.tasks.gate.calibrate import Calibration
 
 Named = Mapping[str, Report]
@@ -283,17 +282,6 @@ def estimated(found: Estimate | None) -> Cell:
     if found is None:
         return Cell(NONE)
     return estimate(found.value, *(found.interval[:2] if found.interval else (None, None)))
-
-
-def movements(found: Sequence[Movement]) -> Table:
-    """By how much each cause moved the mean of each field."""
-    causes = dict.fromkeys(part.cause for one in found for part in one.parts)
-    rows: list[Row] = []
-    for one in found:
-        amounts = {part.cause: part.amount for part in one.parts}
-        shown = (signed(amounts.get(cause)) for cause in causes)
-        rows.append((f"{one.metric}.{one.field}", number(one.old), number(one.new), signed(one.change), *shown))
-    return Table("by how much each cause moved the mean", ("field", "old", "new", "change", *causes), rows)
 
 
 def costs(title: str, estimates: Sequence[Cost]) -> Table:

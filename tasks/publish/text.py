@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.gate.gate import Verdict
     from answerkey.metrics_core.judges.learning import Learned
     from answerkey.metrics_core.llm.access import CallLimits
-    from answerkey.tasks.reports.report import Report
 
 NONE = "–"
 NOT_SHOWN = "not shown to differ"
@@ -259,17 +258,6 @@ def human_note(comparison: Comparison) -> str | None:
         f"{HUMAN}: the difference in human labels over all these samples, estimated from the {n:,} with a label in "
         "both reports and from the scores of all (prediction-powered inference, PPI++). Every line estimates the same "
         "number. Valid if the labelled samples are drawn at random"
-    )
-
-
-def bleu_note(report: Report) -> str | None:
-    """Why corpus BLEU is 0 beside a sentence BLEU that is not; None where that is not so."""
-    corpus, sentence = (report.score(f"bleu.{field}") for field in ("corpus_bleu", "bleu"))
-    if not corpus or corpus.mean != 0 or not sentence or not sentence.mean:
-        return None
-    return (
-        "bleu.corpus_bleu is 0, because it needs four words in a row that an answer shares with its reference, and no "
-        "answer has them; bleu.bleu counts shorter runs where answers are shorter"
     )
 
 

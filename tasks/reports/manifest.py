@@ -294,21 +294,6 @@ def fallback_warnings(manifest: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def order_warnings(manifest: Mapping[str, Any]) -> list[str]:
-    """For each metric that compares two answers, a sentence on the pairs that their order decided.
-
-    >>> noted = {"consistent": 60, "decided": 40, "first": 30, "second": 0}
-    >>> order_warnings({"judge": {"orders": {"preference": noted}}})[0][:72]
-    'preference: the order of the two answers decided 40 of the 100 pairs tha'
-    """
-    return [
-        f"{metric}: the order of the two answers decided {found['decided']:,} of the "
-        f"{found['decided'] + found['consistent']:,} pairs that were judged, which have no score: the answer shown "
-        f"first was preferred both times in {found['first']:,}, the answer shown second in {found['second']:,}"
-        for metric, found in noted(manifest, "orders").items()
-    ]
-
-
 def uniform_warnings(manifest: Mapping[str, Any]) -> list[str]:
     """For each metric in which a judge gave one score to nearly all of many long answers, a sentence that says so.
 
@@ -337,7 +322,6 @@ def judge_warnings(manifest: Mapping[str, Any]) -> list[str]:
     return [
         *probe_notes(manifest),
         *depth_warnings(manifest),
-        *order_warnings(manifest),
         *uniform_warnings(manifest),
     ]
 

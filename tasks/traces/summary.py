@@ -219,7 +219,7 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
             f"ones that were scored in full and in the same single way as it, and there are {len(trailing)}."
         )
         start = starts[0] if starts else ""
-        return Drift(start, trailing, 0, 0, None, None, None, None, None, None, (), sentence)
+        return Drift(start, trailing, sentence=sentence)
     now, before = np.array(rows[0][1]), np.array([value for _, values in rows[1:] for value in values])
     field = field_of(metric, field_name)
     new, old = (_estimate(values, field) for values in (now, before))
@@ -228,7 +228,7 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
     if interval is None:
         why = "it has one trace" if field else f"the range of {name} is not known here"
         sentence = f"Whether {starts[0]} differs from the {by}s before it is not tested: {why}."
-        return Drift(starts[0], trailing, len(now), 0, None, None, None, None, None, None, (), sentence)
+        return Drift(starts[0], trailing, len(now), sentence=sentence)
     finding: Shift = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
     sentence = (
         f"{starts[0]} {f'is {finding} than' if finding else 'is not shown to differ from'} the {len(trailing)} {by}s "
@@ -237,7 +237,7 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
         "were scored in the same way, but they are other traces: what is asked may have changed as well as the answers."
     )
     means = old.value, new.value, new.value - old.value
-    return Drift(starts[0], trailing, len(now), 0, *means, interval.low, interval.high, finding, (), sentence)
+    return Drift(starts[0], trailing, len(now), 0, *means, interval.low, interval.high, finding, sentence)
 
 
 def _estimate(values: Floats, field: Field | None) -> Estimate:

@@ -23,9 +23,14 @@ Marks = Mapping[str, int]
 """What `measures.sql` measured of a staged row."""
 Reason = Callable[[Row, Marks], str]
 
+MISSING_TOLERANCE = 0.05
+"""The share of the samples of all releases that one of them may lack without a warning."""
+LENGTH_TOLERANCE = 1.5
+"""The ratio of median answer lengths without a warning: `comparison.LENGTH_RATIO`, which would import numpy here."""
+
 
 class Thresholds(Validated):
-    """What users set of validation. `missing_tolerance` and `length_drift` cause warnings only."""
+    """What users set of validation."""
 
     max_quarantined: float = Field(
         0.20,
@@ -33,20 +38,6 @@ class Thresholds(Validated):
         le=1.0,
         title="Quarantined at most",
         description="Share of rows that may break a rule before the run stops.",
-    )
-    missing_tolerance: float = Field(
-        0.05,
-        ge=0.0,
-        le=1.0,
-        title="Missing samples",
-        description="Warn when a release lacks more than this share of the samples that another one has.",
-    )
-    length_drift: float = Field(
-        1.5,
-        gt=1.0,
-        allow_inf_nan=False,
-        title="Length drift",
-        description="Warn when the median answer lengths of two releases differ by this ratio or more.",
     )
     expectations: str = Field(
         "",
@@ -197,19 +188,18 @@ def without_answer(
     }
 
 
-def release_rules(contract: Contract) -> tuple[Expectation, Expectation]:
-    """The rules for releases."""
-    missing, drift = contract.missing_tolerance, contract.length_drift
-    return (
-        Expectation(
-            "same_samples", "warning", "missing_share", high=missing,
-            sentence=f"no release lacks more than {100 * missing:.4g} % of the samples that the releases have together",
-        ),
-        Expectation(
-            "length_drift", "warning", "drift", high=drift,
-            sentence=f"no release's median answer is {drift:g} times longer or shorter than the first release's",
-        ),
-    )  # fmt: skip
+RELEASE_RULES = (
+    Expectation(
+        "same_samples", "warning", "missing_share", high=MISSING_TOLERANCE,
+        sentence=f"no release lacks more than {100 * MISSING_TOLERANCE:.4g} % of the samples that the releases have "
+        "together",
+    ),
+    Expectation(
+        "length_drift", "warning", "drift", high=LENGTH_TOLERANCE,
+        sentence=f"no release's median answer is {LENGTH_TOLERANCE:g} times longer or shorter than the first release's",
+    ),
+)  # fmt: skip
+"""The rules for releases. They cause warnings only."""
 
 
 def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.validate.cache import MOST, add_to_cache, cached
-from answerkey.tasks.validate.contract import Contract, Expectation, release_rules, row_rules, table_rules
+from answerkey.tasks.validate.contract import RELEASE_RULES, Contract, Expectation, row_rules, table_rules
 from answerkey.tasks.validate.library import outside_bounds
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def breaking(
 
 def contract_suite(contract: Contract) -> list[dict[str, Any]]:
     """The whole contract as expectations: what must hold of the rows, of the releases and of the data set."""
-    return [*map(_bounds, (*table_rules(contract), *row_rules(contract), *release_rules(contract)))]
+    return [*map(_bounds, (*table_rules(contract), *row_rules(contract), *RELEASE_RULES))]
 
 
 def _bounds(one: Expectation) -> dict[str, Any]:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import (
+    LENGTH_TOLERANCE,
+    MISSING_TOLERANCE,
+    RELEASE_RULES,
     Contract,
     RowExpectation,
     Severity,
     quarantined,
-    release_rules,
     row_rules,
     table_rules,
     without_answer,
@@ -150,7 +152,7 @@ def validate(
         *(_unread_check(group, n_rows) for group in unread.values()),
         *(_row_check(one, n_read) for one in broken),
         *own_whole,
-        *_release_checks(releases, off, contract),
+        *_release_checks(releases, off),
         *(_lost_releases(accepted, quarantine) if n_quarantined else ()),
     )
     critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
@@ -211,18 +213,18 @@ def _breaking(
     """
     import numpy as np
 
-    rules, of_releases = row_rules(contract), release_rules(contract)
+    rules = row_rules(contract)
     columns = list(dict.fromkeys(rule.column for rule in rules))
     lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
     [found] = db.execute(f"SELECT {lists} FROM frame").fetchall()
     numbers = {column: values or [] for column, values in zip(columns, found, strict=True)}
-    numbers |= {rule.column: [release[rule.column] for release in releases] for rule in of_releases}
-    places = breaking(numbers | _table(*counts), (*rules, *of_releases, *table_rules(contract)), home)
+    numbers |= {rule.column: [release[rule.column] for release in releases] for rule in RELEASE_RULES}
+    places = breaking(numbers | _table(*counts), (*rules, *RELEASE_RULES, *table_rules(contract)), home)
     broken = [
         _Broken(rule, np.asarray(numbers[rule.column], "int64")[of_rule], Group(rule.name, 0, [], rule.breaks))
         for rule, of_rule in zip(rules, places, strict=False)
     ]
-    return broken, [set(of_rule.tolist()) for of_rule in places[len(rules) : len(rules) + len(of_releases)]]
+    return broken, [set(of_rule.tolist()) for of_rule in places[len(rules) : len(rules) + len(RELEASE_RULES)]]
 
 
 def _own(suite: OwnSuite, staged: str, slices: Sequence[str]) -> tuple[list[_Broken], list[Check]]:
@@ -319,13 +321,11 @@ def _table_checks(
     ]
 
 
-def _release_checks(
-    releases: Sequence[Mapping[str, Any]], off: Sequence[set[int]], contract: Contract
-) -> Iterator[Check]:
-    tell: tuple[Callable[[Mapping[Any, Any], bool, Contract], Check], ...] = (_same_samples, _length_drift)
-    for rule, failed, check in zip(release_rules(contract), off, tell, strict=True):
+def _release_checks(releases: Sequence[Mapping[str, Any]], off: Sequence[set[int]]) -> Iterator[Check]:
+    tell: tuple[Callable[[Mapping[Any, Any], bool], Check], ...] = (_same_samples, _length_drift)
+    for rule, failed, check in zip(RELEASE_RULES, off, tell, strict=True):
         shown = range(len(releases)) if len(releases) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
-        yield from (check(releases[i], i not in failed, contract) for i in shown)
+        yield from (check(releases[i], i not in failed) for i in shown)
         if len(failed) > len(shown):
             said = (
                 f"{len(failed):,} of {len(releases):,} releases fail this check, not all of them listed: "
@@ -334,11 +334,11 @@ def _release_checks(
             yield Check(rule.name, rule.severity, False, len(releases), len(failed), said)
 
 
-def _same_samples(row: Mapping[Any, Any], success: bool, contract: Contract) -> Check:
+def _same_samples(row: Mapping[Any, Any], success: bool) -> Check:
     release, missing, of_all = row["release"], int(row["missing"]), int(row["samples_of_all"])
     message = f"release {release!r} has all {_count(of_all, 'sample')}"
     if missing:
-        share, tolerated = _percent(row["missing_share"]), _percent(contract.missing_tolerance)
+        share, tolerated = _percent(row["missing_share"]), _percent(MISSING_TOLERANCE)
         message = (
             f"release {release!r} lacks {missing:,} of the {of_all:,} samples that the releases have together"
             f" ({share}, {tolerated} are tolerated)"
@@ -348,14 +348,14 @@ def _same_samples(row: Mapping[Any, Any], success: bool, contract: Contract) -> 
     return Check("same_samples", "warning", success, of_all, missing, message, release)
 
 
-def _length_drift(row: Mapping[Any, Any], success: bool, contract: Contract) -> Check:
+def _length_drift(row: Mapping[Any, Any], success: bool) -> Check:
     release, first, chars = row["release"], row["first_release"], row["median_chars"]
     message = f"release {release!r}: median answer length {_chars(chars)}"
     if release != first:
         message += f", against {_chars(row['first_median'])} in {first!r}"
     if not success:
         ratio = f"{row['drift']:.3g} times {'longer' if chars > row['first_median'] else 'shorter'}"
-        message += f" ({ratio}, {contract.length_drift:g} times is tolerated): length alone moves many scores"
+        message += f" ({ratio}, {LENGTH_TOLERANCE:g} times is tolerated): length alone moves many scores"
     return Check("length_drift", "warning", success, 1, 0 if success else 1, message, release)
 
 

@@ -307,7 +307,7 @@ CREATE TABLE IF NOT EXISTS comparisons (
     ci_low      DOUBLE,             -- of the difference, at `level`
     ci_high     DOUBLE,             -- of the difference, at `level`
     p           DOUBLE,             -- two-sided, that chance alone makes such a difference
-    p_adjusted  DOUBLE,             -- Holm over fields and candidates on 'all'; over slices Benjamini-Hochberg
+    p_adjusted  DOUBLE,             -- Holm over fields and pairs on 'all'; over slices Benjamini-Hochberg
     mde         DOUBLE,             -- the smallest true difference that would be shown with a chance of 80 %
     needed      BIGINT,             -- about how many such samples would show this difference; NULL: enough, or hopeless
     fixed       BIGINT,             -- samples that went from 0 to 1; NULL unless the field is 0 or 1
@@ -332,7 +332,7 @@ CREATE TABLE IF NOT EXISTS comparisons (
     people_high      DOUBLE,            -- of that, at `level`
     n_labelled       BIGINT,            -- samples that people labelled in both reports; NULL: none, or half or more
     n_clusters       BIGINT,            -- clusters that n_common come from; NULL: the data set has no clusters
-    n_candidates     BIGINT DEFAULT 1,  -- comparisons that p_adjusted allows for, this one included
+    n_pairs          BIGINT DEFAULT 1,  -- pairs of reports that p_adjusted allows for, this one included
     mde_note         VARCHAR,           -- why there is no mde, for instance too few clusters; NULL: there is one
     lower_is_better  BOOLEAN DEFAULT false, -- less of the field is better
     n_unanswered     BIGINT DEFAULT 0,  -- samples of n_only_old that the new release did not answer
@@ -390,13 +390,11 @@ CREATE TABLE IF NOT EXISTS verdicts (
     sentence    VARCHAR NOT NULL,       -- why
     "primary"   VARCHAR NOT NULL,       -- METRIC.FIELD that decides
     margin      DOUBLE NOT NULL,        -- the loss of it that is tolerated
-    rules       JSON NOT NULL,          -- of each rule: rule, outcome, sentence, value, low, high, n, needed, level
-    policy      JSON NOT NULL,          -- primary, margin, looks, labels, judge_bias and rules, as they were written
+    rules       JSON NOT NULL,          -- of each rule: rule, outcome, sentence, value, low, high, n, needed
+    policy      JSON NOT NULL,          -- primary, margin, labels, judge_bias and rules, as they were written
     basis       VARCHAR,                -- people, people and judge, judge, text, given: what the primary rule rests on; NULL: no baseline
     notes       VARCHAR[] NOT NULL,     -- sentences that a reader needs beside the decision
-    look        BIGINT,                 -- counts the looks at two releases by a field, from 1; NULL: not counted
-    n_candidates BIGINT NOT NULL,       -- new releases that were decided on together
-    level       DOUBLE NOT NULL         -- of the intervals, before Holm's steps
+    n_releases  BIGINT                  -- releases that were held against this baseline so far; NULL: no baseline
     , PRIMARY KEY (created_at, old_report, new_report)
     , CHECK (outcome IN ('PASS', 'FAIL', 'INCONCLUSIVE', 'INCOMPLETE'))
     , CHECK (basis IN ('people', 'people and judge', 'judge', 'text', 'given'))

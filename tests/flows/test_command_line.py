@@ -18,7 +18,7 @@ PARAMETERS = {
         "aggregation": "mean", "threshold": 0.0, "only_failed": True,
     },
     "judging": {"judges": [], "jury": "majority", "repeats": 1},
-    "limits": {"max_quarantined": 0.2, "missing_tolerance": 0.05, "min_coverage": 0.95},
+    "limits": {"max_quarantined": 0.2, "min_coverage": 0.95},
 }  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def test_every_parameter_that_was_set_is_an_option():
         "answerkey", "evaluate", "/data/my answers.jsonl", "--dataset", "faq", "--map",
         "id=meta.id,label=it's right", "--slice", "lang,kind", "--metrics", "rouge_l,bleu",
         "--profile", "default", "--blank-answer", "zero", "--aggregation", "mean", "--only-failed",
-        "--max-quarantined", "0.2", "--missing-tolerance", "0.05", "--min-coverage", "0.95",
+        "--max-quarantined", "0.2", "--min-coverage", "0.95",
     ]  # fmt: skip
 
 
@@ -48,11 +48,9 @@ def test_a_zero_is_written_where_the_default_is_another_number():
 
 
 def test_a_limit_of_zero_is_written_and_gives_the_same_limits_again():
-    limits = Limits(max_quarantined=0, missing_tolerance=0, min_coverage=0)
+    limits = Limits(max_quarantined=0, min_coverage=0)
     words = words_of({"data": {"answers": "a"}, "limits": limits.model_dump()})
-    assert words[3:] == [
-        "--max-quarantined", "0.0", "--missing-tolerance", "0.0", "--length-drift", "1.5", "--min-coverage", "0.0",
-    ]  # fmt: skip
+    assert words[3:] == ["--max-quarantined", "0.0", "--min-coverage", "0.0"]
 
 
 def test_the_baseline_and_the_policy_come_last():

@@ -73,8 +73,8 @@ def test_choices_reach_the_library():
         FOUR, profile="continuous_eval_v0_3", blank_answer="undefined", models=("minilm",),
         aggregation="min", threshold=0.7, embedding_cache="c", judge=judge,
     )  # fmt: skip
-    limits = Limits(max_quarantined=0.5, missing_tolerance=0.1, length_drift=2.0, min_coverage=0.5)
-    assert limits.contract() == Contract(max_quarantined=0.5, missing_tolerance=0.1, length_drift=2.0)
+    limits = Limits(max_quarantined=0.5, min_coverage=0.5)
+    assert limits.contract() == Contract(max_quarantined=0.5)
     data = Data(answers="a.csv", references="r.csv", columns=["id=meta.id"], reference_columns=["id=key"], slices=["x"])
     assert data.source() == Source(
         "a.csv", "r.csv", paths={"id": "meta.id"}, reference_paths={"id": "key"}, slices=("x",)

@@ -322,17 +322,14 @@ def test_what_is_read_together_is_adjusted_together():
     first, second = compared(0.01, 0.02, 0.04, 0.03), compared(0.005, 0.001, 0.5, 0.9)
     [alone] = adjust([first])
     assert [row.p_adjusted for row in alone.rows] == pytest.approx([0.02, 0.03, 0.04, 0.03])
-    assert alone.n_candidates == 1
+    assert alone.n_pairs == 1
     both = adjust([first, second])
     overall = [row.p_adjusted for one in both for row in one.overall]
     assert overall == pytest.approx([0.03, 0.08, 0.02, 0.5])
     slices = [row.p_adjusted for one in both for row in one.rows if row.slice != "all"]
     assert slices == pytest.approx([0.04, 0.04, 0.004, 0.9])
-    assert {one.n_candidates for one in both} == {2}
-    # Of candidates that are evaluated elsewhere only the number is known.
-    [one_of_four] = adjust([first], 4)
-    assert [row.p_adjusted for row in one_of_four.rows] == pytest.approx([0.08, 0.12, 0.16, 0.12])
-    assert (one_of_four.n_candidates, adjust([])) == (4, ())
+    assert {one.n_pairs for one in both} == {2}
+    assert adjust([]) == ()
 
 
 # The four outcomes, and what a measurement shows of each.

@@ -14,7 +14,7 @@ from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import rogan_gladen
 from answerkey.tasks.compare.drift import drift
 from answerkey.tasks.gate.calibrate import by_own_labels
-from answerkey.tasks.gate.verdicts import ReleaseVerdict, looks_taken
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     CheckSummary,
     Corrected,
@@ -117,10 +117,9 @@ def build_page(
 
 
 def _history_notes(home: Home, page: Page) -> Iterator[str]:
-    """Whether the newest report of the data set differs from those before it, and the looks of the gate."""
+    """Whether the newest report of the data set differs from those before it."""
     if len(page.moments) > 1:
         yield drift(home, page.moments[::-1]).sentence
-        yield from map(str, looks_taken(home, [page.dataset], page.primary)[page.dataset])
 
 
 def _means(home: Home, report: Report, names: Sequence[str], label: str) -> Iterator[Corrected]:

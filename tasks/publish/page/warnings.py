@@ -9,12 +9,10 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import MOST_NAMED, CheckSummary, Release, Warning
-from answerkey.tasks.publish.text import bleu_note, ends, headline, number, percent
+from answerkey.tasks.publish.text import ends, headline, number, percent
 from answerkey.tasks.reports.manifest import (
     depth_warnings,
-    fallback_warnings,
     model_warnings,
-    order_warnings,
     probe_notes,
     uniform_warnings,
 )
@@ -22,22 +20,11 @@ from answerkey.tasks.reports.report import Report, Score
 
 _LARGE_QUARANTINE = 0.05
 _COVERAGE_GAP = 0.01
-_TITLES = {
+_CHECKS = {
     "length_drift": "Answer length shifts between the releases{span}: scores that reward overlap shift with it, so "
     "rely on recall and judges rather than on precision, F1 and similarity",
     "same_samples": "The releases do not have the same samples",
-    "blank_answer": "Blank answers, which score 0",
-    "unanswered": "Questions without an answer, which have no score",
-    "mojibake": "Text that looks wrongly decoded",
-    "think_block": "Answers with a <think> block",
-    "null_in_word": "Words with 'null' in them",
-    "joined_references": "References that look like several joined by '/'",
-    "right_and_wrong": "Answers known to be right and known to be wrong",
-    "doubled_backslash": "Doubled backslashes",
-    "citation_mark": "Citation marks glued to words",
-    "label_missing_text": "Labels whose text stands for a missing one",
 }
-_SERIOUS = ("length_drift", "same_samples")
 
 
 def warnings(
@@ -49,7 +36,7 @@ def warnings(
     several comparisons, the warnings of the last one are spelt out, and those of the others are one.
     """
     compared = bool(comparisons) and len(releases) <= 2
-    said = _SERIOUS if compared else ("length_drift",) if comparisons else ()
+    said = tuple(_CHECKS) if compared else ("length_drift",) if comparisons else ()
     found = [
         *(Warning(True, line) for last in comparisons[-1:] for line in _of(last)),
         *_others(comparisons[:-1]),
@@ -109,11 +96,8 @@ _OF_REPORTS: Sequence[tuple[bool, str, _Sentences]] = (
     (True, "Not every row could be scored: see coverage for the bounds", _partial),
     (False, "How the judge did on answers whose verdict is known", _of_manifest(probe_notes)),
     (False, "The offline judge warns of some of its own verdicts", _of_manifest(depth_warnings)),
-    (True, "Fallback judges gave some of the verdicts", _of_manifest(fallback_warnings)),
-    (True, "The order of two answers decided some pairs", _of_manifest(order_warnings)),
     (True, "A judge gave nearly all long answers the same score", _of_manifest(uniform_warnings)),
     (True, "A judge was several models within one report: its scores mix theirs", _of_manifest(model_warnings)),
-    (False, "Corpus BLEU is 0 where answers are very short", lambda report: filter(None, [bleu_note(report)])),
 )
 """Whether a warning is serious, its title, and what it says of each report."""
 
@@ -142,14 +126,12 @@ def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:
 
 
 def _checks(checks: Sequence[CheckSummary], releases: Sequence[Release]) -> Iterable[Warning]:
-    messages: dict[str, dict[str, int]] = {}
+    messages: dict[str, dict[str, None]] = {}
     for check in checks:
-        if not check.success and check.severity == "warning":
-            messages.setdefault(check.rule, {})[check.message] = check.n_failed
+        if check.rule in _CHECKS and not check.success:
+            messages.setdefault(check.rule, {})[check.message] = None
     for rule, lines in messages.items():
-        title = _TITLES.get(rule, rule.replace("_", " ").capitalize()).replace("{span}", _lengths(releases))
-        count = "" if rule in _SERIOUS else f" ({sum(lines.values()):,})"
-        yield Warning(rule in _SERIOUS, title + count, tuple(lines))
+        yield Warning(True, _CHECKS[rule].replace("{span}", _lengths(releases)), tuple(lines))
 
 
 def _lengths(releases: Sequence[Release]) -> str:

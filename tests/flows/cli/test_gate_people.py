@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.comparing_help import answer, release
+from tests.tasks.comparing_help import answer
 from tests.tasks.comparing_help import releases as evaluated
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import check_whole, query
@@ -133,9 +133,6 @@ def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     assert rows == [(outcome, basis, "random" if policy == RANDOM else None, len(found["notes"]))]
     assert f"\nbasis: {words}\n" in shown.stdout
     check_whole(Home(tmp_path))
-    turning = [note for note in found["notes"] if note.startswith("This verdict would change")]
-    assert len(turning) == (case == "judge in depth")
-    assert all("public pairs of releases with labels its bias differed by 0.0" in note for note in turning)
     depth = next(rule for rule in found["rules"] if rule["rule"] == f"in depth {MATCH} >= 0.5")
     assert (depth["value"], depth["outcome"]) == ((0, "INCOMPLETE") if text == FOREIGN else (1, "PASS"))
 
@@ -157,7 +154,6 @@ def test_a_judge_out_of_its_depth_fails_nothing_either(bare_cli, tmp_path):
         " The judge flags 0 of 500 verdicts on old and 260 of 500 on new as outside its training data."
         in (found["sentence"])
     )
-    assert found["notes"][0].startswith("This verdict would change if the judge were 0.")
 
 
 def lenient_releases(home, labels, seed=0):
@@ -205,35 +201,6 @@ def test_labels_that_were_picked_are_found_out(bare_cli, tmp_path):
     # Of a random part nothing of the kind is said.
     releases(tmp_path / "drawn", (old, new), (old, new), drawn(190, 600))
     assert "are not like the others" not in json.dumps(decided(bare_cli, tmp_path / "drawn", policy=policy))
-
-
-@pytest.mark.nightly
-def test_answers_that_name_the_reference_among_others_are_named(bare_cli, tmp_path):
-    rows = {
-        name: [answer(i, "yes, no or maybe" if i < grown else "yes") for i in range(400)]
-        for name, grown in (("old", 0), ("new", 20))
-    }
-    evaluated(tmp_path, rows, ("contains",))
-    found = decided(bare_cli, tmp_path, policy="{primary: contains.match, margin: 0.02}")
-    assert (found["outcome"], found["basis"]) == ("PASS", "text")
-    assert found["notes"] == [
-        "new: of 400 answers, 20 are 1.5 times as long as before or longer (0 the other way round) and 20 name more "
-        "candidates (0 the other way round); contains.match also counts an answer that names the reference among "
-        "others or denies it."
-    ]
-
-
-@pytest.mark.nightly
-def test_planned_looks_have_a_level_and_an_end(bare_cli, tmp_path):
-    release(tmp_path, "old", [answer(i, "yes") for i in range(200)])
-    levels = []
-    for night, outcome in ((1, "PASS"), (2, "PASS"), (3, "INCOMPLETE")):
-        release(tmp_path, "new", [answer(i, "no" if i < night else "yes") for i in range(200)])
-        found = decided(bare_cli, tmp_path, policy="{primary: exact_match.match, margin: 0.2, looks: 2}")
-        assert (found["look"], found["outcome"]) == (night, outcome)
-        levels.append(found["level"])
-    assert levels[0] > levels[1] > 0.95
-    assert "the policy plans 2 looks, and this is look 3" in found["sentence"]
 
 
 def test_the_headline_of_a_comparison_names_what_people_found(bare_cli, tmp_path):

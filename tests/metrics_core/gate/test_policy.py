@@ -46,11 +46,6 @@ def test_a_margin_of_0_is_0():
     assert parse_policy({**PLAIN, "margin": 0}, "x").primary.text == "label.correct >= 0"
 
 
-def test_looks_are_once_unless_they_are_repeated_or_planned():
-    changes = [{}, {"looks": "once"}, {"looks": "repeated"}, {"looks": 10}]
-    assert [parse_policy({**PLAIN, **more}, "x").looks for more in changes] == ["once", "once", "repeated", 10]
-
-
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
@@ -60,16 +55,13 @@ def test_looks_are_once_unless_they_are_repeated_or_planned():
         ({"margin": None}, "margin: missing; write the largest loss of label.correct that you accept, for instance "
          "0.02. At 0 the new release must be better to pass"),
         ({"margn": 1}, "'margn': no such key; did you mean margin?"),
-        ({"looks": 1}, "looks: '1' cannot be used; write once, repeated where data arrive and the gate is asked "
-         "again, or how often it will be asked, for instance 10; 1,000 at most"),
         ({"labels": "all"}, "labels: 'all' cannot be used; write random where the samples with labels were drawn, or "
          "chosen"),
         ({"judge_bias": -1}, "judge_bias: '-1' cannot be used; write how far a judge's bias may differ, for instance "
          "0.03"),
         ({"rules": ["in depth a.b >= 0"]}, "rule 'in depth a.b >= 0': every release would pass; write a floor above 0, "
          "for instance 0.5"),
-        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, looks, labels, judge_bias, "
-         "rules"),
+        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, labels, judge_bias, rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': nearly every release would pass; write at least 0.5, "

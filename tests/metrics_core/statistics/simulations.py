@@ -18,13 +18,8 @@ def width(interval: Interval) -> float:
 
 def held(intervals: Iterable[Interval | None], truth: float) -> float:
     """The share of `intervals` that hold `truth`; every one must exist."""
-    return share(interval.low <= truth <= interval.high for interval in intervals)
-
-
-def share(outcomes: Iterable[bool]) -> float:
-    """The share that is true."""
-    outcomes = list(outcomes)
-    return sum(outcomes) / len(outcomes)
+    inside = [interval.low <= truth <= interval.high for interval in intervals]
+    return sum(inside) / len(inside)
 
 
 def cells(rng: np.random.Generator, shape: tuple[int, ...], shares: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -98,8 +98,8 @@ def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(two, pai
     assert {row.name for row in every.overall} == {row.name for row in pair.overall}
 
 
-def test_candidates_are_corrected_for_together(home):
-    """Of 40 answers each candidate gets seven more right: p = 2 / 2^7 = 0.0156 alone."""
+def test_pairs_are_corrected_for_together(home):
+    """Of 40 answers each new release gets seven more right: p = 2 / 2^7 = 0.0156 alone."""
     names = ["a", "b", "c", "d"]
     fixed = {"base": range(0)} | {name: range(20 + place, 27 + place) for place, name in enumerate(names)}
     releases(
@@ -110,10 +110,10 @@ def test_candidates_are_corrected_for_together(home):
         },
     )
     alone = compare(home, "d/base/v1", "d/a/v1")
-    assert (alone.overall[0].finding, alone.overall[0].p_adjusted, alone.n_candidates) == ("better", 2 / 2**7, 1)
+    assert (alone.overall[0].finding, alone.overall[0].p_adjusted, alone.n_pairs) == ("better", 2 / 2**7, 1)
     pairs = [("d/base/v1", f"d/{name}/v1") for name in names]
     together = compare_all(home, pairs)
-    assert [(one.new, one.n_candidates) for one in together] == [(f"d/{name}/v1", 4) for name in names]
+    assert [(one.new, one.n_pairs) for one in together] == [(f"d/{name}/v1", 4) for name in names]
     assert {one.overall[0].p_adjusted for one in together} == {4 * 2 / 2**7}
     assert {one.overall[0].finding for one in together} == {"not shown to differ"}
     assert stored_comparisons(home, [new for _, new in pairs]) == together

@@ -8,7 +8,6 @@ from answerkey.metrics_core.comparison import Comparison, FieldComparison, famil
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.tasks.publish.table import estimate
 from answerkey.tasks.publish.text import (
-    bleu_note,
     chance,
     ends,
     finding,
@@ -19,7 +18,6 @@ from answerkey.tasks.publish.text import (
     signed,
     undetectable,
 )
-from tests.tasks.publish.page.page_help import report, score
 
 ROW = FieldComparison(
     "label", "correct", "all", n_common=1618, n_only_old=3, n_only_new=0, old=0.7843, new=0.7855, difference=0.0012,
@@ -107,14 +105,6 @@ def test_an_interval_has_two_ends():
     assert (str(estimate(0.5)), str(estimate(None))) == ("0.500", "–")
 
 
-def test_a_corpus_bleu_of_0_beside_a_sentence_bleu_is_explained():
-    def made(sentence, corpus):
-        return report("a", scores=(score("bleu.bleu", sentence), score("bleu.corpus_bleu", corpus)))
-
-    assert bleu_note(made(1.0, 0.0)).startswith("bleu.corpus_bleu is 0, because it needs four words in a row")
-    assert [bleu_note(one) for one in (made(0.0, 0.0), made(0.5, 0.4), report("a"))] == [None] * 3
-
-
 def test_samples_of_one_report_only_are_listed_once():
     failed = replace(ROW, metric="meaning_match", field="match", missing_new={"absent": 3, "failed": 12})
     pair = Comparison("d/a/v1", "d/b/v1", (ROW, failed, replace(failed, field="spread")))
@@ -126,7 +116,7 @@ def test_samples_of_one_report_only_are_listed_once():
 
 def test_the_family_of_the_adjusted_p_values_is_stated():
     two = Comparison("a", "b", (ROW, replace(ROW, field="other")))
-    several = family_note(replace(two, n_candidates=5))
-    assert several == "findings and p are adjusted for 2 fields of 5 candidates together (Holm)"
+    several = family_note(replace(two, n_pairs=5))
+    assert several == "findings and p are adjusted for 2 fields of 5 pairs together (Holm)"
     assert family_note(two) == "findings and p are adjusted for 2 fields together (Holm)"
     assert family_note(replace(two, rows=two.rows[:1])) is None

@@ -191,7 +191,7 @@ def full():
     )  # fmt: skip
     comparisons = (
         Comparison("old", "mid", (), (), None, "the signatures differ"),
-        Comparison("old", "new", rows, ("longer answers",), margin=0.02, n_candidates=2),
+        Comparison("old", "new", rows, ("longer answers",), margin=0.02, n_pairs=2),
     )
     passed = ReleaseVerdict("old", "mid", VERDICT.policy, Verdict("PASS", "It may ship.", basis="judge"))
     half = (0.5, 0.4, 0.6)

@@ -1,18 +1,13 @@
-"""Why did a number move? Everything in which two reports differ, and how much each cause contributed to the change."""
+"""Why did a number move? Everything in which two reports differ."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
-from answerkey.metrics_core.gate.paired_field import SCORED
-from answerkey.metrics_core.statistics.clustered import Mask, mean
-from answerkey.tasks.compare.paired_samples import PairedSamples, pair_samples
+from answerkey.tasks.compare.paired_samples import pair_samples
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.reports.report import Report, read_pair
 from answerkey.tasks.warehouse.home import Home
@@ -21,102 +16,6 @@ ChangeKind = Literal["judge", "prompt", "parser", "code", "settings", "library",
 _JUDGE = ("judge", "jury", "repeats", "t", "seed")
 _CODE = ("metric", "version")
 """The first parts of a signature, which have no names in it."""
-
-Cause = Literal["rows", "coverage", "sample", "answer", "method", "several", "none"]
-
-CAUSES: dict[Cause, str] = {
-    "rows": "samples that only one report has",
-    "coverage": "samples that only one report has a score for",
-    "sample": "different question, references or facts",
-    "answer": "another answer",
-    "method": "the same texts, scored in a different way",
-    "several": "more than one of these at once",
-    "none": "the same texts, scored in the same way, with a different result",
-}
-"""What each cause means, in the order of reports."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """What one cause did: the rows it touched, and by how much it moved the mean."""
-
-    cause: Cause
-    n_rows: int
-    amount: float
-
-
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """One field in both reports, with means over all rows that have a number there.
-
-    `change` = new - old = the sum of the amounts of `parts`. Causes that touched no row are left out.
-    """
-
-    metric: str
-    field: str
-    old: float
-    new: float
-    change: float
-    parts: tuple[Contribution, ...]
-
-
-def movement(samples: PairedSamples, metric: str, field: str, *, same_method: bool) -> Movement | None:
-    """Take the change of a mean apart; None where a report has no number for the field.
-
-    With O the rows of the old report, N those of the new one, and C those in both:
-    mean(N) - mean(O) = sum over C of (new - old) / |C| + sum over N - C of (value - mean of C) / |N|
-    - the same over O - C. So every row has a share of its own, and the shares are added up by cause. Where no row is
-    in both, everything is due to rows, or to coverage where the samples are the same.
-    """
-    columns = samples.scores(f"{metric}.{field}")
-    before, after = columns.old_status == SCORED, columns.new_status == SCORED
-    if not before.any() or not after.any():
-        return None
-    common, either = before & after, before | after
-    shares = np.zeros(len(common))
-    shares[common] = (columns.new[common] - columns.old[common]) / common.sum()
-    for values, side, sign in ((columns.new, after, 1), (columns.old, before, -1)):
-        alone = side & ~common
-        centre = mean(values[common]) if common.any() else 0.0
-        shares[alone] = sign * (values[alone] - centre) / side.sum()
-    causes = _causes(samples, common, same_method=same_method)
-    # Rows where nothing changed, the number least of all, are no cause of anything.
-    causes["none"] &= shares != 0
-    parts = tuple(
-        Contribution(cause, int(touched.sum()), math.fsum(shares[touched].tolist()))
-        for cause in CAUSES
-        if (touched := causes[cause] & either).any()
-    )
-    old, new = mean(columns.old[before]), mean(columns.new[after])
-    return Movement(metric, field, old, new, new - old, parts)
-
-
-def _causes(samples: PairedSamples, common: Mask, *, same_method: bool) -> dict[Cause, Mask]:
-    """Every row is in exactly one of them."""
-    in_both = samples.in_old & samples.in_new
-    sample, answer = samples.changed | samples.facts_changed, in_both & ~samples.same_answer
-    method = np.full(len(common), not same_method)
-    n = sample.astype(int) + answer + method
-    one = common & (n == 1)
-    return {
-        "rows": ~in_both,
-        "coverage": in_both & ~common,
-        "sample": one & sample,
-        "answer": one & answer,
-        "method": one & method,
-        "several": common & (n > 1),
-        "none": common & (n == 0),
-    }
-
-
-def movements(samples: PairedSamples) -> Iterator[Movement]:
-    """Of every field that both reports have rows for, in the order of the new one. Corpus BLEU has none."""
-    before, after = samples.old.manifest["signatures"], samples.new.manifest["signatures"]
-    for score in samples.new.overall:
-        if score.name in samples.old.names:
-            same_method = before.get(score.metric) == after.get(score.metric)
-            if found := movement(samples, score.metric, score.field, same_method=same_method):
-                yield found
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +36,7 @@ class Difference:
     """Two reports, and in what they differ.
 
     Counts are samples. `n_questions` have a different question or different references, `n_facts` other facts,
-    `n_answers`
-    another answer, `n_labels` another label; all of them are samples that both reports have.
+    `n_answers` another answer, `n_labels` another label; all of them are samples that both reports have.
     """
 
     old: str
@@ -151,13 +49,12 @@ class Difference:
     n_answers: int
     n_labels: int
     changed: tuple[Changed, ...]
-    movements: tuple[Movement, ...]
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
 
 
 def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
-    """Attribute changes to rows, references, answers, judge, prompt, parser, code and parameters.
+    """Find out in which rows, references, answers, judges, prompts, code and parameters two reports differ.
 
     Raises:
         UserError: a report is not there, both are the same, or they are about two data sets.
@@ -176,7 +73,6 @@ def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
         n_answers=int((both & ~samples.same_answer).sum()),
         n_labels=int((both & ~samples.same_label).sum()),
         changed=tuple(_changed(old, new)),
-        movements=tuple(movements(samples)),
         only_old=tuple(name for name in old.names if name not in new.names),
         only_new=tuple(name for name in new.names if name not in old.names),
     )

@@ -1,17 +1,14 @@
-"""Why a number moved: every cause gets its share, and the shares add up to the change."""
+"""In what two reports differ: rows, references, answers, methods, parameters."""
 
-import math
 import random
 from dataclasses import replace
 
 import pytest
 
-from answerkey.tasks.compare.attribution import Changed, diff, signature_changes
+from answerkey.tasks.compare.difference import Changed, diff, signature_changes
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
-from tests.tasks.staging_help import query, refusal
-
-pytestmark = pytest.mark.nightly
+from tests.tasks.staging_help import refusal
 
 WORDS = ["yes", "no", "maybe", "never", "always", "perhaps"]
 METRICS = ("rouge_l", "exact_match", "token_overlap")
@@ -64,66 +61,11 @@ def test_what_differs_is_counted(found):
     ]
 
 
-def movement_of(found, metric, field):
-    [one] = [one for one in found.movements if (one.metric, one.field) == (metric, field)]
-    return one
-
-
-def test_the_shares_add_up(twice, found):
-    means = "SELECT metric, field, mean FROM report_scores WHERE report_id = ? AND slice = 'all'"
-    old, new = ({row[:2]: row[2] for row in query(twice, means, [f"d/a/v{version}"])} for version in (1, 2))
-    assert {(one.metric, one.field) for one in found.movements} == {
-        ("label", "correct"),
-        *((metric, field) for metric in ("rouge_l", "token_overlap") for field in ("precision", "recall", "f1")),
-    }
-    for one in found.movements:
-        key = one.metric, one.field
-        assert (one.old, one.new) == pytest.approx((old[key], new[key]), abs=1e-12)
-        assert one.change == one.new - one.old
-        assert math.fsum(part.amount for part in one.parts) == pytest.approx(one.change, abs=1e-12)
-
-
-def test_each_row_has_one_cause(found):
-    label = movement_of(found, "label", "correct")
-    # 40 rows in all, of which 3 are gone and 4 are new; 8 have another answer and 12 other references, 2 both.
-    assert {part.cause: part.n_rows for part in label.parts} == {
-        "rows": 7, "sample": 10, "answer": 6, "several": 2, "none": 1,
-    }  # fmt: skip
-    [corrected] = [part for part in label.parts if part.cause == "none"]
-    assert abs(corrected.amount) == pytest.approx(1 / 33)
-    rouge = movement_of(found, "rouge_l", "recall")
-    # The method changed for every row, so other causes cannot be separated from it.
-    assert {part.cause: part.n_rows for part in rouge.parts} == {"rows": 7, "coverage": 1, "several": 17, "method": 15}
-    [method] = [part for part in rouge.parts if part.cause == "method"]
-    assert method.amount == 0
-
-
-def test_two_releases_differ_by_their_answers(home):
-    release(home, "old", [answer(i, "no", False) for i in range(4)])
-    release(home, "new", [answer(i, "yes" if i else "no", i > 1) for i in range(4)])
-    found = diff(home, "d/old/v1", "d/new/v1")
-    assert found.changed == ()
-    match = movement_of(found, "exact_match", "match")
-    assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("answer", 3, 0.75)]
-    assert (match.old, match.new, match.change) == (0.0, 0.75, 0.75)
-
-
 def test_a_rerun_differs_in_nothing(home):
     for _ in range(2):
         release(home, "a", random_rows(1, 5))
     found = diff(home, "d/a/v1", "d/a/v2")
     assert found == replace(found, n_common=5, n_only_old=0, n_only_new=0, n_answers=0, n_questions=0, changed=())
-    assert all((one.change, one.parts) == (0.0, ()) for one in found.movements)
-
-
-def test_reports_without_a_common_row(home):
-    release(home, "a", [answer(1, "yes")])
-    release(home, "b", [answer(2, "no")])
-    release(home, "c", [answer(1, "no")], failing={"exact_match"})
-    [match] = diff(home, "d/a/v1", "d/b/v1").movements
-    assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("rows", 2, -1.0)]
-    # A report without a single number has no mean that could have moved.
-    assert diff(home, "d/a/v1", "d/c/v1").movements == ()
     assert "cannot be compared with itself" in refusal(diff, home, "d/a/v1", "d/a/v1")
 
 
