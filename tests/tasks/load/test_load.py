@@ -65,17 +65,6 @@ def test_answers_and_references_of_two_files(tmp_path, questions):
     )
 
 
-def test_staged_keys_are_those_of_the_scoring_library(tmp_path):
-    texts = ["", " ", "Zürich", "北京", "a\u00a0b", "x\x00y", "-5", "\U0001f600", None]
-    rows = [
-        {"id": i, "question": q, "answer": a, "references": [r for r in (a, q) if r is not None]}
-        for i, (q, a) in enumerate((q, a) for q in texts for a in texts)
-    ]
-    for row in staged(tmp_path, rows):
-        sample = Sample(row["sample_id"], row["answer"], row["references"], row["question"], row["facts"])
-        assert row["sample_key"] == sample.key
-
-
 NONE_FOR = "no column for {} was recognised among {}; name it with --map "
 
 
