@@ -148,22 +148,3 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing, tmp_path):
     assert SAMPLES <= stats["requests"] <= SAMPLES + in_flight == count(tmp_path)
     assert len(stats["bodies"]) == SAMPLES
     assert max(stats["bodies"].values()) <= 2
-
-
-def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(tmp_path):
-    kills = 20
-    with JudgeProcess("--latency", "0.1") as server:
-        for number in range(kills):
-            with evaluation(server, tmp_path) as process:
-                enough = SAMPLES * (number + 1) // (kills + 2)
-                stats_when(server, lambda stats, enough=enough: stats["requests"] >= enough)
-                kill(process)
-        with evaluation(server, tmp_path) as process:
-            asked(process)
-        stats = settled(server)
-    usable, lost = count(tmp_path, "status = 'usable'"), count(tmp_path, "status = 'sent'")
-    assert usable == SAMPLES
-    # Nothing is asked twice but what was in flight.
-    assert stats["requests"] - SAMPLES <= lost <= kills * CONCURRENCY
-    assert len(stats["bodies"]) == SAMPLES
-    assert_counted_as_paid(tmp_path, stats["requests"])
