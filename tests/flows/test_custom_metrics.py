@@ -120,7 +120,6 @@ def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_
     [
         ("custom_metrics:Politeness(thresold=1)", "option 'thresold' is not known: did you mean threshold?"),
         ("custom_metrics:Politness", "custom_metrics has no Politness; did you mean Politeness?"),
-        ("contians", "metric 'contians' is not known: did you mean contains?"),
     ],
 )
 def test_what_cannot_be_is_one_line(bare_cli, site, tmp_path, spec, message):

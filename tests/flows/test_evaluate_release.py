@@ -219,8 +219,6 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli, tmp_path,
 
 NOTHING_LEFT = {
     "no reference": [{"id": "1", "answer": "a", "reference": ""}],
-    "no id": [{"id": " ", "answer": "a", "reference": "b"}],
-    "an id twice": [{"id": "1", "answer": answer, "reference": "b"} for answer in ("a", "c")],
     "an error message": [{"id": "1", "answer": "\x01\x02", "reference": "b"}],
 }
 

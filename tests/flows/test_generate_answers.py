@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.judge_batches import BatchServer
 from tests.judge_http import http
 from tests.judge_server import JudgeServer
-from tests.metrics_core.judges.asking import every_third_match
 from tests.raw_server import RawServer, said
 from tests.tasks.staging_help import query
 
@@ -215,28 +212,3 @@ def test_the_manifest_counts_the_calls_of_all_runs(bare_cli, tmp_path):
     assert [row["answer"] for row in rows.values()] == [f"Answer to Question {n}?" for n in range(4)]
     assert (manifest["run"]["calls"], manifest["all_runs"]["calls"]) == (1, 4)
     assert 3 * manifest["run"]["cost_usd"] < manifest["all_runs"]["cost_usd"] == manifest["cost_usd"]
-
-
-def test_a_batch_that_is_refused_is_an_incomplete_report(bare_cli, tmp_path):
-    answers = tmp_path / "answers.jsonl"
-    rows = [{"id": f"q{n}", "question": f"Q {n}?", "answer": f"answer {n}", "reference": f"ref {n}"} for n in range(3)]
-    answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    with BatchServer(every_third_match, finishes=False) as server:
-
-        def refuse():
-            server.wait_for("create")
-            for batch in server.batches.values():
-                batch.status = "failed"
-
-        refusing = threading.Thread(target=refuse)
-        refusing.start()
-        done = bare_cli(
-            "evaluate", answers, "--dataset", "d", "--release", "r", "--metrics", "meaning_match", "--judge",
-            f"{MODEL}@{server.url}", "--probes", "never", "--batch", "--batch-poll", "1", "--no-page", "--home",
-            tmp_path / "home", **KEYS,
-        )  # fmt: skip
-        refusing.join()
-    assert done.returncode == 4, done.stderr
-    assert "answerkey: d/r/v1: no answer has a score of meaning_match" in done.stderr
-    assert "the provider refused the batch batch_0: Line 1 is too long." in done.stdout + done.stderr

@@ -202,24 +202,6 @@ def test_transcripts_of_six_turns_and_a_column_are_judged_by_three_criteria_in_o
     assert (without.returncode, "no column 'messages'" in without.stderr) == (2, True), without.stderr
 
 
-def test_a_judge_that_always_takes_the_first_is_stopped_before_it_is_asked_about_answers(cli, tmp_path, home):
-    with JudgeServer(brain) as server:
-        result = cli(
-            "evaluate", answers(tmp_path), "--metrics", "preference", "--judge", "openai/m", "--judge-base", server.url,
-            "--baseline", "old", "--policy", "{primary: preference.preferred, margin: 0.1}",
-        )  # fmt: skip
-        asked = [data_of(request.body)["question"] for request in server.requests]
-        # Its probes stop a judge that goes by the order, before it is asked about any of the answers that differ.
-        assert sum(question.startswith("Where is ") for question in asked) == 0 < len(asked)
-    found = query(
-        home,
-        "SELECT field, n_scored, n_skipped FROM report_scores WHERE release = 'new' AND slice = 'all' "
-        "AND metric = 'preference'",
-    )
-    assert found == [("preferred", N // 2, N // 2)]
-    assert result.returncode == 4, result.stdout + result.stderr
-
-
 def learning_brain(body):
     """Takes "fool" for polite until an example says otherwise."""
     system = body["messages"][0]["content"]

@@ -129,9 +129,7 @@ def test_without_a_server_prefect_has_no_key(place):
     )
 
 
-@pytest.mark.parametrize(
-    "given", [SECRET, "env:", f"env:{SECRET}", f"key:{SECRET}", f" env:{SECRET}", f"ENV:X {SECRET}"]
-)
+@pytest.mark.parametrize("given", [SECRET, "env:", f"env:{SECRET}", f"key:{SECRET}"])
 def test_a_key_given_in_place_of_its_location_is_not_repeated(given):
     message = refusal(key, given)
     assert "is written env:NAME, secret:BLOCK or variable:NAME" in message and SECRET not in message

@@ -204,16 +204,6 @@ def test_without_a_majority_all_rows_of_the_id_are_out(tmp_path):
     }
 
 
-def test_repeated_rows_have_one_vote_and_contradicting_rows_none(tmp_path):
-    wrong = {"references": ["Paris"]}
-    a, d = {"release": "a", **wrong}, {"release": "d", **wrong}
-    given = [a, a, a, {"release": "b"}, {"release": "c"}, d, d | {"answer": "Paris."}]
-    found = validated(tmp_path, [row(**fields) for fields in given])
-    assert found.kept == [4, 5]
-    assert found.reasons[1] == ("sample_consistent", MAJORITY.format("the references of the id 'q1' differ", 2, 3))
-    assert [found.reasons[number][0] for number in (2, 3, 6, 7)] == ["id_unique"] * 4
-
-
 def test_a_row_that_breaks_several_rules_is_quarantined_once(tmp_path):
     texts = {"answer": "\ufffd", "question": "a\x07", "references": ["\x7f"]}
     several = {"label": "maybe", "references": [], "answer": "\x01", "release": None}
@@ -546,10 +536,6 @@ def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list(home.iterdir()) == []
-
-
-def test_folders_with_pattern_characters(tmp_path):
-    assert validated(tmp_path / "run [1]*?", [row()]).kept == [1]
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path):
