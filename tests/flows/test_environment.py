@@ -43,26 +43,6 @@ def test_a_run_is_on_the_server_of_its_home(served_home, bare_cli, answers, ask)
 
 
 @pytest.mark.nightly
-def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(served_home, bare_cli, tmp_path, ask):
-    rows = tmp_path / "new.csv"
-    rows.write_text("id,answer,reference\nq1,Paris,Paris\n")
-    done = bare_cli("register-release", "new", "--dataset", "faq", "--answers", rows, "--home", served_home, code=0)
-    assert "evaluate it with" not in done.stdout
-    with Home(served_home).warehouse.reading() as warehouse:
-        [(run, flow, status)] = warehouse.execute("SELECT run_id, flow, status FROM runs").fetchall()
-    [found] = ask("flow_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
-    assert (flow, status, found["name"]) == ("register-release", "complete", "register new on faq")
-    assert found["state"]["message"].startswith("faq/new is registered as ")
-    wanted = {"event": {"name": ["answerkey.release.registered"]}, "order": "DESC"}
-
-    def announced():
-        found: Any = ask("events/filter", {"filter": wanted, "limit": 50})
-        return any(one["payload"]["home"] == str(served_home) for one in found["events"])
-
-    wait_until(announced, "the event")
-
-
-@pytest.mark.nightly
 def test_a_server_of_another_home_and_one_that_is_gone_are_not_used(served_home, server, tmp_path):
     assert kept_server(served_home) == server
     other = tmp_path / "other" / NOTE

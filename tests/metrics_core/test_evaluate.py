@@ -105,13 +105,6 @@ def test_an_option_by_keyword_changes_no_metric_that_is_given_as_an_object():
     assert m.status == "undefined"
 
 
-def test_samples_are_not_changed_and_calls_leave_nothing_behind():
-    rows = samples()
-    first = evaluate(rows, LEXICAL)
-    assert rows == samples()
-    assert evaluate(rows, LEXICAL) == first
-
-
 def modules_with_examples():
     return [
         "answerkey." + ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)

@@ -54,16 +54,6 @@ def test_a_text_against_itself_scores_one_and_asks_no_judge(script, data, before
             assert normalise([*others, text][one.details["reference"]]) == normalise(text)
 
 
-@in_every_script
-@settings(max_examples=20)
-@given(data=st.data(), blank=WHITE | st.none())
-def test_a_blank_answer_scores_zero_in_every_field(script, data, blank):
-    _, references = data.draw(cases(SCRIPTS[script]))
-    assume(not all(map(is_blank, references)))
-    for metric, one in measured(blank, references):
-        assert one.outcome == Scored({field.name: 0.0 for field in metric.fields}, "blank answer")
-
-
 @pytest.mark.parametrize(("said", "other"), MEANINGFUL)
 @settings(max_examples=8)
 @given(data=st.data())

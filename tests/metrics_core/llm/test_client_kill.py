@@ -14,7 +14,7 @@ import pytest
 from answerkey.metrics_core.llm.provider import abilities
 from tests.judge_server import JudgeProcess
 from tests.kit.waiting import FAULT_S, wait_until
-from tests.metrics_core.judges.asking import count, execute, rows, spent
+from tests.metrics_core.judges.asking import count, execute, spent
 
 pytestmark = pytest.mark.nightly
 
@@ -122,17 +122,6 @@ def two_at_once(server, ledger):
         with evaluation(server, ledger, concurrency=4 * most) as second:
             stats_when(server, lambda stats: stats["in_flight"] > most)  # more than the first may have
             yield first, second
-
-
-def test_two_processes_at_once_ask_everything_once(pausing, tmp_path):
-    with two_at_once(pausing, tmp_path) as both:
-        pausing.release()
-        each = [asked(process) for process in both]
-    stats = settled(pausing)
-    assert sum(each) == SAMPLES
-    assert min(each) > 0
-    assert stats["requests"] == len(stats["bodies"]) == SAMPLES == count(tmp_path)
-    assert set(rows(tmp_path, "kind, status, attempt")) == {("ask", "usable", 1)}
 
 
 def test_one_of_two_is_killed_and_the_other_finishes(pausing, tmp_path):

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -472,30 +472,6 @@ def test_under_faults_nothing_is_lost_or_guessed_and_ledger_and_server_tell_the_
     assert Counter(keys[key] for *_, key in calls) == asked
     assert Counter(code for _, _, code, _ in calls) == Counter(CODES.get(request.fault or "") for request in requests)
     assert sum(one.outcome.attempts for one in found if isinstance(one.outcome, Failed)) <= len(calls)
-
-
-@pytest.mark.nightly
-def test_under_faults_nothing_is_asked_again_after_success_or_conflict_and_few_calls_are_made(both_runs):
-    answered = set()
-    for found, _, calls in both_runs:
-        codes, remedies = defaultdict(list), defaultdict(Counter)
-        for kind, status, code, key in calls:
-            assert key not in answered
-            if status == "usable":
-                answered.add(key)
-            if status != "error":
-                remedies[key][kind] += 1
-            codes[key].append(code)
-        assert answered == {one.requests[0] for one in found if one.status == "scored"}
-        in_conflict = {key for key, of_key in codes.items() if "conflict" in of_key}
-        assert {codes[key].index("conflict") - len(codes[key]) for key in in_conflict} <= {-1}
-        assert in_conflict == {
-            one.requests[0] for one in found if isinstance(one.outcome, Failed) and one.outcome.code == "conflict"
-        }
-        # One repair, and more room once.
-        assert max(max(counts.values()) for counts in remedies.values()) == 1
-        # Trouble is tried six times for each of ask, longer and repair; limits are not counted, but are rare enough.
-        assert max(map(len, codes.values())) <= 12
 
 
 @pytest.mark.nightly
