@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.flows.deployed_help import neverspoken, said_by_prefect
 from tests.judge_http import http
 from tests.judge_server import JudgeServer
 from tests.raw_server import RawServer, said
-from tests.tasks.staging_help import query
+from tests.tasks.staging_help import jsonl, query
 
 KEY = "sk-neverspoken-model-0123456789abcdef"
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
@@ -31,13 +32,11 @@ def model():
 
 @pytest.fixture
 def questions(tmp_path):
-    file = tmp_path / "capitals.jsonl"
     rows = [
         {"id": land, "question": f"Capital of {land}?", "reference": name, "lang": "en"}
         for land, name in CAPITALS.items()
     ]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return jsonl(tmp_path / "capitals.jsonl", rows)
 
 
 @pytest.mark.real
@@ -96,19 +95,9 @@ def _shown_and_no_key(home, ask, done):
     counts = {row["what"]: row["questions"] for row in json.loads(artifact["data"])}
     assert counts == {"questions": "4", "generated": "1", "from ledger": "3", "failed": "0", "skipped": "0"}
     runs = [str(run) for (run,) in query(home, "SELECT run_id FROM runs")]
-    of_runs = {"flow_runs": {"id": {"any_": runs}}}
-    texts = {
-        "terminal": "".join(one.stdout + one.stderr for one in done),
-        "flow runs": json.dumps(ask("flow_runs/filter", of_runs)),
-        "task runs": json.dumps(ask("task_runs/filter", of_runs)),
-        "artifacts": json.dumps(ask("artifacts/filter", of_runs)),
-        "logs": json.dumps(ask("logs/filter", {"logs": {"flow_run_id": {"any_": runs}}})),
-    }
-    assert all(texts.values())
-    assert [place for place, text in texts.items() if "neverspoken" in text] == []
-    files = [path for path in home.rglob("*") if path.is_file()]
-    assert {"answerkey.duckdb", "judge.sqlite", "answers.jsonl", "answers.manifest.json"} <= {one.name for one in files}
-    assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
+    texts = {"terminal": "".join(one.stdout + one.stderr for one in done), **said_by_prefect(runs, ask)}
+    files = neverspoken(texts, home)
+    assert {"answerkey.duckdb", "judge.sqlite", "answers.jsonl", "answers.manifest.json"} <= files
 
 
 @pytest.mark.nightly
@@ -137,10 +126,8 @@ KEYS = {"ANSWERKEY_MODEL_KEY": "sk-model-0123456789", "ANSWERKEY_JUDGE_KEY": "sk
 
 
 def numbered(folder, count):
-    file = folder / "capitals.jsonl"
     rows = [{"id": f"q{n}", "question": f"Question {n}?", "reference": f"Answer {n}"} for n in range(count)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return jsonl(folder / "capitals.jsonl", rows)
 
 
 def generated(home):

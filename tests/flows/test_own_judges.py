@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.judge_server import JudgeServer, data_of
-from tests.tasks.staging_help import query
+from tests.tasks.staging_help import jsonl, query
 
 RUBRIC = """\
 name: manners
@@ -40,9 +40,7 @@ def answers(folder, retrieved=False):
         for release in ("old", "new")
         for i in range(N)
     ]  # fmt: skip
-    file = folder / "faq.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return jsonl(folder / "faq.jsonl", rows)
 
 
 @pytest.mark.real
@@ -162,7 +160,7 @@ def test_transcripts_of_six_turns_and_a_column_are_judged_by_three_criteria_in_o
         for n in range(4)
     ]
     rows[3]["trace"] = {"turns": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jsonl(file, rows)
     with JudgeServer(judge_of_transcripts) as server:
         asked = (
             "evaluate", file, "--metrics", rubric, "--judge", "openai/m", "--judge-base", server.url,

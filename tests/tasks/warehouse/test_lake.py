@@ -24,18 +24,13 @@ from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
 from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import query, refusal, run, source_of
-from tests.tasks.warehouse.process_help import RUN, RUNS, Other
+from tests.tasks.warehouse.process_help import RUN, RUNS, Other, write
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "release": release}
     for release in ("two", "one")
     for i in range(30)
 ]
-
-
-def write(home, name):
-    with home.warehouse.writing() as warehouse:
-        warehouse.execute(RUN, [name])
 
 
 @pytest.mark.parametrize(
