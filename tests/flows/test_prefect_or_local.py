@@ -6,12 +6,10 @@ import os
 import signal
 import threading
 import time
-import uuid
 import weakref
 from contextlib import suppress
 
 import duckdb
-import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.context import TaskRunContext
@@ -178,28 +176,6 @@ def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt
     with pytest.raises(KeyboardInterrupt):
         run()
     assert began == ["first"]
-
-
-@pytest.mark.nightly
-def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server):
-    step = task(within_run, name="work")
-
-    @a_flow
-    def run() -> list[object]:
-        return [run_id(), step(), outcome(step.submit())]
-
-    @prefect.flow
-    def own() -> list[object]:
-        return run()
-
-    with temporary_settings({PREFECT_API_URL: server}):
-        part, *on_prefect = own()
-        with get_client(sync_client=True) as client:
-            found = client.read_flow_run(uuid.UUID(str(part)))
-        APILogWorker.drain_all()
-    assert on_prefect == [True, True]
-    assert found.parent_task_run_id
-    assert found.state_name == "Completed"
 
 
 @pytest.mark.nightly

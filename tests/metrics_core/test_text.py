@@ -221,7 +221,7 @@ def test_trimming_only_takes_from_the_ends(text):
     assert [character for character in cut if character.isalnum() or character in "-+$%#&@<=>"] == []
 
 
-@pytest.mark.parametrize("function", [normalise, words, trimmed, is_blank])
+@pytest.mark.parametrize("function", [normalise, words, trimmed])
 @pytest.mark.parametrize(
     "text",
     [

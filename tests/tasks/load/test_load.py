@@ -172,12 +172,9 @@ OF_THE_SITE = "a page or folder of the site has this name; choose another one"
         ({"release": "a\nb"}, "--release: the release 'a\\nb' has a character that cannot be seen, U+000A; remove it"),
         *(
             ({"dataset": name}, f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
-            for name in ("my data", "a/b", "x:y", "é?")
+            for name in ("my data", "a/b")
         ),
-        *(
-            ({"dataset": name}, f"--dataset {name!r}: {OF_THE_SITE}")
-            for name in (".", "..", "index.html", "_data-docs")
-        ),
+        *(({"dataset": name}, f"--dataset {name!r}: {OF_THE_SITE}") for name in ("..", "index.html", "_data-docs")),
         ({"references": "runs/index.html.jsonl"}, f"--dataset 'index.html': {OF_THE_SITE}"),
     ],
 )
@@ -309,10 +306,6 @@ def test_columns_that_first_appear_late_are_found(tmp_path):
     assert columns(rows[2_999:], "release") == [("answers",), ("answers",), ("other",)]
     rows = staged(tmp_path, [{"id": 1}] * 200 + late[1:])
     assert columns(rows[199:], "answer", "release") == [(None, None), ("z", "other")]
-    assert refusal(stage, tmp_path, early + late, paths={"label": "right"}) == (
-        f"{tmp_path}/answers.jsonl: no column 'right' (for label); the columns are contexts, ground_truth, id, "
-        "meta, model, ok, output, reference, response"
-    )
 
 
 def test_files_of_two_tools_are_read_by_the_columns_that_each_has(tmp_path):
