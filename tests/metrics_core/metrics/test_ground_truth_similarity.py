@@ -324,29 +324,6 @@ FULL, HALF, NONE = spelled, blind("a", "b"), blind("a", "b", "c", "d")  # 0.5, 0
 
 
 @pytest.mark.parametrize(
-    ("jury", "judges", "similarity", "precision", "spread"),
-    [
-        ("majority", [FULL, NONE, HALF], 0.25, 0.5, 0.5),
-        ("unanimous", [FULL, NONE, wild], 0.0, 0.0, 0.5),
-        ("mean", [FULL, HALF], 0.375, 0.75, 0.25),
-    ],
-)
-def test_juries(jury, judges, similarity, precision, spread, judge_server):
-    models = dict(zip("xyz", judges, strict=False))
-    server = judge_server(by_model(**models))
-    [found] = judged(server, SAMPLE, models=tuple(models), jury=jury)
-    assert list(found.values) == [*FIELDS, "spread"]
-    numbers = (found.values["similarity"], found.values["fact_precision"], found.values["spread"])
-    assert numbers == pytest.approx((similarity, precision, spread))
-    votes = [{FULL: 0.5, HALF: 0.25, NONE: 0.0, wild: None}[judge] for judge in judges]
-    assert [row["vote"] for row in found.details["votes"]] == votes
-    assert [body["model"] for body in asked_with(server, "reference")] == ["x"], "the first judge takes apart"
-    wanted = [*models, *(model for model, judge in models.items() if judge is wild)]
-    assert sorted(body["model"] for body in asked_with(server, "answer")) == sorted(wanted)
-    assert len(found.requests) == 1 + len(judges)
-
-
-@pytest.mark.parametrize(
     ("judges", "missing"),
     [
         ({"x": FULL, "y": NONE, "z": wild}, "1 of 3 votes are missing; openai/z@127.0.0.1:"),
