@@ -24,7 +24,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.server import on_server, within_run
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.deployed_help import Deployed
 from tests.kit.waiting import FAULT_S
 
 OF_THE_RUN = ("run_id", "created_at", "started_at", "finished_at", "manifest", "content_hash", "parameters", "seconds")
@@ -176,26 +175,6 @@ def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt
     with pytest.raises(KeyboardInterrupt):
         run()
     assert began == ["first"]
-
-
-@pytest.mark.nightly
-def test_a_step_comes_after_one_that_gives_its_results_one_by_one(server):
-    def parts():
-        for name in ("first", "second"):
-            yield name, f"part of {name}"
-
-    give, gather = task(parts, name="give"), task(lambda: "gathered", name="gather")
-
-    @a_flow
-    def run() -> list[object]:
-        found = [part for _, part in give()]
-        return [*found, gather(wait_for=found), run_id()]
-
-    with temporary_settings({PREFECT_API_URL: server}):
-        *found, run_of = run()
-        APILogWorker.drain_all()
-    assert found == ["part of first", "part of second", "gathered"]
-    assert ("give", "gather") in Deployed(server, "").edges(str(run_of), last="gather")
 
 
 @pytest.mark.nightly
