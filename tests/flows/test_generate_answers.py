@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -120,7 +118,6 @@ def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_
     assert cold.stderr.count("3 answers per question at temperature 0: they will be alike; set --temperature") == 1
 
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 MODEL = "openai/gpt-4o-mini"
 KEYS = {"ANSWERKEY_MODEL_KEY": "sk-model-0123456789", "ANSWERKEY_JUDGE_KEY": "sk-judge-0123456789"}
 

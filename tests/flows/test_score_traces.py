@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,8 +14,6 @@ from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import wordy
 from tests.tasks.staging_help import jsonl, query
 from tests.tasks.traces.tracing_help import MAPPING, trace
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

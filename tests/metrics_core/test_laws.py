@@ -5,7 +5,6 @@ A metric that is added to the catalogue as lexical is bound by them at once. The
 
 import math
 import unicodedata
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -17,8 +16,6 @@ from answerkey.metrics_core.text import words
 # `rouge` is rouge-score, whatever that says of texts in other scripts.
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical" and name != "rouge"]
 FIELDS = {metric.name: metric.fields for metric in create(LEXICAL)}
-
-Scores = dict[str, Mapping[str, float]]
 
 
 def letters(*ranges):
