@@ -173,6 +173,28 @@ class Deployed:
         return done.stdout
 
 
+def said_by_prefect(runs, ask):
+    """What the server's API says of the runs."""
+    of_runs = {"flow_runs": {"id": {"any_": runs}}}
+    events = {"filter": {"related": {"id": [f"prefect.flow-run.{run}" for run in runs]}}, "limit": 50}
+    return {
+        "flow runs": json.dumps(ask("flow_runs/filter", of_runs)),
+        "task runs": json.dumps(ask("task_runs/filter", of_runs)),
+        "artifacts": json.dumps(ask("artifacts/filter", of_runs)),
+        "logs": json.dumps(ask("logs/filter", {"logs": {"flow_run_id": {"any_": runs}}})),
+        "events": json.dumps(ask("events/filter", events)["events"]),
+    }
+
+
+def neverspoken(texts, *folders):
+    """Assert that no secret is in texts or files, of which the names are returned; every secret has this word."""
+    assert all(texts.values())
+    assert [place for place, text in texts.items() if "neverspoken" in text] == []
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
+    return {path.name for path in files}
+
+
 def within(found, seconds):
     """Poll `found` until it returns something true; None if it does not in time, and is to be tried again."""
     end = time.monotonic() + seconds

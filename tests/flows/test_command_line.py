@@ -36,17 +36,6 @@ def test_every_parameter_that_was_set_is_an_option():
     ]  # fmt: skip
 
 
-def test_a_zero_is_written_where_the_default_is_another_number():
-    words = words_of(
-        {
-            "data": {"answers": "a"},
-            "scoring": {"metrics": ["bleu"], "threshold": 0.0},
-            "limits": {"max_quarantined": 0.0},
-        }
-    )
-    assert words == ["answerkey", "evaluate", "a", "--metrics", "bleu", "--max-quarantined", "0.0"]
-
-
 def test_a_limit_of_zero_is_written_and_gives_the_same_limits_again():
     limits = Limits(max_quarantined=0, min_coverage=0)
     words = words_of({"data": {"answers": "a"}, "limits": limits.model_dump()})

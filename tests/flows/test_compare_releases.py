@@ -8,7 +8,7 @@ import pytest
 from answerkey.flows.cli import main
 from answerkey.metrics_core.statistics.intervals import paired_proportions
 from tests.tasks.comparing_help import answer, release, releases
-from tests.tasks.staging_help import jsonl, query
+from tests.tasks.staging_help import query
 
 N = 40
 
@@ -129,27 +129,6 @@ def test_history_is_drawn(bare_cli, home):
     # Forty samples are too few to show so small a difference: it is said, and not as a warning.
     assert lines[7:] == [drift["sentence"]]
     assert (drift["finding"], drift["n"]) == (None, 40)
-
-
-@pytest.mark.nightly
-def test_a_run_is_compared_with_its_baseline(cli, tmp_path, ask, own_home):
-    rows = [answer(i, "yes" if i < right else "no") | {"release": name} for name, right in (("a", 9), ("b", 3))
-            for i in range(12)]  # fmt: skip
-    file = jsonl(tmp_path / "quiz.jsonl", rows)
-    options = ("--metrics", "exact_match", "--baseline")
-    result = cli("evaluate", file, *options, "a", "--json", code=0)
-    found = json.loads(result.stdout)
-    assert [report["report_id"] for report in found["reports"]] == ["quiz/a/v1", "quiz/b/v1"]
-    [pair] = found["comparisons"]
-    assert (pair["old"], pair["new"]) == ("quiz/a/v1", "quiz/b/v1")
-    assert (pair["rows"][0]["finding"], pair["rows"][0]["broken"]) == ("worse", 6)
-    artifacts = {a["key"]: a for a in ask("artifacts/filter", {"artifacts": {"key": {"like_": "%quiz%"}}})}
-    assert "| exact\\_match.match | 12 | 0.750 | 0.250 |" in artifacts["report-quiz-b"]["data"]
-    assert json.loads(artifacts["differences-quiz-a-quiz-b"]["data"])[0]["finding"] == "worse"
-    assert query(own_home, "SELECT parameters->>'baseline' FROM runs") == [("a",)]
-    refused = cli("evaluate", file, *options, "c", code=2)
-    assert refused.stderr.splitlines()[-1].startswith("answerkey: c: no such report or release on quiz in ")
-    assert len(query(own_home, "FROM reports")) == 2
 
 
 @pytest.mark.real

@@ -1,6 +1,5 @@
 """Metrics of a user's own, from the command line and from a form: scored in processes, compared, gated, drawn."""
 
-import json
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ import pytest
 from tests.flows.deployed_help import Deployed
 from tests.judge_server import JudgeServer, data_of
 from tests.kit.waiting import wait_until
-from tests.tasks.staging_help import query
+from tests.tasks.staging_help import jsonl, query
 
 ROOT = Path(__file__).resolve().parents[2]
 METRICS = ROOT / "tests/metrics_core/data/custom_metrics.py"
@@ -57,13 +56,16 @@ def answers_file(folder, n=N):
     """Answers of two releases; the second is ruder, and says what the fragile metric cannot bear."""
     said = {"old": ["please yes please", "yes please", "boom"], "new": ["yes", "big", "nan", "none", "other"]}
     rows = [
-        {"id": str(i), "release": release, "answer": texts[i % len(texts)] + (f" {i}" if i >= 40 else "")}
+        {
+            "id": str(i),
+            "release": release,
+            "answer": texts[i % len(texts)] + (f" {i}" if i >= 40 else ""),
+            "reference": "yes",
+        }
         for release, texts in said.items()
         for i in range(n)
     ]
-    file = folder / "polite.jsonl"
-    file.write_text("".join(json.dumps(row | {"reference": "yes"}) + "\n" for row in rows))
-    return file
+    return jsonl(folder / "polite.jsonl", rows)
 
 
 @pytest.mark.real
@@ -120,7 +122,6 @@ def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_
     [
         ("custom_metrics:Politeness(thresold=1)", "option 'thresold' is not known: did you mean threshold?"),
         ("custom_metrics:Politness", "custom_metrics has no Politness; did you mean Politeness?"),
-        ("contians", "metric 'contians' is not known: did you mean contains?"),
     ],
 )
 def test_what_cannot_be_is_one_line(bare_cli, site, tmp_path, spec, message):
@@ -154,8 +155,7 @@ def test_an_edited_metric_scores_again_what_was_given_and_says_what_it_raised(ba
         {"id": str(n), "answer": "Here.", "tools": tools, "plan": "[free", "messages": messages}
         for n, tools in enumerate([["find"], ["find", "ask"], ["ask"], ["find"]])
     ]
-    file = tmp_path / "chats.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = jsonl(tmp_path / "chats.jsonl", rows)
 
     def scored(expression, **changes):
         (tmp_path / "calls_of.py").write_text(CALLS.replace("{expression}", expression))

@@ -10,7 +10,6 @@ import urllib.error
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
-from uuid import uuid4
 
 import pytest
 import yaml
@@ -352,23 +351,6 @@ def test_an_event_starts_the_evaluation_once(deployed, tmp_path):
     said = [run["state"]["message"] or "" for run in runs]
     said += [line for run in runs if run["start_time"] for line in deployed.messages(run["id"])]
     assert [line for line in said if re.search("another run is evaluating it|has the report|nothing to do", line)]
-
-
-def test_an_event_decides_nothing_but_that_a_run_starts(deployed, tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    payload = {"dataset": "faq", "release": "gpt-5", "home": str(elsewhere), "waiting": {"at_most": 1}}
-    event = {"event": "answerkey.release.registered", "resource": {"prefect.resource.id": "answerkey.release.forged"}}
-    event |= {"id": str(uuid4()), "occurred": datetime.now(UTC).isoformat(), "payload": payload}
-    before = len(deployed.runs_of("evaluate-new"))
-
-    deployed.ask("POST", "events", [event])
-
-    [run] = wait_until(lambda: deployed.runs_of("evaluate-new")[before:], "a run by the automation")
-    done = deployed.wait(run["id"])
-    assert done["state_type"] == "COMPLETED", deployed.story(run["id"])
-    assert done["parameters"]["waiting"] == {"release": "", "at_most": 50, "retry_failed": False}
-    assert str(elsewhere) not in json.dumps(done["parameters"])
-    assert not elsewhere.exists()
 
 
 def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):

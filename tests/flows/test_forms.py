@@ -33,17 +33,6 @@ def test_a_form_begins_with_what_must_be_filled_in_and_explains_every_field(sche
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param({"data": {"answers": "a.csv"}}, id="only what is required"),
-        pytest.param({"data": {"answers": "a.csv"}, "scoring": {"threshold": 0.5}, "home": "there"}, id="seldom set"),
-    ],
-)
-def test_what_is_accepted(schema, given):
-    assert validate(given, schema, raise_on_error=True) == []
-
-
-@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"data": {"answers": "a"}, "scoring": {"threshold": 3}}, "field 'scoring.threshold'"),

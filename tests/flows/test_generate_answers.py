@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.judge_batches import BatchServer
+from tests.flows.deployed_help import neverspoken, said_by_prefect
 from tests.judge_http import http
 from tests.judge_server import JudgeServer
-from tests.metrics_core.judges.asking import every_third_match
 from tests.raw_server import RawServer, said
-from tests.tasks.staging_help import query
+from tests.tasks.staging_help import jsonl, query
 
 KEY = "sk-neverspoken-model-0123456789abcdef"
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
@@ -34,13 +30,11 @@ def model():
 
 @pytest.fixture
 def questions(tmp_path):
-    file = tmp_path / "capitals.jsonl"
     rows = [
         {"id": land, "question": f"Capital of {land}?", "reference": name, "lang": "en"}
         for land, name in CAPITALS.items()
     ]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return jsonl(tmp_path / "capitals.jsonl", rows)
 
 
 @pytest.mark.real
@@ -99,19 +93,9 @@ def _shown_and_no_key(home, ask, done):
     counts = {row["what"]: row["questions"] for row in json.loads(artifact["data"])}
     assert counts == {"questions": "4", "generated": "1", "from ledger": "3", "failed": "0", "skipped": "0"}
     runs = [str(run) for (run,) in query(home, "SELECT run_id FROM runs")]
-    of_runs = {"flow_runs": {"id": {"any_": runs}}}
-    texts = {
-        "terminal": "".join(one.stdout + one.stderr for one in done),
-        "flow runs": json.dumps(ask("flow_runs/filter", of_runs)),
-        "task runs": json.dumps(ask("task_runs/filter", of_runs)),
-        "artifacts": json.dumps(ask("artifacts/filter", of_runs)),
-        "logs": json.dumps(ask("logs/filter", {"logs": {"flow_run_id": {"any_": runs}}})),
-    }
-    assert all(texts.values())
-    assert [place for place, text in texts.items() if "neverspoken" in text] == []
-    files = [path for path in home.rglob("*") if path.is_file()]
-    assert {"answerkey.duckdb", "judge.sqlite", "answers.jsonl", "answers.manifest.json"} <= {one.name for one in files}
-    assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
+    texts = {"terminal": "".join(one.stdout + one.stderr for one in done), **said_by_prefect(runs, ask)}
+    files = neverspoken(texts, home)
+    assert {"answerkey.duckdb", "judge.sqlite", "answers.jsonl", "answers.manifest.json"} <= files
 
 
 @pytest.mark.nightly
@@ -134,16 +118,13 @@ def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_
     assert cold.stderr.count("3 answers per question at temperature 0: they will be alike; set --temperature") == 1
 
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 MODEL = "openai/gpt-4o-mini"
 KEYS = {"ANSWERKEY_MODEL_KEY": "sk-model-0123456789", "ANSWERKEY_JUDGE_KEY": "sk-judge-0123456789"}
 
 
 def numbered(folder, count):
-    file = folder / "capitals.jsonl"
     rows = [{"id": f"q{n}", "question": f"Question {n}?", "reference": f"Answer {n}"} for n in range(count)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return jsonl(folder / "capitals.jsonl", rows)
 
 
 def generated(home):
@@ -215,28 +196,3 @@ def test_the_manifest_counts_the_calls_of_all_runs(bare_cli, tmp_path):
     assert [row["answer"] for row in rows.values()] == [f"Answer to Question {n}?" for n in range(4)]
     assert (manifest["run"]["calls"], manifest["all_runs"]["calls"]) == (1, 4)
     assert 3 * manifest["run"]["cost_usd"] < manifest["all_runs"]["cost_usd"] == manifest["cost_usd"]
-
-
-def test_a_batch_that_is_refused_is_an_incomplete_report(bare_cli, tmp_path):
-    answers = tmp_path / "answers.jsonl"
-    rows = [{"id": f"q{n}", "question": f"Q {n}?", "answer": f"answer {n}", "reference": f"ref {n}"} for n in range(3)]
-    answers.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    with BatchServer(every_third_match, finishes=False) as server:
-
-        def refuse():
-            server.wait_for("create")
-            for batch in server.batches.values():
-                batch.status = "failed"
-
-        refusing = threading.Thread(target=refuse)
-        refusing.start()
-        done = bare_cli(
-            "evaluate", answers, "--dataset", "d", "--release", "r", "--metrics", "meaning_match", "--judge",
-            f"{MODEL}@{server.url}", "--probes", "never", "--batch", "--batch-poll", "1", "--no-page", "--home",
-            tmp_path / "home", **KEYS,
-        )  # fmt: skip
-        refusing.join()
-    assert done.returncode == 4, done.stderr
-    assert "answerkey: d/r/v1: no answer has a score of meaning_match" in done.stderr
-    assert "the provider refused the batch batch_0: Line 1 is too long." in done.stdout + done.stderr

@@ -9,7 +9,6 @@ from tests.tasks.staging_help import jsonl, query
 
 N = 100
 FIELD = "meaning_match.match"
-POLICY = f"{{primary: {FIELD}, margin: 0.03}}"
 
 
 def verdict(*, match):

@@ -80,9 +80,7 @@ def test_what_is_no_label_of_the_question_on_the_screen_is_refused(server: Serve
     [
         {"action": "label"},
         {"action": "label", "verdicts": [1]},
-        {"action": "label", "verdicts": None},
         {"action": "skip", "place": None},
-        {"action": "skip", "place": 1.5},
         {"action": "undo", "annotator": 7},
         {"action": "delete"},
         "[" * 5_000,

@@ -8,7 +8,6 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,6 @@ from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.kit.ports import free_port
 from tests.kit.waiting import FAULT_S, wait_until
-
-Get = Callable[[str], tuple[int, str, bytes]]
 
 
 @pytest.fixture

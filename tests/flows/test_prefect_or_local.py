@@ -6,30 +6,24 @@ import os
 import signal
 import threading
 import time
-import uuid
 import weakref
 from contextlib import suppress
-from typing import Any
 
 import duckdb
-import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.context import TaskRunContext
-from prefect.flow_engine import run_flow
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import AwaitingRetry, Running
 
 from answerkey.flows import prefect_or_local
 from answerkey.flows.environment import started_here
 from answerkey.flows.prefect_or_local import as_completed, flow, outcome, tagged, task
-from answerkey.flows.runs import crash_unfinished_subflows, run_id, started_before
+from answerkey.flows.runs import run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.server import on_server, within_run
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.deployed_help import Deployed
 from tests.kit.waiting import FAULT_S
 
 OF_THE_RUN = ("run_id", "created_at", "started_at", "finished_at", "manifest", "content_hash", "parameters", "seconds")
@@ -181,78 +175,6 @@ def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt
     with pytest.raises(KeyboardInterrupt):
         run()
     assert began == ["first"]
-
-
-@pytest.mark.nightly
-def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server):
-    step = task(within_run, name="work")
-
-    @a_flow
-    def run() -> list[object]:
-        return [run_id(), step(), outcome(step.submit())]
-
-    @prefect.flow
-    def own() -> list[object]:
-        return run()
-
-    with temporary_settings({PREFECT_API_URL: server}):
-        part, *on_prefect = own()
-        with get_client(sync_client=True) as client:
-            found = client.read_flow_run(uuid.UUID(str(part)))
-        APILogWorker.drain_all()
-    assert on_prefect == [True, True]
-    assert found.parent_task_run_id
-    assert found.state_name == "Completed"
-
-
-@pytest.mark.nightly
-def test_a_step_comes_after_one_that_gives_its_results_one_by_one(server):
-    def parts():
-        for name in ("first", "second"):
-            yield name, f"part of {name}"
-
-    give, gather = task(parts, name="give"), task(lambda: "gathered", name="gather")
-
-    @a_flow
-    def run() -> list[object]:
-        found = [part for _, part in give()]
-        return [*found, gather(wait_for=found), run_id()]
-
-    with temporary_settings({PREFECT_API_URL: server}):
-        *found, run_of = run()
-        APILogWorker.drain_all()
-    assert found == ["part of first", "part of second", "gathered"]
-    assert ("give", "gather") in Deployed(server, "").edges(str(run_of), last="gather")
-
-
-@pytest.mark.nightly
-def test_what_a_killed_run_left_unfinished_within_it_is_not_taken_up_for_something_else(server):
-    todo, done = ["first"], []
-
-    @flow(name="part", flow_run_name="{name} of a test")
-    def part(name: str) -> str:
-        done.append((name, run_id(), started_before()))
-        return name
-
-    @flow(name="whole")
-    def whole() -> list[str]:
-        crash_unfinished_subflows()
-        return [part(name) for name in todo]
-
-    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
-        given: Any = whole
-        run = client.create_flow_run(given)
-        assert run_flow(given, flow_run=run) == ["first"]
-        [(_, lost, _)] = done
-        # As a kill leaves them, and as Retry in the UI starts the run again.
-        client.set_flow_run_state(uuid.UUID(lost), Running(), force=True)
-        client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
-        todo[:] = ["second", "third"]
-        assert run_flow(given, flow_run=client.read_flow_run(run.id)) == ["second", "third"]
-        assert client.read_flow_run(uuid.UUID(lost)).state_name == "Crashed"
-        APILogWorker.drain_all()
-    assert [(name, again) for name, _, again in done] == [("first", False), ("second", False), ("third", False)]
-    assert len({of_part for _, of_part, _ in done}) == 3
 
 
 @pytest.mark.nightly

@@ -86,14 +86,11 @@ OWN = [
 ]
 FOREIGN = [
     [],
-    [("host", "")],
     [("host", "evil.test:4200")],
     [("host", "127.0.0.1.evil.test")],
-    [("host", "evil.test@127.0.0.1")],
     [("host", "127.0.0.1:4200"), ("host", "evil.test")],
     [("host", "127.0.0.1:4200"), ("origin", "http://evil.test")],
     [("host", "127.0.0.1:4200"), ("origin", "null")],
-    [("host", "127.0.0.1:4200"), ("origin", "")],
     # Of this machine, but of another program's page.
     [("host", "127.0.0.1:4200"), ("origin", "http://127.0.0.1:8888")],
     [("host", "127.0.0.1:4200"), ("origin", "http://127.0.0.1:4200"), ("origin", "http://evil.test")],

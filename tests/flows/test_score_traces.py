@@ -3,7 +3,6 @@
 import json
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,8 +14,6 @@ from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import wordy
 from tests.tasks.staging_help import jsonl, query
 from tests.tasks.traces.tracing_help import MAPPING, trace
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -121,10 +118,7 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli, rules, tmp_p
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("metric: bleu", "metric: blue", "metric: metric 'blue' is not known: did you mean bleu?"),
-        ("sampling: 0.3", "sampling: 3", "sampling: 3 must be a share between 0 (none) and 1 (all)"),
         ("source: ../log.jsonl", "source: ../nowhere", "source: {folder}/nowhere: there is no such file or folder"),
-        ("max_calls: 6", "max_cals: 6", "judge.max_cals: there is no such key; choose from judges, "),
         ("max_calls: 6", "max_calls: -6", "judge.max_calls: must be greater than or equal to 0"),
         ("key_from: env:KEY_OF_THE_TEST", "key_from: sk-sparrow-123", "judge.key_from: say where the key is (env:NAME"),
         ("name: 'off'", "name: 'off'\n  options: {threshold: 2}", "options.threshold: must be less than"),
@@ -150,18 +144,6 @@ def test_a_rule_that_is_switched_off_needs_no_key(rules, tmp_path):
     assert [job.rule.enabled for job in jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "home"), "run")] == [
         True, False, False,
     ]  # fmt: skip
-
-
-def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(bare_cli, rules, tmp_path, home):
-    text = (rules / "all.yaml").read_text()
-    slow = "len(range(100_000_000)) = 0"
-    (rules / "all.yaml").write_text(text.replace("where: env = 'production'", f"where: {slow!r}", 1))
-    done = bare_cli("score-traces", rules)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(
-        rf"answerkey: {rules}/all\.yaml:\d+: where: .*: range\(\) is not allowed in a condition on a trace\n",
-        done.stderr,
-    )
 
 
 @pytest.mark.parametrize(

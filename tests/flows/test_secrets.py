@@ -4,9 +4,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import duckdb
 import pytest
@@ -14,8 +11,11 @@ import pytest
 from answerkey.flows.parameters import Judging
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import command
+from tests.flows.deployed_help import neverspoken, said_by_prefect
+from tests.judge_http import http
 from tests.judge_server import JudgeServer, agreeable
 from tests.kit.waiting import FAULT_S
+from tests.raw_server import RawServer
 
 IN_ENVIRONMENT = "sk-neverspoken-environment-0123456789abcdef"
 IN_BLOCK = "sk-neverspoken-block-0123456789abcdef"
@@ -73,14 +73,10 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
         "report": cli("report").stdout,
         "warehouse": _warehouse(home),
         "ledger": _ledger(home),
-        **_prefect(_runs(home), ask),
+        **said_by_prefect(_runs(home), ask),
     }
     assert "http_401" in texts["ledger"]
-    assert all(texts.values())
-    assert [place for place, text in texts.items() if "neverspoken" in text] == []
-    files = [path for folder in (home, server_folder) for path in folder.rglob("*") if path.is_file()]
-    assert {"answerkey.duckdb", "judge.sqlite", "prefect.db"} <= {path.name for path in files}
-    assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
+    assert {"answerkey.duckdb", "judge.sqlite", "prefect.db"} <= neverspoken(texts, home, server_folder)
 
 
 @pytest.mark.parametrize(
@@ -128,32 +124,17 @@ def test_what_only_resembles_a_key_is_no_key(judge):
 
 @pytest.mark.nightly
 def test_a_password_in_the_address_of_the_answers_is_nowhere(bare_cli, tmp_path, home):
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"id,answer,reference,release\nq1,Paris,Paris,a\n")
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://ada:neverspoken-1@127.0.0.1:{server.server_port}/a.csv?token=neverspoken-2"
+    with RawServer(http(200, b"id,answer,reference,release\nq1,Paris,Paris,a\n", kind="text/csv")) as server:
+        address = f"http://ada:neverspoken-1@127.0.0.1:{server.port}/a.csv?token=neverspoken-2"
         done = subprocess.run(
             command("evaluate", address, "--metrics", "exact_match"),
             check=False, capture_output=True, text=True, timeout=FAULT_S, umask=0o077,
         )  # fmt: skip
         kept = bare_cli("register-release", "b", "--dataset", "a", "--answers", address)
-        server.shutdown()
     assert (done.returncode, kept.returncode) == (0, 0), done.stderr + kept.stderr
     shown = bare_cli("report", "--json").stdout
-    assert f"http://…@127.0.0.1:{server.server_port}/a.csv?…" in shown
-    texts = {"terminal": done.stdout + done.stderr, "report": shown, "warehouse": _warehouse(home)}
-    assert [place for place, text in texts.items() if "neverspoken" in text] == []
-    files = [path for path in home.rglob("*") if path.is_file()]
-    assert [path for path in files if b"neverspoken" in path.read_bytes()] == []
+    assert f"http://…@127.0.0.1:{server.port}/a.csv?…" in shown
+    neverspoken({"terminal": done.stdout + done.stderr, "report": shown, "warehouse": _warehouse(home)}, home)
     # Whoever may read the tables may read their copy, and nobody else.
     modes = {name: oct((home / name).stat().st_mode & 0o777) for name in ("answerkey.duckdb", "snapshot.duckdb")}
     assert modes == {"answerkey.duckdb": "0o600", "snapshot.duckdb": "0o400"}
@@ -187,7 +168,7 @@ def test_no_secret_of_a_lake_is_anywhere(
         "warehouse": "\n".join(rows),
         "ledger and catalog": _postgres(os.environ["ANSWERKEY_CATALOG"].partition(":")[2]),
         "objects": _objects(lake, s3_server),
-        **_prefect([str(run)], ask),
+        **said_by_prefect([str(run)], ask),
     }
     assert all(texts.values())
     assert "***" in texts["ledger and catalog"]
@@ -250,16 +231,3 @@ def _runs(home):
         runs = [str(run) for (run,) in warehouse.execute("SELECT run_id FROM runs").fetchall()]
     assert len(runs) == 2
     return runs
-
-
-def _prefect(runs, ask):
-    """What the server's API says of the runs."""
-    of_runs = {"flow_runs": {"id": {"any_": runs}}}
-    events = {"filter": {"related": {"id": [f"prefect.flow-run.{run}" for run in runs]}}, "limit": 50}
-    return {
-        "flow runs": json.dumps(ask("flow_runs/filter", of_runs)),
-        "task runs": json.dumps(ask("task_runs/filter", of_runs)),
-        "artifacts": json.dumps(ask("artifacts/filter", of_runs)),
-        "logs": json.dumps(ask("logs/filter", {"logs": {"flow_run_id": {"any_": runs}}})),
-        "events": json.dumps(ask("events/filter", events)["events"]),
-    }

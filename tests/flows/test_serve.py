@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,23 +133,6 @@ def test_it_ends_with_its_children_whenever_it_is_told_to_while_it_starts(moment
         assert last == STOPPED
         assert served.alive() == []
         assert not served.answers(served.port)
-
-
-@pytest.mark.nightly
-def test_it_ends_at_twenty_moments_of_its_start(tmp_path):
-    with serving(tmp_path / "first") as served:
-        served.line("starting")
-        begun = time.monotonic()
-        served.line(READY)
-        takes_s = time.monotonic() - begun
-        assert served.ended_by(signal.SIGHUP) == (0, STOPPED)
-        assert served.alive() == []
-    for moment in range(20):
-        with serving(tmp_path / f"home-{moment}") as served:
-            served.line("starting")
-            time.sleep(takes_s * moment / 19)
-            assert served.ended_by((signal.SIGTERM, signal.SIGINT)[moment % 2]) == (0, STOPPED), moment
-            assert served.alive() == [], moment
 
 
 @pytest.mark.parametrize("hangup", [signal.SIG_DFL, signal.SIG_IGN])

@@ -70,12 +70,6 @@ def test_measurements_come_metric_by_metric_and_sample_by_sample():
     assert [m.status for m in measured[:7]] == ["undefined", *["scored"] * 4, "undefined", "scored"]
 
 
-def test_every_metric_is_the_one_of_that_name_and_measured_once():
-    together = evaluate(samples(), [*LEXICAL, LEXICAL[0]])
-    assert together == [measurement for name in LEXICAL for measurement in evaluate(samples(), [name])]
-    assert len(together) == 7 * len(LEXICAL)
-
-
 def test_samples_may_be_any_iterable_and_share_ids():
     twins = [Sample("s", "Paris", ["Paris"]), Sample("s", "Rome", ["Paris"])]
     assert [m.values["match"] for m in evaluate(iter(twins), ["exact_match"])] == [1.0, 0.0]
@@ -111,13 +105,6 @@ def test_an_option_by_keyword_changes_no_metric_that_is_given_as_an_object():
     assert m.status == "undefined"
 
 
-def test_samples_are_not_changed_and_calls_leave_nothing_behind():
-    rows = samples()
-    first = evaluate(rows, LEXICAL)
-    assert rows == samples()
-    assert evaluate(rows, LEXICAL) == first
-
-
 def modules_with_examples():
     return [
         "answerkey." + ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
@@ -150,11 +137,6 @@ def test_every_public_name_has_an_example(folder):
     # A rule has its examples in the table of its test.
     rules = {f"rules.{rule}" for rule in get_args(RuleId)}
     assert {*lacking} - rules == ({f"{module}.{name}" for module, name in MODELS} if folder == "embeddings" else set())
-
-
-def test_work_is_done_in_another_process():
-    with spawned_pool(1) as pool:
-        assert pool.submit(os.getppid).result() == os.getpid()
 
 
 def test_a_worker_that_loads_an_encoder_is_not_started_again():

@@ -1,7 +1,6 @@
 """What is promised to metrics of users, classes and functions: options, checks, outcomes and signatures."""
 
 import math
-import pickle
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -239,13 +238,6 @@ def test_a_plain_function_is_one_too(custom_metrics):
     [named] = create(["custom_metrics:first_letter"])
     assert given.signature == named.signature
     assert [m.values["score"] for m in given.measure(ANSWERS)] == [1.0, 0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize("one", ["custom_metrics:short(words=2)", "x=custom_metrics:first_letter"])
-def test_they_travel_by_their_import_path(custom_metrics, one):
-    [made] = create([one])
-    again = pickle.loads(pickle.dumps(made))
-    assert (again.signature, again.measure(ANSWERS)) == (made.signature, made.measure(ANSWERS))
 
 
 def test_processes_score_them(custom_metrics):

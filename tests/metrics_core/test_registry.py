@@ -56,11 +56,6 @@ def test_the_offline_judge_is_work_for_this_machine():
     assert workloads(online.model_copy(update={"cascade": 0.02})) == ["judge", "judge", "lexical"]
 
 
-def test_metrics_come_in_the_order_asked_for_and_once():
-    assert [metric.name for metric in create(["chrf", "bleu", "chrf"])] == ["chrf", "bleu"]
-    assert create([]) == []
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -123,12 +118,10 @@ def test_two_different_metrics_cannot_share_a_name():
         ),
         ("custom_metric:X", "metric 'custom_metric:X' cannot be loaded: ModuleNotFoundError: No module named"),
         ("custom_metrics:NOT_ONE", "custom_metrics:NOT_ONE is not a metric: expected a subclass of Metric, or a func"),
-        ("custom_metrics:Politeness(thresold=1)", ".*: option 'thresold' is not known: did you mean threshold"),
         ("custom_metrics:Politeness(threshold=2)", ".*: threshold is 2; it should be less than or equal to 1"),
         ("rouge_l(threshold=.5)", "metric rouge_l: option 'threshold' is not known: choose from blank_answer"),
         ("rouge_l(.5)", r"metric 'rouge_l\(.5\)': options are written \(name=value"),
         ("rouge_l(blank_answer=1+)", "metric 'rouge_l.*': options are written"),
-        ("a b=rouge_l", "metric .*is named 'a b': a name is made of"),
         ("rouge_l(", r"metric 'rouge_l\(' is not known: write NAME, or"),
     ],
 )
@@ -208,13 +201,3 @@ def test_every_signature_and_field_of_the_first_version_is_the_same():
     ]
     assert changed == []
     assert sum(FIRST_EDITION in case["signature"] for case in CASES) > 10
-
-
-def test_every_metric_and_option_is_among_them():
-    assert {case["metric"] for case in CASES} == set(METRICS) - {"rouge"}  # which came later
-    assert len({case["signature"] for case in CASES}) > 80
-    options = {name for case in CASES for name in (*case["options"], *case["options"].get("judge", ()))}
-    assert options >= {
-        "profile", "blank_answer", "embedding_models", "aggregation", "threshold", "tolerance", "judges", "api_base",
-        "jury", "repeats", "cascade",
-    }  # fmt: skip

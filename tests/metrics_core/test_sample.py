@@ -56,19 +56,13 @@ def test_the_key_covers_nothing_else(name, data):
     ("one", "other"),
     [
         (Sample("1", None), Sample("1", "")),
-        (Sample("1", "null"), Sample("1", None)),
         (Sample("1", "a", question="b"), Sample("1", "b", question="a")),
-        (Sample("1", "a", ["b"]), Sample("1", "a", facts=["b"])),
-        (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["b"], facts=["c"])),
         (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["b,c"])),
-        (Sample("1", "a", ["b"], context=["c"]), Sample("1", "a", ["b"], incorrect_references=["c"])),
         (Sample("1", "a", ['b","c']), Sample("1", "a", ["b", "c"])),
         # A metric may name a reference by its index.
         (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["c", "b"])),
         # No normalisation: a judge may see the difference.
         (Sample("1", "e\u0301"), Sample("1", "é")),
-        (Sample("1", "\ud83d\ude42"), Sample("1", "🙂")),
-        (Sample("1", "\ud800"), Sample("1", "\ud801")),
     ],
     ids=str,
 )
@@ -111,12 +105,8 @@ def test_references_from_any_sequence_of_texts(references, expected):
     [
         ({"answer": 5}, "sample 'q7': answer is int, expected a text"),
         ({"answer": float("nan")}, "sample 'q7': answer is float, expected a text"),
-        ({"answer": ["a"]}, "sample 'q7': answer is list, expected a text"),
-        ({"question": 5}, "sample 'q7': question is int, expected a text"),
         ({"cluster": 5}, "sample 'q7': cluster is int, expected a text"),
         ({"references": ["a", 5]}, "sample 'q7': references holds int, expected texts"),
-        ({"references": ["a", None]}, "sample 'q7': references holds NoneType, expected texts"),
-        ({"references": 5}, "sample 'q7': references is int, expected texts"),
         ({"references": float("nan")}, "sample 'q7': references is float, expected texts"),
         ({"references": b"ab"}, "sample 'q7': references holds int, expected texts"),
         ({"facts": 0.5}, "sample 'q7': facts is float, expected texts"),
@@ -161,9 +151,7 @@ def test_samples_are_hashable_and_equal_by_content():
         (("a", "b"), ["a", "b"], '["a","b"]'),
         ([], [], "[]"),
         ({}, {}, "{}"),
-        (7, "7", "7"),
         (False, "false", "false"),
-        ("[draft]", "[draft]", "[draft]"),
         ('{"a":1,"a":2}', '{"a":1,"a":2}', '{"a":1,"a":2}'),
         ('[ "spaced" ]', '[ "spaced" ]', '[ "spaced" ]'),
     ],

@@ -2,19 +2,9 @@
 
 import json
 
-from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.gate.calibrate import calibrate, store_calibration
-from answerkey.tasks.gate.gate import gate
-from answerkey.tasks.load.load import Source
-from answerkey.tasks.reports.commit import finish_run, start_run
-from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.warehouse.home import Home
 from tests.judge_brains import data_of, sentences
-from tests.judge_server import JudgeServer
-from tests.tasks.staging_help import jsonl, registered, run
 
 MODEL = "openai/some-model"
 
@@ -50,36 +40,3 @@ def _compared(references, facts):
         rows.append({"id": fact["id"], "equivalent": same, "contradicted_by": against})
     answer = [{"id": name, "fact": fact} for name, fact in ids.items()]
     return {"answer_facts": answer, "reference_facts": rows, "abstained": not facts}
-
-
-def judged_home(folder):
-    """A home with two registered and judged releases, their comparison, calibration and verdict; of an older code.
-
-    Each of the two reports has 8 answers; a ninth row of each release is in quarantine.
-    """
-    home = Home(folder)
-    paths = {"label": "label"}
-    with JudgeServer(wordy) as server:
-        for release in ("first", "second"):
-            rows = [
-                {
-                    "id": f"c{i}", "question": f"What is {i}?", "reference": f"it is {i}",
-                    "lang": "de" if i % 2 else "en",
-                    "answer": f"it is {i}" if i % 3 else f"wrong, says {release}", "label": i % 3 > 0,
-                }
-                for i in range(8)
-            ]  # fmt: skip
-            file = jsonl(folder.parent / f"{release}.jsonl", [*rows, {**rows[0], "id": None}])
-            source = Source(file, dataset="capitals", release=release, paths=paths, slices=("lang",))
-            registered(home, source)
-            start_run(home, release, "flow", "capitals", {})
-            metrics, options = ("exact_match", "meaning_match"), judged(server.url)
-            run(home, source, metrics, options=options, contract=Contract(max_quarantined=1.0))
-            finish_run(home, release, "complete")
-    with home.warehouse.writing() as warehouse:
-        warehouse.execute('UPDATE reports SET manifest = json_merge_patch(manifest, \'{"code": "another"}\')')
-    pair = ("capitals/first/v1", "capitals/second/v1")
-    compare(home, *pair)
-    store_calibration(home, calibrate(home, "exact_match.match", reports=pair))
-    gate(home, *pair, parse_policy({"primary": "exact_match.match", "margin": 0.05}, "test"))
-    return home

@@ -1,6 +1,5 @@
 """Judged runs from the plan to the report: calls are kept beside the numbers, and a budget is no dead end."""
 
-import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -102,25 +101,6 @@ def test_a_rerun_asks_no_judge_and_copies_nothing(home, server):
     assert server.n_requests == 36 + 24
     after = query(home, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
     assert len(after) == 60 and set(before) <= set(after)
-
-
-@pytest.mark.nightly
-def test_a_run_that_died_before_its_commit_has_paid_for_the_next(home, tmp_path, server):
-    loaded = stage(tmp_path / "staged", ROWS)
-    options = judged(server.url, ledger=str(tmp_path), run="died")
-    made = plan(loaded.staged, home, tmp_path / "runs" / "died", create(["meaning_match"], options), only_failed=False)
-    for shard in made.shards:
-        score(shard, spawn=False)
-    assert server.n_requests == 12
-    shutil.rmtree(tmp_path / "runs")
-    done = run(home, ROWS, ["meaning_match"], options=judged(server.url))
-    assert server.n_requests == 12
-    assert query(home, "SELECT DISTINCT status, from_ledger, tokens_in, cost_usd FROM measurements") == [
-        ("scored", True, 0, 0.0)
-    ]
-    assert query(home, "SELECT run, count(*) FROM judge_calls GROUP BY run") == [("died", 12)]
-    [report] = read_reports(home, done.ids)
-    assert (report.manifest["judge"]["calls"], report.manifest["judge"]["cost_usd"]) == (0, 0.0)
 
 
 @pytest.mark.nightly

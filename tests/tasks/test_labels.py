@@ -26,10 +26,14 @@ def label(home: Home, queue: Queue, until: int, annotator: str = "AB") -> None:
     add_labels(home, [NewLabel(a.sample_key, annotator, verdict_of(a.answer or "")) for a in answers], queue.id)  # type: ignore[arg-type]
 
 
+def queued(folder: Path, plan: LabelPlan, n: int, **how: int) -> tuple[Home, Queue]:
+    """A home with the two releases, and a queue of their answers."""
+    made_releases(folder, n, **how)
+    return Home(folder), label_queue(Home(folder), "old", "new", POLICY, plan)
+
+
 def test_a_queue_has_every_question_once_with_its_probability_at_each_analysis(tmp_path: Path) -> None:
-    made_releases(tmp_path, 120, same=20, exact=4)
-    home = Home(tmp_path)
-    queue = label_queue(home, "old", "new", POLICY, LabelPlan(seed=3, design="stratified"))
+    home, queue = queued(tmp_path, LabelPlan(seed=3, design="stratified"), 120, same=20, exact=4)
     assert (queue.design, queue.analyses) == ("stratified", (25, 35, 49, 69, 100))
     rows = query(tmp_path, "SELECT place, stratum, probabilities FROM label_questions ORDER BY place")
     assert [place for place, *_ in rows] == [0] * 20 + list(range(1, 101))
@@ -46,9 +50,7 @@ def test_a_queue_has_every_question_once_with_its_probability_at_each_analysis(t
 
 
 def test_labels_decide_at_the_analyses_alone_and_the_verdict_says_how_they_came_about(tmp_path: Path) -> None:
-    made_releases(tmp_path, 120, same=20)
-    home = Home(tmp_path)
-    queue = label_queue(home, "old", "new", POLICY, LabelPlan(seed=1))
+    home, queue = queued(tmp_path, LabelPlan(seed=1), 120, same=20)
     label(home, queue, 24)
     assert drawn_labels(home, queue.old, queue.new) is None
     assert gate(home, "old", "new", POLICY).verdict.basis == "text"
@@ -66,9 +68,7 @@ def test_labels_decide_at_the_analyses_alone_and_the_verdict_says_how_they_came_
 
 
 def test_a_changed_label_is_a_new_row_and_people_who_differ_have_none_until_it_is_settled(tmp_path: Path) -> None:
-    made_releases(tmp_path, 40)
-    home = Home(tmp_path)
-    queue = label_queue(home, "old", "new", POLICY, LabelPlan(labels=2, annotators=2))
+    home, queue = queued(tmp_path, LabelPlan(labels=2, annotators=2), 40)
     [first, *_] = queued_answers(home, queue, 1)
 
     def now() -> list[tuple[object, ...]]:
@@ -87,9 +87,7 @@ def test_a_changed_label_is_a_new_row_and_people_who_differ_have_none_until_it_i
 
 
 def test_labels_count_for_a_later_release_that_gives_the_same_answer(tmp_path: Path) -> None:
-    made_releases(tmp_path, 60)
-    home = Home(tmp_path)
-    queue = label_queue(home, "old", "new", POLICY, LabelPlan(labels=30))
+    home, queue = queued(tmp_path, LabelPlan(labels=30), 60)
     label(home, queue, 30)
     made_releases(tmp_path, 60, wrong=3, names=("old", "newer"))
     later = label_queue(home, "old", "newer", POLICY, LabelPlan())
@@ -102,9 +100,7 @@ def test_labels_count_for_a_later_release_that_gives_the_same_answer(tmp_path: P
 
 @pytest.mark.nightly
 def test_a_session_stops_where_too_many_labels_would_be_needed_and_may_go_on(tmp_path: Path) -> None:
-    made_releases(tmp_path, 120, wrong=1000)
-    home = Home(tmp_path)
-    queue = label_queue(home, "old", "new", POLICY, LabelPlan())
+    home, queue = queued(tmp_path, LabelPlan(), 120, wrong=1000)
     label(home, queue, 49)
     assert LabellingSession(home, queue).state("AB")["place"] == 50
     label(home, queue, 69)
@@ -120,9 +116,7 @@ def test_a_session_stops_where_too_many_labels_would_be_needed_and_may_go_on(tmp
 
 @pytest.mark.nightly
 def test_people_who_cannot_tell_leave_a_verdict_incomplete(tmp_path: Path) -> None:
-    made_releases(tmp_path, 60)
-    home = Home(tmp_path)
-    queue = label_queue(home, "old", "new", POLICY, LabelPlan(labels=30))
+    home, queue = queued(tmp_path, LabelPlan(labels=30), 60)
     untold = [one.sample_key for one in queued_answers(home, queue, 3)]
     add_labels(home, [NewLabel(key, "AB", "cannot tell") for key in untold], queue.id)
     label(home, queue, 30)
@@ -134,9 +128,7 @@ def test_people_who_cannot_tell_leave_a_verdict_incomplete(tmp_path: Path) -> No
 
 @pytest.mark.nightly
 def test_comparisons_and_calibrations_read_drawn_labels(tmp_path: Path) -> None:
-    made_releases(tmp_path, 60)
-    home = Home(tmp_path)
-    queue = label_queue(home, "old", "new", POLICY, LabelPlan(labels=30, design="random"))
+    home, queue = queued(tmp_path, LabelPlan(labels=30, design="random"), 60)
     label(home, queue, 30)
     [compared] = compare_all(home, [(queue.old, queue.new)])
     [row] = [row for row in compared.rows if row.name == PRIMARY and row.slice == "all"]
@@ -185,9 +177,7 @@ def test_csv_goes_out_blind_and_comes_back_whole_or_not_at_all(tmp_path: Path) -
 
 
 def test_forgetting_takes_labels_and_questions_along(tmp_path: Path) -> None:
-    made_releases(tmp_path, 30)
-    home = Home(tmp_path)
-    queue = label_queue(home, "old", "new", POLICY, LabelPlan(labels=30))
+    home, queue = queued(tmp_path, LabelPlan(labels=30), 30)
     label(home, queue, 30)
     before = query(tmp_path, "SELECT count(*) FROM labels")[0][0]
     forget(home, "d", sample="q003")

@@ -1,8 +1,6 @@
 """The litellm encoder over real HTTP, against a server on this machine."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -10,26 +8,25 @@ from answerkey.metrics_core import Sample
 from answerkey.metrics_core.embeddings.api import ApiEncoder
 from answerkey.metrics_core.embeddings.encoder import EncoderError, EncodingFailed
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
+from tests.judge_http import error_body
+from tests.raw_server import RawServer, ok
 
 NAME = "openai/text-embedding-3-small"
 
 
-class Server(ThreadingHTTPServer):
+class Embedding(RawServer):
     """Embeds a text as (length, 1). `script` is a list of statuses to answer with first."""
 
-    daemon_threads = True
-
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests, self.script, self.refused = [], [], None
+        super().__init__(self.answer)
+        self.asked, self.script, self.refused = [], [], None
 
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append(body | {"path": self.path})
-        status = self.server.script.pop(0) if self.server.script else 200
-        if self.server.refused in body["input"]:
+    def answer(self, request):
+        head, _, content = request.partition(b"\r\n\r\n")
+        body = json.loads(content)
+        self.asked.append(body | {"path": head.split()[1].decode()})
+        status = self.script.pop(0) if self.script else 200
+        if self.refused in body["input"]:
             status = 400
         rows = [
             {"object": "embedding", "index": i, "embedding": [float(len(text)), 1.0]}
@@ -37,27 +34,17 @@ class Handler(BaseHTTPRequestHandler):
         ]
         usage = {"prompt_tokens": 7, "total_tokens": 7}
         good = {"object": "list", "model": body["model"], "data": rows[::-1], "usage": usage}
-        answer = json.dumps(good if status == 200 else {"error": {"message": "no", "type": "x"}}).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        if status == 429:
-            self.send_header("Retry-After", "3")
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_):
-        pass
+        if status == 200:
+            return ok(good)
+        return error_body(status, "no", "x", None, "retry-after: 3\r\n" if status == 429 else "")
 
 
 @pytest.fixture
 def server(monkeypatch):
-    with Server() as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
+    with Embedding() as running:
         monkeypatch.setenv("OPENAI_API_KEY", "a key")
-        monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{running.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_BASE", running.url)
         yield running
-        running.shutdown()
 
 
 @pytest.fixture
@@ -79,16 +66,16 @@ def test_by_name_from_end_to_end(server, tmp_path):
     assert measurement.values == {"similarity": 0.98387}
     assert measurement.details == {"reference": 1}
     assert (measurement.usage.tokens_in, measurement.usage.cost_usd) == (7, pytest.approx(7 * 0.02 / 1e6))
-    assert [(request["path"], request["input"]) for request in server.requests] == [
+    assert [(request["path"], request["input"]) for request in server.asked] == [
         ("/v1/embeddings", ["a", "abc", "abcdefg"])
     ]
     [again] = metric.measure(samples)
-    assert (again.values, again.usage.cost_usd, len(server.requests)) == (measurement.values, 0, 1)
+    assert (again.values, again.usage.cost_usd, len(server.asked)) == (measurement.values, 0, 1)
 
 
 def test_at_most_64_texts_per_request(server, encoder):
     SemanticSimilarity([encoder]).measure([Sample(str(i), f"answer {i}", ["a"]) for i in range(100)])
-    assert [len(request["input"]) for request in server.requests] == [64, 37]
+    assert [len(request["input"]) for request in server.asked] == [64, 37]
 
 
 def test_an_unknown_price_is_not_zero(server):
@@ -99,7 +86,7 @@ def test_an_unknown_price_is_not_zero(server):
 def test_transient_errors_are_retried_by_us_alone(server, encoder, waits):
     server.script = [429, 503]
     assert encoder.encode(["abc"]).vectors.tolist() == [[3, 1]]
-    assert len(server.requests) == 3
+    assert len(server.asked) == 3
     assert waits[0] == 3
     assert 1.5 <= waits[1] <= 2.5
 
@@ -109,13 +96,13 @@ def test_retries_end(server, encoder, waits):
     with pytest.raises(EncodingFailed) as caught:
         encoder.encode(["abc"])
     assert (caught.value.code, caught.value.attempts, caught.value.for_all) == ("http_500", 3, True)
-    assert (len(server.requests), len(waits)) == (3, 2)
+    assert (len(server.asked), len(waits)) == (3, 2)
 
 
 def test_a_wrong_key_is_not_retried_and_stops_the_rest(server, encoder, waits):
     server.script = [401] * 100
     measurements = SemanticSimilarity([encoder]).measure([Sample(str(i), f"{i}", ["a"]) for i in range(300)])
-    assert (len(server.requests), waits) == (2, [])
+    assert (len(server.asked), waits) == (2, [])
     assert {m.status for m in measurements} == {"failed"}
     assert measurements[0].outcome.code == "http_401"
     assert "AuthenticationError" in measurements[0].outcome.message
@@ -126,7 +113,7 @@ def test_a_refused_text_fails_its_own_sample(server, encoder):
     samples = [Sample(str(i), f"answer {i}", ["abc"]) for i in range(20)] + [Sample("x", "forbidden", ["abc"])]
     measurements = SemanticSimilarity([encoder]).measure(samples)
     assert [m.sample_id for m in measurements if m.status == "failed"] == ["x"]
-    assert len(server.requests) <= 12
+    assert len(server.asked) <= 12
 
 
 def test_a_server_that_is_not_there(monkeypatch, encoder, waits):
@@ -148,4 +135,4 @@ def test_long_texts_are_cut_at_the_known_limit(server, encoder):
     long = "Some words of a long text. " * 1500
     [measurement] = SemanticSimilarity([encoder]).measure([Sample("1", long, ["a"])])
     assert measurement.details["chunks"] == {NAME: {"answer": 2}}
-    assert [len(encoder.pieces(text)) <= 8191 for text in server.requests[0]["input"]] == [True] * 3
+    assert [len(encoder.pieces(text)) <= 8191 for text in server.asked[0]["input"]] == [True] * 3

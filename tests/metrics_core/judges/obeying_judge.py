@@ -18,7 +18,6 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import regex
 
@@ -27,7 +26,6 @@ from answerkey.metrics_core.text import normalise
 Claim = tuple[str, str]
 """The matter that a phrase speaks of, and what it says about it."""
 
-Task = Literal["meaning_match", "decompose", "match_facts"]
 
 _OPENING = re.compile(r"^<data-[0-9a-f]+>$", re.MULTILINE)
 _BREAKER = re.compile(r"<[^<>\n]{1,80}>|```|\[/?[A-Z_]{3,}\]")

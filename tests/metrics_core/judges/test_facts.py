@@ -1,7 +1,6 @@
 """Facts: what is read from a reply, what is refused and with which message, the matching and the shares."""
 
 import json
-import random
 import re
 from importlib import resources
 
@@ -148,7 +147,6 @@ TWO, GOOD = [["F", "G"]], reply_of(["A", "B"], "r1.1=a1 r1.2!a2")
         ("A", "r1.1 r2.2", "reference_facts names unknown r2.2; reference_facts lacks r1.2"),
         ("AB", "r1.1 r1.2 r1.1", "reference_facts names more than once r1.1"),
         ("A", "r1.1=a1 r1.2!a2", "contradicted_by of r1.2 names unknown a2"),
-        ("A ", "r1.1=a1 r1.2!a2", "contradicted_by of r1.2 names unknown a2"),
         ("A", "r1.1=a1 r1.2=r1.1", "equivalent of r1.2 names unknown r1.1"),
         ("A", "r1.1=a1 r1.2=a1,a1", "equivalent of r1.2 names more than once a1"),
         ("AB", "r1.1=a1!a2,a1 r1.2", "r1.1 is both equivalent to and contradicted by a1"),
@@ -158,7 +156,6 @@ TWO, GOOD = [["F", "G"]], reply_of(["A", "B"], "r1.1=a1 r1.2!a2")
             "reference_facts names unknown r9.1; reference_facts lacks r1.2; equivalent of r1.1 names unknown a7",
         ),
         ("A", "r1.1=a1 r1.2!obey-the-answer,a5", "contradicted_by of r1.2 names unknown a5 and 1 other id"),
-        ("AB", "r1.1=a1 r1.2!a2 say-1", "reference_facts names unknown 1 other id"),
         (
             "A", "r1.1=a1 r1.2=" + ",".join(f"a{n}" for n in range(5, 15)),
             "equivalent of r1.2 names unknown a5, a6, a7, a8, a9, a10, a11, a12 and 2 other ids",
@@ -174,7 +171,6 @@ def test_ids_that_do_not_add_up_are_named(answer, links, message):
     [
         ("a1", "answer_facts names more than once a1"),
         ("a02", "answer_facts names unknown a02; answer_facts lacks a2"),
-        ("r1.1", "answer_facts names unknown r1.1; answer_facts lacks a2"),
     ],
 )
 def test_answer_facts_must_be_numbered(second, message):
@@ -191,9 +187,7 @@ def test_answer_facts_must_be_numbered(second, message):
         (["answer_facts", 0], "A", "answer_facts must be a list of objects"),
         (["answer_facts", 0, "id"], 1, "id must be a text everywhere"),
         (["answer_facts", 0, "fact"], None, "fact must be a text everywhere"),
-        (["reference_facts"], None, "reference_facts must be a list of objects"),
         (["reference_facts", 0, "equivalent"], "a1", "equivalent must be a list of texts"),
-        (["reference_facts", 0, "contradicted_by"], [1], "contradicted_by must be a list of texts"),
     ],
 )
 def test_wrong_types_are_unreadable(path, value, message):
@@ -227,16 +221,6 @@ def test_a_path_through_every_fact_is_found_without_recursion():
     size = 2_000
     choices = [[n, n + 1] for n in range(size)] + [[0]]
     assert one_to_one(choices) == {**{n: n + 1 for n in range(size)}, size: 0}
-
-
-def test_hundreds_of_facts_with_hundreds_of_links_are_matched():
-    generator = random.Random(3)
-    names = [f"a{n}" for n in range(1, 401)]
-    links = " ".join(f"r1.{n}={','.join(generator.sample(names, 60))}" for n in range(1, 401))
-    facts = [f"fact {n}" for n in range(400)]
-    reply = reply_of(facts, links)
-    [comparison] = read_matches(reply, [facts]).by_reference
-    assert (comparison.matched, comparison.similarity) == (400, 1.0)
 
 
 @st.composite

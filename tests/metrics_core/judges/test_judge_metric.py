@@ -15,7 +15,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import Jury
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
-from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.measurement import Failed, Skipped, Undefined
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -55,16 +54,6 @@ def test_a_text_against_itself_scores_one_and_asks_no_judge(script, data, before
             assert normalise([*others, text][one.details["reference"]]) == normalise(text)
 
 
-@in_every_script
-@settings(max_examples=20)
-@given(data=st.data(), blank=WHITE | st.none())
-def test_a_blank_answer_scores_zero_in_every_field(script, data, blank):
-    _, references = data.draw(cases(SCRIPTS[script]))
-    assume(not all(map(is_blank, references)))
-    for metric, one in measured(blank, references):
-        assert one.outcome == Scored({field.name: 0.0 for field in metric.fields}, "blank answer")
-
-
 @pytest.mark.parametrize(("said", "other"), MEANINGFUL)
 @settings(max_examples=8)
 @given(data=st.data())
@@ -79,17 +68,11 @@ def test_what_differs_in_a_negation_a_number_or_a_sign_is_for_the_judge(said, ot
             assert metric.without_judge(Sample("1", answer, [reference], "?")) is None
 
 
-def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch):
-    monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
-    for _, one in measured("It is Bern.", ["Bern"]):
-        assert (one.status, one.values) == ("failed", {})
-
-
 @pytest.mark.parametrize(
     ("answer", "reference", "asked"),
     [
-        ("10 mg", "10 Mg", True), ("mW", "MW", True), ("Mb", "MB", True), ("US", "us", True), ("AIDS", "aids", True),
-        ("oslo", "Oslo", False), ("OSLO", "Oslo", False), ("it is  Oslo", "It is Oslo", False), ("mW", "mW", False),
+        ("10 mg", "10 Mg", True), ("mW", "MW", True), ("US", "us", True), ("AIDS", "aids", True),
+        ("OSLO", "Oslo", False), ("it is  Oslo", "It is Oslo", False), ("mW", "mW", False),
     ],
 )  # fmt: skip
 def test_a_case_that_may_mean_something_is_asked_about(answer, reference, asked, judge_server):
@@ -111,7 +94,6 @@ def test_a_case_that_may_mean_something_is_asked_about(answer, reference, asked,
     [
         (["openai/gpt-4o-mini"], {}, "|t:0|seed:0|blank:zero"),
         (["openai/a-model-of-our-own@http://127.0.0.1:1/v1"], {}, "|t:0|seed:0|blank:zero"),
-        (["nobody/x"], {}, "|t:0|seed:0|blank:zero"),
         # litellm's tables: no temperature; no seed; neither.
         (["openai/gpt-5"], {}, "|seed:0|blank:zero"),
         (["anthropic/claude-sonnet-4-5"], {}, "|t:0|blank:zero"),

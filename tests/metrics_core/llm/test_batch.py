@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,11 +128,8 @@ ODD_STATE = {"request_counts": ["many"], "errors": "none", "metadata": ["a"], "c
 ODD = {
     # How the server differs, why the second row fails, and how many calls are made alone. The last are in trouble once.
     "a list": (second_row(lambda row: [row]), GARBLED, 0),
-    "a word": (second_row(lambda _row: "done"), GARBLED, 0),
     "another name": (second_row(lambda row: {**row, "custom_id": "1"}), GARBLED, 0),
-    "no name": (second_row(lambda row: {**row, "custom_id": None}), GARBLED, 0),
     "a list for a response": (second_row(lambda row: {**row, "response": []}), "", ALONE),
-    "a word for a response": (second_row(lambda row: {**row, "response": "done"}), "", ALONE),
     "an odd status": (second_row(lambda row: {**row, "response": {"status_code": 10**9, "type": []}}), "", ALONE),
     "a byte order mark": ({"show_results": lambda shown: b"\xef\xbb\xbf" + shown}, "", 0),
     "each line twice": (lines(lambda line: line + line), "", 0),
@@ -299,16 +295,6 @@ def test_lines_that_were_left_and_not_worked_on_count_as_no_calls(place):
     assert [ledger.spent(run).calls for run in ("run", "next")] == [0, 3]
     assert [one.calls for one in ledger.spent_by_judge("next")] == [3]
     ledger.close()
-
-
-def test_what_was_left_and_not_worked_on_makes_room_for_new_questions(place):
-    with BatchServer(every_third_match, finishes=False, line_fault=lambda *_: "expired") as server:
-        left(server, place)
-        server.finish("expired")
-        found = ask(samples(6), judge(server, place, batch=False, run="next", max_calls=3))
-        assert (statuses(found).count("scored"), len(server.direct), server.worked_on) == (3, 3, 0)
-    with closing(open_ledger(place)) as ledger:
-        assert ledger.spent("next").calls == 3
 
 
 def test_a_batch_that_the_provider_has_no_more_counts_as_paid(tmp_path):

@@ -70,19 +70,6 @@ def test_a_call_that_takes_too_long_is_made_once_more(kind, judge_server, tmp_pa
     patiently(check, 0.5, 5.0, 50.0)
 
 
-@pytest.mark.nightly
-def test_a_server_that_stays_silent_is_called_six_times(judge_server, tmp_path, monkeypatch):
-    monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.01)
-
-    def check(timeout_s):
-        server, ledger = judge_server(match, faults=always("hang")), tmp_path / str(timeout_s)
-        [found] = ask(samples(1), options(server, ledger=str(ledger), timeout_s=timeout_s))
-        assert (failure(found).code, failure(found).attempts, server.n_requests) == ("timeout", 6, 6)
-        assert rows(ledger) == [("ask", "error", "timeout", number) for number in range(1, 7)]
-
-    patiently(check, 0.5, 5.0, 20.0)
-
-
 @pytest.mark.parametrize(("kind", "least"), [("rate_limit_after", 1.5), ("rate_limit", 0.2)])
 def test_a_rate_limit_is_waited_for(kind, least, judge_server, monkeypatch):
     admitted, pauses, release = [], [], limiter.Limiter.release
@@ -408,18 +395,6 @@ def test_a_server_with_little_capacity_is_detected(judge_server, tmp_path):
     assert count(tmp_path, "code = 'http_429'") == refused
 
 
-def test_inside_a_running_event_loop(judge_server):
-    server = judge_server(every_third_match)
-
-    async def cell():
-        here = ask(samples(20), options(server))
-        return here, await asyncio.to_thread(ask, samples(20), options(server))
-
-    for found in asyncio.run(cell()):
-        assert_right(found)
-    assert server.n_requests == 40
-
-
 def test_several_threads_at_once_share_the_ledger_and_the_pacing(judge_server, tmp_path):
     # The first answer says that there may be room for more.
     server = judge_server(
@@ -498,16 +473,6 @@ def test_one_loop_does_the_work_of_scripts_threads_and_those_with_a_loop_of_thei
         found |= set(threads.map(lambda _: runtime.run(where(), never), range(8)))
     [(_, name)] = found
     assert name == "models"
-
-
-@pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("slow"), ExceptionGroup("both", [KeyError("x")])])
-def test_the_error_of_the_work_is_the_error_of_the_caller(error):
-    async def work():
-        raise error
-
-    with pytest.raises(type(error)) as caught:
-        runtime.run(work(), never)
-    assert (type(caught.value), caught.value.args) == (type(error), error.args)
 
 
 def test_work_that_gives_up_by_itself_does_not_hold_its_caller(monkeypatch):

@@ -130,14 +130,6 @@ def test_max_calls_is_kept_to_the_call_and_the_next_run_asks_the_rest(judge_serv
     assert set(server.count_by_user_message().values()) == {1}
 
 
-def test_retries_count_as_calls(judge_server, tmp_path):
-    server = judge_server(match, faults=always("only_prose"))
-    found = ask(samples(10), options(server, ledger=str(tmp_path), max_calls=7, concurrency=1))
-    assert server.n_requests == count(tmp_path) == 7
-    # Three questions had their call and their repair; the fourth lost its repair to the budget.
-    assert Counter(one.status for one in found) == {"failed": 3, "skipped": 7}
-
-
 def test_a_server_that_ignores_max_tokens_spends_what_is_in_flight_and_no_more(judge_server, tmp_path):
     server = judge_server(lambda body: Reply(match(body), "stop", 1_000, 60_000))
     found = ask(samples(300), options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=0.01))

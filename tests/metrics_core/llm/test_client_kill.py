@@ -14,7 +14,7 @@ import pytest
 from answerkey.metrics_core.llm.provider import abilities
 from tests.judge_server import JudgeProcess
 from tests.kit.waiting import FAULT_S, wait_until
-from tests.metrics_core.judges.asking import count, execute, rows, spent
+from tests.metrics_core.judges.asking import count, execute, spent
 
 pytestmark = pytest.mark.nightly
 
@@ -124,17 +124,6 @@ def two_at_once(server, ledger):
             yield first, second
 
 
-def test_two_processes_at_once_ask_everything_once(pausing, tmp_path):
-    with two_at_once(pausing, tmp_path) as both:
-        pausing.release()
-        each = [asked(process) for process in both]
-    stats = settled(pausing)
-    assert sum(each) == SAMPLES
-    assert min(each) > 0
-    assert stats["requests"] == len(stats["bodies"]) == SAMPLES == count(tmp_path)
-    assert set(rows(tmp_path, "kind, status, attempt")) == {("ask", "usable", 1)}
-
-
 def test_one_of_two_is_killed_and_the_other_finishes(pausing, tmp_path):
     with two_at_once(pausing, tmp_path) as (killed, other):
         kill(killed)
@@ -148,22 +137,3 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing, tmp_path):
     assert SAMPLES <= stats["requests"] <= SAMPLES + in_flight == count(tmp_path)
     assert len(stats["bodies"]) == SAMPLES
     assert max(stats["bodies"].values()) <= 2
-
-
-def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(tmp_path):
-    kills = 20
-    with JudgeProcess("--latency", "0.1") as server:
-        for number in range(kills):
-            with evaluation(server, tmp_path) as process:
-                enough = SAMPLES * (number + 1) // (kills + 2)
-                stats_when(server, lambda stats, enough=enough: stats["requests"] >= enough)
-                kill(process)
-        with evaluation(server, tmp_path) as process:
-            asked(process)
-        stats = settled(server)
-    usable, lost = count(tmp_path, "status = 'usable'"), count(tmp_path, "status = 'sent'")
-    assert usable == SAMPLES
-    # Nothing is asked twice but what was in flight.
-    assert stats["requests"] - SAMPLES <= lost <= kills * CONCURRENCY
-    assert len(stats["bodies"]) == SAMPLES
-    assert_counted_as_paid(tmp_path, stats["requests"])

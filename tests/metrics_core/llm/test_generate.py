@@ -131,16 +131,6 @@ def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(judge_server):
     assert found.origin.finish_reason == "length"
 
 
-def test_the_budget_stops_and_the_next_run_goes_on(judge_server, tmp_path):
-    server = judge_server(echo)
-    model = Model(server, ledger=tmp_path)
-    first = model.ask(model.requests(10), max_calls=4)
-    assert sorted(one.status for one in first) == ["generated"] * 4 + ["skipped"] * 6
-    assert {one.reason for one in first if one.text is None} == {"budget used up: 4 calls (max_calls)"}
-    assert [one.text for one in model.ask(model.requests(10))] == [f"It is {i}" for i in range(10)]
-    assert server.n_requests == 10
-
-
 def test_as_many_calls_are_made_as_were_estimated(judge_server, tmp_path):
     server = judge_server(echo)
     model = Model(server, "openai/gpt-4o-mini", ledger=tmp_path / "home")

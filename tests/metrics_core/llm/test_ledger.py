@@ -8,7 +8,6 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -146,18 +145,6 @@ def test_a_ledger_in_memory_writes_no_file(tmp_path, monkeypatch):
         write(memory, "k", "usable", "yes")
         assert memory.reply("k") == "yes"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_all_who_open_a_new_ledger_at_once_have_it(tmp_path):
-    def opened(folder, together):
-        together.wait()
-        open_ledger(str(folder)).close()
-
-    with ThreadPoolExecutor(4) as threads:
-        for number in range(60):
-            folder, together = tmp_path / str(number), threading.Barrier(4)
-            for done in [threads.submit(opened, folder, together) for _ in range(4)]:
-                done.result()
 
 
 # Budgets.

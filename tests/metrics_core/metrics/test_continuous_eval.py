@@ -70,7 +70,6 @@ def test_tiny_scores_are_the_original_ones_too():
         ("007", "7", V3, "token_overlap_f1", 1.0),  # numbers are compared as floats
         ("1e2", "100", V3, "token_overlap_f1", 1.0),
         ("Shakespeare’s", "Shakespeare", V2, "token_overlap_precision", 1 / 3),
-        ("Yes. It is.", "is", V2, "token_overlap_precision", 0.2),
     ],
 )
 def test_oddity_kept_on_purpose(answer, reference, profile, field, expected):
@@ -167,13 +166,11 @@ def test_v0_2_words_equal_the_treebank_tokenizer():
         # The first rows are where NLTK 3.8.1, which is reproduced, differs from the Treebank tokenizer.
         ("Shakespeare’s “Hamlet”", ["Shakespeare", "’", "s", "“", "Hamlet", "”"]),
         ("«да» „ja‘", ["«", "да", "»", "„", "ja", "‘"]),
-        ("the letter 'a'", ["the", "letter", "'", "a", "'"]),
         ("5*3", ["5", "*", "3"]),
         ("```x", ["``", "`", "x"]),
         ("a,,b", ["a", ",", ",b"]),
         ("It ended. Then he left.", ["It", "ended", ".", "Then", "he", "left", "."]),
         ("Dr. J. Smith of the U.S. Army", ["Dr.", "J.", "Smith", "of", "the", "U.S.", "Army"]),
-        ("", []),
         (" \n", []),
     ],
 )
@@ -185,14 +182,11 @@ def test_v0_2_words(text, expected):
     ("text", "expected"),
     [
         ("Mr. Smith left. He was 5.", ["Mr. Smith left.", "He was 5."]),
-        ("It was 1990. The war", ["It was 1990.", "The war"]),
         ("No. 5 of 3. and", ["No.", "5 of 3. and"]),
         ("in the U.S. The law", ["in the U.S.", "The law"]),
         ("in the U. S. Congress", ["in the U. S. Congress"]),
-        ("vitamin A. The rest", ["vitamin A.", "The rest"]),
         ('He said "yes." Then no!) Ok?', ['He said "yes."', "Then no!)", "Ok?"]),
         ("Wait... what? Yes", ["Wait... what?", "Yes"]),
-        ("Wait... The end", ["Wait...", "The end"]),
         ("end.Next one", ["end.Next one"]),
         (" It.\n\n b. ", [" It.", "b."]),
     ],

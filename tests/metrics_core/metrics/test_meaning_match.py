@@ -195,15 +195,12 @@ NO_BOOL = "the score must be true or false"
     ("reply", "code", "message"),
     [
         (says("correct"), "unreadable", ONE_OF),
-        (says(["match"]), "unreadable", ONE_OF),
         (says("match", "same_fact", 1), "unreadable", RULES),
         ('{"reason": "r", "verdict": "mismatch"}', "unreadable", RULES),
         (says("mismatch", score=True), "inconsistent", "score and the verdict mismatch say different things"),
         (says("match", "alias", 1, match=False), "inconsistent", "match and the verdict match say different things"),
-        (says("match", "alias", 1, score="true"), "inconsistent", "score and the verdict match say different things"),
-        *((says("match", "alias", number), "inconsistent", SENT) for number in (0, 2, True, 1.5, "1", [1])),
+        *((says("match", "alias", number), "inconsistent", SENT) for number in (0, 2, True, "1")),
         ('{"score": 0.8}', "unreadable", NO_BOOL),
-        ('{"score": 2}', "unreadable", NO_BOOL),
         ('{"score": null}', "null", NO_BOOL),
     ],
 )
@@ -281,7 +278,6 @@ VOTES = {ALIAS: 1.0, NO: 0.0, NONSENSE: None}
 @pytest.mark.parametrize(
     ("jury", "votes", "expected"),
     [
-        ("majority", [ALIAS, ALIAS, NO], (1.0, 1.0)),
         ("majority", [ALIAS, NONSENSE, ALIAS], (1.0, 0.0)),
         ("majority", [ALIAS, NONSENSE, NO], "missing_votes: 1 of 3 votes are missing; openai/"),
         ("majority", [ALIAS, NO], "tie: 1 of 2 votes are yes"),
@@ -314,20 +310,6 @@ def test_repeats_are_other_requests_with_other_seeds_and_show_their_spread(judge
     assert [(row["repeat"], row["vote"]) for row in found.details["votes"]] == [(0, 1.0), (1, 0.0), (2, 1.0)]
     assert sorted(received.body["seed"] for received in server.requests) == [0, 1, 2]
     assert len(set(found.requests)) == 3
-
-
-def test_a_reply_that_was_paid_for_is_not_asked_for_again(judge_server, tmp_path):
-    server = judge_server(finds_it)
-    samples = [BERN, Sample("2", "It is Bonn.", ["Bern"], BERN.question)]
-    first = judged(server, *samples, ledger=str(tmp_path))
-    again = judged(server, *samples[::-1], ledger=str(tmp_path))[::-1]
-    assert server.n_requests == 2
-    assert [(one.outcome, one.requests) for one in again] == [(one.outcome, one.requests) for one in first]
-    assert [(one.from_ledger, one.usage.tokens_in) for one in again] == [(True, 0), (True, 0)]
-    assert [one.from_ledger for one in first] == [False, False]
-    # Repeats go on from what is known.
-    [more] = judged(server, BERN, repeats=2, ledger=str(tmp_path))
-    assert (server.n_requests, more.from_ledger, len(more.requests)) == (3, False, 2)
 
 
 def test_usage_is_what_all_calls_of_a_sample_took(judge_server):

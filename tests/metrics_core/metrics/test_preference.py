@@ -88,15 +88,6 @@ def test_a_judge_that_prefers_the_worse_answers_or_that_the_order_sways_is_stopp
         assert [one.values["preferred"] for one in found] == [1.0, 0.0]
 
 
-def test_what_is_set_is_sent(judge_server):
-    server = judge_server(fair)
-    judged(server, SAMPLES[:1], temperature=0.7, max_tokens=300, reasoning_effort="low")
-    judged(server, SAMPLES[:1])
-    names = ("temperature", "max_tokens", "reasoning_effort")
-    sent = [tuple(one.body.get(name) for name in names) for one in server.requests]
-    assert sent == [(0.7, 300, "low")] * 2 + [(0.0, 1_024, None)] * 2
-
-
 @pytest.mark.parametrize(
     ("verdicts", "why"),
     [

@@ -2,12 +2,10 @@
 
 import gzip
 import hashlib
-import http.server
 import importlib.util
 import json
 import subprocess
 import sys
-import threading
 from datetime import date, datetime, time
 from pathlib import Path
 
@@ -169,9 +167,9 @@ def test_a_data_set_of_hugging_face_on_disk(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "seen"),
     [
-        ("Paris", "Paris"), (" 007", " 007"), (True, True), (42, "42"), (3.0, "3"), (0.1 + 0.2, "0.3"), (1e20, "1e+20"),
-        ((0.5, "0%"), "50%"), ((0.1234, "0.0%"), "12.3%"), ((1.5, "0.00"), "1.50"), ((-2, "0.00;[Red]-0.00"), "-2.00"),
-        ((1234.5, '#,##0.00 "EUR"'), "1234.50"), ((1234567, "#,##0"), "1234567"), ((7, "@"), "7"),
+        (" 007", " 007"), (True, True), (42, "42"), (3.0, "3"), (0.1 + 0.2, "0.3"), (1e20, "1e+20"),
+        ((0.1234, "0.0%"), "12.3%"), ((-2, "0.00;[Red]-0.00"), "-2.00"),
+        ((1234.5, '#,##0.00 "EUR"'), "1234.50"), ((7, "@"), "7"),
         (date(1969, 7, 20), "1969-07-20"), (datetime(1969, 7, 20, 20, 17), "1969-07-20 20:17:00"),
         ((datetime(1969, 7, 20), "yyyy-mm-dd hh:mm"), "1969-07-20 00:00:00"), (time(8, 30), "08:30:00"), (None, None),
     ],
@@ -274,32 +272,18 @@ def test_standard_input_is_called_as_it_was_given():
     assert called("/var/answerkey-stdin-x1/stdin.jsonl\nhttps://host/b.csv?key=1") == "-, https://host/b.csv?…"
 
 
-class Bucket(http.server.BaseHTTPRequestHandler):
+def of_google(request):
     """What Google's storage says of one object of one bucket."""
-
-    def do_GET(self):
-        content = b'{"id": "1"}\n' if self.path == "/storage/v1/b/bucket/o/folder%2Fa.jsonl?alt=media" else b""
-        self.send_response(200 if content else 404)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_):
-        pass
+    asked = b" /storage/v1/b/bucket/o/folder%2Fa.jsonl?alt=media " in request
+    return http_reply(200, b'{"id": "1"}\n') if asked else http_reply(404, b"")
 
 
 @pytest.mark.parametrize("scheme", ["gs", "gcs"])
 def test_a_bucket_of_google(tmp_path, monkeypatch, scheme):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        monkeypatch.setenv("CLOUD_STORAGE_EMULATOR_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        try:
-            assert list(read(f"{scheme}://bucket/folder/a.jsonl", tmp_path / "work")) == [Raw(1, {"id": "1"})]
-            said = refused(f"{scheme}://bucket/none.jsonl", tmp_path)
-        finally:
-            server.shutdown()
-            thread.join()
+    with RawServer(of_google) as server:
+        monkeypatch.setenv("CLOUD_STORAGE_EMULATOR_ENDPOINT", f"http://127.0.0.1:{server.port}")
+        assert list(read(f"{scheme}://bucket/folder/a.jsonl", tmp_path / "work")) == [Raw(1, {"id": "1"})]
+        said = refused(f"{scheme}://bucket/none.jsonl", tmp_path)
     assert said.startswith(f"{scheme}://bucket/none.jsonl: could not be read: ")
 
 

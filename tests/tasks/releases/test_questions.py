@@ -94,9 +94,9 @@ RIGHT = {
     ("references", "template", "hidden"),
     [
         ("gold", "{references}", "references"), ("gold", "{expected_output}", "expected_output"),
-        ("gold", "{gold[0]}", "gold[0]"), ("gold[0]", "{gold.1}", "gold.1"), ("gold[0]", "{$.gold}", "$.gold"),
+        ("gold[0]", "{gold.1}", "gold.1"), ("gold[0]", "{$.gold}", "$.gold"),
         ("meta.right.0.text", "{question} {meta.right[1].text}", "meta.right[1].text"),
-        ("meta.right.0.text", "{meta.right}", "meta.right"), ("0.gold", "{0.gold}", "0.gold"),
+        ("0.gold", "{0.gold}", "0.gold"),
         ("all.gold", "{all}", "all"),
     ],
 )  # fmt: skip

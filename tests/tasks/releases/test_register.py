@@ -5,7 +5,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from answerkey.metrics_core.judges.options import JudgeOptions
@@ -109,17 +108,6 @@ def test_references_come_from_the_newest_version_of_the_data_set(source, home, t
     assert query(home, "SELECT count(*), count(DISTINCT version) FROM datasets") == [(1, 1)]
     assert query(home, "SELECT \"value\" FROM scores WHERE report_id = 'faq/gpt-6/v1'") == [(1.0,)]
     assert query(home, "SELECT slices['lang'] FROM answers WHERE release = 'gpt-6'") == [("ru",)]
-
-
-def test_a_table_is_kept_as_it_was(source, home, tmp_path):
-    file = tmp_path / "log.duckdb"
-    with duckdb.connect(str(file)) as connection:
-        connection.execute("CREATE TABLE answers AS SELECT 'q1' AS id, 'Paris' AS answer")
-    made = registered(home, replace(source, answers=f"{file}::answers"))
-    with duckdb.connect(str(file)) as connection:
-        connection.execute("UPDATE answers SET answer = 'Lyon'")
-    assert query(home, "SELECT answer FROM answers") == [("Paris",)]
-    assert made.source == f"{file}::answers"
 
 
 SEVERAL = [{"id": "q1", "answer": "a", "release": name} for name in ("old", "new")]

@@ -216,12 +216,3 @@ def test_reruns_make_new_versions_and_leave_the_old_ones(home, partial):
     assert query(home, "SELECT count(DISTINCT dataset_version) FROM reports") == [(3,)]
     latest = query(home, "SELECT release, version FROM latest_reports ORDER BY release")
     assert latest == [(release, 6) for release in RELEASES]
-
-
-def test_sample_scores_are_readable(home, partial):
-    rows = query(home, "SELECT * EXCLUDE (report_id, release) FROM sample_scores WHERE report_id = ?", [partial.ids[0]])
-    assert len(rows) == 48 * 4
-    [row] = [row for row in rows if row[0] == "q04" and row[5] == "rouge_l"]
-    [given] = [row for row in ROWS if row["id"] == "q04" and row["release"] == RELEASES[0]]
-    perfect = {"precision": 1.0, "recall": 1.0, "f1": 1.0}
-    assert row == ("q04", "Q4", given["references"], given["answer"], None, "rouge_l", "scored", None, perfect, 1)

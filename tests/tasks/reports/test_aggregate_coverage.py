@@ -126,22 +126,6 @@ def test_the_weakest_metric_decides_and_each_is_named(home, tmp_path):
     assert reported(Home(tmp_path / "skipped"), skipped, min_coverage=0.0)["r"][0] == "PARTIAL"
 
 
-@pytest.mark.nightly
-def test_what_is_skipped_and_what_another_run_has_failed_to_score_is_counted_by_release(home):
-    rows = [{"id": str(i), "answer": f"{i}", "reference": "x", "release": "ab"[i % 2]} for i in range(4)]
-    run(home, rows[::2], ["contains"])
-    done = run(home, rows, ["contains"], failing={"contains"})
-    assert [(ref.release, ref.status, ref.message) for ref in done.reports] == [
-        ("a", "COMPLETE", None),
-        ("b", "PARTIAL", "contains: 2 of 2 not scored: 2 task"),
-    ]
-    again = run(home, [*rows, {**rows[0], "id": "new", "answer": "?"}], ["contains"], only_failed=True)
-    assert [(ref.release, ref.status, ref.message) for ref in again.reports] == [
-        ("a", "PARTIAL", "contains: 1 of 3 not scored: 1 not scored yet: only failed rows were asked for"),
-        ("b", "COMPLETE", None),
-    ]
-
-
 # Intervals where rows are few, or come in clusters and do not count as independent.
 
 

@@ -110,16 +110,10 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
         ("name: faq-meaning\n", "", "1: name: is missing"),
         ("enabled: false", "enabled: 0", "3: enabled: must be true or false, not a number"),
         ("source: ../logs/*.jsonl", "source: [a]", "4: source: must be a text, not a list"),
-        (
-            "id: trace.id",
-            "id: a..b",
-            "5: id: 'a..b' names several values; write the path of one, like messages[0].text",
-        ),
         ("time: started", "time: 5", "6: time: a path is a text like metadata.user.id or messages[0].text"),
         ("start: 2026-11-01", "start: soon", "7: start: 'soon' must be a day or a time, like 2026-11-01"),
         ("late_days: 2", "late_days: -1", "8: late_days: -1 must be a number of days"),
         ("sampling: 0.1", "sampling: 10%", "12: sampling: '10%' must be a share between 0 (none) and 1 (all)"),
-        ("sampling: 0.1", "sampling: true", "12: sampling: True must be a share between 0 (none) and 1 (all)"),
         ("sampling: 0.1", "sampling: .nan", "12: sampling: nan must be a share between 0 (none) and 1 (all)"),
         ("  input: input", "  inptu: input", "14: mapping.inptu: is not to be mapped; did you mean input?"),
         ("  input: input", "  answer: input", "15: mapping.output: is the same as answer; keep one"),
@@ -139,10 +133,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
             "metric: preference",
             "18: metric: preference compares two releases, and traces have",
         ),
-        ("judge: openai", "judge: 5 #", "20: judge: must be PROVIDER/MODEL, or keys and values, not a number"),
-        ("  - metadata.env =", "  - metadata.env", "10: where: \"metadata.env 'production'\": Type with name env does"),
         ("  - metadata.env =", "  - Tags[1] =", "9: where: Tags and tags differ only in case; keep one"),
-        ("  - metadata.env =", "  - 5 #", "10: where: 5 must be a condition in SQL, like metadata.environment ="),
         (
             "where:\n  - metadata.env = 'production'\n  - list_contains(tags, 'billing')",
             "filters: [metadata.env = production, ms < 5]",
@@ -152,7 +143,6 @@ def test_everything_wrong_is_reported_at_once(tmp_path):
         ("id: trace.id", "id: [", "7: not YAML: "),
         (GOOD, "", "1: a rule has the keys name, source, mapping, metric and more; this is nothing"),
         (GOOD, "- a\n- b\n", "1: a rule has the keys name, source, mapping, metric and more; this is a list"),
-        (GOOD, "rules: [5]\n", "1: a rule has the keys name, source, mapping, metric and more; this is a number"),
     ],
 )
 def test_what_is_wrong_with_a_rule(tmp_path, old, new, said):

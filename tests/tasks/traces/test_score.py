@@ -474,47 +474,12 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path):
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(5,)]
 
 
-TWO = """
-import sys
-from pathlib import Path
-from answerkey.tasks.traces.score import alone
-from answerkey.tasks.traces.rules import load_rules
-from answerkey.tasks.warehouse.home import Home
-from tests.tasks.traces.tracing_help import counts, run
-
-home = Path(sys.argv[1])
-[rule] = load_rules([str(home / "r.yaml")])
-print("ready", flush=True)
-sys.stdin.readline()
-with alone(Home(home), ["r"], str):
-    print(counts(run(home, rule)))
-"""
-
-
 def started(script, *arguments):
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}"}
     command = [sys.executable, "-c", script, *map(str, arguments)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
     )
-
-
-@pytest.mark.nightly
-def test_two_processes_at_once_score_every_trace_once(tmp_path):
-    jsonl(tmp_path / "log.jsonl", [*(trace(n) for n in range(40)), "no json"])
-    rule(tmp_path)
-    runs = [started(TWO, tmp_path) for _ in range(2)]
-    for one in runs:
-        assert one.stdout is not None and one.stdout.readline() == "ready\n"
-    for one in runs:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    said = sorted(one.communicate(timeout=FAULT_S)[0] for one in runs)
-    assert said == ["\n", "41 seen, 1 quarantined, 40 scored, 40 measured\n"]
-    assert query(tmp_path, "SELECT outcome, count(*) FROM trace_outcomes GROUP BY ALL ORDER BY ALL") == [
-        ("quarantined", 1), ("scored", 40),
-    ]  # fmt: skip
 
 
 def test_rules_of_different_names_do_not_wait(tmp_path):

@@ -134,12 +134,6 @@ def test_damage_that_is_scored_is_warned_of(done):
     assert odd == {"same_samples", "release_scored"}
 
 
-def test_labels_are_true_false_or_nothing(home, done):
-    counted = "SELECT label, correct, count(*) FROM answers WHERE missing_because IS NULL GROUP BY ALL ORDER BY ALL"
-    [nan, (label, correct, _)] = query(home, counted)
-    assert (nan, label, correct) == (("nan", None, 1), "true", True)
-
-
 def test_the_counts_of_the_report_add_up(home, done):
     [report] = [report for report in read_reports(Home(home), done.ids) if report.release == "one"]
     # What is in quarantine has no score, as in the gate, and lowers the coverage.

@@ -20,6 +20,12 @@ def wait():
 """
 
 
+def write(home, name):
+    """Commit a run of this name."""
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(RUN, [name])
+
+
 class Other:
     """A process that runs a script with `home`, says "ready" where that waits, and goes on when it gets a line."""
 

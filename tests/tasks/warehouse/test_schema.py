@@ -1,7 +1,5 @@
 """Tables are those of schema.sql, and those of another version are refused."""
 
-from pathlib import Path
-
 import duckdb
 import pytest
 
@@ -10,7 +8,6 @@ from answerkey.tasks.warehouse.schema import VERSION, definitions, relations
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.tasks.staging_help import run
 
-ROOT = Path(__file__).resolve().parents[3]
 COMMENTED = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
 
 

@@ -16,7 +16,7 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE, SNAPSHOT
 from tests.kit.waiting import FAULT_S
 from tests.tasks.staging_help import query
-from tests.tasks.warehouse.process_help import RUN, RUNS, Other
+from tests.tasks.warehouse.process_help import RUN, RUNS, Other, write
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,8 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture
 def home(tmp_path):
     """A warehouse with one committed run."""
-    with Home(tmp_path).warehouse.writing() as warehouse:
-        warehouse.execute(RUN, ["first"])
+    write(Home(tmp_path), "first")
     return Home(tmp_path)
 
 
@@ -132,8 +131,7 @@ def test_killed_in_the_middle_of_a_transaction(home):
     other.kill()
     with home.warehouse.reading() as warehouse:
         assert warehouse.execute(RUNS).fetchall() == [("first",)]
-    with home.warehouse.writing() as warehouse:
-        warehouse.execute(RUN, ["second"])
+    write(home, "second")
     assert query(home, RUNS) == [("first",), ("second",)]
 
 
@@ -229,8 +227,7 @@ def test_a_folder_that_another_machine_works_with_is_refused(home):
     # It has not been used for a while: it may have been copied here.
     os.utime(lock, (time.time() - 1_000, time.time() - 1_000))
     assert query(home, RUNS) == [("first",)]
-    with home.warehouse.writing() as warehouse:
-        warehouse.execute(RUN, ["second"])
+    write(home, "second")
     assert lock.read_text().split()[0] == os.uname().nodename
 
 

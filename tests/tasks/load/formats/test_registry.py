@@ -33,11 +33,6 @@ def test_an_object_with_one_list_is_its_items():
     ]
 
 
-def test_a_format_that_does_not_fit_is_refused():
-    said = refusal(recognise, [{"id": 1, "answer": "a"}], "answers.jsonl", "promptfoo")
-    assert said == "answers.jsonl: this is not promptfoo results; leave --format out"
-
-
 def test_what_two_formats_read_differently_is_not_guessed():
     rows = [{"inputs": {"question": "How many?"}, "outputs": {"answer": "Two"}}]
     assert refusal(recognise, rows, "table.jsonl") == (
