@@ -353,6 +353,23 @@ def test_an_event_starts_the_evaluation_once(deployed, tmp_path):
     assert [line for line in said if re.search("another run is evaluating it|has the report|nothing to do", line)]
 
 
+def test_an_event_decides_nothing_but_that_a_run_starts(deployed, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    payload = {"dataset": "faq", "release": "gpt-5", "home": str(elsewhere), "waiting": {"at_most": 1}}
+    event = {"event": "answerkey.release.registered", "resource": {"prefect.resource.id": "answerkey.release.forged"}}
+    event |= {"id": str(uuid4()), "occurred": datetime.now(UTC).isoformat(), "payload": payload}
+    before = len(deployed.runs_of("evaluate-new"))
+
+    deployed.ask("POST", "events", [event])
+
+    [run] = wait_until(lambda: deployed.runs_of("evaluate-new")[before:], "a run by the automation")
+    done = deployed.wait(run["id"])
+    assert done["state_type"] == "COMPLETED", deployed.story(run["id"])
+    assert done["parameters"]["waiting"] == {"release": "", "at_most": 50, "retry_failed": False}
+    assert str(elsewhere) not in json.dumps(done["parameters"])
+    assert not elsewhere.exists()
+
+
 def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
     file = jsonl(tmp_path / "six.jsonl", questions(4, "gpt-6"))
     broken = jsonl(tmp_path / "broken.jsonl", [{**row, "reference": ""} for row in questions(4)])

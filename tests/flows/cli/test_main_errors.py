@@ -26,7 +26,6 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 from answerkey.flows.cli.main import _outside, main
 from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.warehouse.warehouse import SNAPSHOT
 from tests.flows.conftest import ROOT, command
 from tests.judge_http import http
 from tests.kit.waiting import FAULT_S
@@ -130,7 +129,6 @@ def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(home, tm
     for words, printed in (["--json"], True), (["--output", file], False), (["--json", "--output", file], False):
         assert main([*rules, *words]) == 2
         assert capsys.readouterr().out.startswith('{"error":{"message":"nope: ') == printed
-
 
 
 DAMAGED: list[tuple[str, Callable[[bytes], bytes], str]] = [

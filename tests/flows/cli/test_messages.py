@@ -28,7 +28,7 @@ CASES = {
     "serve --port many": "--port many: write a whole number",
     "serve --database mysql://me:secret@x/y": "--database: give postgresql+asyncpg://USER@HOST/NAME",
     "serve --reset compare --reset evaluate-nwe": "--reset evaluate-nwe: nothing of that name is deployed; "
-    "choose from all; answerkey; evaluate; ",
+    "choose from all; evaluate; ",
     "completion tcsh": "SHELL tcsh: choose from bash, zsh, fish",
     "evaluate nowhere.csv": "nowhere.csv: there is no such file; in its folder there is ",
     "evaluate ANSWERS --references gone.jsonl": "gone.jsonl: there is no such file; in its folder there is ",
