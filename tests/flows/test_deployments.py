@@ -10,6 +10,7 @@ import urllib.error
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from uuid import uuid4
 
 import pytest
 import yaml
