@@ -3,12 +3,14 @@
 import ast
 import contextlib
 import doctest
+import io
 import os
 import re
 import socket
 import subprocess
 import sys
 import threading
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -116,6 +118,60 @@ def test_no_file_names_a_package_host_or_a_path_of_one_machine():
         text = path.read_bytes().decode("utf-8", "replace")
         found += [f"{short(path)}: {word}" for word in UNWANTED if word in text]
     assert found == []
+
+
+MOST_TOKENS = {
+    "right verdicts": 374_000,
+    "cuts": 335_000,
+    "data": 305_000,
+    "judges": 293_000,
+    "decide": 293_000,
+    "Prefect": 286_000,
+    "people": 274_000,
+    "plain words": 285_000,
+}
+"""The steps in which the product becomes smaller, and the most tokens of code that each may leave of it."""
+DONE = "cuts"
+MOST_TOKENS_OF_TESTS = 350_000
+MOST_WORDS_OF_SQL = 20_000
+PRODUCT = ("metrics_core", "tasks", "flows", "answerkey")
+
+
+def files_of(folder, pattern):
+    """The files of a folder that are its own: the package `answerkey` links to the others."""
+    folders = [inside for inside, *_ in os.walk(ROOT / folder, followlinks=False)]
+    return [file for inside in folders for file in sorted(Path(inside).glob(pattern))]
+
+
+def tokens_of_code(source):
+    """Tokens without comments, docstrings and blank lines."""
+    owners = [node for node in ast.walk(ast.parse(source)) if isinstance(node, DOCUMENTED)]
+    docstrings = {node.body[0].lineno for node in owners if ast.get_docstring(node, clean=False) is not None}
+    return sum(
+        token.type not in NO_CODE and not (token.type == tokenize.STRING and token.start[0] in docstrings)
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+    )
+
+
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+def test_the_product_and_its_tests_do_not_grow():
+    sizes = {
+        folder: sum(tokens_of_code(file.read_text(encoding="utf-8")) for file in files_of(folder, "*.py"))
+        for folder in (*PRODUCT, "tests")
+    }
+    assert min(sizes.values()) > 500
+    assert sum(sizes[folder] for folder in PRODUCT) <= MOST_TOKENS[DONE]
+    assert sizes["tests"] <= MOST_TOKENS_OF_TESTS
+    lines = [
+        line
+        for folder in PRODUCT
+        for file in files_of(folder, "*.sql")
+        for line in file.read_text("utf-8").splitlines()
+    ]
+    assert 5_000 < sum(len(line.split("--")[0].split()) for line in lines) <= MOST_WORDS_OF_SQL
 
 
 def test_every_session_of_duckdb_is_made_in_one_place():
