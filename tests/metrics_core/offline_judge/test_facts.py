@@ -12,10 +12,12 @@ from tests.metrics_core.metrics_help import read_jsonl
 CASES = [
     # One claim.
     ("He is 96.", "How old is he?", ["He is 96"]),
+    ("96 years old.", None, ["96 years old"]),
     # Enumerations; what stands before them is the first item's.
     ("Amy likes apples and bananas.", "What fruits does Amy like?", ["Amy likes apples", "bananas"]),
     ("You should bring a water bottle, hiking shoes, and sunscreen.", None,
      ["You should bring a water bottle", "hiking shoes", "sunscreen"]),
+    ("red, green and blue", None, ["red", "green", "blue"]),
     ("Amy likes apples and pears, too.", None, ["Amy likes apples", "pears"]),
     ("He lived in Paris, France.", None, ["He lived in Paris, France"]),
     ("Ada Brown, 1851", "Who wrote it, and when?", ["Ada Brown", "1851"]),
@@ -23,18 +25,25 @@ CASES = [
     ("The capital of France is Paris, and the most spoken language is English.", None,
      ["The capital of France is Paris", "the most spoken language is English"]),
     ("She wrote it in 1851 and died in 1900.", None, ["She wrote it in 1851", "died in 1900"]),
+    ("The lake is large; nobody lives there.", None, ["The lake is large", "nobody lives there"]),
+    ("The capital is Tokyo, which lies on Honshu.", None, ["The capital is Tokyo", "which lies on Honshu"]),
     # Lists; a lead-in only announces them.
     ("Side effects include:\n* headache\n* nausea", None, ["headache", "nausea"]),
     ("Here is a list of items to bring: 1) hiking shoes; 2) a water bottle.", None, ["hiking shoes", "a water bottle"]),
+    ("**Red**\n- Green\n2. Blue", None, ["Red", "Green", "Blue"]),
     # Introductions, and what is no claim.
     ("Sure! The answer is Paris. I hope this helps!", None, ["Paris"]),
     ("I am sorry, but I cannot answer that.", None, []),
+    ("Great question. Do you mean the city? Let me know if you need more.", None, []),
     ("I cannot say, but Ada Brown won.", None, ["Ada Brown won"]),
     ("It might be Ilse, but I am really not sure.", None, ["It might be Ilse, but I am really not sure"]),
     ("Yes, whales are mammals.", "Are whales mammals?", ["Yes", "whales are mammals"]),
     # What is kept together.
     ("It ended on May 18, 2018 and 3,000 people came.", None, ["It ended on May 18, 2018", "3,000 people came"]),
+    ("William Shakespeare wrote Romeo and Juliet.", "Who wrote Romeo and Juliet?",
+     ["William Shakespeare wrote Romeo and Juliet"]),
     ("The crossing takes 1 hour and 25 minutes.", None, ["The crossing takes 1 hour and 25 minutes"]),
+    ("Andorra lies between Spain and France.", None, ["Andorra lies between Spain and France"]),
     ("He has either 46, 47 or 48.", None, ["He has either 46, 47 or 48"]),
     ("The tower (built in 1900) is 41 m high.", None, ["The tower is 41 m high"]),
     # Said twice in the same form.
@@ -47,6 +56,9 @@ RUSSIAN = [
     ("Музей открывается в девять, а билет стоит 300 рублей.", None,
      ["Музей открывается в девять", "билет стоит 300 рублей"]),
     ("Нет, киты относятся к млекопитающим.", "Киты — рыбы?", ["Нет", "киты относятся к млекопитающим"]),
+    ("К сожалению, я не знаю.", None, []),
+    ("Роман «Война и мир» написал Толстой.", None, ["Роман «Война и мир» написал Толстой"]),
+    ("В зале 8 или 16 мест.", None, ["В зале 8 или 16 мест"]),
     ("Ответ: Волга.", None, ["Волга"]),
 ]  # fmt: skip
 
@@ -67,8 +79,10 @@ def test_items_know_that_they_are_items():
 @pytest.mark.parametrize(
     ("question", "parts"),
     [
+        ("Who wrote it?", 1),
         ("Who wrote it, and when?", 2),
         ("What is the capital of France, and what is the primary language spoken there?", 2),
+        ("Кто открыл закон и в каком году?", 2),
         ("В какой день, в какое время и где пройдёт собрание?", 3),
         (None, 0),
     ],

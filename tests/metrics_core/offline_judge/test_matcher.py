@@ -58,17 +58,26 @@ def test_our_own_examples_which_are_made_to_be_hard():
 @pytest.mark.parametrize(
     ("question", "reference", "answer", "expected"),
     [
+        ("Кто написал роман?", "Анна Браун", "Пётр Сидоров", False),
         ("Сколько планет?", "8", "восемь", True),
         ("Как называется группа?", "The Beatles", "Битлз", True),
+        ("日本の首都は?", "東京", "東京です", True),
         ("日本の首都は?", "東京", "大阪です", False),
         ("Wer schrieb das Buch?", "Anna Braun", "Das Buch stammt von Anna Braun", True),
         (MONA, "Leonardo da Vinci", "It was Leonard da Vinci", True),
+        (MONA, "Leonardo da Vinci", "It was not painted by Leonardo da Vinci.", False),
         ("What is the return policy?", "Return within 30 days.", "You may return it within 60 days.", False),
         ("Which company makes it?", "Brown Inc.", "Brown", True),
         ("", "Paris", "Paris", True),
+        ("", "Paris", "London", False),
         (FRANCE, "Paris", "The correct answer is: Paris", True),
+        ("Назовите столицу Франции", "Париж", "Правильный ответ: Париж.", True),
+        ("Which place?", "4th", "fourth", True),
+        ("How many cards are in a deck?", "52", "There are 54 cards.", False),
         ("When does it open?", "9:30", "At 10:30.", False),
         ("Which version?", "Python 3.11", "Python 3.12", False),
+        ("Which element?", "a[0]", "a[1]", False),
+        ("When did the war end?", "1945", "It ended in 1944.", False),
     ],
 )
 def test_what_users_expect_of_the_model(question, reference, answer, expected):
@@ -101,6 +110,8 @@ def test_reasons_say_what_decided():
         (Pair("Столица Франции?", "Париж или какой-нибудь другой город", ("Париж",)), "script"),
         # Where a rule decides, or nothing of a short reference is there, the language does not matter.
         (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), ""),
+        (Pair("Столица Франции?", "Это Лион", ("Париж",)), ""),
+        (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), ""),
         (Pair("Wer malte das Bild im großen Saal?", "Es war der Maler Karl aus Wien", ("Karl Stein",)), "language"),
         (Pair("Combien de jours a une semaine ?", "Sept jours", ("7",)), "language"),
         (Pair("Was ist die Hauptstadt von Österreich?", "Vielleicht Wien", ("Wien",)), ""),
@@ -199,9 +210,12 @@ LONDON = ("London", "Lyon", "an elephant")
     ("rule", "question", "answer", "right", "wrong"),
     [
         ("negated", FRANCE, "It is not Paris.", "Paris", LONDON),
+        ("negated", FRANCE, "The capital is definitely not Paris.", "Paris", LONDON),
         ("negated", "How many legs has a spider?", "not 8", "8", ("6",)),
         ("hedged", FRANCE, "Maybe Paris, not sure", "Paris", LONDON),
+        ("hedged", FRANCE, "It is possibly Paris.", "Paris", LONDON),
         ("opposite", "Is the shop open?", "No, it is open on Mondays only.", "Yes", LONDON),
+        ("opposite", "Can pigs fly?", "Pigs can fly.", "Pigs cannot fly", LONDON),
     ],
 )
 def test_a_denial_a_doubt_or_an_opposite_stays_one_beside_known_wrong_answers(rule, question, answer, right, wrong):

@@ -12,7 +12,7 @@ from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.offline_judge.features import features, focus
 from answerkey.metrics_core.offline_judge.numbers_dates import Date, Quantity, dates, numbers, quantities
 from answerkey.metrics_core.offline_judge.reading import read
-from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, Case, RuleId, decide
+from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, Case, RuleId, decide, only_quantity
 from answerkey.metrics_core.text import words
 from tests.metrics_core.metrics.test_ground_truth_similarity import TEXTS, shares
 
@@ -21,38 +21,68 @@ CAPITAL, STOLITSA = "What's the capital of France?", "Назовите стол�
 
 DECIDED = [
     ("same_text", CAPITAL, "PARIS!", "Paris"),
+    ("same_text", CAPITAL, "the  Paris", "Paris"),
     ("same_text", STOLITSA, "париж", "Париж"),
     ("same_text", "Who is king of Erebor?", "DÃ¡in", "Dáin"),
     ("same_number", "What is 3 - 8?", "It is minus five.", "-5"),
     ("same_number", "What's 10 + 10?", "The answer is twenty", "20"),
     ("same_number", MANY, "There are fifty-two cards.", "52"),
+    ("same_number", MANY, "100", "one hundred"),
     ("same_number", "Сколько карт в колоде?", "пятьдесят две карты", "52"),
+    ("same_number", "Сколько жителей?", "1,5 миллиона", "1500000"),
+    ("same_number", "How far?", "five kilometres", "5000 m"),
     ("same_number", "How long?", "3 hours and 48 minutes", "228 minutes"),
     ("same_text", "How many minutes?", "10 080", "10,080"),
     ("same_number", "What share?", "0.25", "25 %"),
+    ("same_date", WHEN, "It ended on 18 May 2018, a Friday.", "May 18, 2018"),
     ("same_date", WHEN, "2018-05-18", "18 мая 2018 года"),
     ("same_date", WHEN, "It ended on 18.05.2018.", "May 2018"),
     ("refusal", CAPITAL, "I'm sorry, but I do not know.", "Paris"),
+    ("refusal", STOLITSA, "К сожалению, я не знаю.", "Париж"),
     ("hedged", CAPITAL, "I think it might be Paris, but I'm not sure.", "Paris"),
+    ("hedged", STOLITSA, "Возможно, Париж", "Париж"),
+    ("negated", CAPITAL, "It is not Paris.", "Paris"),
+    ("negated", WHO, "It was not painted by Leonardo da Vinci.", "Leonardo da Vinci"),
+    ("negated", STOLITSA, "Это не Париж", "Париж"),
     ("negated", "Who wrote it?", "Ada Brown did not write it; Eve Green did.", "Ada Brown"),
     ("negated", "Qui l'a écrit ?", "Ce n'est pas Victor Hugo.", "Victor Hugo"),
+    ("negated", "Was ist die Hauptstadt?", "Die Hauptstadt ist nicht Wien.", "Wien"),
     ("negated", "中国的首都是哪里？", "不是北京", "北京"),
+    ("hedged", "Was ist die Hauptstadt?", "Vielleicht Wien", "Wien"),
+    ("refusal", "Qui l'a écrit ?", "Je ne sais pas.", "Victor Hugo"),
+    ("opposite", "Is it legal?", "Yes, it is.", "No"),
     ("opposite", "Why is it quiet?", "It has a medium that carries sound.", "It has no medium that carries sound."),
+    ("opposite", 'A sign says: "No dogs." Are cats let in?', "Cats are let in.", "No"),
     ("opposite", "Законно ли это?", "Нет", "Да"),
     ("opposite", "Is 9 prime?", "We divide. 9 is 3 times 3. Therefore the answer is [No].", "Yes"),
     ("other_number", "How far?", "5 miles", "5 km"),
+    ("other_number", "Which order?", "It is 12345678901234568.", "12345678901234567"),
     ("other_number", "How long did it rain?", "eight days", "7 days"),
     ("other_list", "Name the primary colours.", "red and blue", "red, yellow and blue"),
+    ("other_list", "Which primes?", "11, 13, 15, 17, 19", "11, 13, 17 and 19"),
     ("other_date", WHEN, "It ended on August 27, 2004.", "2004", "June 11, 2004"),
+    ("other_date", WHEN, "It ended in 1944.", "2 September 1945"),
     ("other_date", WHEN, "The war ended on 2 September 1954.", "The war ended on 2 September 1945."),
+    ("other_date", "Wann fiel sie?", "Sie fiel am 9. Oktober 1989.", "9. November 1989"),
+    ("other_date", "Quand ?", "Le 14 août 1789", "14 juillet 1789"),
     ("other_list", "What is its capital, and who is its king?", "Tokyo", "Tokyo; Naruhito"),
+    ("same_number", "Wie schwer ist sie?", "achtundvierzig Kilogramm", "48 kg"),
+    ("same_number", "¿Cuánto pesa?", "cuarenta y ocho kilogramos", "48 kg"),
+    ("same_number", "How warm is it?", "65 degrees", "65 °C"),
     ("other_number", "What is the total?", "The total is 1250 dollars.", "125"),
+    ("other_number", "What is pi?", "It is 33.14.", "3.14"),
     ("other_number", "What is the price?", "It is 12.50 dollars.", "12.50 euros"),
     ("other_date", "When does it begin?", "It begins in October.", "September"),
+    ("negated", "¿Es legal?", "No es legal.", "legal"),
     ("stated", "Which country is it?", "It is Niger.", "Niger"),
+    ("stated", "Wer leitet den Chor?", "Der Chor wird von Thomas Moos geleitet.", "Thomas Moos"),
+    ("stated", "Кто основал мельницу?", "Мельницу основал Пётр Ланг.", "Пётр Ланг"),
+    ("stated", "¿Quién fundó el molino?", "El molino fue fundado por Pedro Lang.", "Pedro Lang"),
     ("other_name", "Who wrote it?", "It was written by Jane Smith.", "John Smith"),
     ("other_name", "Кто написал это?", "Это Павел Ланг.", "Пётр Ланг"),
     ("other_order", "Who won?", "Green beat Brown.", "Brown beat Green"),
+    ("other_order", "Какой город больше?", "Дубки больше, чем Холм.", "Холм больше, чем Дубки"),
+    ("other_order", "Кто кого победил?", "Клара победила Анну Вебер", "Анна Вебер победила Клару"),
 ]
 
 
@@ -80,17 +110,21 @@ def test_every_rule_is_tried_above():
         # The doubt, the "or" and the number are in the question already, or about something else.
         ("Who sings I think we're alone now?", "Tiffany sings I Think We're Alone Now", "Tommy James"),
         ("Is it Carrie or Kelly who sold more?", "Kelly or Carrie: Carrie Underwood sold more records", "Carrie"),
+        ("What happened in 1945?", "In 1945 the war came to its end", "the end of the war"),
         # "Not only" denies nothing, and "not until" says when.
         (CAPITAL, "It is not only Paris that matters", "Paris"),
         (WHEN, "It did not end until the autumn came", "autumn"),
         # A family name alone is enough for a person that is asked for, not for a place.
         ("Where is it?", "York", "New York"),
         (MANY, "about 30,000", "over 29.5 thousand"),
+        (WHEN, "It ended in 1945.", "2 September 1945"),
         # The same words in another order may say the same.
         ("Who played?", "Green and Brown", "Brown and Green"),
+        ("Wer folgte wem?", "Auf Green folgte Brown", "Brown folgte auf Green"),
         # A part of a longer name, of another person, or what the question says.
         ("Where is it?", "It is in New York.", "York"),
         ("Who wrote it?", "The brother of Ada Brown wrote it.", "Ada Brown"),
+        ("Who beat Ada?", "Ada beat Eve", "Eve"),
         # A number in thousands, a rounded one, one beside others, another year.
         (MANY, "137 million", "137"),
         ("How far?", "5.1 miles", "5 miles"),
@@ -99,6 +133,7 @@ def test_every_rule_is_tried_above():
         ("What is it called?", "It is called deposition or desublimation.", "deposition"),
         ("When did it end?", "It ended in 2012.", "September 13, 2012"),
         ("Who wrote because i could not stop for death?", "Because I Could Not Stop is by Ada", "Emily"),
+        ("Which period?", "In the Old Kingdom, see page 1.", "3000 BC"),
         ("How many shops?", "There are 1,754 shops.", "more than 1,000"),
         ("How tall?", "He is 6 feet 1 inch (185 cm) tall.", "6ft 1in high"),
         ("What fell?", "As an AI I cannot say for sure. However, the Berlin Wall fell in November.", "Rome"),
@@ -165,14 +200,20 @@ def test_rare_words_count_for_more():
 @pytest.mark.parametrize(
     ("text", "values"),
     [
+        ("twenty one dogs", [21]),
+        ("one hundred and five", [105]),
         ("two thousand and eighteen", [2018]),
         ("3.5 million", [3.5e6]),
         ("1,000", [1000]),
         ("-5", [-5]),
+        ("the 4th, or fourth", [4, 4]),
+        ("one, two", [1, 2]),
         ("a man and a dog", []),
+        ("a hundred", [100]),
         ("World War II", [2]),
         ("сто двадцать три тысячи", [123_000]),
         ("пятый из двадцати", [5, 20]),
+        ("0,5", [0.5]),
         ("2 млн", [2e6]),
         ("twice", [2]),
     ],
@@ -185,15 +226,18 @@ def test_numbers(text, values):
     ("text", "parts"),
     [
         ("May 18, 2018", [(2018, 5, 18, 1)]),
+        ("18th of May 2018", [(2018, 5, 18, 1)]),
         ("18 мая 2018 года", [(2018, 5, 18, 1)]),
         ("2018-05-18", [(2018, 5, 18, 1)]),
         ("18.05.2018", [(2018, 5, 18, 1)]),
         ("5/18/2018", [(2018, 5, 18, 1)]),
         ("in May 2018", [(2018, 5, None, 1)]),
         ("you may", []),
+        ("the 1990s", [(1990, None, None, 10)]),
         ("the 90s", [(1990, None, None, 10)]),
         ("18th century", [(1700, None, None, 100)]),
         ("XVIII век", [(1700, None, None, 100)]),
+        ("in 1776", [(1776, None, None, 1)]),
     ],
 )
 def test_dates(text, parts):
@@ -217,6 +261,7 @@ def named(text):
     ("text", "expected"),
     [
         ("$5", [Quantity(5, "dollar")]),
+        ("5 km", [Quantity(5, "kilometre")]),
         ("6ft 1in", [Quantity(73, "inch")]),
         ("3 hours and 48 minutes", [Quantity(228, "minute")]),
         ("5 apples and 6 minutes", [Quantity(5), Quantity(6, "minute")]),
@@ -227,15 +272,39 @@ def test_quantities(text, expected):
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (Quantity(5, "kilometre"), Quantity(5000, "metre"), True),
+        (Quantity(5, "kilometre"), Quantity(5, "mile"), False),
+        (Quantity(5, "kilometre"), Quantity(5), True),
+        (Quantity(5, "kilometre"), Quantity(5, "hour"), False),
+        (Quantity(1, "year"), Quantity(12, "month"), True),
+        (Quantity(1, "dollar"), Quantity(1, "euro"), False),
+    ],
+)
+def test_quantities_compare_across_units(one, other, same):
+    assert one.equals(other) is same
+    assert other.equals(one) is same
+
+
+def test_one_quantity_and_no_more():
+    assert only_quantity(read("the answer is 5 km"), frozenset()) == Quantity(5, "kilometre")
+    assert only_quantity(read("5 green bottles"), frozenset()) is None
+    assert only_quantity(read("5 green bottles"), frozenset(read("green bottles").stems)) == Quantity(5)
+
+
+@pytest.mark.parametrize(
     ("text", "tokens"),
     [
         # No number is dropped, wherever it stands.
         ("a[0]", ("a", "0")),
+        ("python3", ("python", "3")),
         ("vitamin B12", ("vitamin", "b", "12")),
         ("sung by The Man1.", ("sung", "by", "the", "man", "1")),
         ("The answer is [17].", ("the", "answer", "is", "17")),
         ("54Mbps, 20 000 km", ("54", "mbps", "20000", "km")),
         ("the 1990s, the 90s, the 4th", ("the", "1990s", "the", "90s", "the", "4th")),
+        ("in 2018 100 people", ("in", "2018", "100", "people")),
         # Citation marks are not numbers.
         ("It was built in 1889 [1][2].", ("it", "was", "built", "in", "1889")),
     ],
@@ -251,6 +320,11 @@ def test_months_of_other_languages():
     assert read("Mars").dates == ()
 
 
+def test_a_measure_in_two_units_is_one_and_two_measures_are_two():
+    assert named("6 ft 1 in (185 cm)") == [Quantity(73, "inch"), Quantity(185, "centimetre")]
+    assert Quantity(0.25).equals(Quantity(25, "percent")) and not Quantity(0.25).equals(Quantity(26, "percent"))
+
+
 # Ground truth similarity by the offline judge: the examples of the document and of its successor, and our own.
 
 
@@ -263,19 +337,30 @@ OWN = [
     ("When was she born, and when did she die?", "Born in 1815, died in 1852.",
      "She was born in 1852 and died in 1815.", (2, 2, 0)),
     ("Who painted it?", "Leonardo da Vinci", "It was painted by Leonardo da Vinci in 1503.", (1, 2, 1)),
+    ("How high is the tower?", "41 m", "It is 41 metres high.", (1, 1, 1)),
     ("How high is the tower?", "41 m", "It is 42 metres high.", (1, 1, 0)),
+    ("What is 3 - 8?", "-5", "minus five", (1, 1, 1)),
     ("What is 3 - 8?", "-5", "5", (1, 1, 0)),
     ("When did the wall fall?", "on 9 November 1989", "November 9, 1989", (1, 1, 1)),
+    ("Is the shop open?", "No", "The shop is not open.", (1, 1, 1)),
     ("Is the shop open?", "Yes.", "No, it is closed.", (1, 2, 0)),
     ("Are whales fish?", "No, whales are mammals.", "No.", (2, 1, 1)),
     ("Which colours?", "red, red and blue", "blue", (2, 1, 1)),
+    ("What is the capital?", "Paris", "Paris. The capital is Paris.", (1, 1, 1)),
     ("What is the capital?", "Paris", "The capital is Paris. It has two million inhabitants.", (1, 2, 1)),
     ("Who wrote it?", "Ada Brown", "I am sorry, I do not know.", (1, 0, 0)),
+    ("Какие инструменты есть у Лены?", "У Лены есть молоток и пила.", "Молоток, пила и клещи.", (2, 3, 2)),
     ("Какие страны называют странами Балтии?", "Эстония, Латвия и Литва",
      "К странам Балтии относятся Литва, Латвия и Эстония.", (3, 3, 3)),
+    ("Из чего состоит вода?", "водород и кислород", "Вода состоит из водорода и кислорода.", (2, 2, 2)),
     ("Сколько лет Анне?", "96 лет", "Ей больше 95 лет.", (1, 1, 0)),
+    ("Сколько лет Анне?", "96 лет", "Ей 96.", (1, 1, 1)),
+    ("Какие машины любит Алексей?", "Алексей любит синие машины.", "Алексей любит все машины.", (1, 1, 0)),
     ("Столица и язык Франции?", "Столица Франции — Париж, а язык — французский.",
      "Столица — Париж, а язык — английский.", (2, 2, 1)),
+    ("Кто открыл закон и в каком году?", "Дмитрий Менделеев, 1869",
+     "Закон открыл Дмитрий Менделеев в 1869 году.", (2, 2, 2)),
+    ("Кто написал роман?", "Лев Толстой", "К сожалению, я не знаю.", (1, 0, 0)),
 ]  # fmt: skip
 
 
