@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks._rows import made  # noqa: E402
-from tests.judge_server import JudgeProcess  # noqa: E402
+from tests.judge_server import UNTESTED, JudgeProcess  # noqa: E402
 
 LEXICAL, OFFLINE, ASKED = "answer_correctness", "meaning_match, offline", "meaning_match, a language model"
 USUAL = "the default metrics"
@@ -61,7 +61,7 @@ def measure(what: str, rows: int, folder: Path) -> dict[str, Any]:
             dollars = _dollars([*evaluate, "--judge", MODEL, "--home", str(folder / "dry")])
             server = opened.enter_context(JudgeProcess("--latency", ".2"))
             # The scripted judge says yes to everything, which probes would find.
-            asked = ["--judge", f"{MODEL}@{server.url}", "--judge-concurrency", "64", "--probes", "never"]
+            asked = ["--judge", f"{MODEL}@{server.url}", *UNTESTED]
             used = _cpu_of_children()
         process = subprocess.Popen(
             [*evaluate, *asked, "--home", str(home), "--no-page", "--quiet"], stdout=subprocess.DEVNULL, cwd=ROOT,

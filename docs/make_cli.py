@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from cyclopts import App
 
 from answerkey.flows.cli.main import make_app
+from answerkey.flows.forms import option_of
+from answerkey.flows.parameters import Generating, Judging, Scoring
 
 _HEAD = """# Command line
 
@@ -16,6 +18,16 @@ variables, and what a file for `--config` holds. [Exit codes](../configuration.m
 command.
 
 | command | what it does |
+|---|---|
+"""
+
+
+_KEYS = """
+## Keys without an option
+
+In the file of `--config`, or in a form on a server:
+
+| key | what it sets |
 |---|---|
 """
 
@@ -29,7 +41,18 @@ def pages() -> dict[str, str]:
     app = make_app()
     commands = {name: app[name] for name in app if not name.startswith("-")}
     lines = (f"| [`answerkey {name}`]({name}.md) | {_first_line(one)} |\n" for name, one in commands.items())
-    return {"cli/index.md": _HEAD + "".join(lines)} | {f"cli/{name}.md": _page(one) for name, one in commands.items()}
+    return {"cli/index.md": _HEAD + "".join(lines) + _KEYS + "".join(_keys())} | {
+        f"cli/{name}.md": _page(one) for name, one in commands.items()
+    }
+
+
+def _keys() -> Iterator[str]:
+    forms = {"scoring": Scoring, "judging": Judging, "generating": Generating}
+    for form, model in forms.items():
+        for name, info in model.model_fields.items():
+            if not option_of(name, info):
+                description = (info.description or "").replace("|", "\\|")
+                yield f"| `{form}.{name}` | {description} |\n"
 
 
 def _first_line(app: App) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +17,9 @@ _FORMS: Mapping[str, type[Form]] = {"data": Data, "scoring": Scoring, "judging":
 def command_line(parameters: Mapping[str, Any]) -> str:
     """`answerkey evaluate` with the parameters of a run; empty where the run had none.
 
-    Parameters are written also where they have their default, which a later release may change. What is empty or 0
-    is left out, unless the default is another value.
+    Options are written also where they have their default, which a later release may change. What is empty or 0
+    is left out, unless the default is another value. Fields without an option follow `--config`, where they differ
+    from their default.
 
     >>> command_line({"data": {"answers": "a.csv"}, "scoring": {"metrics": ["bleu"]}, "baseline": ""}).split()
     ['answerkey', 'evaluate', '\\\\', 'a.csv', '\\\\', '--metrics', 'bleu']
@@ -26,14 +28,21 @@ def command_line(parameters: Mapping[str, Any]) -> str:
     if not data.get("answers"):
         return ""
     words = ["answerkey evaluate", shlex.join(map(without_secrets, data["answers"].splitlines()))]
+    config: dict[str, dict[str, Any]] = {}
     for name, form in _FORMS.items():
         given = parameters.get(name) or {}
         if name == "judging" and not given.get("judges"):
             continue
         for field, value in given.items():
-            info = form.model_fields.get(field)
-            if info and (option := option_of(field, info)).startswith("--"):
+            if not (info := form.model_fields.get(field)):
+                continue
+            option = option_of(field, info)
+            if option.startswith("--"):
                 words += _written(option, value, info.default)
+            elif not option and value != info.get_default(call_default_factory=True):
+                config.setdefault(name, {})[field] = value
+    if config:
+        words.append(f"--config {shlex.quote(without_secrets(json.dumps(config)))}")
     for name in ("baseline", "policy"):
         words += _written(f"--{name}", parameters.get(name), "")
     return " \\\n    ".join(words)

@@ -113,7 +113,7 @@ def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Ju
 
 def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) -> Made | Cost:
     if form.repeats > 1 and not form.temperature:
-        log.warning(f"{form.repeats} answers per question at temperature 0: they will be alike; set --temperature")
+        log.warning(f"{form.repeats} answers per question at temperature 0: they will be alike; raise the temperature")
     tell(Advance("count questions"))
     estimate = steps.estimate_answers(found, asking, run.folder)
     if form.dry_run:

@@ -35,7 +35,7 @@ from answerkey.metrics_core.llm.provider_options import (
 )
 from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS, create
-from answerkey.metrics_core.validation import Option
+from answerkey.metrics_core.validation import NO_OPTION, Option
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.load import Source
@@ -137,6 +137,9 @@ class Data(Form):
 FROM_THE_RUN = ("judge", "embedding_cache")
 """Options of metrics that a run gives them, so that they are not in the form."""
 
+_WITH_OPTION = ("models", "threshold")
+"""Options of metrics that the command line sets; a form and the file of `--config` set all."""
+
 
 def metric_options(metrics: Iterable[type[Metric]]) -> dict[str, tuple[Any, FieldInfo]]:
     """The options that metrics declare, as fields of a form; where several have one, as the first declares it.
@@ -151,7 +154,7 @@ def metric_options(metrics: Iterable[type[Metric]]) -> dict[str, tuple[Any, Fiel
         for one in cls.options():
             if one.name not in (*FROM_THE_RUN, *options):
                 kind, info = _form_field(one, hints[one.name])
-                options[one.name] = kind, info
+                options[one.name] = kind if one.name in _WITH_OPTION else Annotated[kind, NO_OPTION], info
                 if owners[one.name] == 1 < len(classes):
                     text = info.description or ""
                     info.description = f"{cls.name}: {text[:1].lower()}{text[1:]}"
@@ -208,7 +211,7 @@ class _MetricOptions(Form):
         description="By default answer_correctness, semantic_similarity and, by the free offline judge, meaning_match "
         "and ground_truth_similarity.",
     )
-    own_metrics: Annotated[list[str], Option("")] = Field(
+    own_metrics: Annotated[list[str], NO_OPTION] = Field(
         default_factory=list,
         title="Metrics of your own",
         description="Computed as well: metrics by import path, like my_package.metrics:Politeness(threshold=0.9), by "
@@ -390,7 +393,7 @@ def preflight(options: JudgeOptions, key_from: str, *, dry_run: bool = False) ->
     if options.jury == "majority" and votes % 2 == 0:
         logging.getLogger("answerkey").warning(
             f"{votes} votes on each answer can be a tie, which is no score; ask for an odd number of votes, or choose "
-            "--jury unanimous or mean"
+            "the jury unanimous or mean"
         )
 
 
@@ -626,7 +629,7 @@ class Generating(Form):
         title="Tokens at most",
         description="The longest answer, in tokens; a longer one is cut off there.",
     )
-    seed: int = Field(0, description="A different seed asks everything again.")
+    seed: Annotated[int, NO_OPTION] = Field(0, description="A different seed asks everything again.")
     max_calls: int = Field(
         0,
         ge=0,
@@ -639,7 +642,7 @@ class Generating(Form):
         title="Dollars at most",
         description="What the run may cost, for a model whose price is known. 0: no limit.",
     )
-    max_cost_total_usd: float = Field(
+    max_cost_total_usd: Annotated[float, NO_OPTION] = Field(
         0.0,
         ge=0.0,
         title="Dollars a month at most",
@@ -656,19 +659,19 @@ class Generating(Form):
         title="Answered at least",
         description="The share of questions that must be answered for the release to be registered.",
     )
-    concurrency: int = Field(
+    concurrency: Annotated[int, NO_OPTION] = Field(
         64,
         ge=1,
         title="Calls at once",
         description="The most calls in flight. The model's rate limit is learned during the run.",
     )
-    timeout_s: float = Field(
+    timeout_s: Annotated[float, NO_OPTION] = Field(
         120.0,
         gt=0.0,
         title="Seconds per call",
         description="Seconds after which a call is abandoned and retried.",
     )
-    deadline_s: float = Field(
+    deadline_s: Annotated[float, NO_OPTION] = Field(
         300.0,
         gt=0.0,
         title="Seconds per question",

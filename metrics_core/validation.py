@@ -39,6 +39,10 @@ class Option:
     separator: str = COMMAS
 
 
+NO_OPTION = Option("")
+"""For fields that are set once for a project: in the file of `--config` or in a form, and by no option."""
+
+
 class InvalidValue(UserError):
     """A field cannot have the value that it was given.
 

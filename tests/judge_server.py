@@ -35,6 +35,7 @@ from tests.kit.waiting import FAULT_S
 __all__ = [
     "BRAINS",
     "KINDS",
+    "UNTESTED",
     "Body",
     "Brain",
     "JudgeProcess",
@@ -45,6 +46,9 @@ __all__ = [
     "data_of",
     "scheduled",
 ]
+
+UNTESTED = ("--config", "{judging: {probes: never}}")
+"""Options of a command that asks a scripted judge, which probes would stop."""
 
 
 class JudgeServer:

@@ -22,7 +22,7 @@ import yaml
 from answerkey.flows.cli.main import make_app
 from tests.conftest import ROOT
 from tests.judge_brains import agreeable, data_of, parrot
-from tests.judge_server import JudgeServer
+from tests.judge_server import UNTESTED, JudgeServer
 from tests.kit.waiting import FAULT_S
 
 Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
@@ -99,9 +99,9 @@ def answerkey(warm_command, judge):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSWERKEY_")}
         environment = {**kept, "OPENAI_API_KEY": "k", "OPENAI_API_BASE": judge.url, "COLUMNS": "100"}
         arguments = [one.replace(OWN_SERVER, judge.url) for one in arguments]
-        if arguments[0] == "evaluate" and "--judge" in arguments and "--probes" not in arguments:
+        if arguments[0] == "evaluate" and "--judge" in arguments and "--config" not in arguments:
             # Probes would stop a judge that says yes to whatever it is asked.
-            arguments += ["--probes", "never"]
+            arguments += UNTESTED
         return warm_command.run("answerkey.flows.cli", arguments, folder, environment, FAULT_S)
 
     return run
@@ -208,7 +208,9 @@ def test_the_job_for_github_actions_runs(answerkey, place):
         given = re.sub(r"\$([A-Z]+)\b", lambda name: inputs.get(name[1].lower(), ""), line)
         check(answerkey, place, given)
         # The job for GitLab asks the same, but for the comment.
-        words = [word for word in shlex.split(given) if word not in ("--quiet", "--markdown", "gate.md", "--link")]
+        words = [
+            word for word in shlex.split(given.replace("--output gate.md", "")) if word not in ("--quiet", "--link")
+        ]
         assert any(shlex.split(one) == [word for word in words if "/actions/" not in word] for one in on_gitlab), words
     comment = (place / "gate.md").read_text(encoding="utf-8").splitlines()
     assert comment[0] == "## PASS: candidate in place of released" and len(comment) <= 40

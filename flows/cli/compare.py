@@ -296,12 +296,12 @@ def check_folder(html: Path | None, home: Home) -> None:
     if not html:
         return
     if not html.absolute().parent.is_dir():
-        raise UserError(f"--html {html}: there is no folder {html.parent}")
+        raise UserError(f"{html}: there is no folder {html.parent}")
     from answerkey.tasks.publish.artifacts import FOLDER
 
     pages = home.local / FOLDER
     if html.resolve().is_relative_to(pages.resolve()):
-        raise UserError(f"--html {html}: answerkey writes and removes the pages in {pages}; name another folder")
+        raise UserError(f"{html}: answerkey writes and removes the pages in {pages}; name another folder")
 
 
 def write_page(page: Page, file: Path) -> None:

@@ -18,7 +18,6 @@ from answerkey.flows.cli.options import (
     PageOption,
     PolicyOption,
     Quiet,
-    Verbose,
     command,
     from_anywhere,
     pasted,
@@ -51,7 +50,6 @@ def evaluate(  # noqa: PLR0913
     all_fields: AllFields = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
     home: HomeOption = HOME,
 ) -> int:
     """Score the answers of one or more releases and report.
@@ -63,7 +61,7 @@ def evaluate(  # noqa: PLR0913
     """
     data, limits = with_files(data), with_suite(limits)
     check_asked(scoring, judging, policy, baseline)
-    with at_work(home, quiet=quiet, verbose=verbose):
+    with at_work(home, quiet=quiet):
         from answerkey.flows.evaluate_release import evaluate_release
 
         found = evaluate_release(data, scoring, judging, limits, str(home), baseline, from_anywhere(policy), page=page)
@@ -75,11 +73,11 @@ def evaluate(  # noqa: PLR0913
 
 
 @contextmanager
-def at_work(home: Home, *, quiet: bool, verbose: bool = False) -> Iterator[None]:
+def at_work(home: Home, *, quiet: bool) -> Iterator[None]:
     """Around a command's import and call of a flow that scores or asks: see `running`, with bars of its progress."""
     from answerkey.flows.cli.progress import bars
 
-    with running(home, quiet=quiet, findings=True, verbose=verbose), bars(quiet=quiet):
+    with running(home, quiet=quiet, findings=True), bars(quiet=quiet):
         yield
 
 

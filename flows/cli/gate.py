@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -17,6 +17,7 @@ from answerkey.metrics_core.errors import UserError
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.policy import Policy
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
+    from answerkey.tasks.publish.page.model import Page
     from answerkey.tasks.warehouse.home import Home
 
 _POLICY = heading("Policy: either a file, or the options")
@@ -52,25 +53,15 @@ Rules = Annotated[
         "'coverage >= 0.95'. May be repeated.",
     ),
 ]
-_ToFile = Annotated[
-    str | None,
-    Parameter("--output", group=OUTPUT, metavar="FILE", help="Write the verdict as JSON to this file."),
-]
-_ToJunit = Annotated[
-    str | None, Parameter("--junit", group=OUTPUT, metavar="FILE", help="Write the verdict as JUnit XML to this file.")
-]
-_ToHtml = Annotated[
-    Path | None,
-    Parameter("--html", group=OUTPUT, metavar="FILE", help="Write a page about both reports, with the verdict on top."),
-]
-_ToMarkdown = Annotated[
-    str | None,
+_Output = Annotated[
+    list[Path] | None,
     Parameter(
-        "--markdown",
+        "--output",
         group=OUTPUT,
         metavar="FILE",
-        help="Write the verdict as Markdown to this file, in at most 40 lines, with the samples that got worse most: "
-        "for the summary of a CI job, or a comment on a pull request.",
+        help="Write the verdict to this file too; its ending says how: .json, .xml (JUnit), .html (a page about both "
+        "reports with the verdict on top) or .md (at most 40 lines, for the summary of a CI job or a comment on a pull "
+        "request). May be repeated.",
     ),
 ]
 _Link = Annotated[
@@ -97,10 +88,7 @@ def gate(  # noqa: PLR0913
     margin: Margin = None,
     rule: Rules = None,
     as_json: AsJson = False,
-    output: _ToFile = None,
-    junit: _ToJunit = None,
-    html: _ToHtml = None,
-    markdown: _ToMarkdown = None,
+    output: _Output = None,
     link: _Link = "",
     allow_inconclusive: _AllowInconclusive = False,
     home: HomeOption = HOME,
@@ -112,41 +100,76 @@ def gate(  # noqa: PLR0913
 
     Examples:
         answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02
-        answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --junit gate.xml
+        answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --output gate.xml --output gate.html
     """
-    to_json = output or ("-" if as_json else None)
+    files = output or []
+    for file in files:
+        if file.suffix not in _FORMATS:
+            raise UserError(f"--output {file}: name the file .json, .xml, .html or .md")
     rules = policy_of(policy, primary, margin, rule or [])
     from answerkey.flows.cli.comparison_tables import print_verdict
     from answerkey.tasks.gate.verdicts import EXIT_CODES
-    from answerkey.tasks.gate.verdicts import junit as as_junit
 
-    check_folder(html, home)
+    # Nothing is decided that could not be written.
+    for file in files:
+        check_folder(file, home)
     began = time.perf_counter()
     [verdict] = gated(home, old, [new], rules, dataset)
-    if junit:
-        took_s = time.perf_counter() - began
-        _write(junit, as_junit(verdict, datetime.now(UTC), took_s, allow_inconclusive=allow_inconclusive))
-    if html or markdown:
-        _write_pages(home, verdict, html, markdown, link)
-    if not _written_as_json(to_json, verdict.as_dict()):
+    took_s = time.perf_counter() - began
+    for file in files:
+        _write(file, verdict, home, took_s=took_s, link=link, allow_inconclusive=allow_inconclusive)
+    if as_json:
+        print_json(verdict.as_dict())
+    else:
         print_verdict(verdict)
     outcome = verdict.verdict.outcome
     return 0 if allow_inconclusive and outcome == "INCONCLUSIVE" else EXIT_CODES[outcome]
 
 
-def _write_pages(home: Home, verdict: ReleaseVerdict, html: Path | None, markdown: str | None, link: str) -> None:
-    """About both reports; where there is no baseline, about the new one alone."""
+_FORMATS = (".json", ".xml", ".html", ".md")
+"""Endings of the files that a verdict is written to."""
+
+
+def _write(
+    file: Path, verdict: ReleaseVerdict, home: Home, *, took_s: float, link: str, allow_inconclusive: bool
+) -> None:
+    """Write a verdict to a file, in the format that its ending names.
+
+    Args:
+        took_s: seconds that the decision took, for JUnit XML.
+        link: the address of the page, for Markdown.
+        allow_inconclusive: whether JUnit XML has rules without enough samples as skipped, not as failed.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    if file.suffix == ".html":
+        write_page(_page(home, verdict), file)
+        return
+    if file.suffix == ".json":
+        text = json_text(verdict.as_dict(), indent=2) + "\n"
+    elif file.suffix == ".xml":
+        from answerkey.tasks.gate.verdicts import junit
+
+        text = junit(verdict, datetime.now(UTC), took_s, allow_inconclusive=allow_inconclusive)
+    else:
+        from answerkey.tasks.publish.page.markdown import comment_markdown
+
+        text = comment_markdown(_page(home, verdict), link)
+    try:
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def _page(home: Home, verdict: ReleaseVerdict) -> Page:
+    """A page about both reports; where there is no baseline, about the new one alone."""
     from answerkey.tasks.publish.artifacts import compared_for
     from answerkey.tasks.publish.page.build import build_page
-    from answerkey.tasks.publish.page.markdown import comment_markdown
 
     pairs = compared_for(home, verdict)
     ids = [*(pair.old for pair in pairs), verdict.new]
-    page = build_page(home, ids, comparisons=pairs, gates=[verdict])
-    if html:
-        write_page(page, html)
-    if markdown:
-        _write(markdown, comment_markdown(page, link))
+    return build_page(home, ids, comparisons=pairs, gates=[verdict])
 
 
 def policy_of(policy: str, primary: str | None, margin: float | None, rules: list[str]) -> Policy:
@@ -168,21 +191,3 @@ def policy_of(policy: str, primary: str | None, margin: float | None, rules: lis
     from answerkey.metrics_core.gate.policy import parse_policy
 
     return parse_policy({"primary": primary, "margin": margin, "rules": rules}, "options")
-
-
-def _written_as_json(where: str | None, content: dict[str, Any]) -> bool:
-    """Write `content` where an option asks for it. Returns whether it replaces the printed text."""
-    if where is None:
-        return False
-    if where == "-":
-        print_json(content)
-        return True
-    _write(where, json_text(content, indent=2) + "\n")
-    return False
-
-
-def _write(file: str, text: str) -> None:
-    try:
-        Path(file).write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error

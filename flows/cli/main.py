@@ -201,7 +201,7 @@ def _exit_code(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json_escapes")
-    as_json = "--json" in words and "--output" not in words
+    as_json = "--json" in words
     try:
         return _run(words, as_json=as_json)
     except KeyboardInterrupt as error:
@@ -409,7 +409,9 @@ def what_is_wrong(error: CycloptsError) -> str:
     match error:
         case UnknownOptionError():
             known = [name for one in error.argument_collection for name in one.names if name.startswith("-")]
-            return _unknown((error.token.keyword or error.token.value or "").split("=", 1)[0], "option", known, chain)
+            typed = (error.token.keyword or error.token.value or "").split("=", 1)[0]
+            key = getattr(error.target, "in_file", {}).get(typed)
+            return f"{typed}: set {key} in the file of --config" if key else _unknown(typed, "option", known, chain)
         case UnknownCommandError():
             known = [name for name in error.app or () if not name.startswith("-")]
             return _unknown((error.unused_tokens or [""])[0], "command", known, chain)

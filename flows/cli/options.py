@@ -78,10 +78,6 @@ AllFields = Annotated[
 ]
 AsJson = Annotated[bool, Parameter("--json", group=OUTPUT, help="Print JSON instead of tables.")]
 Quiet = Annotated[bool, Parameter("--quiet", group=OUTPUT, help="Print only warnings while it runs.")]
-Verbose = Annotated[
-    bool,
-    Parameter(["--verbose", "-v"], group=OUTPUT, help="Also print where Great Expectations' Data Docs are."),
-]
 Dataset = Annotated[
     str, Parameter("--dataset", metavar="NAME", help="The data set, where a release has reports on several.")
 ]
@@ -118,9 +114,8 @@ _Config = Annotated[
     Parameter(
         "--config",
         metavar="FILE",
-        help="A YAML file with values for options that are not given, under the keys of the forms on a server, for "
-        "instance "
-        "`scoring: {metrics: [bleu]}`.",
+        help="A YAML file, or its text, with what the options do not say, under the keys of the forms on a server: "
+        "`{judging: {temperature: 0.5, jury: mean}}`. The page on options has all keys.",
     ),
 ]
 
@@ -130,8 +125,10 @@ Model = TypeVar("Model", bound="BaseModel")
 def command(function: Callable[..., int]) -> Callable[..., int]:
     """Give the options of a command one by one: each argument annotated with `Flags` becomes its form's fields.
 
-    What the command line does not give is taken from the file of `--config`, else it has the form's own default.
+    What the command line does not give is taken from the file of `--config`, else it has the form's own default. The
+    attribute `in_file` of the command has the keys of fields that only that file sets, by what their option would be.
     """
+    in_file: dict[str, str] = {}
     flat: list[inspect.Parameter] = []
     forms: dict[str, tuple[type[BaseModel], dict[str, str]]] = {}
     hints = typing.get_type_hints(function, include_extras=True)
@@ -146,6 +143,9 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             continue
         form = annotation.__origin__
         options = {name: option_of(name, info) for name, info in form.model_fields.items() if name not in flags.omit}
+        in_file |= {
+            f"--{name.replace('_', '-')}": f"{parameter.name}.{name}" for name, option in options.items() if not option
+        }
         options = {
             name: f"--{flags.prefix}-{option.removeprefix('--')}" if option in taken else option
             for name, option in options.items()
@@ -177,6 +177,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     order = sorted(flat, key=lambda one: (one.kind, one.default is not one.empty))
     run.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
     run.__annotations__ = {}
+    run.in_file = in_file  # type: ignore[attr-defined]
     # The help is read from the source; cyclopts would take every docstring apart.
     run.__doc__ = None
     return run
@@ -199,9 +200,9 @@ class _Settings:
         """
         if not file:
             return cls(None, {})
-        from answerkey.metrics_core.document import read_located
+        from answerkey.metrics_core.document import read_yaml
 
-        found = read_located(Path(file))
+        found = read_yaml(file, "--config")
         settings = cls(found, found.content or {})
         if not isinstance(found.content, Mapping | None):
             raise UserError(f"{found.where()}: write keys and values, as in `scoring: {{metrics: [bleu]}}`")

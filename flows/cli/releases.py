@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from answerkey.tasks.traces.summary import Funnel
 
 
+_OF_EVALUATE = ("dry_run", "max_calls", "price", "cascade", "repeats", "fallbacks", "batch")
+"""Options of judges that `generate` leaves to the file of `--config`, beside its own of the same names."""
+
+
 class _Registered(Data):
     """The answers of one release, which has a name, to a data set that has one."""
 
@@ -152,10 +156,10 @@ def generate(  # noqa: PLR0913
     questions: Annotated[Questions, Flags("Questions")],
     generating: Annotated[Generating, Flags("Model")],
     afterwards: Annotated[Afterwards, Flags(COMPARING.name)],
-    scoring: Annotated[Scoring, Flags("Scoring")],
+    scoring: Annotated[Scoring, Flags("Scoring", omit=("models", "threshold", "only_failed"))],
     # What the judges may cost is said apart from the model under test.
-    judging: Annotated[Judging, Flags("Judge", omit=("dry_run",), prefix="judge")],
-    limits: Annotated[Limits, Flags("Limits")],
+    judging: Annotated[Judging, Flags("Judge", omit=_OF_EVALUATE, prefix="judge")],
+    limits: Annotated[Limits, Flags("Limits", omit=tuple(Limits.model_fields))],
     *,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -19,7 +19,7 @@ from answerkey.metrics_core.llm.provider_options import (
     JsonObject,
     extras,
 )
-from answerkey.metrics_core.validation import Option, Validated
+from answerkey.metrics_core.validation import NO_OPTION, Validated
 
 Jury = Literal["majority", "unanimous", "mean"]
 """How the votes of several judges, or of several repeats, become one score.
@@ -88,7 +88,7 @@ class JudgeOptions(Validated):
         title="Dollars at most",
         description="What the run may cost, for judges whose price is known. 0: no limit.",
     )
-    max_cost_total_usd: Annotated[float, NoLimitIfZero] = Field(
+    max_cost_total_usd: Annotated[float, NoLimitIfZero, NO_OPTION] = Field(
         0.0,
         ge=0.0,
         title="Dollars a month at most",
@@ -109,14 +109,14 @@ class JudgeOptions(Validated):
         "rest, if at most this share of its own verdicts is wrong by theirs, for instance 0.02. A trial on the answers "
         "of the run shows that; if not, they are asked about all. 0: ask them about everything.",
     )
-    probes: Probing = Field(
+    probes: Annotated[Probing, NO_OPTION] = Field(
         "auto",
         title="Probes",
         description="Ask each judge questions with known verdicts before the first answer, many of them made from the "
         "references, and one more after every 50 or so; one that is wrong too often is stopped. "
         "auto: in runs of at least 10 answers.",
     )
-    jury: Jury = Field(
+    jury: Annotated[Jury, NO_OPTION] = Field(
         "majority",
         title="Jury",
         description="How several votes become one: majority, unanimous or mean.",
@@ -133,38 +133,38 @@ class JudgeOptions(Validated):
         description="Judges to ask, in this order, if a named judge fails for good. The report counts "
         "their verdicts, and the next run asks the named judge again.",
     )
-    temperature: float = Field(
+    temperature: Annotated[float, NO_OPTION] = Field(
         0.0,
         ge=0.0,
         le=2.0,
         title="Temperature",
         description="0: as repeatable as the provider allows. Repeats of a judge without a seed need more than 0.",
     )
-    max_tokens: int = Field(
+    max_tokens: Annotated[int, NO_OPTION] = Field(
         1_024,
         ge=1,
         title="Tokens of a reply",
         description="The longest reply, in tokens, with the judge's reasoning. A reply that was cut off is asked for "
         "once more, with four times as many.",
     )
-    reasoning_effort: Effort = Field(
+    reasoning_effort: Annotated[Effort, NO_OPTION] = Field(
         "default",
         title="Reasoning effort",
         description="How much the judge reasons before it replies. default: as its provider sets it.",
     )
-    concurrency: Annotated[int, Option("--judge-concurrency")] = Field(
+    concurrency: Annotated[int, NO_OPTION] = Field(
         64,
         ge=1,
         title="Calls at once",
         description="The most calls in flight to one judge. Its rate limit is learned during the run.",
     )
-    timeout_s: Annotated[float, Option("--judge-timeout")] = Field(
+    timeout_s: Annotated[float, NO_OPTION] = Field(
         60.0,
         gt=0.0,
         title="Seconds per call",
         description="Seconds after which a call is abandoned and retried.",
     )
-    deadline_s: Annotated[float, Option("--judge-deadline")] = Field(
+    deadline_s: Annotated[float, NO_OPTION] = Field(
         180.0,
         gt=0.0,
         title="Seconds per question",
@@ -178,7 +178,7 @@ class JudgeOptions(Validated):
         description="Send what is not in the ledger as a batch, at about half the price, and wait for it, up to a day. "
         "For OpenAI and servers with OpenAI's batch endpoints. The same command picks up a batch again.",
     )
-    batch_poll_s: float = Field(
+    batch_poll_s: Annotated[float, NO_OPTION] = Field(
         60.0,
         gt=0.0,
         title="Seconds between looks",

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.key_shapes import KEY_SHAPE, holds_key
-from answerkey.metrics_core.validation import Option
+from answerkey.metrics_core.validation import NO_OPTION
 
 
 def _in_either_case(words: Iterable[str]) -> str:
@@ -89,12 +89,11 @@ Header = Annotated[
     ),
 ]
 """NAME=VALUE. The pattern is for forms, which refuse by it what may be a secret before a server stores it."""
-Headers = Annotated[
-    tuple[Header, ...], Option("--extra-header", separator=r",(?=[\w-]+=)"), AfterValidator(_without_secrets)
-]
+Headers = Annotated[tuple[Header, ...], NO_OPTION, AfterValidator(_without_secrets)]
 """Each header once. What may be a secret is refused, unless it is the name of a variable of the environment."""
 JsonObject = Annotated[
     str,
+    NO_OPTION,
     BeforeValidator(lambda value: json.dumps(value) if isinstance(value, dict) else value),
     AfterValidator(_json_object),
     WithJsonSchema({"type": "string", "pattern": rf'^(?!.*({_SECRET_FIELD}|:\s*"({_SECRET_VALUE})|{KEY_SHAPE}))'}),

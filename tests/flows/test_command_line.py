@@ -31,8 +31,7 @@ def test_every_parameter_that_was_set_is_an_option():
     assert words_of(PARAMETERS) == [
         "answerkey", "evaluate", "/data/my answers.jsonl", "--dataset", "faq", "--map",
         "id=meta.id,label=it's right", "--slice", "lang,kind", "--metrics", "rouge_l,bleu",
-        "--profile", "default", "--blank-answer", "zero", "--aggregation", "mean", "--only-failed",
-        "--max-quarantined", "0.2", "--min-coverage", "0.95",
+        "--only-failed", "--max-quarantined", "0.2", "--min-coverage", "0.95",
     ]  # fmt: skip
 
 
@@ -51,9 +50,10 @@ def test_the_baseline_and_the_policy_come_last():
 def test_judges_are_named_with_their_votes_and_budget():
     judging = {"judges": ["a/b", "c/d"], "key_from": "env:KEY", "jury": "mean", "repeats": 2, "max_cost_usd": 1.5}
     words = words_of({**PARAMETERS, "judging": judging})
-    assert words[words.index("--judge") :][:10] == [
-        "--judge", "a/b,c/d", "--judge-key-from", "env:KEY", "--jury", "mean", "--repeats", "2", "--max-cost", "1.5",
+    assert words[words.index("--judge") :][:8] == [
+        "--judge", "a/b,c/d", "--judge-key-from", "env:KEY", "--repeats", "2", "--max-cost", "1.5",
     ]  # fmt: skip
+    assert words[-2:] == ["--config", '{"judging": {"jury": "mean"}}']
 
 
 @pytest.mark.parametrize("parameters", [{}, {"data": {}}, {"data": None}])

@@ -96,8 +96,9 @@ def evaluating(judge, folder, prefect):
         {"id": f"s{n}", "question": f"question {n}?", "reference": f"reference {n}", "answer": f"answer {n}"}
         for n in range(ROWS)
     ]
-    words = ("--metrics", "meaning_match", "--judge", f"openai/gpt-4o-mini@{judge.url}", "--judge-concurrency",
-             IN_FLIGHT, "--probes", "never", "--no-page", "--home", folder / "home")  # fmt: skip
+    config = f"{{judging: {{concurrency: {IN_FLIGHT}, probes: never}}}}"
+    words = ("--metrics", "meaning_match", "--judge", f"openai/gpt-4o-mini@{judge.url}", "--config", config,
+             "--no-page", "--home", folder / "home")  # fmt: skip
     run = subprocess.Popen(
         command("evaluate", jsonl(folder / "a.jsonl", rows), *words),
         env={**os.environ, "ANSWERKEY_JUDGE_KEY": "sk-none", **({"PREFECT_API_URL": prefect} if prefect else {})},

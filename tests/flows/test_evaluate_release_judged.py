@@ -10,7 +10,7 @@ import pytest
 
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_batches import BatchServer
-from tests.judge_server import JudgeServer, agreeable, data_of
+from tests.judge_server import UNTESTED, JudgeServer, agreeable, data_of
 from tests.kit.waiting import FAULT_S, wait_until
 from tests.tasks.staging_help import query
 
@@ -73,7 +73,7 @@ def means(result):
 @pytest.mark.nightly
 def test_a_batch_at_half_the_price_is_in_the_report(evaluate, home):
     with BatchServer(brain) as server:
-        batch = ("--batch", "--batch-poll", "0.05")
+        batch = ("--batch", "--config", "{judging: {batch_poll_s: 0.05}}")
         alone, expected = (evaluate("--dry-run", "--json", *how, url=server.url) for how in ((), batch))
         assert "as a batch; no judge was asked" in expected.stderr
         costs = [[cost["cost_usd"] for cost in json.loads(found.stdout)] for found in (alone, expected)]
@@ -102,7 +102,7 @@ def test_dry_run_then_little_money_then_enough_then_none_needed(evaluate, judge,
     assert skipped > [(0,)]
     # Nothing of what is left is answered before the metrics have said how far they are.
     judge.holds = lambda _server: True
-    limits = ("--judge-timeout", f"{FAULT_S:.0f}", "--judge-deadline", f"{FAULT_S:.0f}")
+    limits = ("--config", f"{{judging: {{timeout_s: {FAULT_S}, deadline_s: {FAULT_S}}}}}")
     known = _newest_run(home)
     with ThreadPoolExecutor(1) as thread:
         running = thread.submit(evaluate, "--max-calls", "20", "--json", *limits)
@@ -189,7 +189,7 @@ def _progress_in_ui(home, ask):
 def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evaluate, home):
     # It goes down once it was found there; calls are made again until the deadline is over. None is sent, so none is
     # counted, except for one that the deadline cuts short while it connects: nobody knows whether that was sent.
-    limits = ("--judge-deadline", "1", "--max-calls", "2", "--min-coverage", "0.5")
+    limits = ("--config", "{judging: {deadline_s: 1}}", "--max-calls", "2", "--min-coverage", "0.5")
     with socket.create_server(("127.0.0.1", 0)) as door:
         threading.Thread(target=lambda: (door.accept()[0].close(), door.close()), daemon=True).start()
         down = evaluate(*limits, url=f"http://127.0.0.1:{door.getsockname()[1]}/v1")
@@ -216,7 +216,7 @@ def test_a_judge_that_cannot_be_reached_stops_the_run_unless_nothing_is_to_be_as
     file = tmp_path / "faq.csv"
     file.write_text("id,release,question,answer,reference\nq1,a,Where?,Rome,Paris\nq2,a,Where?,Paris,Paris\n")
     with JudgeServer(agreeable) as judge:
-        asked = ("evaluate", file, "--metrics", "contains,meaning_match", "--probes", "never", "--no-page")
+        asked = ("evaluate", file, "--metrics", "contains,meaning_match", *UNTESTED, "--no-page")
         named = ("--judge", f"openai/x@{judge.url}")
         nobody = bare_cli(*asked, "--judge", "openai/x@http://127.0.0.1:9/v1", code=2)
         bare_cli(*asked, *named, code=0)

@@ -115,7 +115,7 @@ def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_
     assert (again.returncode, model.n_requests) == (0, 12)
     cold = cli(*asked, "--release", "cold", "--dry-run", ANSWERKEY_MODEL_KEY=KEY)
     assert (cold.returncode, model.n_requests) == (0, 12)
-    assert cold.stderr.count("3 answers per question at temperature 0: they will be alike; set --temperature") == 1
+    assert cold.stderr.count("3 answers per question at temperature 0: they will be alike; raise the temperature") == 1
 
 
 MODEL = "openai/gpt-4o-mini"
@@ -148,7 +148,7 @@ def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli, tmp_path):
     with RawServer(*(http(200, json.dumps(end).encode()) for end in ends)) as server:
         done = bare_cli(
             "generate", "--dataset", numbered(tmp_path, 5), "--model", f"{MODEL}@{server.url}", "--release", "new",
-            "--home", tmp_path / "home", "--concurrency", "1", "--min-answered", "0.5", **KEYS,
+            "--home", tmp_path / "home", "--config", "{generating: {concurrency: 1}}", "--min-answered", "0.5", **KEYS,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows, manifest = generated(tmp_path / "home")
@@ -165,18 +165,15 @@ def test_how_each_answer_ended_is_kept_with_it_and_counted(bare_cli, tmp_path):
 def test_what_a_provider_is_sent_beside_the_question(bare_cli, model, questions, tmp_path):
     asked = ("generate", "--dataset", questions, "--model", f"openai/m@{model.url}", "--release", "new", "--home",
              tmp_path / "home")  # fmt: skip
-    sent = (
-        "--extra-header",
-        "X-Title=nightly",
-        "--extra-body",
-        '{"provider": {"only": ["a"]}}',
-    )
+    sent = ("--config", "{generating: {extra_headers: [X-Title=nightly], extra_body: {provider: {only: [a]}}}}")
     bare_cli(*asked, *sent, code=0)
     assert {received.headers["x-title"] for received in model.requests} == {"nightly"}
     assert all(received.body["provider"] == {"only": ["a"]} for received in model.requests)
     # A release is of one way of asking.
     assert "extras" in bare_cli(*asked, code=2).stderr
-    assert "a secret" in bare_cli(*asked, "--extra-header", "X-Api-Key=sk-abc", code=2).stderr
+    assert (
+        "a secret" in bare_cli(*asked, "--config", "{generating: {extra_headers: [X-Api-Key=sk-abc]}}", code=2).stderr
+    )
 
 
 def test_the_manifest_counts_the_calls_of_all_runs(bare_cli, tmp_path):

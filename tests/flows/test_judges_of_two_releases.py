@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.judge_server import Body, JudgeServer, data_of
+from tests.judge_server import UNTESTED, Body, JudgeServer, data_of
 from tests.tasks.staging_help import jsonl, query
 
 N = 100
@@ -74,8 +74,8 @@ def words(result):
 @pytest.mark.nightly
 def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges, tmp_path, home):
     named, fallback, outage = judges
-    judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}", "--judge-concurrency", "4")
-    common = ("--dataset", "d", "--metrics", "meaning_match", "--probes", "never", *judge)
+    judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}")
+    common = ("--dataset", "d", "--metrics", "meaning_match", *UNTESTED, *judge)
     bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=75)), *common, code=0)
     # A third of the right answers are made wrong, which the fallback does not see.
     outage.now = True
@@ -114,7 +114,7 @@ def test_an_outage_of_the_judge_between_two_releases_is_no_pass(bare_cli, judges
 def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cli, judges, tmp_path, home):
     named, fallback, outage = judges
     judge = ("--judge", f"openai/a@{named.url}", "--fallbacks", f"openai/b@{fallback.url}")
-    common = ("--dataset", "d", "--metrics", "meaning_match", "--probes", "never", *judge)
+    common = ("--dataset", "d", "--metrics", "meaning_match", *UNTESTED, *judge)
     bare_cli("evaluate", jsonl(tmp_path / "fa.jsonl", rows("fa", right=225, n=300)), *common)
     # The new release has 30 other answers, and the named judge is away for 9 of them.
     new = rows("fb", right=225, n=300)
@@ -153,7 +153,7 @@ def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path, 
         # Eight probes in both orders, and not one row.
         assert (probed.returncode, server.n_requests) == (4, 16), words(probed)
         assert "gave no verdict on 8 of 8 probes; the first: order_decided: the answer shown first" in words(probed)
-        trusted = bare_cli(*asked, "--policy", policy, "--probes", "never", *home)
+        trusted = bare_cli(*asked, "--policy", policy, *UNTESTED, *home)
         assert server.n_requests == 16 + 2 * N
     assert (trusted.returncode, "INCOMPLETE" in trusted.stdout) == (4, True), words(trusted)
     assert "100 of 100 not scored: 100 order_decided (over all of them, the mean is 0.000 to 1.000)" in words(trusted)
@@ -180,7 +180,7 @@ def test_a_pair_that_the_order_decides_is_worst_and_best_and_too_many_decide_not
         with JudgeServer(brain) as server:
             result = bare_cli(
                 "evaluate", file, "--metrics", "preference", "--judge", f"openai/m@{server.url}", "--baseline", "old",
-                "--probes", "never", "--policy", policy, *home,
+                *UNTESTED, "--policy", policy, *home,
             )  # fmt: skip
         assert outcome in result.stdout.split(), words(result)
         # 90 pairs are won, and the other 10 are lost at worst.
@@ -195,7 +195,7 @@ def test_two_judges_that_differ_give_bounds_and_no_mean_alone(bare_cli, tmp_path
     with JudgeServer(strict) as one, JudgeServer(lenient) as other:
         result = bare_cli(
             "evaluate", file, "--metrics", "meaning_match", "--judge",
-            f"openai/a@{one.url},openai/b@{other.url}", "--probes", "never",
+            f"openai/a@{one.url},openai/b@{other.url}", *UNTESTED,
         )  # fmt: skip
     text = words(result)
     assert "2 votes on each answer can be a tie, which is no score; ask for an odd number of votes" in text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.judge_server import JudgeServer, data_of
+from tests.judge_server import UNTESTED, JudgeServer, data_of
 from tests.tasks.staging_help import jsonl, query
 
 RUBRIC = """\
@@ -77,7 +77,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
 def test_a_report_is_made_again_and_shown_by_the_rubric_that_it_was_made_with(bare_cli, tmp_path, home):
     rubric = tmp_path / "manners.yaml"
     rubric.write_text(RUBRIC)
-    spec, judge = f"kind={rubric}(blank_answer='undefined')", ("--judge", "openai/m", "--probes", "never")
+    spec, judge = f"kind={rubric}(blank_answer='undefined')", ("--judge", "openai/m", *UNTESTED)
     with JudgeServer(brain) as server:
         bare_cli("evaluate", answers(tmp_path), "--metrics", spec, *judge, "--judge-base", server.url, code=0)
         # What is there now is another rubric, and then none.
@@ -97,7 +97,7 @@ def test_a_rubric_about_the_context_needs_no_references(cli, tmp_path, home):
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         result = cli(
             "evaluate", answers(tmp_path, retrieved=True), "--metrics", "faithfulness", "--judge", "openai/m",
-            "--judge-base", server.url, "--probes", "never",
+            "--judge-base", server.url, *UNTESTED,
         )  # fmt: skip
         sent = {data_of(request.body)["context"][0] for request in server.requests}
         needed = cli(
@@ -172,7 +172,7 @@ def test_transcripts_of_six_turns_and_a_column_are_judged_by_three_criteria_in_o
         assert query(home, "SELECT reason FROM quarantine") == [
             ("messages (trace.turns) message 1: content: has a part of the type 'image_url'; only texts are judged",)
         ]
-        probed = cli(*asked, "--probes", "always", "--temperature", "0.1", page=True)
+        probed = cli(*asked, "--config", "{judging: {probes: always, temperature: 0.1}}", page=True)
         assert probed.returncode == 0, probed.stderr
     newest = max((home / "pages").glob("[!_]*/chats*.html"), key=lambda page: page.stat().st_mtime_ns)
     assert "the judge was tested by the first criterion, not by tone, tools" in newest.read_text(encoding="utf-8")

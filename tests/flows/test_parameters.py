@@ -125,7 +125,10 @@ class Optional(Metric):
 
 
 def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty():
-    made = {name: (hint, info.default, info.description) for name, (hint, info) in metric_options([Optional]).items()}
+    made = {
+        name: (get_args(hint)[0], info.default, info.description)
+        for name, (hint, info) in metric_options([Optional]).items()
+    }
     assert made == {
         "most": (int, 0, "The most. 0: no most."),
         "mode": (Literal["default", "a", "b"], "default", "How."),

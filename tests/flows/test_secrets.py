@@ -44,9 +44,9 @@ PLACES = {
     "a name": ["--judge", "openai/KEY"],
     "--judge-base": ["--judge", "openai/m", "--judge-base", "http://127.0.0.1:9/v1/KEY"],
     "--fallbacks": ["--judge", SERVED, "--fallbacks", "openai/f@http://127.0.0.1:9/v1/KEY"],
-    "--extra-header": ["--judge", SERVED, "--extra-header", "X-Title=KEY"],
-    "within a header": ["--judge", SERVED, "--extra-header", "X-Title=nightly KEY"],
-    "--extra-body": ["--judge", SERVED, "--extra-body", '{"provider": {"account": "KEY"}}'],
+    "a header": ["--judge", SERVED, "--config", "{judging: {extra_headers: [X-Title=KEY]}}"],
+    "within a header": ["--judge", SERVED, "--config", "{judging: {extra_headers: [X-Title=nightly KEY]}}"],
+    "the body": ["--judge", SERVED, "--config", "{judging: {extra_body: {provider: {account: KEY}}}}"],
 }
 METRICS = ("--metrics", "contains,meaning_match,ground_truth_similarity", "--judge", "openai/gpt-4o-mini")
 
@@ -81,7 +81,7 @@ def test_a_key_is_nowhere(cli, save_secret, server_folder, answers, tmp_path, as
 
 @pytest.mark.parametrize(
     ("form", "place"),
-    [*((form, place) for form in PASTED for place in ("--judge", "--extra-header")),
+    [*((form, place) for form in PASTED for place in ("--judge", "a header")),
      *(("GitHub", place) for place in PLACES)],
 )  # fmt: skip
 def test_a_key_that_is_pasted_where_none_belongs_is_refused_and_stored_nowhere(form, place, answers, home, refusal):

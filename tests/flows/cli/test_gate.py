@@ -126,7 +126,7 @@ def test_changed_references_are_another_data_set(bare_cli, cheats):
 )
 def test_the_exit_code_is_the_verdict(bare_cli, home, tmp_path, new, margin, code, outcome):
     xml = tmp_path / "gate.xml"
-    result = bare_cli("gate", "old", new, "--primary", FIELD, "--margin", margin, "--json", "--junit", xml)
+    result = bare_cli("gate", "old", new, "--primary", FIELD, "--margin", margin, "--json", "--output", xml)
     assert result.returncode == code, result.stderr
     content = json.loads(result.stdout)
     assert (content["outcome"], content["exit_code"], content["old"]) == (outcome, code, "faq/old/v1")
@@ -185,7 +185,7 @@ def test_what_the_old_release_has_no_score_for_may_have_been_its_best(bare_cli, 
 
 def test_too_few_samples_may_be_allowed(bare_cli, home, tmp_path):
     xml = tmp_path / "gate.xml"
-    options = ("--primary", FIELD, "--margin", 0.001, "--allow-inconclusive", "--junit", xml)
+    options = ("--primary", FIELD, "--margin", 0.001, "--allow-inconclusive", "--output", xml)
     assert bare_cli("gate", "old", "same", *options, code=0).stdout.startswith("INCONCLUSIVE")
     [suite] = ElementTree.parse(xml).getroot()
     assert [suite.get(name) for name in ("failures", "errors", "skipped")] == ["0", "0", "1"]
@@ -247,7 +247,7 @@ def test_names_in_answers_notify_nobody_where_the_verdict_is_a_comment(bare_cli,
     summary = tmp_path / "summary.md"
     rules = ("--primary", "exact_match.match", "--margin", "0.05")
 
-    bare_cli("gate", "old", "new", *rules, "--markdown", summary, code=1)
+    bare_cli("gate", "old", "new", *rules, "--output", summary, code=1)
 
     page = MarkdownIt("commonmark").enable("table").render(summary.read_text(encoding="utf-8"))
     seen = html.unescape(re.sub("<[^>]*>", "", page))
@@ -267,7 +267,7 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     options = ("--policy", policy)
     summary, link = tmp_path / "summary.md", ("--link", "https://example.com/run/7")
     result = bare_cli(
-        "gate", "old", "new", *options, "--html", tmp_path / "gate.html", "--markdown", summary, *link, code=1
+        "gate", "old", "new", *options, "--output", tmp_path / "gate.html", "--output", summary, *link, code=1
     )
     lines = summary.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "## FAIL: new in place of old"
@@ -289,7 +289,7 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli, tmp_path, own_home):
     assert (
         shown.index("FAIL  new must") < shown.index("d/old/v1 → d/new/v1: 60 samples") < shown.index("2 releases on d")
     )
-    bare_cli("gate", "gone", "new", *options, "--html", tmp_path / "none.html", code=4)
+    bare_cli("gate", "gone", "new", *options, "--output", tmp_path / "none.html", code=4)
     assert "<title>new against gone: cannot be decided · d</title>" in (tmp_path / "none.html").read_text(
         encoding="utf-8"
     )

@@ -115,16 +115,16 @@ def pair(home, labelled, text):
 def test_a_verdict_names_its_basis_everywhere(bare_cli, tmp_path, case):
     labelled, text, policy, outcome, basis, sentence = CASES[case]
     pair(tmp_path, labelled, text)
-    files = {kind: tmp_path / f"gate.{kind}" for kind in ("markdown", "html", "junit", "output")}
-    options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
+    files = {kind: tmp_path / f"gate.{kind}" for kind in ("md", "html", "xml", "json")}
+    options = [word for file in files.values() for word in ("--output", str(file))]
     shown = bare_cli("gate", "old", "new", "--policy", policy, *options, "--home", str(tmp_path))
-    found = json.loads(files["output"].read_text(encoding="utf-8"))
+    found = json.loads(files["json"].read_text(encoding="utf-8"))
     assert shown.returncode == EXIT[outcome]
     assert (found["outcome"], found["basis"], found["sentence"][: len(sentence)]) == (outcome, basis, sentence)
-    suite = ElementTree.parse(files["junit"]).getroot()[0]
+    suite = ElementTree.parse(files["xml"]).getroot()[0]
     assert {one.get("name"): one.get("value") for one in suite.iter("property")}["basis"] == basis
     words = {"judge": "the judge alone", "people": "human labels"}.get(basis, "human labels, which correct the judge")
-    assert f"- Basis: {words}\n" in files["markdown"].read_text(encoding="utf-8")
+    assert f"- Basis: {words}\n" in files["md"].read_text(encoding="utf-8")
     assert f"Basis: <strong>{words}</strong>" in files["html"].read_text(encoding="utf-8")
     [first] = re.findall(r'<p class="sentence">(.*?)</p>', files["html"].read_text(encoding="utf-8"))
     plain = re.sub("<.*?>", "", html.unescape(first)).translate({0x2212: "-", 0xA0: " "})

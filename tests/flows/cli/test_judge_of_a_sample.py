@@ -5,7 +5,7 @@ import json
 import pytest
 
 from answerkey.metrics_core.judges.prompt import load_prompt
-from tests.judge_server import JudgeServer, data_of
+from tests.judge_server import UNTESTED, JudgeServer, data_of
 from tests.tasks.staging_help import jsonl
 
 PAINTERS = ["Vermeer", "Rembrandt", "Hals", "Steen"]
@@ -47,7 +47,7 @@ def home(tmp_path_factory, bare_cli, named):
     """A release that the kind judge judged twice, and once again the strict one."""
     folder = tmp_path_factory.mktemp("judge")
     file = jsonl(folder / "answers.jsonl", ROWS)
-    options = ("--dataset", "portraits", "--release", "new", "--metrics", "meaning_match", "--probes", "never")
+    options = ("--dataset", "portraits", "--release", "new", "--metrics", "meaning_match", *UNTESTED)
     at = {"ANSWERKEY_HOME": str(folder / "home")}
     bare_cli("evaluate", file, *options, *named("kind"), "--repeats", "2", code=0, **at)
     bare_cli("rerun", "new", *named("strict"), code=0, **at)

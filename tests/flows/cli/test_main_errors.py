@@ -126,7 +126,7 @@ def test_an_error_of_the_program_has_a_code_that_is_no_verdict(home, monkeypatch
 def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(home, tmp_path, capsys):
     rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1"]
     file = str(tmp_path / "v.json")
-    for words, printed in (["--json"], True), (["--output", file], False), (["--json", "--output", file], False):
+    for words, printed in (["--json"], True), (["--output", file], False), (["--json", "--output", file], True):
         assert main([*rules, *words]) == 2
         assert capsys.readouterr().out.startswith('{"error":{"message":"nope: ') == printed
 

@@ -154,7 +154,7 @@ def test_the_version(bare_cli):
 def test_completion_is_a_script_of_that_shell(bare_cli, shell):
     script = bare_cli("completion", shell).stdout
     assert "evaluate" in script
-    assert "judge-timeout" in script
+    assert "judge-base" in script
     if program := shutil.which(shell):
         subprocess.run([program, "-n"], input=script, text=True, check=True)
 
@@ -171,8 +171,8 @@ def test_bash_completes_commands_and_options(bare_cli, tmp_path):
         return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
     assert {"evaluate", "evaluate-registered"} <= set(completed("answerkey", "eval"))
-    assert set(completed("answerkey", "evaluate", "--judge-t")) == {"--judge-timeout"}
-    assert set(completed("answerkey", "evaluate", "--jury", "")) >= {"majority", "mean"}
+    assert set(completed("answerkey", "evaluate", "--judge-b")) == {"--judge-base"}
+    assert set(completed("answerkey", "label", "--design", "")) >= {"random", "stratified"}
 
 
 def test_help_names_every_command(bare_cli):
