@@ -104,7 +104,10 @@ def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, sit
 
 
 @pytest.mark.nightly
-def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_cli, home, tmp_path):
+@pytest.mark.usefixtures("own_home")
+def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_cli, site, tmp_path):
+    metric = ("--metrics", "custom_metrics:Politeness")
+    bare_cli("evaluate", answers_file(tmp_path, 300), *metric, PYTHONPATH=path_of(site), code=0)
     assert "custom_metrics" not in bare_cli("metrics").stdout
     text = bare_cli("report", "--all-fields")
     assert "politeness.share" in text.stdout, text.stderr

@@ -325,7 +325,7 @@ def test_answers_in_quarantine_are_in_the_counts_the_coverage_and_the_bounds(bar
 
     bare_cli("evaluate", answers(tmp_path / "faq.jsonl"), "--release", "old", *metric, *home)
     gate = bare_cli("gate", "old", "faq/new/v1", "--primary", "exact_match.match", "--margin", "0.02", *home)
-    assert f"2 of them not answered by new and counted as 0: {why}" in " ".join(gate.stdout.split())
+    assert "only 8 of 10 samples of new (2 failed) have a comparable number" in " ".join(gate.stdout.split())
     assert gate.returncode != 0
 
 
