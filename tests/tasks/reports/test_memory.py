@@ -21,8 +21,8 @@ SELECT i AS "row", 'a question with a long name, number ' || i AS sample_id, 'r'
        NULL::VARCHAR[] AS context, []::VARCHAR[] AS incorrect_references,
        NULL::VARCHAR AS "cluster", NULL::VARCHAR AS label, NULL::BOOLEAN AS correct,
        MAP {'lang': 'en'} AS slices, NULL::MAP(VARCHAR, VARCHAR) AS "columns",
-       NULL::VARCHAR AS file, NULL::DOUBLE AS release_order, NULL::MAP(VARCHAR, DOUBLE) AS given, md5(i::VARCHAR) AS sample_key,
-       md5('sample ' || i) AS sample_hash
+       NULL::VARCHAR AS file, NULL::DOUBLE AS release_order, NULL::MAP(VARCHAR, DOUBLE) AS given,
+       md5(i::VARCHAR) AS sample_key, md5('sample ' || i) AS sample_hash
 FROM range($rows) t(i)
 """
 PART = """
