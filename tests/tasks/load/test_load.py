@@ -350,6 +350,46 @@ def test_references_that_spell_lists_are_split_with_a_note(tmp_path, read_as, re
     assert [note for note in loaded.notes if "list" in note] == expected
 
 
+PRINTED = {
+    "strings": ("['Paris' 'Paname']", ["Paris", "Paname"]),
+    "years": ("['1990' '1991']", ["1990", "1991"]),
+    "quotes and blanks": ("""["O'slo city" 'a "b" c']""", ["O'slo city", 'a "b" c']),
+    "lines": ("['Paris'\n 'Paname'\n 'Lutetia']", ["Paris", "Paname", "Lutetia"]),
+    "an array": ("array(['Paris', 'Paname'], dtype=object)", ["Paris", "Paname"]),
+    "an array of strings": ("array(['Paris'], dtype='<U5')", ["Paris"]),
+    "a list of numpy's strings": ("[np.str_('Paris'), np.str_('Paname')]", ["Paris", "Paname"]),
+    "nothing in it": ("['Paris' None nan]", ["Paris"]),
+    "a list of Python": ("['x 1 2 y', 'b']", ["x 1 2 y", "b"]),
+}
+
+
+@pytest.mark.parametrize(("printed", "references"), PRINTED.values(), ids=PRINTED)
+def test_references_as_numpy_prints_them(tmp_path, printed, references):
+    rows = [{"id": "1", "answer": "x", "reference": printed}, {"id": "2", "answer": "x", "reference": printed}]
+    loaded = load(Source(jsonl(tmp_path / "a.jsonl", rows), release="r"), tmp_path / "work")
+    assert [row["references"] for row in rows_of(loaded.staged)] == [references] * 2
+
+
+@pytest.mark.parametrize(
+    "printed", ["['a' 'b' ... 'y' 'z']", "array(['a', ..., 'z'], dtype=object)", "['a'\n ... 'z']"]
+)
+def test_lists_that_numpy_shortened_are_refused(tmp_path, printed):
+    file = jsonl(tmp_path / "a.jsonl", [{"id": n, "answer": "x", "reference": printed if n else "x"} for n in range(9)])
+    loaded = load(Source(file, release="r"), tmp_path / "work")
+    assert len(rows_of(loaded.staged)) == 1
+    assert {row["reason"] for row in rows_of(loaded.rejects)} == {
+        'references (reference) is a list that numpy shortened ("..."); write all of it, for instance with .tolist()'
+    }
+
+
+def test_numbers_as_numpy_prints_them_are_one_text_with_a_note(tmp_path):
+    file = jsonl(tmp_path / "a.jsonl", [{"id": 1, "answer": "x", "reference": "[1.50 2]"}])
+    notes = load(Source(file, release="r"), tmp_path / "work").notes
+    assert [note for note in notes if "list" in note] == [KEPT.replace("csv", "jsonl").replace("[1, 2]", "[1.50 2]")]
+    as_list = load(Source(file, release="r", paths={"references-as": "list"}), tmp_path / "again")
+    assert [row["references"] for row in rows_of(as_list.staged)] == [["1.50", "2"]]
+
+
 def test_a_list_that_comes_after_the_first_rows_is_the_text_that_it_is(tmp_path):
     rows = [{"id": n, "answer": "x", "reference": "x" if n < 150 else "['a', 'b']"} for n in range(151)]
     assert staged(tmp_path, rows)[150]["references"] == ["['a', 'b']"]
