@@ -294,6 +294,18 @@ def wide_columns(records: Sequence[Record], taken: Collection[str]) -> list[str]
     return next((found for found in (of_models, answers) if len(found) > 1), [])
 
 
+def tells_questions_apart(name: str, columns: ColumnMap) -> bool:
+    """Tell whether an unused column may be about the question: its name says nothing of an answer.
+
+    >>> columns = ColumnMap({"answer": "answer"}, (), ())
+    >>> [tells_questions_apart(name, columns) for name in ("review", "answer", "latency_ms")]
+    [True, False, False]
+    """
+    used = {path for paths in columns.paths.values() for path in paths.split("\n")}
+    plain = _plainly(name)
+    return name not in used and not (_MEASURES.search(plain) or _ANSWERS.search(plain) or _MODELS.search(plain))
+
+
 def wide_option(names: Iterable[str]) -> str:
     """The option that reads each of these columns as the answers of a release.
 
