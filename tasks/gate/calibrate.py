@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
 from answerkey.tasks.compare.difference import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
+from answerkey.tasks.load.ids import by_plain_id, respelled
 from answerkey.tasks.reports.report import Report, latest_run, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -73,6 +75,7 @@ class LabelledScore:
 STORED = "stored"
 """In the signature of scores that a labels file brings."""
 
+_log = logging.getLogger("answerkey")
 _SQL = statements(__name__)
 
 OWN_LABELS = "answers.correct"
@@ -150,6 +153,7 @@ def _with_labels(
     rows: list[LabelledScore], given: Sequence[LabelRow], file: str, reports: Sequence[Report]
 ) -> list[LabelledScore]:
     """The rows with the labels of the file instead of their own, and one without a score for any other label."""
+    given = _as_reports_spell_ids(given, rows, file)
     labels = {(row.release, row.sample_id, row.repeat): row for row in given}
     if len(reports) > 1 and any(not row.release for row in given):
         raise UserError(f"{file}: a row names no release, and there are {len(reports)} reports; --map release=COLUMN")
@@ -157,7 +161,8 @@ def _with_labels(
     known = {(row.release, row.sample_id, row.repeat) for row in rows}
     strange = [row for row in given if (row.release or only, row.sample_id, row.repeat) not in known]
     if len(strange) == len(given):
-        raise UserError(f"{file}: no label is about an answer of these reports; the first is {strange[0].sample_id!r}")
+        ids = f"the first is {strange[0].sample_id!r}, and an id of the reports {min(row.sample_id for row in rows)!r}"
+        raise UserError(f"{file}: no label is about an answer of these reports; {ids}; map the column with --map id=")
     merged = []
     for row in rows:
         key = (row.sample_id, row.repeat)
@@ -167,6 +172,16 @@ def _with_labels(
     return merged + [
         LabelledScore(row.sample_id, row.release or only, None, row.label, row.cluster, row.repeat) for row in strange
     ]
+
+
+def _as_reports_spell_ids(given: Sequence[LabelRow], rows: Sequence[LabelledScore], file: str) -> list[LabelRow]:
+    """Return the labels with the ids of the reports, where the file spells these otherwise."""
+    ids = by_plain_id(row.sample_id for row in given)
+    spellings = respelled(ids, by_plain_id(row.sample_id for row in rows))
+    if spellings:
+        spelling, known = next(iter(spellings.items()))
+        _log.info(f"{file}: {len(spellings):,} ids are spelled otherwise in the reports: {spelling!r} is {known!r}")
+    return [replace(row, sample_id=spellings.get(row.sample_id, row.sample_id)) for row in given]
 
 
 def _calibrated(

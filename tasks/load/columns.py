@@ -14,7 +14,7 @@ from typing import Any, get_args
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank
-from answerkey.tasks.load.plain import as_json, as_list
+from answerkey.tasks.load.plain import ShortenedList, as_json, as_list, spells_list
 from answerkey.tasks.load.rows import Record
 
 KEYS: tuple[Key, ...] = get_args(Key)
@@ -134,7 +134,9 @@ def complete(
     guessed = _recognised(paths, columns, settled)
     found = ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
     # A format knows what is a list, and what a text that spells one.
-    quoted = not made and any(_spelled(text) is not text for _, text in _listlike(records, found))
+    quoted = not made and any(
+        _is_shortened(text) or _spelled(text) is not text for _, text in _listlike(records, found)
+    )
     return replace(found, references_as=references_as or ("quoted" if quoted else "text"))
 
 
@@ -151,11 +153,23 @@ def _listlike(records: Iterable[Record], columns: ColumnMap) -> Iterator[tuple[i
             for path in columns.paths[key].split("\n") if key in columns.paths else ():
                 try:
                     text = value(record, path)
-                    if isinstance(text, str) and text.lstrip()[:1] == "[" and isinstance(as_list(text), list):
+                    if isinstance(text, str) and spells_list(text) and isinstance(as_list(text), list):
                         yield number, text
+                except ShortenedList:
+                    # So that its row is refused, and not scored with a part of its references
+                    yield number, text
                 except ValueError:
                     # The row is refused where it is read.
                     continue
+
+
+def _is_shortened(text: str) -> bool:
+    """Tell whether a text is a list that was printed without some of its items."""
+    try:
+        as_list(text)
+    except ShortenedList:
+        return True
+    return False
 
 
 def _spelled(text: str) -> Any:
@@ -215,7 +229,8 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
             f"references that may be several are read as one text (row {row}: {_short(whole)!r}); {option} "
             f"{shlex.quote(f'references-as={separator}')} makes each part a reference"
         )
-    if columns.references_as == "list" or not (alike := list(_listlike(records, columns))):
+    alike = [(number, text) for number, text in _listlike(records, columns) if not _is_shortened(text)]
+    if columns.references_as == "list" or not alike:
         return notes
     split = [(number, text) for number, text in alike if columns.references_as == "quoted" and _spelled(text) != text]
     if split:
@@ -255,7 +270,7 @@ def _texts_of(records: Iterable[Record], columns: ColumnMap) -> Iterator[tuple[i
     """The references among the records that are single texts, with the number of the record (from 1)."""
     for number, record in enumerate(records, 1):
         for path in columns.paths["references"].split("\n") if "references" in columns.paths else ():
-            if isinstance(text := record.get(path), str) and text.lstrip()[:1] != "[":
+            if isinstance(text := record.get(path), str) and not spells_list(text):
                 yield number, text
 
 
@@ -277,6 +292,18 @@ def wide_columns(records: Sequence[Record], taken: Collection[str]) -> list[str]
     of_models = [name for name in free if _MODELS.search(name.casefold())]
     answers = [name for name in free if _ANSWERS.search(_plainly(name))]
     return next((found for found in (of_models, answers) if len(found) > 1), [])
+
+
+def tells_questions_apart(name: str, columns: ColumnMap) -> bool:
+    """Tell whether an unused column may be about the question: its name says nothing of an answer.
+
+    >>> columns = ColumnMap({"answer": "answer"}, (), ())
+    >>> [tells_questions_apart(name, columns) for name in ("review", "answer", "latency_ms")]
+    [True, False, False]
+    """
+    used = {path for paths in columns.paths.values() for path in paths.split("\n")}
+    plain = _plainly(name)
+    return name not in used and not (_MEASURES.search(plain) or _ANSWERS.search(plain) or _MODELS.search(plain))
 
 
 def wide_option(names: Iterable[str]) -> str:
@@ -557,7 +584,7 @@ def as_texts(found: Any, spelled_as: str = "list") -> list[str]:
     """
     if isinstance(found, str) and spelled_as in _SEPARATORS:
         return [part.strip() for part in found.split(_SEPARATORS[spelled_as]) if part.strip()]
-    if isinstance(found, str) and found.lstrip().startswith("[") and spelled_as != "text":
+    if isinstance(found, str) and spells_list(found) and spelled_as != "text":
         found = as_list(found) if spelled_as == "list" else _spelled(found)
     items = found if isinstance(found, (list, tuple)) else [found]
     return [text for item in items if (text := as_text(item)) is not None]

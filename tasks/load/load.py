@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from answerkey.tasks.load.columns import (
     release_name,
     repeat_of,
     suggested,
+    tells_questions_apart,
     text_at,
     value,
     wide_columns,
@@ -37,6 +39,7 @@ from answerkey.tasks.load.formats.tools import CHATS
 from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
     Reference,
+    ReferenceJoin,
     ReferenceTable,
     sample_fields,
 )
@@ -161,6 +164,8 @@ def load(source: Source, out: Path) -> Loaded:
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
     if known:
+        if isinstance(stager.known, ReferenceJoin):
+            notes += stager.known.notes(_name(source.answers), _name(source.references or ""))
         known.close()
         contents["references"] = references.about()
     joined = str(known.file) if known else None
@@ -218,12 +223,53 @@ def _stager_of(
                 f"{_name(source.answers)}: --release {source.release} stands for all of {listed(list(named))} in the "
                 f"column {columns.paths['release']}; without it, each is a release"
             )
+    id_columns: tuple[str, ...] = ()
     if "id" not in columns.paths:
-        notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
+        if not reading.convert:
+            id_columns = _columns_of_ids(columns, reading.rows(again()))
+        hashed = ", ".join(["question", "references", *id_columns[:-1]]) if id_columns else "question"
+        last = id_columns[-1] if id_columns else "references"
+        notes.append(f"{_name(source.answers)}: no id column; a hash of {hashed} and {last} serves as the id")
+
+    def answer_ids() -> Iterator[tuple[str | None, str]]:
+        for raw in reading.rows(again()):
+            with suppress(ValueError):
+                sample_id = clean(text_at(raw.record or {}, columns.paths, "id"))
+                if sample_id is not None:
+                    yield raw.file, sample_id
+
     return Stager(
-        columns, source.release, known, default_release, by_file, own_columns=not reading.convert,
+        columns=columns,
+        release=source.release,
+        known=None if known is None else ReferenceJoin(known, answer_ids),
+        default_release=default_release,
+        by_file=by_file,
+        own_columns=not reading.convert,
+        id_columns=id_columns,
         others=source.column_paths,
-    )  # fmt: skip
+    )
+
+
+def _columns_of_ids(columns: ColumnMap, rows: Iterator[Raw]) -> tuple[str, ...]:
+    """Return the columns that tell questions apart where question and references do not: all that no answer made.
+
+    Without an id column, rows of one release that have the same question and references may be about different texts,
+    which stand in a column of another name.
+    """
+    first_others: dict[str, str] = {}
+    names: dict[str, None] = {}
+    differ = False
+    for raw in rows:
+        record = raw.record or {}
+        others = {name: str(record[name]) for name in record if tells_questions_apart(name, columns)}
+        names |= dict.fromkeys(others)
+        with suppress(ValueError):
+            fields = sample_fields(record, columns)
+            release, repeat = (str(value(record, columns.paths.get(key))) for key in ("release", "repeat"))
+            question = content_hash([fields["question"], fields["references"], raw.file, release, repeat])
+            hashed_others = content_hash([*others.items()])
+            differ = differ or first_others.setdefault(question, hashed_others) != hashed_others
+    return tuple(names) if differ else ()
 
 
 def _columns_of(source: Source, records: Sequence[Record], known: ReferenceTable | None, reading: Reading) -> ColumnMap:
@@ -396,7 +442,7 @@ class Stager:
 
     columns: ColumnMap
     release: str
-    known: ReferenceTable | Mapping[str, Reference] | None
+    known: ReferenceJoin | Mapping[str, Reference] | None
     default_release: str = ""
     """The release of rows that name none."""
     by_file: Mapping[str, str] = field(default_factory=dict)
@@ -405,6 +451,8 @@ class Stager:
     """Whether a record may have other columns than those before it; the rows that a format makes have not."""
     others: Mapping[str, str] = field(default_factory=dict)
     """Paths of the columns that rubrics are about, by name."""
+    id_columns: tuple[str, ...] = ()
+    """Columns that an id which is made has, besides question and references."""
     releases: set[str] = field(default_factory=set, compare=False)
     """The first `_MOST_RELEASES` releases that rows name."""
     _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
@@ -421,9 +469,10 @@ class Stager:
         columns = self._columns_in(raw.record)
         record, paths = raw.record, columns.paths
         own = Reference(**sample_fields(record, columns))
-        reference = self._joined(own)
+        reference = self._joined(own, raw.file)
         if not reference.sample_id and "id" not in paths:
-            reference = own._replace(sample_id=content_hash([own.question, own.references]))
+            cells = [[name, str(record.get(name))] for name in self.id_columns]
+            reference = own._replace(sample_id=content_hash([own.question, own.references, *cells]))
         # A references file may hold references only; what was asked then stands beside the answer.
         question = own.question if reference.question is None else reference.question
         answer, release = clean(text_at(record, paths, "answer")), clean(text_at(record, paths, "release"))
@@ -475,11 +524,15 @@ class Stager:
             columns = self._shapes[names] = columns_in(record, self.columns)
         return columns
 
-    def _joined(self, own: Reference) -> Reference:
+    def _joined(self, own: Reference, file: str | None) -> Reference:
         """The row of the references file. An id that it lacks has no references, and validation says so."""
         if self.known is None:
             return own
-        return self.known.get(own.sample_id) or own._replace(references=(), facts=(), incorrect_references=())
+        if isinstance(self.known, ReferenceJoin):
+            reference = self.known.find(own.sample_id, file)
+        else:
+            reference = self.known.get(own.sample_id)
+        return reference or own._replace(references=(), facts=(), incorrect_references=())
 
     def _others(self, record: Record) -> dict[str, str]:
         """The columns that rubrics are about, as texts.

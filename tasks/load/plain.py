@@ -8,6 +8,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -328,6 +329,16 @@ def _marked(head: bytes) -> str | None:
     return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None) or _without_mark(head[:4096])
 
 
+_STRING = r"""(?:'(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+")"""
+_ITEM = re.compile(rf"({_STRING}|(?<![:\w.+-])[\w.+-]++|\])(\s+(?=[\['\"\w.+-]))?", re.DOTALL)
+"""An item of a list, with the gap to the next one if there is no comma between them."""
+_LIST_START = re.compile(r"\s*(?:(?:np\.|numpy\.)?array\(\s*)?\[")
+
+
+class ShortenedList(ValueError):
+    """A list was printed without some of its items."""
+
+
 class KeyTwice(ValueError):
     """An object names two values for one key."""
 
@@ -368,30 +379,66 @@ def as_json(text: str) -> Any:
         return text
 
 
+def spells_list(text: str) -> bool:
+    """Tell whether a text begins like a list, or like an array as numpy prints it."""
+    return _LIST_START.match(text) is not None
+
+
 def as_list(text: str) -> Any:
-    """The list that a text holds as JSON, or as Python prints it; where it is none, the text.
+    """The list that a text holds as JSON, or as Python or numpy prints it; where it is none, the text.
 
     Raises:
         KeyTwice: an object in it has a key twice.
+        ShortenedList: numpy left items out when it printed the list.
 
     >>> as_list("['a', None]"), as_list("[sic]"), as_list("[{1: 'a', '1': 'b'}]")
     (['a', None], '[sic]', [{1: 'a', '1': 'b'}])
+    >>> as_list("['a' 'b']"), as_list("array(['a', 'b'], dtype=object)"), as_list("[1.50 2]")
+    (['a', 'b'], ['a', 'b'], ['1.50', '2'])
     """
-    found = as_json(text)
-    if isinstance(found, list):
-        return found
+    parsed = as_json(text)
+    if isinstance(parsed, list):
+        return parsed
     try:
-        # pandas writes lists into CSV files the way Python prints them.
-        tree = ast.parse(text.lstrip(), mode="eval")
-        found = ast.literal_eval(tree)
+        # pandas writes lists into CSV files the way Python prints them, and arrays as numpy does: without commas
+        tree = ast.parse(_with_commas(text.strip()), mode="eval")
+        if any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(tree)):
+            raise ShortenedList('is a list that numpy shortened ("..."); write all of it, for instance with .tolist()')
+        tree = _Plain().visit(tree)
+        parsed = ast.literal_eval(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Dict):
                 _object([(ast.literal_eval(key), None) for key in node.keys if key])
-    except KeyTwice:
+    except (KeyTwice, ShortenedList):
         raise
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
-    return found if isinstance(found, list) else text
+    return parsed if isinstance(parsed, list) else text
+
+
+def _with_commas(text: str) -> str:
+    """Separate the items of a list as Python does; numbers that numpy printed stay as they are spelled."""
+    if not any(gap for _, gap in _ITEM.findall(text)):
+        return text
+
+    def separated(match: re.Match[str]) -> str:
+        item, gap = match.groups()
+        is_number = re.fullmatch(r"[+-]?\d[\w.+-]*", item)
+        return (repr(item) if is_number else item) + ("," if gap else "")
+
+    return _ITEM.sub(separated, text)
+
+
+class _Plain(ast.NodeTransformer):
+    """Takes what numpy's types are made of in their place: `array([...])`, `np.str_('a')`, `nan`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = ast.unparse(node.func).rpartition(".")[2]
+        is_numpy = name in ("array", "list") or name.rstrip("_0123456789") in ("str", "int", "float", "bool")
+        return self.visit(node.args[0]) if is_numpy and node.args else node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(None) if node.id == "nan" else node
 
 
 def _ending_of(text: str) -> str:

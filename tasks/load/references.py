@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import marshal
 import sqlite3
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import ColumnMap, as_text, clean, context_of, text_at, texts_at, value
+from answerkey.tasks.load.ids import by_plain_id, plain_id, respelled
 from answerkey.tasks.load.rows import Raw, Record
 from answerkey.tasks.warehouse.sql import statements
 
@@ -49,10 +51,81 @@ class ReferenceTable:
             )
         return False
 
+    def ids(self) -> Iterator[str]:
+        """Yield the ids of all references."""
+        return (sample_id for (sample_id,) in self._rows.execute("SELECT id FROM known"))
+
     def close(self) -> None:
         """Remove what was only needed to look references up."""
         self._rows.close()
         self._database.unlink(missing_ok=True)
+
+
+class ReferenceJoin:
+    """Finds the reference of an answer, also where the two files spell its id differently.
+
+    Args:
+        table: the references.
+        answer_ids: yields the file and the id of each answer; called once, if an id is in no reference as it stands.
+    """
+
+    def __init__(self, table: ReferenceTable, answer_ids: Callable[[], Iterable[tuple[str | None, str]]]) -> None:
+        self._table = table
+        self._answer_ids = answer_ids
+        self._matches: dict[str | None, dict[str, str]] | None = None
+        self._known_ids: dict[str, set[str]] = {}
+        self._n_exact = 0
+        self._joined: dict[str, str] = {}
+        self._unjoined: dict[str, None] = {}
+
+    def find(self, sample_id: str | None, file: str | None) -> Reference | None:
+        """Return the reference of an id of one of the files of answers."""
+        if sample_id is None:
+            return None
+        reference = self._table.get(sample_id)
+        if reference is not None:
+            self._n_exact += 1
+            return reference
+        if self._matches is None:
+            self._matches = self._match_spellings()
+        spelling = self._matches.get(file, {}).get(sample_id)
+        if spelling is None:
+            self._unjoined[sample_id] = None
+            return None
+        self._joined[sample_id] = spelling
+        return self._table.get(spelling)
+
+    def _match_spellings(self) -> dict[str | None, dict[str, str]]:
+        ids_by_file = defaultdict[str | None, set[str]](set)
+        for file, sample_id in self._answer_ids():
+            ids_by_file[file].add(sample_id)
+        self._known_ids = by_plain_id(self._table.ids())
+        return {file: respelled(by_plain_id(ids), self._known_ids) for file, ids in ids_by_file.items()}
+
+    def notes(self, answers: str, references: str) -> list[str]:
+        """Say which ids were joined though they are spelled otherwise, and which were not."""
+        notes = []
+        if self._joined:
+            spelling, known = next(iter(self._joined.items()))
+            n_ids = f"{len(self._joined):,} id" + ("s are" if len(self._joined) > 1 else " is")
+            notes.append(f"{n_ids} spelled otherwise in {references}, and joined: {spelling!r} is {known!r}")
+        alike = {name: self._known_ids.get(plain_id(name), set()) for name in self._unjoined}
+        ambiguous = next((name for name in alike if alike[name]), None)
+        if ambiguous is not None:
+            known = ", ".join(map(repr, sorted(alike[ambiguous])))
+            notes.append(
+                f"id {ambiguous!r} is not joined with {known} of {references}, since one of the files has several ids "
+                "that are spelled like it; spell each id in one way"
+            )
+        elif self._unjoined and not self._joined and not self._n_exact:
+            example = next(iter(self._unjoined))
+            known = min(next(iter(self._known_ids.values()), {""}))
+            notes.append(
+                f"none of its ids is in {references}: {example!r} for instance, and there {known!r}; "
+                "name the column that both files have with --map id= and --map-references id="
+            )
+        notes = [f"{answers}: {note}" for note in notes]
+        return notes
 
 
 class Reference(NamedTuple):

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError, listed
 from answerkey.tasks.load.columns import is_usual
+from answerkey.tasks.load.dialect import title_lines
 from answerkey.tasks.load.plain import (
     ARROW,
     CSV,
@@ -31,7 +32,7 @@ from answerkey.tasks.load.plain import (
 )
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, objects, without_secrets
 from answerkey.tasks.load.rows import Raw, read_archive, read_arrow, read_json, read_lines
-from answerkey.tasks.load.tables import read_csv, read_parquet, read_table, title_lines
+from answerkey.tasks.load.tables import read_csv, read_parquet, read_table
 from answerkey.tasks.load.workbook import left_out, sheet_rows
 
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
@@ -99,8 +100,7 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     for file_name in files:
         before = last
         for raw in among_others(_read_one(file_name, work, contents, encoding), file_name, before):
-            # The rows of a CSV that could not be parsed come after all others.
-            last = max(last, raw.row)
+            last = raw.row
             yield raw
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import re
 import time
-from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError, listed
-from answerkey.tasks.load.columns import header_at
+from answerkey.tasks.load.dialect import BadRecord, RecordReader, find_dialect
 from answerkey.tasks.load.plain import check_kind
 from answerkey.tasks.load.remote import first_line
 from answerkey.tasks.load.rows import Raw
@@ -23,8 +23,6 @@ _SQL = statements(__name__)
 _ALONE = "hive_partitioning = false"
 """DuckDB would put what a folder COLUMN=VALUE says in the place of what the rows say; see `columns_of_path`."""
 _BATCH = 2_000
-_MOST_TITLES, _LONGEST_HEAD = 10, 10_000
-"""Lines in which the names of the columns of a CSV are looked for, and characters of each."""
 _LONGEST_S = 600.0
 """To read a view, which may compute without end, and have rows without end."""
 
@@ -41,91 +39,62 @@ def read_parquet(file: Path, work: Path) -> Iterator[Raw]:
         try:
             yield from _rows(connection, f"SELECT * FROM read_parquet(?, {_ALONE})", [one_file(file)])
         except duckdb.Error as error:
-            raise UserError(f"{file}: {first_line(error)}") from error
+            raise UserError(
+                f"{file}: cut off or damaged ({first_line(error)}); copy it again from its source"
+            ) from error
 
 
 def read_csv(file: Path, work: Path) -> Iterator[Raw]:
-    """The rows of a CSV, and after all others those that are none.
+    """The rows of a CSV, and among them those that are none, with their line and the reason.
 
     Raises:
-        UserError: as `parsed_csv`.
+        UserError: columns share a name, or it is not certain what quotes mean in it.
     """
-    with parsed_csv(file, work) as (connection, rejected):
-        yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
-        yield from rejected
+    dialect = find_dialect(file)
+    with dialect.open(file) as text:
+        reader = RecordReader(text, dialect)
+        records = iter(reader)
+        header = next(records, None)
+        if header is None:
+            return
+        if isinstance(header, BadRecord):
+            raise UserError(f"{file}: {header.error}")
+        names = _column_names(header, file)
+        for row, record in enumerate(records, start=1):
+            if isinstance(record, BadRecord):
+                yield Raw(row, None, record.error, record.text)
+            else:
+                yield Raw(row, dict(zip(names, [cell or None for cell in record], strict=True)))
+    # Before anything is scored: nobody could tell which rows are missing
+    if doubt := reader.doubt():
+        raise UserError(f"{file}: {doubt}")
+    with dialect.open(file) as text:
+        n_lines = sum(1 for _ in text)
+    if reader.n_lines != n_lines:
+        raise UserError(f"{file}: {reader.n_lines:,} of {n_lines:,} lines were read; write it as JSON Lines or Parquet")
 
 
-@contextmanager
-def parsed_csv(file: Path, work: Path) -> Iterator[tuple[Any, list[Raw]]]:
-    """A session with the rows of a CSV as the table `parsed`; and those that are none, which come after all others.
-
-    All of them are read first: only then are the rejected ones known, which the others are numbered around.
+def _column_names(header: list[str], file: Path) -> list[str]:
+    """The names of columns, each of which is there once: DuckDB, which keeps them, does not tell case apart.
 
     Raises:
-        UserError: it is no CSV, or columns share a name.
+        UserError: several columns have one name.
     """
-    import duckdb
-
-    options = f"all_varchar = true, header = true, store_rejects = true, max_line_size = {16 << 20}"
-    if above := title_lines(file):
-        options += f", skip = {len(above)}"
-    query = f"read_csv(?, {options}, {_ALONE})"
-    with scratch(work) as connection:
-        try:
-            connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [one_file(file)])
-            _check_names(connection, file)
-            yield connection, _rejected(connection)
-        except duckdb.Error as error:
-            raise UserError(f"{file}: {_why_no_csv(error)}") from error
-
-
-def title_lines(file: Path) -> list[str]:
-    """The lines of a CSV above the names of its columns, such as a title."""
-    with file.open(encoding="utf-8-sig", errors="replace", newline="") as text:
-        lines = list(itertools.islice(iter(lambda: text.readline(_LONGEST_HEAD), ""), _MOST_TITLES))
-    found = (header_at([next(csv.reader([line], delimiter=mark), []) for line in lines]) for mark in ",;\t|")
-    return lines[: max(found)]
-
-
-def _why_no_csv(error: Exception) -> str:
-    """Why DuckDB cannot read a CSV, with a remedy where one is known."""
-    said = first_line(error)
-    remedy = "write it as JSON Lines or Parquet"
-    if "Maximum line size of" in str(error):
-        return f"a row is longer than 16 MiB; shorten it, or {remedy}"
-    if "when sniffing file" in said:
-        return (
-            "this CSV cannot be parsed; use one kind of line ending, close every quote and keep each row under 16 MiB, "
-            f"or {remedy}"
-        )
-    if "Out of Memory" in said:
-        return f"reading it takes more than {MEMORY_LIMIT} of memory; drop columns that are not needed, or {remedy}"
-    return said
-
-
-def _check_names(connection: Any, file: Path) -> None:
-    """Find out whether columns of a CSV share a name, for DuckDB gives all but the first another one: answer_1.
-
-    Raises:
-        UserError: they do.
-    """
-    names = [name for (name, *_) in connection.execute("DESCRIBE parsed").fetchall()]
-    # DuckDB does not tell names apart by case.
-    known = {name.casefold() for name in names}
-    renamed = [name for name in names if re.search(r"_\d+$", name) and re.sub(r"_\d+$", "", name).casefold() in known]
-    if not renamed:
-        return
-    [(delimiter, quote, n_skipped)] = connection.execute(_SQL["dialect"], [one_file(file)]).fetchall()
-    with file.open(encoding="utf-8-sig", newline="") as text:
-        head = itertools.islice(text, n_skipped, None)
-        given = next(csv.reader(head, delimiter=delimiter, quotechar=quote if len(quote) == 1 else '"'))
-    given = [name.strip() for name in given]
-    twice = [name for name in renamed if name not in given]
+    header = [name.strip() or f"column{index}" for index, name in enumerate(header)]
+    n_by_name = Counter(map(str.casefold, header))
+    twice = [name for name, n in n_by_name.items() if n > 1]
     # promptfoo has columns of the same names after each of its outputs, which are called [PROVIDER] PROMPT.
-    outputs = sum(bool(re.match(r"\[[^\]]+\]", name)) for name in given)
-    if twice and not (outputs and all(given.count(re.sub(r"_\d+$", "", name)) == outputs for name in twice)):
-        called = listed(list(dict.fromkeys(re.sub(r"_\d+$", "", name) for name in twice)))
-        raise UserError(f"{file}: several columns are called {called}; rename all but one")
+    n_outputs = sum(bool(re.match(r"\[[^\]]+\]", name)) for name in header)
+    if any(n_by_name[name] != n_outputs for name in twice):
+        called = list(dict.fromkeys(name for name in header if name.casefold() in twice))
+        raise UserError(f"{file}: several columns are called {listed(called)}; rename all but one")
+    names: list[str] = []
+    n_before = Counter[str]()
+    for name in header:
+        n_same = n_before[name.casefold()]
+        n_before[name.casefold()] += 1
+        names.append(f"{name}_{n_same}" if n_same else name)
+    return names
 
 
 def table_name(*parts: str) -> str:
@@ -180,10 +149,9 @@ def _rows(
     connection: Any,
     query: str,
     options: list[str],
-    skipping: Collection[int] = (),
     longest_s: float | None = None,
 ) -> Iterator[Raw]:
-    """The rows of a query, numbered from 1; the numbers `skipping` belong to rows not among them.
+    """The rows of a query, numbered from 1.
 
     Raises:
         duckdb.InterruptException: it takes longer than `longest_s` seconds until all rows are read.
@@ -192,7 +160,7 @@ def _rows(
     with _until(connection, end):
         result = connection.execute(query, options)
     names = [column[0] for column in result.description]
-    numbers = (number for number in itertools.count(1) if number not in skipping)
+    numbers = itertools.count(1)
     while True:
         with _until(connection, end):
             batch = result.fetchmany(_BATCH)
@@ -204,11 +172,3 @@ def _rows(
 
 def _until(connection: Any, end: float | None) -> AbstractContextManager[None]:
     return nullcontext() if end is None else time_limit(connection, end - time.monotonic())
-
-
-def _rejected(connection: Any) -> list[Raw]:
-    """Rows of a CSV that have too many or too few columns, or broken quotes."""
-    return [
-        Raw(int(row), None, f"row {row}: {first_line(message)}", text)
-        for row, text, message in connection.execute(_SQL["rejected"]).fetchall()
-    ]

@@ -95,6 +95,9 @@ def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path):
     [whole, _] = found.parts
     assert (whole.n, whole.agreement.accuracy.value, found.n_without_score, found.labels) == (20, 1.0, 1, file)
     assert whole.ceiling.n == 19
+    # A spreadsheet's mark before the id, which cannot be seen
+    marked = jsonl(tmp_path / "marked.jsonl", [{**row, "id": f"\ufeff{row['id']}"} for row in rows])
+    assert calibrate(Home(tmp_path / "home"), FIELD, reports=["a"], labels=marked).parts[0].n == 20
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_what_cannot_be_calibrated_says_why(home, tmp_path):
     ):
         assert line in refusal(calibrate, home, **arguments)
     file = jsonl(tmp_path / "labels.jsonl", [{"id": "elsewhere", "label": 1}])
-    assert "no label is about an answer of these reports; the first is 'elsewhere'" in refusal(
+    assert "no label is about an answer of these reports; the first is 'elsewhere', and an id of the " in refusal(
         calibrate, home, FIELD, reports=["a"], labels=file
     )
 

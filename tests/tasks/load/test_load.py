@@ -127,6 +127,89 @@ def test_rows_without_an_id_column(tmp_path):
     assert loaded.notes[1:] == ("answers.jsonl: no id column; a hash of question and references serves as the id",)
 
 
+REVIEWS = [("bad", "negative"), ("good", "positive"), ("dull", "negative"), ("fine", "positive")]
+
+
+def test_rows_without_an_id_and_a_known_name_of_the_question_are_told_apart_by_all_that_no_answer_made(tmp_path):
+    asked = [{"review": review, "expected": right, "latency_ms": n} for n, (review, right) in enumerate(REVIEWS)]
+    rows = [{**row, "answer": f"{model} says", "model": model} for model in ("one", "two") for row in asked]
+    loaded = stage(tmp_path, rows)
+    ids = [row["sample_id"] for row in rows_of(loaded.staged)]
+    assert len(set(ids)) == 4 and ids[:4] == ids[4:]
+    assert loaded.notes[-1] == (
+        "answers.jsonl: no id column; a hash of question, references and review serves as the id"
+    )
+    # The same question, asked about several texts
+    rows = [{**row, "question": "Is it good?"} for row in rows]
+    assert len({row["sample_id"] for row in staged(tmp_path, rows)}) == 4
+    # Whole rows that are the same stay one question
+    assert len({row["sample_id"] for row in staged(tmp_path, [rows[0], rows[0]])}) == 1
+
+
+SPELLINGS = {
+    "decimals": (
+        ["1", "2"],
+        ["1.0", "2.0"],
+        ["1.0", "2.0"],
+        "2 ids are spelled otherwise in r.jsonl, and joined: '1' is '1.0'",
+    ),
+    "decimals of the answers": (
+        ["1.0"],
+        ["1"],
+        ["1"],
+        "1 id is spelled otherwise in r.jsonl, and joined: '1.0' is '1'",
+    ),
+    "zeros": (["7", "12"], ["007", "012"], ["007", "012"], "'7' is '007'"),
+    "blanks": (["1", " q-2"], [" 1 ", "q-2\n"], [" 1 ", "q-2\n"], "'1' is ' 1 '"),
+    "marks that cannot be seen": (["q1", "q2"], ["\ufeffq1", "q2"], ["\ufeffq1", "q2"], "1 id is spelled otherwise"),
+    "composed letters": (["e\u0301"], ["\xe9"], ["\xe9"], "1 id is spelled otherwise"),
+    "as they stand": (["1", "01"], ["1", "01"], ["1", "01"], ""),
+    "two of the references": (
+        ["1.0"],
+        ["1", "01"],
+        [],
+        "id '1.0' is not joined with '01', '1' of r.jsonl, since one of",
+    ),
+    "two of the answers": (
+        ["1", "001"],
+        ["1.0"],
+        [],
+        "id '1' is not joined with '1.0' of r.jsonl, since one of the files",
+    ),
+    "one of two as it stands": (["1", "001"], ["1"], ["1"], "id '001' is not joined with '1' of r.jsonl"),
+    "other numbers": (
+        ["1.5", "10"],
+        ["1.50", "1"],
+        [],
+        "none of its ids is in r.jsonl: '1.5' for instance, and there '1'",
+    ),
+    "other names": (
+        ["a", "B"],
+        ["x", "b"],
+        [],
+        "none of its ids is in r.jsonl: 'a' for instance, and there 'b'; name the",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answers", "references", "joined", "note"), SPELLINGS.values(), ids=SPELLINGS)
+def test_ids_of_two_files_are_joined_as_people_spell_them(tmp_path, answers, references, joined, note):
+    source = jsonl(tmp_path / "r.jsonl", [{"id": name, "question": "Q", "reference": "R"} for name in references])
+    rows = [{"id": name, "answer": "A"} for name in answers]
+    loaded = stage(tmp_path, rows, references=source, release="one")
+    assert [row["sample_id"] for row in rows_of(loaded.staged) if row["references"]] == joined
+    notes = [text for text in loaded.notes if "r.jsonl" in text and "recognised" not in text]
+    assert [note in text for text in notes] == [True] * bool(note)
+
+
+def test_each_file_of_answers_may_spell_ids_in_its_way(tmp_path):
+    source = jsonl(tmp_path / "r.jsonl", [{"id": "1", "question": "Q", "reference": "R"}])
+    for release, name in (("v1", "1"), ("v2", "001"), ("v3", 1.0)):
+        jsonl(tmp_path / "a" / f"{release}.jsonl", [{"id": name, "answer": "A", "release": release}])
+    rows = rows_of(load(Source(str(tmp_path / "a"), references=source), tmp_path / "work").staged)
+    assert [row["sample_id"] for row in rows] == ["1"] * 3
+
+
 def test_a_slice_of_the_answers_comes_before_one_of_the_references(tmp_path, questions):
     answers = [{**ANSWERS[0], "lang": "xx", "meta": {"n": 1}}, {**ANSWERS[1], "lang": None}]
     rows = staged(tmp_path, answers, references=questions, slices=("lang", "meta.n", "lang"))
@@ -348,6 +431,46 @@ def test_references_that_spell_lists_are_split_with_a_note(tmp_path, read_as, re
     loaded = load(Source(str(tmp_path / "a.csv"), release="r", paths=read_as), tmp_path / "work")
     assert [row["references"] for row in rows_of(loaded.staged)] == references
     assert [note for note in loaded.notes if "list" in note] == expected
+
+
+PRINTED = {
+    "strings": ("['Paris' 'Paname']", ["Paris", "Paname"]),
+    "years": ("['1990' '1991']", ["1990", "1991"]),
+    "quotes and blanks": ("""["O'slo city" 'a "b" c']""", ["O'slo city", 'a "b" c']),
+    "lines": ("['Paris'\n 'Paname'\n 'Lutetia']", ["Paris", "Paname", "Lutetia"]),
+    "an array": ("array(['Paris', 'Paname'], dtype=object)", ["Paris", "Paname"]),
+    "an array of strings": ("array(['Paris'], dtype='<U5')", ["Paris"]),
+    "a list of numpy's strings": ("[np.str_('Paris'), np.str_('Paname')]", ["Paris", "Paname"]),
+    "nothing in it": ("['Paris' None nan]", ["Paris"]),
+    "a list of Python": ("['x 1 2 y', 'b']", ["x 1 2 y", "b"]),
+}
+
+
+@pytest.mark.parametrize(("printed", "references"), PRINTED.values(), ids=PRINTED)
+def test_references_as_numpy_prints_them(tmp_path, printed, references):
+    rows = [{"id": "1", "answer": "x", "reference": printed}, {"id": "2", "answer": "x", "reference": printed}]
+    loaded = load(Source(jsonl(tmp_path / "a.jsonl", rows), release="r"), tmp_path / "work")
+    assert [row["references"] for row in rows_of(loaded.staged)] == [references] * 2
+
+
+@pytest.mark.parametrize(
+    "printed", ["['a' 'b' ... 'y' 'z']", "array(['a', ..., 'z'], dtype=object)", "['a'\n ... 'z']"]
+)
+def test_lists_that_numpy_shortened_are_refused(tmp_path, printed):
+    file = jsonl(tmp_path / "a.jsonl", [{"id": n, "answer": "x", "reference": printed if n else "x"} for n in range(9)])
+    loaded = load(Source(file, release="r"), tmp_path / "work")
+    assert len(rows_of(loaded.staged)) == 1
+    assert {row["reason"] for row in rows_of(loaded.rejects)} == {
+        'references (reference) is a list that numpy shortened ("..."); write all of it, for instance with .tolist()'
+    }
+
+
+def test_numbers_as_numpy_prints_them_are_one_text_with_a_note(tmp_path):
+    file = jsonl(tmp_path / "a.jsonl", [{"id": 1, "answer": "x", "reference": "[1.50 2]"}])
+    notes = load(Source(file, release="r"), tmp_path / "work").notes
+    assert [note for note in notes if "list" in note] == [KEPT.replace("csv", "jsonl").replace("[1, 2]", "[1.50 2]")]
+    as_list = load(Source(file, release="r", paths={"references-as": "list"}), tmp_path / "again")
+    assert [row["references"] for row in rows_of(as_list.staged)] == [["1.50", "2"]]
 
 
 def test_a_list_that_comes_after_the_first_rows_is_the_text_that_it_is(tmp_path):

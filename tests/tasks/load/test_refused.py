@@ -67,11 +67,6 @@ def _archive_with_a_key_twice(file):
         archive.writestr("samples/2.json", '{"id": 2, "target": "x", "target": "y"}')
 
 
-def _wide(file):
-    names = b",".join(b"c%d" % n for n in range(20_000))
-    file.write_bytes(b"id,answer," + names + (b"\n1,x" + b",1" * 20_000) * 300)
-
-
 DAMAGED = {
     "truncated gzip": ("a.jsonl.gz", gzip.compress(LINE.encode() * 99)[:-20], "cut off or damaged"),
     "no gzip": ("a.jsonl.gz", LINE.encode(), "this is not a .gz file: it begins with"),
@@ -95,7 +90,7 @@ DAMAGED = {
         "a.xlsx", _book(["id", "answer", "answer"], [1, 2, 3]), "are called answer; rename all",
     ),
     "CSV with two columns of a name": ("a.csv", b"id,answer,answer\n1,x,y\n", "columns are called answer; rename"),
-    "CSV with columns that differ in case": ("a.csv", b"id,Answer,answer\n1,x,y\n", "are called answer; rename all"),
+    "CSV with columns that differ in case": ("a.csv", b"id,Answer,answer\n1,x,y\n", "called Answer, answer; rename"),
     "Parquet with two columns of a name": (
         "a.parquet",
         lambda file: _parquet(file, pa.table([["1"], ["x"], ["y"]], ["id", "Answer", "answer"])),
@@ -107,13 +102,8 @@ DAMAGED = {
         lambda file: file.write_bytes(b"id,answer,reference\n1," + b"x" * (17 << 20) + b",x\n"),
         "a row is longer than 16 MiB; shorten it, or write it as JSON Lines",
     ),
-    "CSV with several kinds of line endings": (
-        "a.csv", b"id,answer\r\n1,x\n2,y\r3,z\r\n" * 9, "this CSV cannot be parsed; use one kind of line ending, close",
-    ),
-    "CSV with 20,000 columns": (
-        "a.csv",
-        _wide,
-        "reading it takes more than 400MB of memory; drop columns that are not needed",
+    "CSV with quotes that are not certain": (
+        "a.csv", b"id,answer\n" + b'1,"x" y\n' * 9, "not certain that quotes enclose fields (line 2, 3, 4); put",
     ),
     "empty": ("a.jsonl", b"", "the file is empty; it needs at least one row"),
     "blank": ("a.jsonl", b"\n \n", "no rows; it needs at least one"),
@@ -163,13 +153,10 @@ OTHERS = {
 """What is not in the documentation."""
 
 
-LARGE = ("CSV with a row of 17 MiB", "CSV with 20,000 columns")
-
-
 @pytest.mark.parametrize(
     ("source", "content", "message"),
     [
-        pytest.param(*case, id=name, marks=pytest.mark.nightly if name in LARGE else ())
+        pytest.param(*case, id=name, marks=pytest.mark.nightly if "17 MiB" in name else ())
         for name, case in (DAMAGED | OTHERS).items()
     ],
 )
@@ -193,10 +180,11 @@ def test_the_documentation_has_a_row_for_each():
 @pytest.mark.parametrize(
     ("name", "write"),
     [
+        ("a.parquet", _parquet),
         ("a.xlsx", _book([*ROW], *([n, f"answer {n}", "x"] for n in range(50)))), ("a.eval", _archive),
         ("a.arrow", lambda file: _arrow(file, "uncompressed")),
     ],
-    ids=["workbook", "Inspect", "Arrow"],
+    ids=["Parquet", "workbook", "Inspect", "Arrow"],
 )  # fmt: skip
 def test_bytes_that_were_changed_on_the_way_end_in_one_line(tmp_path, name, write):
     file, chance = tmp_path / name, random.Random(7)
@@ -211,7 +199,7 @@ def test_bytes_that_were_changed_on_the_way_end_in_one_line(tmp_path, name, writ
             list(read(str(file), tmp_path / "work"))
         except UserError as error:
             refused += 1
-            assert str(error).startswith(f"{file}: ") and "\n" not in str(error)
+            assert re.match(rf"{file}: [^\n]+; (copy|save|write) it again", str(error)) or name == "a.eval"
     assert refused > 10
 
 
@@ -232,7 +220,11 @@ def test_single_rows_that_are_damaged_are_kept_with_their_place(tmp_path):
     loaded = load(Source(str(folder)), tmp_path / "staged")
     refused = [(row["row"], row["reason"], row["raw"]) for row in rows_of(loaded.rejects)]
     assert loaded.n_rows == 8 and len(refused) == 3
-    assert refused[0] == (2, f"{folder}/a.csv: row 2: Expected Number of Columns: 3 Found: 4", "2,x,x,x")
+    assert refused[0] == (
+        2,
+        f"{folder}/a.csv: line 3: 4 fields for 3 columns; put quotes around a field that has ',' in it",
+        "2,x,x,x",
+    )
     assert refused[1][1].startswith(f"{folder}/b.jsonl: line 2 is not JSON")
     odd = '{"id": "7", "output": {"a": 1, "b": 2}}'
     assert refused[2][1:] == ("answer (output) is an object with a, b; map a path into it", odd)

@@ -81,12 +81,15 @@ def test_the_values_of_a_text_file(tmp_path, name, content, expected):
     assert next(iter(found[0].record)) in ("id", "a")
 
 
+QUOTE_IT = "put quotes around a field that has ',' in it"
+
+
 def test_csv_rows_with_too_many_or_too_few_columns(tmp_path):
     assert rows(tmp_path, "a.csv", "id,question,answer\n1,q,a\n2,q,a,extra\n3,q\n4,q,b\n") == [
         Raw(1, {"id": "1", "question": "q", "answer": "a"}),
+        Raw(2, None, f"line 3: 4 fields for 3 columns; {QUOTE_IT}", "2,q,a,extra"),
+        Raw(3, None, f"line 4: 2 fields for 3 columns; {QUOTE_IT}", "3,q"),
         Raw(4, {"id": "4", "question": "q", "answer": "b"}),
-        Raw(2, None, "row 2: Expected Number of Columns: 3 Found: 4", "2,q,a,extra"),
-        Raw(3, None, "row 3: Expected Number of Columns: 3 Found: 2", "3,q"),
     ]
 
 
@@ -362,9 +365,8 @@ def test_rows_of_several_files_are_numbered_through_and_their_errors_name_the_fi
     (folder / "b.csv").write_text("id,x\n3,y,too many\n4,y\n")
     (folder / "c.jsonl").write_text('{"id": 5}\nno\n')
     found = list(read(str(folder), tmp_path / "work"))
-    # The rows of a CSV that could not be parsed come after all others.
     assert [(raw.row, (raw.record or {}).get("id"), Path(raw.file).name, raw.file_row) for raw in found] == [
-        (1, 1, "a.jsonl", 1), (3, 2, "a.jsonl", 3), (5, "4", "b.csv", 2), (4, None, "b.csv", 1), (6, 5, "c.jsonl", 1),
+        (1, 1, "a.jsonl", 1), (3, 2, "a.jsonl", 3), (4, None, "b.csv", 1), (5, "4", "b.csv", 2), (6, 5, "c.jsonl", 1),
         (7, None, "c.jsonl", 2),
     ]  # fmt: skip
     assert found[-1].error.startswith(f"{folder}/c.jsonl: line 2 is not JSON: ")
