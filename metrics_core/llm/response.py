@@ -46,7 +46,7 @@ class ResponseFormat:
     """A format, and how the parameters of a call differ from those that were asked for.
 
     Attributes:
-        without: parameters that are left out.
+        without: parameters that are left out; "system" is the role, whose message then begins that of the user.
         renamed: whether `max_tokens` is sent as `max_completion_tokens`.
         most_tokens: the most that the server takes as `max_tokens`; None: as asked for.
 
@@ -58,6 +58,18 @@ class ResponseFormat:
     without: frozenset[str] = frozenset()
     renamed: bool = False
     most_tokens: int | None = None
+
+    def messages(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The messages of a call.
+
+        >>> asked = Request("openai/m", "p@1", "Judge.", "Hi", "").messages
+        >>> ResponseFormat("text", frozenset(["system"])).messages(asked)
+        ({'role': 'user', 'content': 'Judge.\\n\\nHi'},)
+        """
+        if "system" not in self.without or messages[0]["role"] != "system":
+            return tuple(messages)
+        system, user, *rest = messages
+        return {"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *rest
 
     def settings(self, request: Request, max_tokens: int) -> dict[str, Any]:
         """The arguments of a call, as litellm takes them."""
