@@ -187,7 +187,12 @@ def made(metric, options):
     return signature, [field.name for field in one.fields if field.name != "calibrated"]
 
 
-CHANGED = {"offline@1:0b1693": matcher.signature(), "grammar:1": "grammar:3", "parser:1": "parser:2"}
+CHANGED = {
+    "offline@1:0b1693": matcher.signature(),
+    "grammar:1": "grammar:3",
+    "parser:1": "parser:2",
+    "unicode1": "unicode2",
+}
 """What was defined anew since the first version, and says so in the signature."""
 
 
