@@ -8,23 +8,37 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 import regex
 
-TOKENIZER_ID = "unicode1"
+TOKENIZER_ID = "unicode2"
 """The version of `normalise` and `words` in signatures: change it whenever the rules change."""
 
 _LOOKALIKES = str.maketrans(
     {
         "‘": "'", "’": "'", "‚": "'", "‛": "'", "ʼ": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"',
         "‐": "-", "‑": "-", "‒": "-", "–": "-", "−": "-", "٫": ".", "٬": ",", "٪": "%", "؉": "‰",
+        # Hebrew has marks of its own for a hyphen and for abbreviations
+        "־": "-", "׳": "'", "״": '"',
+        # Letters that Arabic, Persian and Urdu keyboards write in different ways, and the alef with or without its mark
+        "ى": "ي", "ی": "ي", "ک": "ك", "ہ": "ه", "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا",
     }
 )  # fmt: skip
 _LOOKALIKE = re.compile(f"[{''.join(map(chr, _LOOKALIKES))}]")
 # Visible characters, of which nearly every text has one.
 _VISIBLE = re.compile("[!-~À-ʯЀ-ҁ一-鿿]")
-_INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}]")
+# Also the marks of vowels, of recitation and of a stretched letter, which Arabic and Hebrew mostly leave out; but not
+# the hamza and the madda, which are part of a letter.
+_INVISIBLE = regex.compile(
+    r"[\p{Default_Ignorable_Code_Point}\u0610-\u061a\u0640\u064b-\u0652\u0656-\u065f\u0670\u06d6-\u06dc"
+    r"\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]"
+)
+# In Turkish and Azerbaijani, the capital of ı is I and that of i is İ. A word with one of these letters is in one of
+# them; in any other word I is the capital of i.
+_TURKISH = re.compile("[İığĞ]")
+_LETTERS = regex.compile(r"\p{L}++")
 _FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 # Compatibility forms fold away (full width, ligatures), but not where that would make another number:
 # NFKC turns 10² into 102 and 1½ into 11⁄2. After a letter there is no number to change: m² is m2, CO₂ is CO2.
@@ -40,7 +54,10 @@ _SIGN = rf"-(?<!(?:{_LETTER}|[_)\]]|\p{{N}}[{_UNSPACED}]{{1,2}})-)"
 
 
 def _number(letter: str, sign: str) -> str:
-    return rf"{sign}(?:\d+(?:[.,]\d+)+|\.\d+|\d{letter}*)|\d+(?:[.,]\d+)+|\.(?<!(?:{letter}|[_.])\.)\d+"
+    # With its thousands in apostrophes, as in Switzerland
+    grouped = r"(?<!\d)\d{1,3}(?:'\d{3})+(?:[.,]\d+)?(?!\d)"
+    plain_number = rf"{sign}(?:\d+(?:[.,]\d+)+|\.\d+|\d{letter}*)|\d+(?:[.,]\d+)+"
+    return rf"(?:{sign})?{grouped}|{plain_number}|\.(?<!(?:{letter}|[_.])\.)\d+"
 
 
 # Before a currency mark, a fraction or infinity the sign is a token of its own: -$5, -½. So is "!=".
@@ -52,14 +69,44 @@ _WORD = regex.compile(
 )
 _CASED_WORD = regex.compile(r"(\d[ \u00a0-]?)?(\p{L}+)")
 _LONGEST_ABBREVIATION, _LONGEST_UNIT = 4, 2
-_POINTED_NUMBER = re.compile(r"[.,]\d")
-_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
+_POINTED_NUMBER = re.compile(r"[.,']\d")
+# By thousands, with commas or apostrophes; in India by hundreds above the first thousand.
+_THOUSANDS = re.compile(
+    r"(?P<sign>-?)(?P<whole>[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:'\d{3})+|[1-9]\d?(?:,\d{2})+,\d{3})"
+    r"(?P<decimals>[.,]\d+)?",
+    re.ASCII,
+)
+_NUMBER_IN_TEXT = re.compile(r"(?<![\w.,'])[1-9]\d{0,2}(?:[,']\d{2,3})+(?![\d,'])", re.ASCII)
 # In every script, but no mark that changes what a number or a name is (5 %, C#, § 5), nor the start of ".5" or "!=".
 # The look-behind before the tail keeps a long run of stops within a text from being tried at each of them.
 _PUNCTUATION = r"[[\s\p{Pi}\p{Pf}\p{Ps}\p{Pe}\p{Po}_]--[#%&@/\\‰‱§†‡′″‴]]"
 _PUNCTUATION_AROUND = regex.compile(
     rf"^(?:(?!(?<!\.)\.\d|!=){_PUNCTUATION})+|(?<!{_PUNCTUATION}){_PUNCTUATION}+$", regex.V1
 )
+
+
+_MARKED = re.compile(r"[*_`$\\\[]")
+_MARKS = (
+    # A link, but no image, whose text only describes it
+    re.compile(r"(?<!!)\[([^\[\]]+)\]\((?:[^()\s]|\([^()\s]*\))+(?:\s+\"[^\"]*\")?\)"),
+    re.compile(r"\\(?:boxed|text|textbf|textit|mathrm|mathbf)\{([^{}]*)\}"),
+    # Two signs of a currency enclose no formula: "$5 and $6"
+    re.compile(
+        r"\$\$([^$]+)\$\$|(?<![\w$\\])\$(?=\S)([^$]*[^\s$\\])\$(?![\w$])|\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]",
+        re.DOTALL,
+    ),
+    re.compile(r"\*\*(.+?)\*\*|(?<!\w)__(.+?)__(?!\w)|```(?:\w+\n)?(.+?)```|`([^`]+)`", re.DOTALL),
+    re.compile(r"(?<![\w*])\*(?=\S)([^*]+)(?<=\S)\*(?![\w*])|(?<![\w_])_(?=\S)([^_]+)(?<=\S)_(?![\w_])"),
+)
+"""Marks that are form, with what stands between them."""
+
+_KOREAN = re.compile("[가-힣]")
+_PARTICLES = re.compile(
+    "(?:은|는|이|가|을|를|의|에|에서|에는|에서는|에게|에게서|께|께서|한테|로|으로|로서|으로서|로써|으로써|와|과|랑|이랑|하고|도|만|까지|부터|마다|보다|처럼|밖에)"
+    "{1,2}|(?:이|)(?:다|고|며|라고|라는|란|라|야|죠|지요|었다|었습니다)|입니다|입니까|이에요|예요|였다|였습니다|였고|이었고|인"
+)
+"""What stands behind a Korean noun: one or two particles, or a form of "to be"."""
+_LONGEST_PARTICLES = 5
 
 
 def normalise(text: str) -> str:
@@ -119,9 +166,12 @@ def composed(text: str) -> str:
 
 def _fold_unicode(text: str) -> str:
     # Folding case can undo a normal form, so the order is: form, case, form again.
-    text = unicodedata.normalize("NFC", composed(text).casefold())
-    # Russian spelling uses ё and е interchangeably.
-    text = _INVISIBLE.sub("", text).replace("ё", "е")
+    text = composed(text)
+    if "I" in text and _TURKISH.search(text):
+        text = _LETTERS.sub(lambda word: word[0].replace("I", "ı") if _TURKISH.search(word[0]) else word[0], text)
+    text = unicodedata.normalize("NFC", text.casefold())
+    # Russian spelling uses ё and е interchangeably; the small letter of the Turkish İ has no second dot.
+    text = _INVISIBLE.sub("", text).replace("ё", "е").replace("i\u0307", "i")
     if _LOOKALIKE.search(text):
         text = text.translate(_LOOKALIKES)
     # `regex` may know digits of a later Unicode than Python does: they stay as they are.
@@ -145,7 +195,7 @@ def words_of_normalised(text: str) -> tuple[str, ...]:
     """`words` for a text that `normalise` returned."""
     tokens = (_ASCII_WORD if text.isascii() else _WORD).findall(text)
     if _POINTED_NUMBER.search(text):
-        return tuple(_canonical_number(token) if "." in token or "," in token else token for token in tokens)
+        return tuple(token if token.isalnum() else _canonical_number(token) for token in tokens)
     return tuple(tokens)
 
 
@@ -171,15 +221,50 @@ def is_blank(text: str | None) -> bool:
     return text.isspace() or (not text.isascii() and not _VISIBLE.search(text) and not normalise(text))
 
 
+def plain(text: str) -> str:
+    """A text without the marks of its form: Markdown's links, emphasis and code, and LaTeX's formulas and boxes.
+
+    >>> plain(r"**[Paris](https://x.example)** is $\\boxed{42}$")
+    'Paris is 42'
+    """
+    if _MARKED.search(text):
+        for marks in _MARKS:
+            text = marks.sub(lambda match: next(filter(None, match.groups()), ""), text)
+    return text
+
+
 def trimmed(text: str) -> str:
-    """A normalised text without the punctuation and brackets around it: `"Paris."` is `paris`."""
-    bare: str = _PUNCTUATION_AROUND.sub("", normalise(text))
+    """A normalised text without the marks, punctuation and brackets around it: `"Paris."` is `paris`, `1,000` is
+    `1000`.
+    """
+    normalised = normalise(plain(text))
+    if _POINTED_NUMBER.search(normalised):
+        normalised = _NUMBER_IN_TEXT.sub(lambda number: _canonical_number(number[0]), normalised)
+    bare: str = _PUNCTUATION_AROUND.sub("", normalised)
     return bare
 
 
+def without_particles(tokens: Sequence[str], others: Sequence[str]) -> Sequence[str]:
+    """Words of a Korean text, without the particles behind nouns that the other text has without them.
+
+    >>> without_particles(["서울은", "수도이다", "서울대"], ["서울", "수도"])
+    ['서울', '수도', '서울대']
+    """
+    if all(map(str.isascii, tokens)) or not _KOREAN.search(" ".join(tokens)):
+        return tokens
+    bare = frozenset(others)
+    nouns = []
+    for token in tokens:
+        ends = [] if token in bare else (len(token) - length for length in range(1, _LONGEST_PARTICLES + 1))
+        cuts = (token[:end] for end in ends if end > 0 and _PARTICLES.fullmatch(token, end))
+        nouns.append(next((noun for noun in cuts if noun in bare), token))
+    return nouns
+
+
 def _canonical_number(token: str) -> str:
-    if _THOUSANDS.fullmatch(token):
-        return token.replace(",", "")
+    if number := _THOUSANDS.fullmatch(token):
+        whole = number["whole"].replace(",", "").replace("'", "")
+        return f"{number['sign']}{whole}{number['decimals'] or ''}"
     if token.startswith((".", "-.")):
         return token.replace(".", "0.", 1)
     return token

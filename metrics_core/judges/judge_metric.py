@@ -41,7 +41,7 @@ from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import differ_in_case, normal_reference, normalise
 
-PARSER = 1
+PARSER = 2
 """Counts the changes of how replies are read that can change a number."""
 
 _MATCHED_AT_ONCE = 512
@@ -161,7 +161,7 @@ class JudgeMetric(Metric):
 
     @property
     def signature(self) -> str:
-        """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`,
+        """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:2|t:0|seed:0|blank:zero`,
         or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
         """
         before, after = f"{self.name}|v{self.version}|judge:", f"{self.also_signed}|blank:{self.blank_answer}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -65,7 +66,7 @@ def closed(**properties: Mapping[str, object]) -> dict[str, object]:
 
 
 def one_of(reply: Mapping[str, object], name: str, known: Sequence[str]) -> str:
-    """The value of a property that must be one of a closed list, in any case.
+    """The value of a property that must be one of a closed list, in any case, and with blanks for its underscores.
 
     Raises:
         Unreadable: "unreadable" for anything else.
@@ -74,7 +75,7 @@ def one_of(reply: Mapping[str, object], name: str, known: Sequence[str]) -> str:
     'tie'
     """
     value = reply.get(name)
-    text = value.strip().lower() if isinstance(value, str) else ""
+    text = re.sub("[ _-]+", "_", value.strip().lower()) if isinstance(value, str) else ""
     if text not in known:
         raise Unreadable("unreadable", f"{name} must be one of {', '.join(known)}")
     return text

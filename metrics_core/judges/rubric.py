@@ -260,7 +260,7 @@ class Rubric:
         reply_object = read_object(reply)
         verdicts = []
         for criterion in self.criteria:
-            within = reply_object if len(self.criteria) == 1 else reply_object.get(criterion.field)
+            within = reply_object if len(self.criteria) == 1 else reply_object.get(criterion.field.lower())
             of_criterion = within if isinstance(within, dict) else {}
             label = criterion.label(of_criterion.get("verdict"))
             if label is None:

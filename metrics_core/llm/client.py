@@ -6,7 +6,7 @@ This is the only layer of retries:
 - Trouble of the server (5xx, a time-out, a broken connection) is retried after a growing, jittered wait, `ATTEMPTS`
   times at most. While all calls fail, they are made one at a time until one succeeds, and use up no attempts.
 - A useless reply (empty, or no completion at all) is asked for again, `TRIES` times in all.
-- A server that refuses the format or a parameter is asked without it, now and later.
+- A server that refuses the format, a parameter or the system role is asked without it, now and later.
 - A reply that was cut off gets more room once; an unreadable one is sent back for repair once. A refusal is final.
 - Everything else fails at once; if it concerns the model and not the question (a wrong key), for all questions.
 - A model that is out of quota, refuses every call or does not reply is left: the remaining questions stay open.
@@ -358,7 +358,8 @@ class Client:
                 await self._reserve(question)
                 timeout_s = max(0.001, min(self._limits.timeout_s, self._seconds_left(question)))
                 settings = question.response_format.settings(question.request, question.max_tokens)
-                sending = self.complete(question.model, question.messages, settings, timeout_s)
+                messages = question.response_format.messages(question.messages)
+                sending = self.complete(question.model, messages, settings, timeout_s)
                 value = await self._settled(question, sending)
                 load = "ok"
                 return value
@@ -389,7 +390,7 @@ class Client:
             settings = question.response_format.settings(question.request, question.max_tokens)
             with batches.joined(question.model) as batch:
                 await self._reserve(question, batch.name)
-                batch.take(question.call_id, question.messages, settings)
+                batch.take(question.call_id, question.response_format.messages(question.messages), settings)
         else:
             question.response_format = ResponseFormat(resumed.format)
             question.call_id, question.most_usd = resumed.call_id, resumed.most_usd

@@ -61,6 +61,13 @@ _BROKEN = frozenset(("ReadError", "WriteError", "CloseError", "RemoteProtocolErr
 """As httpx names them, whose classes are not imported for this."""
 _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.output", re.IGNORECASE)
 _PARAMETERS = ("temperature", "seed", "reasoning_effort")
+_ABOUT_ROLES = re.compile(
+    r"\b(?:system|developer)\b.{0,40}\b(?:role|message|prompt|instruction)|\brole\b.{0,80}\b(?:system|developer)\b"
+    r"|\brole.{0,20}\balternate|\buser\b.{0,12}\bassistant\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_DENIES = re.compile(r"\b(?:not|only|must|should|cannot|un\w+|invalid)\b|n['’]t\b", re.IGNORECASE)
+"""How servers refuse a system message, most of them in the words of a template for chats."""
 _TOO_MANY_TOKENS = re.compile(
     r"max_(?:completion_)?tokens\b.*?\b(?:at most|maximum|limit|less than|up to)\D*(\d+)", re.S
 )
@@ -568,6 +575,8 @@ def _of_request(code: str, text: str, message: str, litellm_class: str) -> CallE
     if most := _TOO_MANY_TOKENS.search(text):
         return CallError("refused", code, message, most_tokens=int(most[1]))
     parameter = next((name for name in _PARAMETERS if re.search(rf"\b(?:top_)?{name}\b", text)), None)
+    if _ABOUT_ROLES.search(message) and _DENIES.search(message):
+        parameter = "system"
     return CallError("refused", code, message, None, parameter, about_format)
 
 

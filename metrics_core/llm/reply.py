@@ -22,27 +22,57 @@ DEEPEST = 64
 
 # A citation such as [1] opens nothing, so at the top level a bracket counts only right before an object.
 _TOP = re.compile(r"[{}]|\[(?=\s*+\{)")
-_TOKEN = re.compile(r'[{}\[\]]|"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
-"""A bracket, or a string, which may lack its end."""
+_STRING = r'"(?:[^"\\]++|\\.?)*+"?'
+_COMMENT = r"//[^\n]*+|\#[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?"
+_TOKEN = re.compile(rf"[{{}}\[\]]|{_STRING}|{_COMMENT}", re.DOTALL)
+"""A bracket, a string, which may lack its end, or a comment."""
 _CLOSER = {"{": "}", "[": "]"}
-_PLAIN_VALUE = re.compile(r'\s*:\s*(?:"(?P<text>(?:\\.|[^"\\])*)"|(?P<word>[^\s"{}\[\],]+))', re.DOTALL)
 _FENCE_LANGUAGE = re.compile(r"\A\w*\s")
-_THOUGHTS = ("<think>", "</think>")
-_CHANNELS = re.compile(
-    r"\A\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*<\|channel\|>final<\|message\|>(.*?)"
-    r"(?:<\|return\|>|<\|end\|>)?\s*\Z|"
-    r"\A\s*<seed:think>.*</seed:think>(.*)\Z|"
-    r"\A\s*<\|channel>thought.*<channel\|>(.*)\Z",
-    re.DOTALL,
+
+# JSON as people write it. Nothing here can be read in two ways.
+_NO_JSON = re.compile(rf"({_STRING})|(?:{_COMMENT}|[^\S \t\n\r])++|\b(?:True|False|None)\b", re.DOTALL)
+_LAST_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])", re.DOTALL)
+_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+
+# Backslashes that were not doubled, as in LaTeX, regular expressions and paths. No reply has form feeds or backspaces,
+# nor tabs and carriage returns before the letters of a command. Line breaks may stand before any letter, so for these
+# the commands of LaTeX are named.
+_LATEX_AFTER_N = (
+    "abla|atural|e|earrow|eg|eq|eqq|ewline|exists|geq|i|leftarrow|leq|mid|olimits|onumber|ot|otin|parallel|rightarrow"
+    "|sim|subseteq|u|warrow"
 )
-"""Thoughts as gpt-oss (harmony), Seed and Gemma mark them, and the answer after them."""
-_END_OF_CHANNEL = re.compile(r"<\|channel\|>final<\|message\|>|</seed:think>|<channel\|>")
-_TAG_OF_THOUGHTS = re.compile(r"(?:\\u[0-9a-f]{4}|[^\w\s.,;:!?'\"()*-])\s*/?\s*think", re.IGNORECASE)
-"""As a text may write it in the fields of a request, where angle brackets are escaped."""
+_BACKSLASH = re.compile(
+    r"\\(?:(?P<escape>[\\\"/]|u[0-9A-Fa-f]{4}|t(?![a-z])|r(?![A-Za-z])"
+    rf"|n(?!(?:{_LATEX_AFTER_N})(?![A-Za-z])))|(?P<quote>'))?"
+)
+
+_TAG = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|thought_process|reasoning|reflection|analysis|scratchpad|cot)"
+_THOUGHTS: tuple[tuple[str, str], ...] = (
+    (rf"<({_TAG})(?:\s[^<>]*)?>", r"</{}\s*>"),
+    (r"\[(think(?:ing)?|thoughts?|reasoning)\]", r"\[/{}\]"),
+    (r"◁(think(?:ing)?)▷", "◁/{}▷"),
+    (r"<\|(?:begin_of_|start_)?(think(?:ing)?|thought)\|>", r"<\|(?:end_of_|end_|/){}\|>"),
+    (
+        r"(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>",
+        r"<\|channel\|>final[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
+    ),
+    (r"<\|channel>thought", r"<channel\|>"),
+    (r"<unused94>", "<unused95>"),
+)
+"""How models mark the begin and the end of their thoughts; {} in the end is the name in the begin."""
+_BEGINS = [re.compile(begin, re.IGNORECASE) for begin, _ in _THOUGHTS]
+_ANY_BEGIN = re.compile("|".join(begin for begin, _ in _THOUGHTS), re.IGNORECASE)
+_ANY_END = re.compile("|".join([*(end.replace("{}", _TAG) for _, end in _THOUGHTS), "assistantfinal"]), re.IGNORECASE)
+_MARK_SHOWN = re.compile(
+    r"(?:\\u[0-9a-f]{4}|[^\w\s.,;:!?'\"()*-])[\s/|]*+[\w:]{0,12}?"
+    r"(?:think|thought|reasoning|reflection|analysis|scratchpad|cot\b|channel|unused9)|assistantfinal",
+    re.IGNORECASE,
+)
+"""A mark of thoughts as a text may write it in the fields of a request, where angle brackets are escaped."""
 
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_WORDS = dict.fromkeys(("true", "yes", "on", "t", "y", "pass"), 1.0) | dict.fromkeys(
-    ("false", "no", "off", "f", "n", "fail"), 0.0
+_WORDS = dict.fromkeys(("true", "yes", "on", "t", "y", "pass", "passed"), 1.0) | dict.fromkeys(
+    ("false", "no", "off", "f", "n", "fail", "failed"), 0.0
 )
 
 # fmt: off
@@ -94,7 +124,8 @@ def read_object(reply: str | None) -> dict[str, Any]:
     """The one JSON object in a reply, whatever prose or fence stands around it.
 
     An object that comes several times counts once; the order of keys does not matter, 1 equals 1.0, and true
-    does not equal 1. Thoughts at the start, between `<think>` and `</think>`, are skipped.
+    does not equal 1. Keys are in lower case. Thoughts at the start, between marks of any of `_THOUGHTS`, are skipped;
+    so are comments, and a comma after the last item.
 
     Raises:
         Unreadable: "no_answer", "not_json", "not_object"; "truncated" for an object without an end;
@@ -124,7 +155,7 @@ def read_object(reply: str | None) -> dict[str, Any]:
                 raise
             raise Unreadable("conflict", "the reply holds a whole JSON object and then a broken one") from None
         try:
-            value = load(text[opener.start() : position])
+            value = load(_plain(text[opener.start() : position]))
             if not isinstance(value, dict):
                 raise Unreadable("not_object", "the reply is a list, and one JSON object was asked for")
         except Unreadable as caught:
@@ -213,46 +244,23 @@ def reason_of(reply_object: Mapping[str, Any]) -> str:
     return cut(one_line(reason), LONGEST_REASON) if isinstance(reason, str) else ""
 
 
-def value_of(text: str, key: str) -> tuple[int, int] | None:
-    """Where the value of a key begins and ends in the last whole JSON object of a reply, without its quotes; None where
-    the object has no such key, or a list or an object under it. The reply is one that `read_object` can read.
-
-    >>> text = 'So: {"reason": "not \\\\"verdict\\\\": 1", "verdict": "no"}'
-    >>> start, end = value_of(text, "verdict")
-    >>> text[start:end]
-    'no'
-    """
-    span, position = None, 0
-    while opener := _TOP.search(text, position):
-        position = opener.end()
-        if opener[0] == "}":
-            continue
-        try:
-            end = _end(text, opener.start())
-        except Unreadable:
-            continue
-        span, depth, position = None, 0, end
-        for mark in _TOKEN.finditer(text, opener.end(), end - 1):
-            if mark[0][0] != '"':
-                depth += 1 if mark[0] in _CLOSER else -1
-            elif not depth and mark[0][1:-1] == key and (value := _PLAIN_VALUE.match(text, mark.end())):
-                span = value.span("text" if value["text"] is not None else "word")
-    return span
-
-
 def load(text: str) -> Any:
-    """The value of a JSON text. Line breaks within strings are allowed: models write them.
+    r"""The value of a JSON text. Line breaks within strings are allowed: models write them.
+
+    So are backslashes that were not doubled, as in LaTeX: they keep their letters. Keys are in lower case.
 
     Raises:
         Unreadable: "not_json", also for NaN and Infinity; "unreadable" for a number that no float holds and for
             nesting that Python cannot follow; "conflict" for one key with different values.
 
+    >>> print(load(r'{"Fact": "The angle is \theta"}')["fact"])
+    The angle is \theta
     >>> load('{"a": 1, "a": 2}')
     Traceback (most recent call last):
     answerkey.metrics_core.llm.reply.Unreadable: the reply gives the key "a" two values
     """
     try:
-        return _DECODER.decode(text)
+        return _DECODER.decode(_BACKSLASH.sub(_doubled, text) if "\\" in text else text)
     except json.JSONDecodeError as error:
         near = quoted(text[error.pos : error.pos + LONGEST_QUOTE // 2])
         raise Unreadable("not_json", f"the JSON is not valid: {error.msg}, at {near}") from None
@@ -275,6 +283,18 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
+def _doubled(backslash: re.Match[str]) -> str:
+    if backslash["escape"] is not None:
+        return backslash[0]
+    return "'" if backslash["quote"] else r"\\"
+
+
+def _plain(text: str) -> str:
+    """An object without what JSON does not have: comments, a comma after the last item, Python's constants."""
+    text = _NO_JSON.sub(lambda match: match[1] or _CONSTANTS.get(match[0], " "), text)
+    return _LAST_COMMA.sub(lambda match: match[1] or "", text)
+
+
 def _number(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
@@ -288,7 +308,7 @@ def _no_constant(name: str) -> float:
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for key, value in pairs:
+    for key, value in ((key.strip().lower(), value) for key, value in pairs):
         if key in result and not same(result[key], value):
             raise Unreadable("conflict", f"the reply gives the key {quoted(key)} two values")
         result.setdefault(key, value)
@@ -307,7 +327,8 @@ _DECODER = json.JSONDecoder(
 def without_thoughts(reply: str, shown: str) -> str:
     """What follows the thoughts in a reply, wherever they begin, and also where only their end is marked.
 
-    A reply that repeats a text with such a mark in it is left as it is, so that no text can hide what the model said.
+    Where the model was shown a text with such a mark, the reply is left as it is, so that no text can hide what the
+    model said by having it repeated.
 
     Args:
         shown: the text that the model was shown.
@@ -317,27 +338,32 @@ def without_thoughts(reply: str, shown: str) -> str:
     >>> without_thoughts('{"a": 2} for </think>{"a": 1}', shown='"answer": "\\\\u003c/think\\\\u003e{1}"')
     '{"a": 2} for </think>{"a": 1}'
     """
-    if channels := _CHANNELS.match(reply):
-        # A text with such a mark, repeated by the model, must not hide what the model said.
-        return next(filter(None, channels.groups()), "") if len(_END_OF_CHANNEL.findall(reply)) == 1 else reply
-    before, opened, rest = reply.partition(_THOUGHTS[0])
-    if not before.strip() or _TAG_OF_THOUGHTS.search(shown):
+    if _MARK_SHOWN.search(shown):
         return reply
-    if opened:
-        # An object before the thoughts would be a second one.
-        _, closed, answer = rest.partition(_THOUGHTS[1])
-        return answer if closed and "{" not in before else reply
-    _, closed, answer = before.partition(_THOUGHTS[1])
-    return answer if closed and _THOUGHTS[1] not in answer else reply
+    begin = _ANY_BEGIN.search(reply)
+    if begin is None:
+        # Some templates begin the thoughts themselves, so that the reply has their end alone
+        ends = list(_ANY_END.finditer(reply))
+        return reply[ends[0].end() :] if len(ends) == 1 else reply
+    # An object before the thoughts would be a second one
+    return reply if "{" in reply[: begin.start()] else reply[begin.start() :]
 
 
 def _without_thoughts(reply: str) -> str:
+    """What follows the thoughts with which a reply begins, of which there may be several blocks."""
     text = reply.strip()
-    if text.startswith(_THOUGHTS[0]):
-        _, closed, text = text.partition(_THOUGHTS[1])
-        if not closed:
+    block = 0
+    while block < len(_THOUGHTS):
+        begin, (_, end) = _BEGINS[block].match(text), _THOUGHTS[block]
+        block += 1
+        if begin is None:
+            continue
+        name = re.escape(begin[1]) if begin.groups() else ""
+        closed = re.compile(end.replace("{}", name), re.IGNORECASE).search(text, begin.end())
+        if closed is None:
             raise Unreadable("only_thoughts", "the reply ends within the thoughts, before any answer")
-        text = text.strip()
+        text = text[closed.end() :].strip()
+        block = 0
     if not text:
         raise Unreadable("no_answer", "the reply is empty")
     return text

@@ -101,7 +101,8 @@ class CallError(Exception):
 
     Attributes:
         retry_after: seconds that the server asks to wait.
-        parameter: the setting that the server refused; `most_tokens` the most that it takes as `max_tokens`.
+        parameter: the setting that the server refused, or "system", the role.
+        most_tokens: the most that it takes as `max_tokens`.
         about_format: whether the server spoke of the format.
 
     >>> CallError("limited", "http_429", "slow down", retry_after=2.0).retry_after

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, TypeVar, get_args
 
 from answerkey.metrics_core.llm.ledger import UNSENT, Format
-from answerkey.metrics_core.llm.reply import Code, Unreadable, read_object, without_thoughts
+from answerkey.metrics_core.llm.reply import Code, Unreadable, load, read_object, without_thoughts
 from answerkey.metrics_core.llm.request import NO_CONNECTION, CallError, CallFailed, Message, Reply, Request
 from answerkey.metrics_core.llm.untrusted import cut, encoded, one_line
 from answerkey.metrics_core.text import is_blank
@@ -24,7 +24,11 @@ _LONGEST_SHOWN = 300
 _LONGEST_REPEATED = 20_000
 _NO_ANSWER: Mapping[str, tuple[Code, str]] = {
     "tool_call": ("tool_call", "the reply calls a tool, and none was offered"),
-    "thoughts": ("only_thoughts", "the reply ends within the thoughts, before any answer"),
+    "thoughts": (
+        "only_thoughts",
+        "the reply ends within the thoughts, before any answer; if it is a server of your own, check that its parser "
+        "of thoughts (reasoning parser) is the one for this model",
+    ),
 }
 """Kinds of replies that hold no answer: their codes, and the messages. Such a reply is repaired once, in one way."""
 _CUT_THOUGHT = re.compile(r"\s*<(think|thinking)>(?!.*</\1>)", re.DOTALL)
@@ -42,7 +46,7 @@ class ResponseFormat:
     """A format, and how the parameters of a call differ from those that were asked for.
 
     Attributes:
-        without: parameters that are left out.
+        without: parameters that are left out; "system" is the role, whose message then begins that of the user.
         renamed: whether `max_tokens` is sent as `max_completion_tokens`.
         most_tokens: the most that the server takes as `max_tokens`; None: as asked for.
 
@@ -54,6 +58,18 @@ class ResponseFormat:
     without: frozenset[str] = frozenset()
     renamed: bool = False
     most_tokens: int | None = None
+
+    def messages(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The messages of a call.
+
+        >>> asked = Request("openai/m", "p@1", "Judge.", "Hi", "").messages
+        >>> ResponseFormat("text", frozenset(["system"])).messages(asked)
+        ({'role': 'user', 'content': 'Judge.\\n\\nHi'},)
+        """
+        if "system" not in self.without or messages[0]["role"] != "system":
+            return tuple(messages)
+        system, user, *rest = messages
+        return {"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *rest
 
     def settings(self, request: Request, max_tokens: int) -> dict[str, Any]:
         """The arguments of a call, as litellm takes them."""
@@ -175,7 +191,7 @@ def parse(reply: Reply, read: Callable[[str], T], request: Request) -> T:
         raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")
     if reply.kind == "refusal" and not plain:
         raise _declined(reply)
-    if reply.kind in _NO_ANSWER:
+    if reply.kind in _NO_ANSWER and not _is_misfiled(reply):
         problem = Unreadable(*_NO_ANSWER[reply.kind])
         if not plain:
             raise problem
@@ -195,6 +211,16 @@ def parse(reply: Reply, read: Callable[[str], T], request: Request) -> T:
         # What was cut off may have been the real object, and what was read only a quotation.
         raise Unreadable("truncated", "the reply went on after its JSON object and was cut off")
     return value
+
+
+def _is_misfiled(reply: Reply) -> bool:
+    """Whether a server took the whole answer for thoughts: they are one JSON object, without a word around it."""
+    if reply.kind != "thoughts" or reply.finish_reason != "stop":
+        return False
+    try:
+        return isinstance(load(reply.text.strip()), dict)
+    except Unreadable:
+        return False
 
 
 def _declined(reply: Reply) -> CallError:

@@ -17,7 +17,7 @@ from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
+from answerkey.metrics_core.llm.reply import Unreadable, number_of, read_object, read_scores, reason_of
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field
@@ -208,8 +208,8 @@ class Judgement:
 def read_verdict(reply: str, n_references: int) -> Judgement:
     """Read a reply to `PROMPT`.
 
-    A judge may also answer with a bare yes or no under `score`, in any spelling that `read_scores` knows; it names no
-    rule then.
+    A judge may also leave the rule out, or answer with a bare yes or no under `score`, in any spelling that
+    `read_scores` knows.
 
     Raises:
         Unreadable: what `read_object` and `read_scores` raise; "inconsistent" for a verdict that contradicts its
@@ -219,8 +219,8 @@ def read_verdict(reply: str, n_references: int) -> Judgement:
     if "verdict" not in reply_object:
         return _bare(reply, n_references)
     verdict = one_of(reply_object, "verdict", get_args(MatchVerdict))
-    rule = one_of(reply_object, "rule", get_args(Guideline))
-    if rule not in _RULES[verdict]:
+    rule = one_of(reply_object, "rule", get_args(Guideline)) if reply_object.get("rule") else None
+    if rule and rule not in _RULES[verdict]:
         raise Unreadable("inconsistent", f"the verdict {verdict} does not fit the rule {rule}")
     _same_score(reply_object, verdict)
     reference = _reference(reply_object.get("reference"), n_references, matched=verdict == "match")
@@ -238,7 +238,7 @@ def _bare(reply: str, n_references: int) -> Judgement:
 
 def _same_score(reply_object: Mapping[str, Any], verdict: str) -> None:
     for name in ("score", "match"):
-        if name in reply_object and reply_object[name] is not (verdict == "match"):
+        if name in reply_object and number_of(reply_object[name]) != float(verdict == "match"):
             raise Unreadable("inconsistent", f"{name} and the verdict {verdict} say different things")
 
 
@@ -247,7 +247,11 @@ def _reference(value: object, n_references: int, *, matched: bool) -> int | None
         return None
     if value is None and n_references == 1:
         return 0
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    text = value.strip() if isinstance(value, str) else ""
+    number = int(text) if text.isascii() and text.isdecimal() else value
     # A bool is an int in Python, but not the number of a reference.
-    if isinstance(value, int | float) and not isinstance(value, bool) and value in range(1, n_references + 1):
-        return int(value) - 1
+    if isinstance(number, int | float) and not isinstance(number, bool) and number in range(1, n_references + 1):
+        return int(number) - 1
     raise Unreadable("inconsistent", f"reference must be the number of the reference that matched, 1 to {n_references}")

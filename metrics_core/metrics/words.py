@@ -18,6 +18,7 @@ from answerkey.metrics_core.text import (
     normalise,
     reference_words,
     trimmed,
+    without_particles,
     words,
 )
 
@@ -182,10 +183,15 @@ class Contains(LexicalMetric):
         """Compare the words with those of each reference; an answer that equals a reference contains it."""
         index = identical(normalise(answer), references)
         if index is None:
-            line = f" {' '.join(words(answer))} "
+            said = words(answer)
             cut = ((i, reference_words(text)) for i, text in references)
-            index = next((i for i, expected in cut if expected and f" {' '.join(expected)} " in line), None)
+            index = next((i for i, expected in cut if _in_one_piece(expected, said)), None)
         return matched(index)
+
+
+def _in_one_piece(expected: Sequence[str], said: Sequence[str]) -> bool:
+    line = f" {' '.join(without_particles(said, expected))} "
+    return bool(expected) and f" {' '.join(without_particles(expected, said))} " in line
 
 
 def words_in_order(answer: Sequence[str], reference: Sequence[str]) -> int:
@@ -197,7 +203,7 @@ def words_in_order(answer: Sequence[str], reference: Sequence[str]) -> int:
     # Help pages import this module for its options.
     from rapidfuzz.distance import LCSseq
 
-    return LCSseq.similarity(answer, reference)
+    return LCSseq.similarity(without_particles(answer, reference), without_particles(reference, answer))
 
 
 def words_in_any_order(answer: Sequence[str], reference: Sequence[str]) -> int:
@@ -206,7 +212,8 @@ def words_in_any_order(answer: Sequence[str], reference: Sequence[str]) -> int:
     >>> words_in_any_order(["bora", "bora"], ["so", "bora"])
     1
     """
-    return (Counter(answer) & Counter(reference)).total()
+    nouns = Counter(without_particles(answer, reference))
+    return (nouns & Counter(without_particles(reference, answer))).total()
 
 
 def identical(normalised: str, references: References) -> int | None:

@@ -129,6 +129,11 @@ def test_facts_that_differ_only_in_form_are_one_with_all_links():
 def test_read_facts():
     assert read_facts('{"facts": []}') == ()
     assert read_facts('```json\n{"facts": ["One  fact.", " ", "one fact.", "Не 5."]}\n```') == ("One fact.", "Не 5.")
+    assert read_facts(r'{"Facts": ["At \theta.", "\frac{1}{2}", "\\rho \(x\)",]}') == (
+        r"At \theta.",
+        r"\frac{1}{2}",
+        r"\rho \(x\)",
+    )
     assert read_facts('{"facts": ["half \\ud83d of a pair", "\\ud83d\\ude42"]}') == ("half \ufffd of a pair", "🙂")
     for reply in ('{"facts": ["a", 5]}', '{"facts": "a"}', '{"facts": null}', '{"fact": []}'):
         with pytest.raises(Unreadable, match=r"^facts must be a list of texts$") as caught:

@@ -111,7 +111,7 @@ def test_a_case_that_may_mean_something_is_asked_about(answer, reference, asked,
 )
 def test_the_signature_says_what_is_sent(judges, changes, expected):
     signature = MeaningMatch(judge=JudgeOptions(judges=judges, **changes)).signature
-    assert signature.partition("|parser:1")[2] == expected
+    assert signature.partition("|parser:2")[2] == expected
 
 
 def test_what_is_set_is_sent_and_is_another_question(judge_server, tmp_path):

@@ -313,7 +313,21 @@ def test_a_refused_format_costs_no_sample_and_is_remembered(refused, status, acc
     assert [request.body.get("response_format") for request in server.requests] == [accepted] * 20
 
 
+def roles(body):
+    return [message["role"] for message in body["messages"]]
+
+
+NO_SYSTEM_ROLE = {
+    "Gemma's template": "System role not supported",
+    "Mistral's template": "Conversation roles must alternate user/assistant/user/assistant/...",
+    "another template": "jinja2 error: Only user and assistant roles are supported!",
+    "o1": "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+    "Gemini's server": "Developer instruction is not enabled for models/gemma",
+    "pydantic": "body.messages.0.role: Input should be 'user' or 'assistant'",
+    "a gateway": "Invalid role: system",
+}
 PICKY = {
+    **{name: (lambda body: "system" not in roles(body), says) for name, says in NO_SYSTEM_ROLE.items()},
     "seed": (lambda body: "seed" not in body, "Unsupported parameter: 'seed' is not supported with this model."),
     "max_completion_tokens": (
         lambda body: "max_tokens" not in body,
@@ -341,7 +355,33 @@ def test_what_a_server_does_not_take_is_learned_once_and_the_format_stays(kind, 
     effort = {"reasoning_effort": "low"} if kind == "reasoning_effort" else {}
     assert statuses(ask(samples(20), options(server, model, **effort))) == {"scored": 20}
     assert sum(server.fault_counts.values()) <= 4
-    assert server.requests[-1].body["response_format"]["type"] == "json_schema"
+    last = server.requests[-1].body
+    assert last["response_format"]["type"] == "json_schema"
+    assert roles(last) == (["user"] if kind in NO_SYSTEM_ROLE else ["system", "user"])
+
+
+def test_without_a_system_role_the_instructions_are_the_users_and_roles_alternate_in_a_repair(
+    judge_server, monkeypatch, tmp_path
+):
+    monkeypatch.setitem(judge_faults.ERRORS, "picky", (400, "roles must alternate", "BadRequestError", None))
+    monkeypatch.setattr("tests.judge_server.KINDS", frozenset({"picky"}))
+    replies = iter(["I see.", match({})])
+    server = judge_server(
+        lambda _body: next(replies), faults=lambda _number, body: "picky" if "system" in roles(body) else None
+    )
+    assert statuses(ask(samples(1), options(server, ledger=str(tmp_path)))) == {"scored": 1}
+    refused, first, repair = (request.body["messages"] for request in server.requests)
+    assert first[0]["content"] == f"{refused[0]['content']}\n\n{refused[1]['content']}"
+    assert roles(server.requests[2].body) == ["user", "assistant", "user"]
+    assert repair[0] == first[0]
+    # The refused call is a call, and costs nothing
+    calls = rows(tmp_path, "kind, status, cost_usd > 0")
+    assert [(kind, status) for kind, status, _ in calls] == [
+        ("ask", "error"),
+        ("ask", "unreadable"),
+        ("repair", "usable"),
+    ]
+    assert not calls[0][2]
 
 
 def test_the_room_that_a_reply_needed_is_remembered(judge_server):

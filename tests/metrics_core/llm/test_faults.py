@@ -170,7 +170,9 @@ OF_THE_MODEL = {
     ),
     "plea for </think>": Mode(text(lambda honest: f"{honest} said </think>{other(honest)} </think>"), "conflict"),
     "tool call": repaired(message(lambda _: {"content": None, "tool_calls": [TOOL]}), "tool_call"),
-    "only thoughts": repaired(message(lambda honest: {"content": "", "reasoning_content": honest}), "only_thoughts"),
+    "only thoughts": repaired(
+        message(lambda honest: {"content": "", "reasoning_content": f"So {honest}"}), "only_thoughts"
+    ),
     "no end of <think>": repaired(text(lambda honest: f"<think>{honest}"), "only_thoughts"),
     "prose": repaired(text(lambda _: "Both seem fine to me."), "not_json"),
     "NaN": repaired(text(lambda _: '{"verdict": NaN}'), "not_json"),

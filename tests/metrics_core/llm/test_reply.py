@@ -23,13 +23,16 @@ from answerkey.metrics_core.llm.untrusted import quoted
 N_EXTRACTION, N_PARSER = 6, 16
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+# In lower case, as they are read; and no text has a tab or a form feed, which would be a backslash of LaTeX.
+KEYS = st.text(st.characters(categories=["Ll", "Nd", "Po"]), max_size=20).filter(lambda key: key == key.lower())
+VALUES = st.text(st.characters(exclude_characters="\b\f\n\r\t", exclude_categories=()), max_size=20)
 NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False))
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), NUMBERS, TEXT),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
+    st.one_of(st.none(), st.booleans(), NUMBERS, VALUES),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(KEYS, inner, max_size=4)),
     max_leaves=12,
 )
-OBJECTS = st.dictionaries(TEXT, JSON, max_size=5)
+OBJECTS = st.dictionaries(KEYS, JSON, max_size=5)
 DUMPED = st.builds(
     lambda value, ascii, indent: json.dumps(value, ensure_ascii=ascii, indent=indent),
     OBJECTS,
@@ -94,6 +97,11 @@ def test_golden_extraction(index, shared):
         ('{"a": 1, "a": 1.0}', {"a": 1}),
         ('{"a": "} ] \\" {"}', {"a": '} ] " {'}),
         ('{"a": "one\ntwo"}', {"a": "one\ntwo"}),
+        (r'{"a": "one\nThe \tNext \r\n \u00e9"}', {"a": "one\nThe \tNext \r\n é"}),
+        (
+            r'{"a": "\theta \nabla \rho \beta \frac{1}{2} \ung \\alpha"}',
+            {"a": r"\theta \nabla \rho \beta \frac{1}{2} \ung \alpha"},
+        ),
     ],
 )
 def test_one_object_is_read(reply, value):
@@ -107,7 +115,7 @@ def test_one_object_is_read(reply, value):
         (
             "not_json",
             [
-                "Sure! Let me evaluate", "[1] says so", "{'score': true}", '{"score": true,}',
+                "Sure! Let me evaluate", "[1] says so", "{'score': true}", '{"score": true,,}',
                 '{"score": NaN}', '{"score": tru}', '{"score": [true}',
                 '{"score": true}}', '{"score": true} as for {1, 2}',
             ],
