@@ -14,6 +14,7 @@ from typing import Any, get_args
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank
+from answerkey.tasks.load.cells import UnreadableCell
 from answerkey.tasks.load.plain import ShortenedList, as_json, as_list, spells_list
 from answerkey.tasks.load.rows import Record
 
@@ -557,6 +558,8 @@ def as_text(found: Any) -> str | None:
         raise ValueError("is a list; map one item of it")
     if isinstance(found, bytes):
         raise ValueError("is binary data; write it as text")
+    if isinstance(found, UnreadableCell):
+        raise ValueError(f"is not known: {found.reason}")
     return str(found)
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from answerkey.tasks.load.cells import ShownNumber
 from answerkey.tasks.load.columns import value
 from answerkey.tasks.load.plain import as_json
 from answerkey.tasks.load.rows import Record
@@ -130,6 +131,8 @@ def as_number(found: Any) -> float | None:
     >>> as_number("C"), as_number("0.50"), as_number(True), as_number("nice"), as_number(float("nan"))
     (1.0, 0.5, 1.0, None, None)
     """
+    if isinstance(found, ShownNumber):
+        found = found.number
     if isinstance(found, str):
         text = found.strip().lower()
         if text in _WORDS:

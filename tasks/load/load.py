@@ -16,6 +16,7 @@ from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.progress import Advance, tell
 from answerkey.metrics_core.sample import column_text, content_hash, sample_key
 from answerkey.metrics_core.text import is_blank
+from answerkey.tasks.load.cells import UnreadableCell
 from answerkey.tasks.load.columns import (
     WIDE,
     ColumnMap,
@@ -436,6 +437,23 @@ def _stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path
     return n_rows
 
 
+def _without_errors(record: Record, paths: Mapping[Key, str]) -> tuple[Record, str | None]:
+    """Return a record in which an answer or right answer is no error of a sheet (`#N/A`), and the first such error.
+
+    Such a question has no score: neither what was answered nor what is right is known. It counts nevertheless.
+    """
+    cells = {
+        path: cell
+        for key in ("answer", "references")
+        for path in paths.get(key, "").split("\n")
+        if isinstance(cell := record.get(path), UnreadableCell) and cell.error
+    }
+    if not cells:
+        return record, None
+    shown = {path: cell.error for path, cell in cells.items()}
+    return {**record, **shown, paths["answer"]: None}, next(iter(cells.values())).reason
+
+
 @dataclass(frozen=True, slots=True)
 class Stager:
     """Turns one raw row into one staged row."""
@@ -468,6 +486,7 @@ class Stager:
             raise ValueError(raw.error)
         columns = self._columns_in(raw.record)
         record, paths = raw.record, columns.paths
+        record, shown_error = _without_errors(record, paths)
         own = Reference(**sample_fields(record, columns))
         reference = self._joined(own, raw.file)
         if not reference.sample_id and "id" not in paths:
@@ -481,6 +500,7 @@ class Stager:
         if release and len(self.releases) < _MOST_RELEASES:
             self.releases.add(release)
         missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
+        missing = missing or shown_error
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
         wrong = reference.incorrect_references

@@ -1,18 +1,16 @@
-"""Excel workbooks: the rows of a sheet, with numbers and dates as people see them."""
+"""Excel workbooks: the rows of a sheet, whose cells are the texts that Excel shows."""
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
 from typing import IO, Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.cells import SHOWN_OTHERWISE, UnreadableCell, UnshownError, shown_number, shown_text
 from answerkey.tasks.load.columns import header_at
 
 Row = tuple[int, Mapping[str, Any] | None, str | None]
@@ -22,8 +20,6 @@ Row = tuple[int, Mapping[str, Any] | None, str | None]
 _PIECE = 1 << 20
 _MOST_TITLES = 10
 """Rows in which the names of the columns are looked for."""
-_DIGITS = Context(prec=400)
-"""Precision for any number that a cell can hold, with its decimals."""
 
 
 def left_out(title: str) -> str:
@@ -47,6 +43,8 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Row]:
             # Of styles and extensions, which do not matter here.
             warnings.simplefilter("ignore")
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            # Dates stay the numbers that they are in the file, for their format is applied here
+            book._date_formats = set()
             try:
                 chosen = _chosen(file, book, sheet)
                 yield from _rows(file, chosen, _merged(file, chosen.title), notes)
@@ -58,7 +56,7 @@ def sheet_rows(file: Path, notes: list[str], sheet: str = "") -> Iterator[Row]:
         zipfile.BadZipFile,
         zlib.error,
         RuntimeError,
-        KeyError,
+        LookupError,
         ValueError,
         TypeError,
         AttributeError,
@@ -95,13 +93,21 @@ def _merged(file: Path, sheet: str) -> list[Any]:
     """The ranges of merged cells in a sheet. To know them, openpyxl has to read all of a workbook."""
     import openpyxl
 
+    if not _occurs(file, "xl/worksheets/", b"<mergeCell "):
+        return []
+    return list(openpyxl.load_workbook(file, data_only=True)[sheet].merged_cells.ranges)
+
+
+def _occurs(file: Path, folder: str, *marks: bytes) -> bool:
+    """Tell whether one of the marks is in a part of a workbook."""
     with zipfile.ZipFile(file) as archive:
         for name in archive.namelist():
-            if name.startswith("xl/worksheets/"):
-                with archive.open(name) as content:
-                    if _has(content, b"<mergeCell "):
-                        return list(openpyxl.load_workbook(file, data_only=True)[sheet].merged_cells.ranges)
-    return []
+            if name.startswith(folder):
+                for mark in marks:
+                    with archive.open(name) as content:
+                        if _has(content, mark):
+                            return True
+    return False
 
 
 def _has(content: IO[bytes], mark: bytes) -> bool:
@@ -121,20 +127,25 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
     above = [["" if value is None else str(value) for value in row] for row in top]
     if header := header_at(above):
         notes.append(left_out(" ".join(" ".join(cells) for cells in above[:header])))
-    rows = sheet.iter_rows(min_row=first + header)
+    first += header
+    rows = sheet.iter_rows(min_row=first)
     names = [None if cell.value is None else str(_seen(cell)).strip() for cell in next(rows)]
     given = [name for name in names if name]
     if twice := sorted({name for name in given if given.count(name) > 1}):
         raise UserError(
             f"{file}: several columns of the sheet {sheet.title!r} are called {', '.join(twice)}; rename all but one"
         )
-    first += header
     merged = [one for one in merged if one.min_row > first and one.max_row > one.min_row]
     if merged:
         notes.append("a merged cell has its value in each of its rows")
     carried: dict[Any, Any] = {}
+    formulas = _formulas(file, sheet.title, first + 1)
+    # A program that asks Excel to compute all anew on opening has written 0 where it knows no value
+    is_stale = _occurs(file, "xl/workbook.xml", b'fullCalcOnLoad="1"', b'fullCalcOnLoad="true"')
+    has_local_dates = False
     for number, cells in enumerate(rows, start=1):
-        filled = [cell for cell in cells if cell.value is not None]
+        computed = _not_computed(cells, next(formulas, ()), is_stale)
+        filled = [cell for column, cell in enumerate(cells, start=1) if cell.value is not None or column in computed]
         if not filled:
             continue
         for area in merged:
@@ -142,45 +153,61 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
                 carried[area] = next((cell for cell in filled if cell.column == area.min_col), None)
             elif area.min_row < first + number <= area.max_row and carried.get(area):
                 filled.append(carried[area])
-        if wrong := next((cell for cell in filled if cell.data_type == "e"), None):
-            yield number, None, f"row {number}: cell {wrong.coordinate} of the sheet {sheet.title!r} is {wrong.value}"
-            continue
         if beyond := next((cell for cell in filled if cell.column > len(names) or not names[cell.column - 1]), None):
             yield number, None, f"row {number}: cell {beyond.coordinate} is in a column without a name"
             continue
         record = dict.fromkeys(given)
-        record.update((names[cell.column - 1], _seen(cell)) for cell in filled)
+        for cell in filled:
+            formula = computed.get(cell.column) if cell.row == first + number else None
+            record[names[cell.column - 1]] = _seen(cell, formula)
+            has_local_dates = has_local_dates or cell.number_format in SHOWN_OTHERWISE
         yield number, record, None
+    if has_local_dates:
+        notes.append(f"dates that each computer shows in its own order are read as {SHOWN_OTHERWISE[0]}")
 
 
-def _seen(cell: Any) -> Any:
-    """The value of a cell as a text that is close to what Excel shows; texts and truth values as they are."""
-    value, shape = cell.value, str(cell.number_format or "General")
-    if isinstance(value, bool | str):
-        return value
-    if isinstance(value, dt.datetime):
-        midnight = value.time() == dt.time(0)
-        return str(value.date()) if midnight and not re.search("[hs]", shape) else value.isoformat(" ", "seconds")
-    if isinstance(value, int | float):
-        return _number(value, shape.split(";", 1)[0])
-    return str(value)
+def _formulas(file: Path, sheet: str, first: int) -> Iterator[Sequence[Any]]:
+    """Yield the cells of each row, from a first one on, with formulas in place of values, if there are any."""
+    import openpyxl
+
+    if _occurs(file, "xl/worksheets/", b"<f>", b"<f "):
+        book = openpyxl.load_workbook(file, read_only=True)
+        try:
+            yield from book[sheet].iter_rows(min_row=first)
+        finally:
+            book.close()
 
 
-def _number(value: float, shape: str) -> str:
-    r"""A number in the decimals of its cell: a percentage as one, and else with up to 15 digits, as Excel has them.
+def _not_computed(cells: Sequence[Any], with_formulas: Sequence[Any], is_stale: bool) -> dict[int, str]:
+    """Return the formulas of a row whose value is not in the file, by column."""
+    return {
+        cell.column: str(getattr(cell.value, "text", cell.value))
+        for saved, cell in zip(cells, with_formulas, strict=False)
+        if cell.data_type == "f"
+        and ((saved.value is None and saved.data_type == "n") or (is_stale and saved.value == 0))
+    }
 
-    >>> _number(0.5, "0%"), _number(1.5, "0.00"), _number(0.1 + 0.2, "General"), _number(3.0, "General")
-    ('50%', '1.50', '0.3', '3')
-    >>> _number(2.675, "0.00"), _number(0.285, "0%")
-    ('2.68', '29%')
-    """
-    plain = re.sub(r'"[^"]*"|\\.|\[[^\]]*\]', "", shape)
-    percent = "%" in plain
-    decimals = re.search(r"[0#?]\.(0+)(?![#?])", plain)
-    if not re.search("[Ee]", plain) and (decimals or percent):
-        exact = Decimal(f"{value:.15g}").scaleb(2 if percent else 0)
-        shown = exact.quantize(Decimal(1).scaleb(-len(decimals[1]) if decimals else 0), ROUND_HALF_UP, _DIGITS)
-        return f"{shown:f}{'%' if percent else ''}"
-    if float(value).is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return f"{value:.15g}"
+
+def _seen(cell: Any, formula: str | None = None) -> str | UnreadableCell:
+    """The text that Excel shows for a cell, or why it is not known."""
+    import openpyxl.utils.datetime
+
+    at = f"cell {cell.coordinate} of the sheet {cell.parent.title!r}"
+    if formula is not None:
+        return UnreadableCell(
+            f"{at} has the formula {formula} without its value: save the file in Excel, or write the cell as a text"
+        )
+    value, epoch = cell.value, cell.parent.parent.epoch
+    if cell.data_type == "e":
+        return UnreadableCell(f"{at} is {value}", error=value)
+    try:
+        if isinstance(value, bool):
+            return str(value).upper()
+        if isinstance(value, str):
+            return shown_text(value, cell.number_format)
+        # Dates that are written as such; elsewhere they are numbers, for the book was told of no formats of dates
+        if not isinstance(value, int | float):
+            value = openpyxl.utils.datetime.to_excel(value, epoch)
+        return shown_number(value, cell.number_format, is_1904=epoch.year == 1904)
+    except UnshownError as error:
+        return UnreadableCell(f"{at} cannot be read: {error}; save it as a text")

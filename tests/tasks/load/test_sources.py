@@ -6,14 +6,18 @@ import importlib.util
 import json
 import subprocess
 import sys
-from datetime import date, datetime, time
+import zipfile
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
 import duckdb
+import openpyxl
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from openpyxl.utils.datetime import MAC_EPOCH
+from openpyxl.worksheet.formula import ArrayFormula
 
 from answerkey.tasks.load import remote
 from answerkey.tasks.load.load import Source, load
@@ -23,7 +27,7 @@ from answerkey.tasks.load.sources import Contents, called, read
 from answerkey.tasks.warehouse.bucket import BucketStore
 from tests.judge_http import http as http_reply
 from tests.raw_server import RawServer
-from tests.tasks.staging_help import jsonl, refusal, served, workbook
+from tests.tasks.staging_help import jsonl, refusal, rows_of, served, workbook
 
 
 def rows(folder, name, content):
@@ -167,29 +171,141 @@ def test_a_data_set_of_hugging_face_on_disk(tmp_path):
     assert "the file data-00001-of-00002.arrow of this data set is missing" in refused(both / "test", tmp_path)
 
 
+SHOWN = {
+    "General": [
+        (" 007", " 007"),
+        (True, "TRUE"),
+        (42, "42"),
+        (3.0, "3"),
+        (0.1 + 0.2, "0.3"),
+        (1e20, "1E+20"),
+        (None, None),
+    ],
+    "@": [(7, "7"), ("007", "007")],
+    "0.0%": [(0.1234, "12.3%"), (-0.5, "-50.0%")],
+    "0.00;[Red]-0.00": [(-2, "-2.00"), (2.675, "2.68")],
+    '#,##0.00 "EUR"': [(1234.5, "1,234.50 EUR"), (0, "0.00 EUR")],
+    "[$£-809]#,##0": [(-1234567, "-£1,234,567")],
+    '_($* #,##0.00_);_($* \\(#,##0.00\\);_($* "-"??_);_(@_)': [(9.5, "$ 9.50"), (-9.5, "$ (9.50)"), (0, "$ -")],
+    "00000": [(1234, "01234")],
+    "000\\-00\\-0000": [(123456789, "123-45-6789")],
+    '0.0,,"M"': [(12_345_678, "12.3M")],
+    "#.##": [(0.5, ".5"), (12, "12.")],
+    "# ??/??": [(2.125, "2 1/8"), (3, "3")],
+    "# ?/8": [(0.5, "4/8")],
+    "0.0E+00": [(0.00012, "1.2E-04"), (99_999, "1.0E+05")],
+    '"up";"down";"level"': [(3, "up"), (-3, "down"), (0, "level")],
+    "[<=9999999]###-####;(###) ###-####": [(5551234, "555-1234"), (2125551234, "(212) 555-1234")],
+    '@" (draft)"': [("Bern", "Bern (draft)")],
+    "yyyy-mm-dd": [(date(1969, 7, 20), "1969-07-20")],
+    "dd.mm.yyyy hh:mm": [(datetime(1969, 7, 20, 20, 17), "20.07.1969 20:17")],
+    "dddd, d mmm yy": [(date(2000, 2, 29), "Tuesday, 29 Feb 00")],
+    "[$-40C]d mmmm yyyy": [(date(2021, 8, 5), "5 août 2021")],
+    "[$-409]h:mm AM/PM;@": [(time(0, 30), "12:30 AM"), (time(18, 5), "6:05 PM"), ("noon", "noon")],
+    "mm:ss.0": [(time(0, 3, 7, 260_000), "03:07.3")],
+    "[h]:mm:ss": [(timedelta(hours=100, seconds=7), "100:00:07")],
+}
+"""By number format: values, and the texts that Excel in English shows for them."""
+
+
+@pytest.mark.parametrize("code", SHOWN)
+def test_a_cell_of_a_workbook_is_the_text_that_excel_shows(tmp_path, code):
+    values = [(n, (value, code)) for n, (value, _) in enumerate(SHOWN[code])]
+    file = workbook(tmp_path / "a.xlsx", Answers=[["id", "answer"], *values])
+    assert [raw.record["answer"] for raw in read(file, tmp_path / "work")] == [text for _, text in SHOWN[code]]
+
+
+def test_a_date_in_a_workbook_that_counts_from_1904(tmp_path):
+    book = openpyxl.Workbook()
+    book.epoch = MAC_EPOCH
+    for row in (["id", "answer"], [1, date(2024, 3, 1)]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    assert [raw.record["answer"] for raw in read(f"{tmp_path}/a.xlsx", tmp_path / "work")] == ["2024-03-01"]
+
+
 @pytest.mark.parametrize(
-    ("cell", "seen"),
+    ("text", "shown"),
     [
-        (" 007", " 007"), (True, True), (42, "42"), (3.0, "3"), (0.1 + 0.2, "0.3"), (1e20, "1e+20"),
-        ((0.1234, "0.0%"), "12.3%"), ((-2, "0.00;[Red]-0.00"), "-2.00"),
-        ((1234.5, '#,##0.00 "EUR"'), "1234.50"), ((7, "@"), "7"),
-        (date(1969, 7, 20), "1969-07-20"), (datetime(1969, 7, 20, 20, 17), "1969-07-20 20:17:00"),
-        ((datetime(1969, 7, 20), "yyyy-mm-dd hh:mm"), "1969-07-20 00:00:00"), (time(8, 30), "08:30:00"), (None, None),
+        ("one_x000D_\ntwo", "one\ntwo"), ("tab_x0009_bed", "tab\tbed"), ("_x005F_x000D_", "_x000D_"),
+        ("_xD83D__xDE00_", "\U0001f600"), ("file_x2.txt", "file_x2.txt"),
     ],
 )  # fmt: skip
-def test_a_cell_of_a_workbook_is_read_as_people_see_it(tmp_path, cell, seen):
-    file = workbook(tmp_path / "a.xlsx", Answers=[["id", "answer"], ["q1", cell]])
-    assert list(read(file, tmp_path / "work")) == [Raw(1, {"id": "q1", "answer": seen})]
+def test_escapes_in_the_texts_of_a_workbook(tmp_path, text, shown):
+    file = workbook(tmp_path / "a.xlsx", Answers=[["id", "answer"], [1, text]])
+    assert [raw.record["answer"] for raw in read(file, tmp_path / "work")] == [shown]
+
+
+FORMULA = "has the formula {} without its value: save the file in Excel, or write the cell as a text"
+UNKNOWN = {
+    "a formula that was not computed": ("=2+3", FORMULA.format("=2+3")),
+    "an answer that begins like one": ("== Sources ==", FORMULA.format("== Sources ==")),
+    "a formula for several cells": (ArrayFormula("C2:C2", "=SUM(A1:A2*2)"), FORMULA.format("=SUM(A1:A2*2)")),
+    "a hidden number": ((5, ";;;"), "its number format ;;; hides the number"),
+    "a hidden text": (("x", ";;;"), "its number format ;;; hides the text"),
+    "another calendar": ((45_000, "[$-1030411]ggge"), "number format [$-1030411]ggge is not known here"),
+    "letters without quotes": ((5, "0 kg"), "its number format 0 kg is not known here"),
+    "a date before the first one": ((-3, "yyyy"), "a date or a time that is not known here"),
+    "a day that no calendar has": ((60, "yyyy-mm-dd"), "a date or a time that is not known here"),
+    "a short name in another language": ((45_000, "[$-407]mmm"), "has names in a language that is not known here"),
+}
+
+
+@pytest.mark.parametrize(("cell", "says"), UNKNOWN.values(), ids=UNKNOWN)
+def test_a_row_whose_answer_is_not_known_is_unreadable_and_a_remark_costs_nothing(tmp_path, cell, says):
+    names = ["id", "reference", "answer", "remark"]
+    file = workbook(tmp_path / "a.xlsx", Answers=[names, [1, "x", cell, None], [2, "x", "x", cell]])
+    loaded = load(Source(file, release="r"), tmp_path / "work")
+    assert [row["sample_id"] for row in rows_of(loaded.staged)] == ["2"]
+    [row] = rows_of(loaded.rejects)
+    assert "cell C2 of the sheet 'Answers'" in row["reason"]
+    assert says in row["reason"]
+
+
+def test_a_formula_that_is_to_be_computed_anew_has_no_value_of_0(tmp_path):
+    file = Path(workbook(tmp_path / "a.xlsx", Answers=[["id", "answer"], [1, "=2+3"]]))
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in parts.items():
+            # So XlsxWriter writes a formula
+            archive.writestr(name, content.replace(b"<v />", b"<v>0</v>").replace(b"<v></v>", b"<v>0</v>"))
+    [raw] = read(str(file), tmp_path / "work")
+    assert FORMULA.format("=2+3") in str(raw.record["answer"])
+
+
+def test_a_question_with_an_error_in_a_cell_counts_as_one_without_a_score(tmp_path):
+    rows = [["id", "reference", "answer", "remark"], [1, "x", "#N/A"], [2, "#REF!", "x"], [3, "x", "x", "#DIV/0!"]]
+    loaded = load(Source(workbook(tmp_path / "a.xlsx", Answers=rows), release="r"), tmp_path / "work")
+    assert [(row["answer"], row["missing_because"]) for row in rows_of(loaded.staged)] == [
+        (None, "cell C2 of the sheet 'Answers' is #N/A"),
+        (None, "cell B3 of the sheet 'Answers' is #REF!"),
+        ("x", None),
+    ]
+
+
+def test_dates_that_each_computer_shows_in_its_order_are_named(tmp_path):
+    rows = [["id", "answer"], [1, (date(2024, 3, 1), "mm-dd-yy")]]
+    contents = Contents()
+    [raw] = read(workbook(tmp_path / "a.xlsx", Answers=rows), tmp_path / "work", contents)
+    assert raw.record["answer"] == "03-01-24"
+    assert contents.notes() == ["a.xlsx: dates that each computer shows in its own order are read as mm-dd-yy"]
+
+
+def test_a_score_in_a_workbook_is_the_number_and_not_what_is_shown_of_it(tmp_path):
+    names = ["id", "reference", "answer", "quality", "latency_ms"]
+    file = workbook(tmp_path / "a.xlsx", Answers=[names, [1, "x", "x", (0.847, "0%"), (1250, "#,##0")]])
+    loaded = load(Source(file, release="r", paths={"scores": "quality\nlatency_ms"}), tmp_path / "work")
+    assert dict(rows_of(loaded.staged)[0]["given"]) == {"given.quality": 0.847, "latency.seconds": 1.25}
 
 
 def test_blank_rows_and_a_title_above_the_names_of_the_columns(tmp_path):
     names, first, last = [None, "id", "answer"], [None, "q1", "x"], [None, "q4"]
-    sheet = [[], names, first, [], [None, "q2", "=1/0"], [None, "q3", "y", "note"], last]
+    sheet = [[], names, first, [], [None, "q2", "z"], [None, "q3", "y", "note"], last]
     found = list(read(workbook(tmp_path / "a.xlsx", Notes=[], Answers=sheet), tmp_path / "work"))
-    # What a formula is worth is in the file only once a program has computed it.
     assert [(raw.row, raw.record or raw.error) for raw in found] == [
         (1, {"id": "q1", "answer": "x"}),
-        (3, {"id": "q2", "answer": None}),
+        (3, {"id": "q2", "answer": "z"}),
         (4, "row 4: cell D6 is in a column without a name"),
         (5, {"id": "q4", "answer": None}),
     ]

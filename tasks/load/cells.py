@@ -1,0 +1,427 @@
+"""The text that Excel shows for the value of a cell: number formats, dates, escapes.
+
+This module provides:
+- `shown_number`: a number, or a date as Excel counts it, in the number format of its cell;
+- `shown_text`: a text with the escapes of the file resolved, in the text format of its cell;
+- `UnreadableCell`: what stands in a record for a cell whose text is not known.
+
+Texts are those of Excel in English: a point before decimals, commas between thousands, names of months and days in the
+language that a format asks for. What a format shows depends for `General` on the width of the column; here a number has
+up to 15 digits then, as in the line above the sheet.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+_LAST_DAY = 2_958_465
+"""The number that Excel has for 31 December 9999."""
+_DAY_S = 86_400
+_MARCH_1900 = 61
+"""The first day after the 29 February 1900 that Excel counts, and no calendar has."""
+_1904 = 1_462
+"""Days between the two calendars that workbooks count in."""
+_DIGITS = Context(prec=400, rounding=ROUND_HALF_UP)
+"""Precision for any number that a cell can hold, with its decimals; halves are rounded up, as Excel does it."""
+_ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
+_TOKEN = re.compile(
+    r"""
+    "(?P<quoted>[^"]*)"?
+    | \\(?P<escaped>.)
+    | _(?P<gap>.)
+    | \*(?P<fill>.)
+    | \[(?P<bracket>[^\]]*)\]
+    | (?P<general>General)
+    | (?P<half>AM/PM|A/P)
+    | (?P<date>y+|m+|d+|h+|s+)
+    | (?P<exponent>E[+-])
+    | (?P<digit>[0#?])
+    | (?P<mark>[.,%/@])
+    | (?P<number>[1-9])
+    | (?P<letter>[a-z])
+    | (?P<literal>.)
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+_CONDITION = re.compile(r"(<=|>=|<>|<|>|=)(-?[\d.]+)$")
+_COMPARISONS: Mapping[str, Callable[[Decimal, Decimal], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
+}  # fmt: skip
+_LANGUAGES = {"07": "de", "09": "en", "0a": "es", "0c": "fr", "10": "it", "13": "nl", "16": "pt"}
+"""Languages by the last two digits of the number that Windows has for a country's version of them."""
+_OF_THE_COMPUTER = {
+    "f400": "h:mm:ss AM/PM",
+    "x-systime": "h:mm:ss AM/PM",
+    "f800": "dddd, mmmm d, yyyy",
+    "x-sysdate": "dddd, mmmm d, yyyy",
+}
+"""Formats that each computer shows in its own way, as one in the United States shows them."""
+SHOWN_OTHERWISE = ("mm-dd-yy", "m/d/yy h:mm")
+"""The formats of dates without a choice: each computer shows them in the order of its own country."""
+
+
+class UnshownError(ValueError):
+    """A cell of which it is not known what Excel shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableCell:
+    """A cell whose text is not known, or that shows an error such as `#N/A` in place of one.
+
+    Args:
+        reason: which cell it is, and why.
+        error: the error that is shown.
+    """
+
+    reason: str
+    error: str = ""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class ShownNumber(str):
+    """The text that Excel shows for a number, with the number, which a score needs in full."""
+
+    number: float = math.nan
+
+
+class Token(NamedTuple):
+    """A piece of a number format: its kind (a group of `_TOKEN`, `elapsed` or `currency`), and what it holds."""
+
+    kind: str
+    text: str
+
+
+_COMMA, _POINT, _PERCENT, _SLASH, _TEXT = (Token("mark", mark) for mark in ",.%/@")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One of the formats, between semicolons, that a number format has for positive numbers, negative ones, 0, texts.
+
+    Args:
+        tokens: its pieces.
+        condition: the comparison and the number that say which values it is for; None where its position says that.
+        language: of the names of months and days.
+    """
+
+    tokens: tuple[Token, ...]
+    condition: tuple[Callable[[Decimal, Decimal], bool], Decimal] | None = None
+    language: str = "en"
+
+
+def shown_text(text: str, code: str = "General") -> str:
+    r"""Return the text that Excel shows for a text.
+
+    >>> shown_text("Monday_x000D_\nTuesday"), shown_text("_x005F_x000D_"), shown_text("Ada", '@" Brown"')
+    ('Monday\nTuesday', '_x000D_', 'Ada Brown')
+
+    Raises:
+        UnshownError: the number format hides texts.
+    """
+    if "_x" in text:
+        text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
+        # Characters beyond 16 bits are two escapes
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    sections = _sections(code)
+    if len(sections) == 4:
+        section = sections[3]
+    elif _TEXT in sections[-1].tokens:
+        section = sections[-1]
+    else:
+        return text
+    if not section.tokens:
+        raise UnshownError(f"its number format {code} hides the text")
+    return "".join(text if token == _TEXT else _literal(token, code) for token in section.tokens)
+
+
+def shown_number(value: float, code: str = "General", *, is_1904: bool = False) -> str:
+    """Return the text that Excel shows for a number, without blanks around it.
+
+    >>> shown_number(1234.5, '"$"#,##0.00'), shown_number(7, "000"), shown_number(0.5, "# ?/?")
+    ('$1,234.50', '007', '1/2')
+    >>> shown_number(45352, "dd.mm.yyyy"), shown_number(1.2535, "[h]:mm"), shown_number(45352, "[$-407]d. mmmm")
+    ('01.03.2024', '30:05', '1. März')
+
+    Args:
+        value: the number in the file; of a date, the days since the end of 1899.
+        code: the number format.
+        is_1904: whether the workbook counts days from 1904.
+
+    Raises:
+        UnshownError: this format is not one of those that are known here, or hides the number.
+    """
+    exact = Decimal(f"{value:.15g}")
+    section, is_signed = _section_for(exact, code)
+    if not section.tokens:
+        raise UnshownError(f"its number format {code} hides the number")
+    kinds = {token.kind for token in section.tokens}
+    size = abs(exact)
+    with localcontext(_DIGITS):
+        if kinds & {"date", "elapsed", "half"}:
+            return _shown_date(exact, section, code, is_1904).strip()
+        if "exponent" in kinds:
+            text = _shown_scientific(size, section, code)
+        elif _SLASH in section.tokens and "digit" in kinds:
+            text = _shown_fraction(size, section, code)
+        else:
+            text = _shown_decimal(size, section, code)
+    shown = ShownNumber(("-" if is_signed and exact < 0 else "") + text.strip())
+    shown.number = value
+    return shown
+
+
+def _section_for(value: Decimal, code: str) -> tuple[Section, bool]:
+    """Return the section of a format for a number, and whether a negative one has its sign in it."""
+    sections = _sections(code)
+    numeric = sections[:3]
+    if any(section.condition for section in numeric):
+        for section in numeric:
+            if section.condition is None or section.condition[0](value, section.condition[1]):
+                if value < 0:
+                    raise UnshownError(f"its number format {code} is not known here for numbers below 0")
+                return section, False
+        raise UnshownError(f"its number format {code} has nothing for this number")
+    if len(numeric) == 1:
+        return numeric[0], True
+    # A second section that has texts only is none for negative numbers
+    if _TEXT in numeric[1].tokens and len(numeric) == 2:
+        return numeric[0], True
+    if value < 0:
+        return numeric[1], False
+    if value == 0 and len(numeric) == 3 and _TEXT not in numeric[2].tokens:
+        return numeric[2], False
+    return numeric[0], False
+
+
+@lru_cache(maxsize=1_000)
+def _sections(code: str) -> tuple[Section, ...]:
+    """Return the sections of a number format.
+
+    Raises:
+        UnshownError: something in brackets is not known here.
+    """
+    sections = []
+    tokens: list[Token] = []
+    condition, language = None, "en"
+    for match in [*_TOKEN.finditer(code), None]:
+        kind = match.lastgroup if match else None
+        text = match[kind] if match and kind else ""
+        if kind is None or (kind == "literal" and text == ";"):
+            sections.append(Section(tuple(tokens), condition, language))
+            tokens, condition, language = [], None, "en"
+        elif kind != "bracket":
+            tokens.append(Token(kind, text))
+        elif comparison := _CONDITION.match(text):
+            condition = (_COMPARISONS[comparison[1]], Decimal(comparison[2]))
+        elif text.startswith("$"):
+            symbol, _, country = text[1:].partition("-")
+            if country.casefold() in _OF_THE_COMPUTER:
+                return _sections(_OF_THE_COMPUTER[country.casefold()])
+            tokens.append(Token("quoted", symbol))
+            language = _language(country)
+        elif re.fullmatch("h+|m+|s+", text, re.IGNORECASE):
+            tokens.append(Token("elapsed", text))
+        elif not re.fullmatch(r"black|blue|cyan|green|magenta|red|white|yellow|color ?\d+", text, re.IGNORECASE):
+            tokens.append(Token("unknown", text))
+    return tuple(sections)
+
+
+def _language(country: str) -> str:
+    """Return the language of a country's code, as a number of Windows (407) or a tag (de-DE); '' if unknown."""
+    if not country:
+        return "en"
+    if re.fullmatch("[0-9a-fA-F]+", country) and len(country) > 2:
+        # The digits before the last four ask for other numerals or another calendar
+        return "" if int(country, 16) > 0xFFFF else _LANGUAGES.get(country[-2:].casefold(), "")
+    tag = country.split("-", maxsplit=1)[0].casefold()
+    return tag if tag in _LANGUAGES.values() else ""
+
+
+def _literal(token: Token, code: str) -> str:
+    """Return what a token stands for that is no part of the value."""
+    if token.kind in ("quoted", "escaped", "literal"):
+        return token.text
+    if token.kind == "gap" or (token.kind == "fill" and token.text == " "):
+        return " "
+    if token.kind == "mark" and token.text in "%/":
+        return token.text
+    raise UnshownError(f"its number format {code} is not known here")
+
+
+def _shown_general(size: Decimal) -> str:
+    """Return a number without a format: up to 15 digits, and 6 of very large and very small ones."""
+    if size and not Decimal("1e-4") <= size < Decimal("1e15"):
+        digits, exponent = f"{size:.5E}".split("E")
+        return f"{digits.rstrip('0').rstrip('.')}E{exponent[0]}{exponent[1:].zfill(2)}"
+    text = f"{size:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _shown_decimal(size: Decimal, section: Section, code: str) -> str:
+    """Return a number of 0 or more in a format such as `#,##0.00 "km"`."""
+    tokens, size, is_grouped = _scaled(section.tokens, size)
+    point = tokens.index(_POINT) if _POINT in tokens else len(tokens)
+    n_decimals = sum(token.kind == "digit" for token in tokens[point:])
+    whole, _, decimals = f"{size:.{n_decimals}f}".partition(".")
+    before = _filled_from_right(tokens[:point], whole.lstrip("0"), is_grouped, size, code)
+    after = _filled_from_left(tokens[point + 1 :], decimals, code)
+    return before + ("." if point < len(tokens) else "") + after
+
+
+def _scaled(tokens: Sequence[Token], size: Decimal) -> tuple[list[Token], Decimal, bool]:
+    """Return the tokens without commas, the number that they show, and whether its thousands are apart."""
+    is_grouped = False
+    kept: list[Token] = []
+    for index, token in enumerate(tokens):
+        if token == _PERCENT:
+            size *= 100
+        if token != _COMMA or not kept or kept[-1].kind != "digit":
+            kept.append(Token("literal", ",") if token == _COMMA else token)
+            continue
+        follows = next((later for later in tokens[index:] if later != _COMMA), None)
+        if follows and follows.kind == "digit":
+            is_grouped = True
+        else:
+            size /= 1000
+    return kept, size, is_grouped
+
+
+def _filled_from_right(tokens: Sequence[Token], digits: str, is_grouped: bool, size: Decimal, code: str) -> str:
+    """Return the part before the point: digits go to the placeholders from the right, the rest to the first one."""
+    n_left = sum(token.kind == "digit" for token in tokens)
+    text, n_shown = "", 0
+    for token in reversed(tokens):
+        if token.kind == "general" or token == _TEXT:
+            text = _shown_general(size) + text
+            continue
+        if token.kind != "digit":
+            text = _literal(token, code) + text
+            continue
+        n_left -= 1
+        taken = digits if n_left == 0 else digits[-1:]
+        digits = "" if n_left == 0 else digits[:-1]
+        for digit in reversed(taken or {"0": "0", "?": " "}.get(token.text, "")):
+            if is_grouped and n_shown and n_shown % 3 == 0:
+                text = ("," if digit != " " else " ") + text
+            text = digit + text
+            n_shown += 1
+    return text
+
+
+def _filled_from_left(tokens: Sequence[Token], digits: str, code: str) -> str:
+    """Return the part after the point: zeros at its end are shown where the format has 0."""
+    n_kept = len(digits.rstrip("0"))
+    text, index = "", 0
+    for token in tokens:
+        if token.kind != "digit":
+            text += _literal(token, code)
+            continue
+        is_shown = index < n_kept or token.text == "0"
+        text += digits[index] if is_shown else {"?": " "}.get(token.text, "")
+        index += 1
+    return text
+
+
+def _shown_scientific(size: Decimal, section: Section, code: str) -> str:
+    """Return a number of 0 or more in a format such as `0.00E+00`."""
+    match = re.fullmatch(r"(0|0\.0+)E([+-])(0+)", "".join(token.text for token in section.tokens).upper())
+    if not match:
+        raise UnshownError(f"its number format {code} is not known here")
+    digits, exponent = f"{size or 0.0:.{len(match[1].partition('.')[2])}E}".split("E")
+    sign = "-" if int(exponent) < 0 else match[2].strip("-")
+    return f"{digits}E{sign}{exponent[1:].zfill(len(match[3]))}"
+
+
+def _shown_fraction(size: Decimal, section: Section, code: str) -> str:
+    """Return a number of 0 or more in a format such as `# ?/?` or `# ??/16`, without blanks that align it."""
+    form = "".join(token.text for token in section.tokens)
+    match = re.fullmatch(r"(?P<whole>[#0?]* )?(?P<top>[#0?]+)/(?P<below>[#0?]+|[1-9][0-9]*)", form)
+    if not match:
+        raise UnshownError(f"its number format {code} is not known here")
+    exact = Fraction(size)
+    whole = int(exact) if match["whole"] else 0
+    if match["below"].isdigit() and int(match["below"]):
+        denominator = int(match["below"])
+        numerator = int((exact - whole) * denominator + Fraction(1, 2))
+    else:
+        numerator, denominator = (exact - whole).limit_denominator(10 ** len(match["below"]) - 1).as_integer_ratio()
+    if match["whole"] and numerator == denominator:
+        whole, numerator = whole + 1, 0
+    if match["whole"] and not numerator:
+        return str(whole)
+    return f"{whole or ''} {numerator}/{denominator}"
+
+
+def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> str:
+    """Return a date, a time of day or a duration."""
+    tokens = list(section.tokens)
+    letters = [token.text[0].lower() if token.kind in ("date", "elapsed") else "" for token in tokens]
+    days = serial + _1904 * is_1904
+    has_time = bool({"h", "s"} & {*letters}) or any(token.kind == "elapsed" for token in tokens)
+    has_date = bool({"y", "d"} & {*letters}) or not has_time
+    if serial < 0 or days >= _LAST_DAY + 1 or (days < _MARCH_1900 and has_date):
+        raise UnshownError("it is a date or a time that is not known here")
+
+    # A time is rounded to the decimals that are shown of its seconds, a date is cut off
+    n_decimals = tokens.count(Token("digit", "0")) if _POINT in tokens else 0
+    step = Decimal(1).scaleb(-n_decimals)
+    seconds = (days * _DAY_S).quantize(step, ROUND_HALF_UP if has_time else ROUND_DOWN)
+    moment = datetime(1899, 12, 30) + timedelta(seconds=int(seconds))
+    is_half = any(token.kind == "half" for token in tokens)
+
+    text, previous = "", ""
+    for index, (token, letter) in enumerate(zip(tokens, letters, strict=True)):
+        follows = next(filter(None, letters[index + 1 :]), "")
+        if token.kind == "elapsed":
+            elapsed = seconds - _1904 * is_1904 * _DAY_S
+            text += str(int(elapsed // {"h": 3600, "m": 60, "s": 1}[letter])).zfill(len(token.text))
+        elif token.kind == "date":
+            # Next to hours or seconds, m are minutes
+            is_minute = letter == "m" and len(token.text) < 3 and (previous == "h" or follows == "s")
+            hour = (moment.hour + 11) % 12 + 1 if is_half else moment.hour
+            number = (
+                moment.minute
+                if is_minute
+                else {"m": moment.month, "d": moment.day, "h": hour, "s": moment.second}.get(letter)
+            )
+            if number is not None and (is_minute or letter in "hs" or len(token.text) < 3):
+                text += str(number).zfill(min(len(token.text), 2))
+            else:
+                text += _named_part(letter, len(token.text), moment, section.language, code)
+        elif token.kind == "half":
+            half = "AM" if moment.hour < 12 else "PM"
+            text += half if len(token.text) > 3 else half[0]
+        elif token == Token("digit", "0") and n_decimals:
+            text += f"{seconds % 1:f}"[2 + tokens[:index].count(token)]
+        else:
+            text += token.text if token in (_POINT, _COMMA) else _literal(token, code)
+        previous = letter or previous
+    return text
+
+
+def _named_part(letter: str, n_letters: int, moment: datetime, language: str, code: str) -> str:
+    """Return a year, or the name of a month or day, in as many letters."""
+    if letter == "y":
+        return str(moment.year) if n_letters > 2 else f"{moment.year % 100:02}"
+    names = json.loads(Path(__file__).with_name("calendar_names.json").read_text(encoding="utf-8"))
+    # Shorter forms differ from computer to computer, but in English
+    if language not in names or (n_letters != 4 and language != "en"):
+        raise UnshownError(f"its number format {code} has names in a language that is not known here")
+    name: str = (
+        names[language]["months"][moment.month - 1] if letter == "m" else names[language]["days"][moment.weekday()]
+    )
+    return name[: {3: 3, 5: 1}.get(n_letters)]
