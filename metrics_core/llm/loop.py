@@ -170,7 +170,8 @@ async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrenc
             for _ in range(min(len(items), _AT_ONCE * concurrency)):
                 group.create_task(worker())
     except BaseExceptionGroup as error:
-        raise _first(error) from error
+        # Without the groups, which would print a traceback for each of the others
+        raise _first(error) from None
     return [results[index] for index in range(len(items))]
 
 

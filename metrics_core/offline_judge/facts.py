@@ -9,7 +9,7 @@ The steps, each applied to the pieces of the previous one:
 4. enumerations of short items: "Amy likes apples, berries and plums".
 
 "or" does not separate facts. Quotations, dates, numbers, "between A and B", and pairs from the question ("Romeo and
-Juliet") are kept together. Text in brackets is dropped.
+Juliet") are kept together. Text in brackets is dropped, unless nothing else answers the question.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, asks_several, clean, sentences
-from answerkey.metrics_core.offline_judge.stance import hedges, is_refusal, shelled
+from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, asks_several, clean, lemma, sentences
+from answerkey.metrics_core.offline_judge.stance import SHELL_WORDS, hedges, is_refusal, shelled
 from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, UNIT_WORDS, verb_places
-from answerkey.metrics_core.text import composed, normalise, words
+from answerkey.metrics_core.text import composed, normalise, plain, words
 
 _COORDINATORS = r"and|as well as|и|а также"
 _JOINT = re.compile(rf"\s*;\s+|\s*,?\s+(?:{_COORDINATORS}|but|while|whereas|yet|а|но|однако)\s+|\s*,\s+", re.IGNORECASE)
@@ -43,9 +43,15 @@ _KEPT_TOGETHER = re.compile(
 )
 """Quotations, numbers, dates, measures of two units, and the two ends of a span."""
 _JOINED = re.compile(r"\w[\w'’-]* (?:and|и) \w[\w'’-]*")
+_INTRODUCED = re.compile(
+    r"(?:the\s+)?(?:(?:correct|right|final)\s+)?(?:option|choice|result|value)\s+is:?\s+", re.IGNORECASE
+)
 _REPLY = re.compile(r"^(yes|no|да|нет)(?:[,.!;:]|\s+[—–-])\s+(?=\w)", re.IGNORECASE)
 _MARK = re.compile(r"^\s*(?:[-*•‣–—]|#+)\s+(?=\S)|(?:^|(?<=\s))\(?\d{1,2}[.)]\s+(?=\S)")
-_ASIDE = re.compile(r"\s*(?:\([^()]*\)|\[[^\[\]]*\])")
+# Brackets within a word belong to it: iron(III), f(x)
+_ASIDE = re.compile(r"(?:\s+|(?<!\w))(?:\([^()]*\)|\[[^\[\]]*\])")
+_SAID_IN_BRACKETS = re.compile(r"(?:\b(?:is|are|was|were|это)|[:=])\s*[(\[]", re.IGNORECASE)
+_BRACKETS = re.compile(r"(?<!\w)[(\[]|(?<=[(\[])[(\[]|[)\]]")
 _CHATTER = re.compile(
     r"(?:sure|certainly|of course|okay|hello|hi|конечно|привет|здравствуйте)[!.,]*$"
     r"|(?:i hope|let me know|feel free|please let me|is there anything|thank|thanks|you're welcome|great question"
@@ -59,7 +65,7 @@ _LONGEST_ITEM = 6
 _DOUBT_WITHIN = 80
 """The characters after a conjunction in which a doubt refers to the text before it."""
 
-GRAMMAR = 3
+GRAMMAR = 4
 """The version of these rules, a part of the signature: increase it with every change that can change a number."""
 
 
@@ -86,7 +92,7 @@ def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
     ['Amy likes apples', 'berries', 'plums']
     """
     by_form: dict[str, Fact] = {}
-    for claim, listed in _claims(text):
+    for claim, listed in _claims(text, question):
         clauses = list(_clauses(claim, question))
         for clause in [clause for clause in clauses if not is_refusal(normalise(clause))] or clauses:
             items = _items(clause, question)
@@ -98,21 +104,36 @@ def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
     return tuple(by_form.values())
 
 
-def _claims(text: str) -> Iterator[tuple[str, bool]]:
+def _claims(text: str, question: str | None) -> Iterator[tuple[str, bool]]:
     """The sentences that may state a fact, without introductions, and whether each is an item of a list."""
-    for line in composed(text)[:LONGEST_CHARACTERS].splitlines():
+    for line in plain(composed(text))[:LONGEST_CHARACTERS].splitlines():
         starts = [0, *(mark.start() for mark in _MARK.finditer(line)), len(line)]
         for start, stop in pairwise(starts):
             part = line[start:stop]
             mark = _MARK.match(part)
-            for sentence in sentences(_ASIDE.sub("", clean(part[mark.end() :] if mark else part))):
+            for sentence in sentences(_without_asides(clean(part[mark.end() :] if mark else part), question)):
                 if sentence.endswith((":", "?")) or _CHATTER.match(sentence) or _refuses(sentence):
                     continue
-                claim = shelled(sentence)
+                claim = (
+                    _INTRODUCED.sub("", shelled(sentence), count=1)
+                    if _INTRODUCED.match(sentence)
+                    else shelled(sentence)
+                )
                 if reply := _REPLY.match(claim):
                     yield reply[1], False
                     claim = claim[reply.end() :]
                 yield claim, mark is not None
+
+
+def _without_asides(text: str, question: str | None) -> str:
+    """A text without what stands in brackets; only without the brackets, where nothing else answers the question."""
+    rest = _ASIDE.sub("", text)
+    if rest == text:
+        return text
+    known = {*map(lemma, words(question or "")), *SHELL_WORDS, *FUNCTION_WORDS}
+    said = (word for word in words(shelled(rest)) if word not in FUNCTION_WORDS)
+    is_aside = any(lemma(word) not in known for word in said) and not _SAID_IN_BRACKETS.search(text)
+    return rest if is_aside else _BRACKETS.sub("", text)
 
 
 def _refuses(sentence: str) -> bool:

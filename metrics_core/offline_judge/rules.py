@@ -557,7 +557,7 @@ def _is_other_name(word: str, case: Case) -> bool:
     return tokens[0] not in known and tokens[0] not in case.question.tokens
 
 
-RULES_VERSION = 5
+RULES_VERSION = 6
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 FOR_A_MATCH = frozenset(("same_text", "same_number", "same_date", "stated"))

@@ -46,6 +46,17 @@ CASES = [
     ("Andorra lies between Spain and France.", None, ["Andorra lies between Spain and France"]),
     ("He has either 46, 47 or 48.", None, ["He has either 46, 47 or 48"]),
     ("The tower (built in 1900) is 41 m high.", None, ["The tower is 41 m high"]),
+    # Brackets are form where the answer stands in them, and a part of a name where a word goes on.
+    ("(42)", "Which number?", ["42"]),
+    ("（巴黎）", "哪里？", ["巴黎"]),
+    ("The result is (3.14).", "What is pi?", ["3.14"]),
+    ("He died (1999).", "When did he die?", ["He died 1999"]),
+    ("The code is [A-17].", "Which code?", ["The code is A-17"]),
+    ("The city is **[Paris](https://a.example)**.", "Which city?", ["The city is Paris"]),
+    (r"\(42\)", None, ["42"]),
+    ("It is iron(III) oxide.", None, ["iron(III) oxide"]),
+    ("Paris [1]", None, ["Paris"]),
+    ("Paris ([source](https://a.example))", None, ["Paris"]),
     # Said twice in the same form.
     ("Paris. Paris!", None, ["Paris"]),
 ]  # fmt: skip
