@@ -78,32 +78,34 @@ class RecordReader:
         """Lines of all records so far, with those above the names of the columns."""
         self._lines: list[str] = []
         """Lines that were taken from the source, from the first one of the next record on."""
-        self._min_fields = self._max_fields = 0
+        self._n_columns = 0
         # Text that csv would take for syntax
         self._has_marks = False
         backslash = "\\" if dialect.escapes_backslashes else "\\\\"
         self._marks = str.maketrans({_CR: "\r", _QUOTE: '"', _BACKSLASH: backslash})
-        # A quote within quotes that is followed by more text is text, to find the end of a broken record
         delimiter, quote = re.escape(dialect.delimiter), re.escape(dialect.quote)
         blanks = " *" if dialect.skips_blanks else ""
         self._opening = re.compile(f"(?:^|{delimiter}){blanks}{quote}")
-        text = f"(?:[^{quote}]|{quote}{quote}|{quote}(?!{delimiter}|[\r\n]|$))*+"
-        self._closing = re.compile(f"{text}{quote}")
-        field = f"(?:{blanks}{quote}(?:[^{quote}]|{quote}{quote})*+{quote}|[^{quote}{delimiter}]*+)"
-        self._clean = re.compile(f"{field}(?:{delimiter}{field})*+\\s*")
+        plain, end = f"[^{quote}{delimiter}\r\n]*+", "(?:\r?\n|\r|$)"
+        self._sound_field = f"(?:{blanks}{quote}(?:[^{quote}]|{quote}{quote})*+{quote}|{plain})"
+        self._separator, self._end = delimiter, end
+        # A quote that is followed by more text is text, to find the end of a broken record
+        text = f"(?:[^{quote}]|{quote}{quote}|{quote}(?!{delimiter}|{end}))*+"
+        field = f"(?:{blanks}{quote}{text}{quote}|[^{delimiter}\r\n]*+)"
+        self._broken = re.compile(f"{field}(?:{delimiter}{field})*+{end}")
         # What speaks for and against quotes that enclose fields
         self._n_quoted = self._n_needed_quotes = self._n_broken = self._n_joined = 0
         self._n_sound = self._n_quoted_starts = 0
         self._quoted_names = False
         self._doubtful_lines: list[int] = []
-        self.n_bad = 0
 
     def __iter__(self) -> Iterator[list[str] | BadRecord]:
         while self._lines or self._take(_BATCH_LINES):
             odd_fields, n_used = yield from self._sound_records()
             # Quotes that are open where the lines at hand end may be closed further on
             is_open = odd_fields is None and n_used == len(self._lines) > 0
-            if is_open and self._n_chars() < _MAX_RECORD_CHARS and self._take(max(n_used, _BATCH_LINES)):
+            n_chars = sum(map(len, self._lines)) if is_open else 0
+            if is_open and n_chars < _MAX_RECORD_CHARS and self._take(max(n_used, _BATCH_LINES)):
                 continue
             if self._lines:
                 yield self._bad_record(odd_fields, n_used)
@@ -132,9 +134,6 @@ class RecordReader:
         self._lines += lines
         return bool(lines)
 
-    def _n_chars(self) -> int:
-        return sum(map(len, self._lines))
-
     def _reader(self, lines: list[str]) -> Any:
         dialect = self._dialect
         return csv.reader(
@@ -149,7 +148,7 @@ class RecordReader:
         """Yield records up to one that is not sound; return its fields, if it has any, and how many lines it has."""
         lines, delimiter, quote = self._lines, self._dialect.delimiter, self._dialect.quote
         opening, escaped_quote = delimiter + quote, quote + quote
-        n_columns, has_marks = self._max_fields, self._has_marks
+        n_columns, has_marks = self._n_columns, self._has_marks
         reader = self._reader(lines)
         n_done, fields = 0, None
         try:
@@ -159,10 +158,14 @@ class RecordReader:
                 if len(fields) != n_columns and n_used == 1 and not line.strip():
                     n_done += 1
                     continue
-                if len(fields) != n_columns and n_columns and not self._is_complete(fields):
-                    break
+                if len(fields) != n_columns and n_columns:
+                    # Delimiters at the end of a line are no fields
+                    if not fields[:n_columns][n_columns - 1 :] or any(fields[n_columns:]):
+                        break
+                    del fields[n_columns:]
                 if not n_columns:
-                    n_columns = self._take_names(fields, line)
+                    n_columns = self._n_columns = len(fields)
+                    self._quoted_names = self._opening.search(line) is not None
                 elif line[0] == quote:
                     self._n_quoted_starts += 1
 
@@ -184,27 +187,12 @@ class RecordReader:
         del lines[:n_done]
         return fields, n_used
 
-    def _take_names(self, names: list[str], line: str) -> int:
-        """Take the names of the columns, which say how many fields a record has; those at the end may be empty."""
-        self._max_fields = len(names)
-        self._min_fields = max(index for index, name in enumerate(names, 1) if index == 1 or name.strip())
-        self._quoted_names = self._opening.search(line) is not None
-        return self._max_fields
-
-    def _is_complete(self, fields: list[str]) -> bool:
-        """Tell whether there is a field for each column; at the end, empty ones may be missing or too many."""
-        if not any(fields[self._max_fields :]):
-            del fields[self._max_fields :]
-        is_complete = self._min_fields <= len(fields) <= self._max_fields
-        fields += [""] * (self._max_fields - len(fields)) if is_complete else []
-        return is_complete
-
     def _weigh_line_breaks(self, lines: list[str], line_number: int) -> None:
         """Note whether each line of a sound record would be a record if quotes were text."""
         delimiter, quote = self._dialect.delimiter, self._dialect.quote
-        are_records = {line.count(delimiter) for line in lines} == {self._max_fields - 1}
+        are_records = {line.count(delimiter) for line in lines} == {self._n_columns - 1}
         ids = [line.partition(delimiter)[0] for line in lines]
-        is_unlikely_text = self._max_fields > 2 or delimiter == "\t"
+        is_unlikely_text = self._n_columns > 2 or delimiter == "\t"
         if are_records and is_unlikely_text and all(ids) and not any(quote in name for name in ids):
             self._n_joined += 1
             self._doubtful_lines.append(line_number)
@@ -214,7 +202,10 @@ class RecordReader:
     def _bad_record(self, fields: list[str] | None, n_used: int) -> BadRecord:
         """Cut off a record that is not sound, given its fields, or None if its quotes are broken."""
         line_number = self.n_lines + 1
-        n_lines = self._end_of_broken() if fields is None else n_used
+        n_lines = n_used
+        if fields is None:
+            broken = self._broken.match("".join(self._lines))
+            n_lines = len(self._lines) if broken is None else max(len(broken[0].splitlines()), 1)
         n_own_lines = self._n_own_lines(n_lines)
         if len(self._lines[0]) > _MAX_RECORD_CHARS:
             reason = _TOO_LONG
@@ -224,40 +215,13 @@ class RecordReader:
             self._doubtful_lines.append(line_number)
         else:
             reason = (
-                f"{len(fields)} fields for {self._max_fields} columns; put quotes around a field that has "
+                f"{len(fields)} fields for {self._n_columns} columns; put quotes around a field that has "
                 f"{self._dialect.delimiter!r} in it"
             )
         text = "".join(self._lines[:n_own_lines]).rstrip("\r\n").translate(self._marks)
         del self._lines[:n_own_lines]
         self.n_lines += n_own_lines
-        self.n_bad += 1
         return BadRecord(f"line {line_number}: {reason}", text)
-
-    def _end_of_broken(self) -> int:
-        """Return how many lines a record with broken quotes has, if quotes amid text are text."""
-        n_lines, n_chars, is_open = 0, 0, True
-        while is_open and n_chars < _MAX_RECORD_CHARS:
-            if n_lines == len(self._lines) and not self._take(_BATCH_LINES):
-                break
-            line = self._lines[n_lines]
-            is_open = self._is_open_after(line, is_open=is_open and n_lines > 0)
-            n_lines += 1
-            n_chars += len(line)
-        return n_lines
-
-    def _is_open_after(self, line: str, *, is_open: bool) -> bool:
-        """Tell whether a line ends within quotes."""
-        position = 0
-        while True:
-            if not is_open:
-                opening = self._opening.search(line, position)
-                if opening is None:
-                    return False
-                position = opening.end()
-            closing = self._closing.match(line, position)
-            if closing is None:
-                return True
-            position, is_open = closing.end(), False
 
     def _n_own_lines(self, n_lines: int) -> int:
         """Return how many of the lines of a bad record are its own: those before the first that begins another."""
@@ -267,36 +231,33 @@ class RecordReader:
         for start, line in enumerate(window):
             if all_quoted and not line.startswith(self._dialect.quote):
                 continue
-            has_all_fields = line.count(self._dialect.delimiter) == self._max_fields - 1
-            if (has_all_fields and self._opening.search(line)) or self._are_mostly_sound(window[start:]):
+            has_all_fields = line.count(self._dialect.delimiter) == self._n_columns - 1
+            if (has_all_fields and self._opening.search(line)) or self._are_mostly_sound("".join(window[start:])):
                 return start + 1
         return n_lines
 
-    def _are_mostly_sound(self, lines: list[str]) -> bool:
-        """Tell whether a sound record begins with the first line, and most lines belong to such ones."""
-        n_sound_lines = position = 0
-        while position < len(lines):
-            reader = self._reader(lines[position:])
-            try:
-                is_sound = self._min_fields <= len(next(reader)) <= self._max_fields
-                # A quote in a field without quotes is rather the end of a broken one
-                text = "".join(lines[position:][: reader.line_num])
-                is_sound = is_sound and self._clean.fullmatch(text) is not None
-            except csv.Error:
-                is_sound = False
-            if not is_sound and not position:
+    def _are_mostly_sound(self, text: str) -> bool:
+        """Tell whether a sound record begins a text, and most of it belongs to such ones."""
+        fields = f"(?:{self._separator}{self._sound_field}){{{self._n_columns - 1}}}"
+        sound = re.compile(f"{self._sound_field}{fields}{self._end}")
+        n_sound_chars = position = 0
+        while position < len(text):
+            record = sound.match(text, position)
+            if record is None and not position:
                 return False
-            n_sound_lines += reader.line_num if is_sound else 0
-            position += reader.line_num if is_sound else 1
-        return n_sound_lines * 2 > len(lines)
+            end = text.find(self._dialect.newline, position) + 1 or len(text)
+            if record is not None:
+                n_sound_chars += len(record[0])
+                end = record.end()
+            position = end
+        return n_sound_chars * 2 > len(text)
 
 
 def title_lines(file: Path) -> list[str]:
     """Return the lines of a CSV above the names of its columns, such as a title."""
-    lines = _first_lines(file)
+    lines, excel_delimiter, n_skipped = _beginning(file)
     # Excel's line that names the delimiter is no title
-    n_excel_lines = 1 if lines and _excel_delimiter(lines[0]) else 0
-    return lines[n_excel_lines : n_excel_lines + _n_title_lines(lines[n_excel_lines:])]
+    return lines[len(excel_delimiter) : n_skipped]
 
 
 def find_dialect(file: Path) -> Dialect:
@@ -305,108 +266,75 @@ def find_dialect(file: Path) -> Dialect:
     Where several readings are possible, the one counts in which the fewest records are bad.
     """
     # The names of the columns tell the delimiter, unless Excel's first line does
-    lines = _first_lines(file)
-    newline = _newline(file)
-    excel_delimiter = _excel_delimiter(lines[0]) if lines else ""
-    n_excel_lines = 1 if excel_delimiter else 0
-    n_skipped = n_excel_lines + _n_title_lines(lines[n_excel_lines:])
+    lines, excel_delimiter, n_skipped = _beginning(file)
+    first_end = re.search(r"\r\n|[\r\n]", "".join(lines))
+    newline = "\r" if first_end and first_end[0] == "\r" else "\n"
     header = next((line for line in lines[n_skipped:] if line.strip()), "")
-    delimiters = [excel_delimiter] if excel_delimiter else _likely_delimiters(header)
 
     # All other signs may stand anywhere
     dialects = []
-    for delimiter in delimiters:
+    for delimiter in excel_delimiter or _likely_delimiters(header):
         dialect = Dialect(delimiter=delimiter, newline=newline, n_skipped=n_skipped)
-        signs = _Signs.of(file, dialect)
-        dialect = replace(dialect, skips_blanks=signs.blank_before_quote and not signs.quote)
+        signs = _signs(file, dialect)
+        has_quotes = "quote" in signs
+        dialect = replace(dialect, skips_blanks="blank before quote" in signs and not has_quotes)
         dialects.append(dialect)
-        if signs.backslash_before_quote:
-            escaped = replace(dialect, escapes_quotes=True)
-            dialects += [replace(escaped, escapes_backslashes=not signs.lone_backslash)]
-        if signs.single_quote and not signs.quote:
+        if "backslash before quote" in signs:
+            is_lone = "lone backslash" in signs
+            dialects.append(replace(dialect, escapes_quotes=True, escapes_backslashes=not is_lone))
+        if "single quote" in signs and not has_quotes:
             dialects.append(replace(dialect, quote="'"))
     if len(dialects) == 1:
         return dialects[0]
     return min(dialects, key=lambda dialect: _n_bad(file, dialect))
 
 
-def _first_lines(file: Path) -> list[str]:
+def _beginning(file: Path) -> tuple[list[str], str, int]:
+    """Return the first lines of a file, the delimiter that Excel's line names, and how many are above the names."""
     with file.open(encoding="utf-8-sig", errors="replace", newline="") as text:
-        lines = iter(lambda: text.readline(_MAX_HEADER_CHARS), "")
-        return list(itertools.islice(lines, _MAX_TITLE_LINES + 1))
+        lines = list(itertools.islice(iter(lambda: text.readline(_MAX_HEADER_CHARS), ""), _MAX_TITLE_LINES + 1))
+    excel_line = re.match(r'"?sep=(.)"?[,;\t]*\s*$', lines[0] if lines else "", re.IGNORECASE)
+    excel_delimiter = excel_line[1] if excel_line else ""
+    rest = lines[len(excel_delimiter) :]
+    cut_by_each = ([next(csv.reader([line], delimiter=mark), []) for line in rest] for mark in DELIMITERS)
+    return lines, excel_delimiter, len(excel_delimiter) + max(map(header_at, cut_by_each))
 
 
-def _newline(file: Path) -> str:
-    with file.open(encoding="utf-8-sig", errors="replace", newline="") as text:
-        beginning = text.read(_CHUNK_CHARS)
-    first = re.search(r"\r\n|[\r\n]", beginning)
-    n_lone_returns = beginning.count("\r") - beginning.count("\r\n")
-    is_return = first is not None and first[0] == "\r" and n_lone_returns > beginning.count("\n")
-    return "\r" if is_return else "\n"
-
-
-def _excel_delimiter(line: str) -> str:
-    """Return the delimiter of a line `sep=;`, as Excel reads and writes it; empty for any other line."""
-    match = re.fullmatch(r'"?sep=(.)"?[,;\t]*\s*', line, re.IGNORECASE)
-    return match[1] if match else ""
-
-
-def _n_title_lines(lines: list[str]) -> int:
-    cut_by_each = ([next(csv.reader([line], delimiter=mark), []) for line in lines] for mark in DELIMITERS)
-    return max(map(header_at, cut_by_each))
-
-
-def _likely_delimiters(header: str) -> list[str]:
+def _likely_delimiters(header: str) -> str:
     """Return those that give the names of the columns the most usual names; of these, the most names first.
 
     >>> _likely_delimiters("id;question (short, plain);answer"), _likely_delimiters("answer")
-    ([';'], [','])
+    (';', ',')
     """
-    n_names = {}
-    for delimiter in DELIMITERS:
-        names = next(csv.reader([header], delimiter=delimiter), [])
-        if len(names) > 1:
-            n_names[delimiter] = (sum(map(is_usual, names)), len(names))
-    if not n_names:
-        return [","]
-    n_most_usual = max(n_usual for n_usual, _ in n_names.values())
-    likely = [delimiter for delimiter, (n_usual, _) in n_names.items() if n_usual == n_most_usual]
-    return sorted(likely, key=lambda delimiter: -n_names[delimiter][1])
+    names = {mark: next(csv.reader([header], delimiter=mark), []) for mark in DELIMITERS if mark in header}
+    ranks = {mark: (sum(map(is_usual, names[mark])), len(names[mark])) for mark in names}
+    most_usual = max(ranks.values(), default=(0, 0))[0]
+    likely = [mark for mark in ranks if ranks[mark][0] == most_usual and ranks[mark][1] > 1]
+    return "".join(sorted(likely, key=lambda mark: -ranks[mark][1])) or ","
 
 
 def _n_bad(file: Path, dialect: Dialect) -> int:
     with dialect.open(file) as text:
-        reader = RecordReader(text, dialect)
-        for _ in reader:
-            pass
-    return reader.n_bad
+        return sum(isinstance(record, BadRecord) for record in RecordReader(text, dialect))
 
 
-@dataclass(slots=True)
-class _Signs:
-    """What is anywhere in a file that tells how it quotes."""
-
-    quote: bool = False
-    """A quote opens a field."""
-    single_quote: bool = False
-    blank_before_quote: bool = False
-    backslash_before_quote: bool = False
-    lone_backslash: bool = False
-    """A backslash stands before neither a quote nor another one."""
-
-    @classmethod
-    def of(cls, file: Path, dialect: Dialect) -> _Signs:
-        """Look for them in all of a file."""
-        delimiter, newline, signs, overlap = dialect.delimiter, dialect.newline, cls(), dialect.newline
-        with dialect.open(file) as text:
-            while chunk := text.read(_CHUNK_CHARS):
-                chunk = overlap + chunk
-                overlap = chunk[-2:]
-                signs.quote |= f'{delimiter}"' in chunk or f'{newline}"' in chunk
-                signs.single_quote |= f"{delimiter}'" in chunk or f"{newline}'" in chunk
-                signs.blank_before_quote |= f'{delimiter} "' in chunk
-                if "\\" in chunk:
-                    signs.backslash_before_quote |= '\\"' in chunk
-                    lone = re.search(r'(?<!\\)(?:\\\\)*+\\[^"\\]', chunk)
-                    signs.lone_backslash |= lone is not None
-        return signs
+def _signs(file: Path, dialect: Dialect) -> set[str]:
+    """Return what is anywhere in a file that tells how it quotes."""
+    delimiter, newline = dialect.delimiter, dialect.newline
+    texts = {
+        f'{delimiter}"': "quote",
+        f'{newline}"': "quote",
+        f"{delimiter}'": "single quote",
+        f"{newline}'": "single quote",
+        f'{delimiter} "': "blank before quote",
+        '\\"': "backslash before quote",
+    }
+    signs, overlap = set(), newline
+    with dialect.open(file) as content:
+        while chunk := content.read(_CHUNK_CHARS):
+            chunk = overlap + chunk
+            overlap = chunk[-2:]
+            signs |= {sign for text, sign in texts.items() if text in chunk}
+            if "\\" in chunk and re.search(r'(?<!\\)(?:\\\\)*+\\[^"\\]', chunk):
+                signs.add("lone backslash")
+    return signs

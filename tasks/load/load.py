@@ -228,9 +228,8 @@ def _stager_of(
     if "id" not in columns.paths:
         if not reading.convert:
             id_columns = _columns_of_ids(columns, reading.rows(again()))
-        hashed = ", ".join(["question", "references", *id_columns[:-1]]) if id_columns else "question"
-        last = id_columns[-1] if id_columns else "references"
-        notes.append(f"{_name(source.answers)}: no id column; a hash of {hashed} and {last} serves as the id")
+        hashed = " and ".join(["question", "references", *id_columns])
+        notes.append(f"{_name(source.answers)}: no id column; a hash of {hashed} serves as the id")
 
     def answer_ids() -> Iterator[tuple[str | None, str]]:
         for raw in reading.rows(again()):

@@ -105,27 +105,23 @@ class ReferenceJoin:
     def notes(self, answers: str, references: str) -> list[str]:
         """Say which ids were joined though they are spelled otherwise, and which were not."""
         notes = []
-        if self._joined:
-            spelling, known = next(iter(self._joined.items()))
-            n_ids = f"{len(self._joined):,} id" + ("s are" if len(self._joined) > 1 else " is")
+        for spelling, known in [*self._joined.items()][:1]:
+            n_ids = f"{len(self._joined):,} ids are"
             notes.append(f"{n_ids} spelled otherwise in {references}, and joined: {spelling!r} is {known!r}")
-        alike = {name: self._known_ids.get(plain_id(name), set()) for name in self._unjoined}
-        ambiguous = next((name for name in alike if alike[name]), None)
-        if ambiguous is not None:
-            known = ", ".join(map(repr, sorted(alike[ambiguous])))
+        alike = [name for name in self._unjoined if plain_id(name) in self._known_ids]
+        if alike:
+            known_ids = ", ".join(map(repr, sorted(self._known_ids[plain_id(alike[0])])))
             notes.append(
-                f"id {ambiguous!r} is not joined with {known} of {references}, since one of the files has several ids "
-                "that are spelled like it; spell each id in one way"
+                f"id {alike[0]!r} is not joined with {known_ids} of {references}, since one of the files has several "
+                "ids that are spelled like it; spell each id in one way"
             )
         elif self._unjoined and not self._joined and not self._n_exact:
-            example = next(iter(self._unjoined))
-            known = min(next(iter(self._known_ids.values()), {""}))
+            unjoined, known_id = next(iter(self._unjoined)), min(self._known_ids, default="")
             notes.append(
-                f"none of its ids is in {references}: {example!r} for instance, and there {known!r}; "
-                "name the column that both files have with --map id= and --map-references id="
+                f"none of its ids is in {references}: {unjoined!r} for instance, and there {known_id!r}; name the "
+                "column that both files have with --map id= and --map-references id="
             )
-        notes = [f"{answers}: {note}" for note in notes]
-        return notes
+        return [f"{answers}: {note}" for note in notes]
 
 
 class Reference(NamedTuple):

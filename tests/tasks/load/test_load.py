@@ -137,7 +137,7 @@ def test_rows_without_an_id_and_a_known_name_of_the_question_are_told_apart_by_a
     ids = [row["sample_id"] for row in rows_of(loaded.staged)]
     assert len(set(ids)) == 4 and ids[:4] == ids[4:]
     assert loaded.notes[-1] == (
-        "answers.jsonl: no id column; a hash of question, references and review serves as the id"
+        "answers.jsonl: no id column; a hash of question and references and review serves as the id"
     )
     # The same question, asked about several texts
     rows = [{**row, "question": "Is it good?"} for row in rows]
@@ -157,12 +157,12 @@ SPELLINGS = {
         ["1.0"],
         ["1"],
         ["1"],
-        "1 id is spelled otherwise in r.jsonl, and joined: '1.0' is '1'",
+        "1 ids are spelled otherwise in r.jsonl, and joined: '1.0' is '1'",
     ),
     "zeros": (["7", "12"], ["007", "012"], ["007", "012"], "'7' is '007'"),
     "blanks": (["1", " q-2"], [" 1 ", "q-2\n"], [" 1 ", "q-2\n"], "'1' is ' 1 '"),
-    "marks that cannot be seen": (["q1", "q2"], ["\ufeffq1", "q2"], ["\ufeffq1", "q2"], "1 id is spelled otherwise"),
-    "composed letters": (["e\u0301"], ["\xe9"], ["\xe9"], "1 id is spelled otherwise"),
+    "marks that cannot be seen": (["q1", "q2"], ["\ufeffq1", "q2"], ["\ufeffq1", "q2"], "1 ids are spelled otherwise"),
+    "composed letters": (["e\u0301"], ["\xe9"], ["\xe9"], "1 ids are spelled otherwise"),
     "as they stand": (["1", "01"], ["1", "01"], ["1", "01"], ""),
     "two of the references": (
         ["1.0"],
