@@ -34,6 +34,11 @@ _MARKUP = re.compile(r"\*\*|__|`+|^#+\s*|^\s*[-*•]\s+", re.MULTILINE)
 _MARK = re.compile("[*_`#•-]")
 # "5km" and "5 km", "iPhone12" and "iPhone 12"; this also detaches footnotes without brackets ("sung by The Man1").
 _SPACED_THOUSANDS = re.compile(r"(?<![\w.,])([1-9]\d{0,2}(?: \d{3})+)(?![\w%]|[.,:]\d)")
+# "1/2", "1 1/2" and "1½"; other numbers with a stroke are dates, seasons or names
+_FRACTION = re.compile(
+    r"(?<![\w.,:/-])(?:(?P<whole>\d{1,3})(?:[ -]|(?=[¼-¾⅐-⅞])))?"
+    r"(?:(?P<above>\d{1,2})[/⁄](?P<below>[2-9]|1[026]|32|64|100)(?![\w:/]|[.,]\d)|(?P<sign>[¼-¾⅐-⅞]))"
+)
 _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
 # A sign that makes another name of a letter: "C" is neither "C#" nor "C++"
 _SIGNED = re.compile(r"(?<!\w)([^\W\d_])(\+\+?|#)(?!\w)")
@@ -112,11 +117,19 @@ def read(text: str) -> Text:
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
     if _NUMBERS_IN_A_ROW.search(normal):
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
+    if "/" in normal or "⁄" in normal or not normal.isascii():
+        normal = _FRACTION.sub(_decimal, normal)
     if "+" in normal or "#" in normal:
         normal = _SIGNED.sub(lambda matched: f"{matched[1]}{_NAMES_OF_SIGNS[matched[2]]}", normal)
     tokens = _tokens(normal)
     content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
     return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)
+
+
+def _decimal(matched: re.Match[str]) -> str:
+    """A fraction below 1, with the whole number before it, as a decimal number; as it stands if it is 1 or more."""
+    value = unicodedata.numeric(matched["sign"]) if matched["sign"] else int(matched["above"]) / int(matched["below"])
+    return f"{int(matched['whole'] or 0) + value:.6g}" if 0 < value < 1 else matched[0]
 
 
 def clean(text: str) -> str:

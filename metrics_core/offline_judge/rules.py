@@ -12,6 +12,7 @@ from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike
+from answerkey.metrics_core.offline_judge.clock import times, without_times
 from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Date, Quantity, quantities
 from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, parted, read, sentences, stem
 from answerkey.metrics_core.offline_judge.stance import (
@@ -145,6 +146,24 @@ def other_date(case: Case) -> Ruling | None:
     if not known or any(date.agrees(one) for date in case.answer.dates for one in known):
         return None
     return Ruling("other_date", "mismatch", "the answer names another date")
+
+
+def same_time(case: Case) -> Ruling | None:
+    """Both name one time of day: "14:00" and "2 pm"."""
+    wanted, stated = times(case.reference.normal), times(case.head.normal)
+    if len(wanted) != 1 or len(stated) != 1 or not wanted[0] & stated[0] or not clear(case):
+        return None
+    if not set(read(without_times(case.reference.normal)).said) <= SHELL_WORDS:
+        return None
+    return Ruling("same_number", "match", "the answer names the same time")
+
+
+def other_time(case: Case) -> Ruling | None:
+    """No time of day in the answer can be that of the reference: "2 am" for "2 pm"."""
+    wanted, stated = times(case.reference.normal), times(case.answer.normal)
+    if len(wanted) != 1 or not stated or any(wanted[0] & time for time in stated):
+        return None
+    return Ruling("other_number", "mismatch", "the answer names another time")
 
 
 def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
@@ -330,9 +349,19 @@ def other_number(case: Case) -> Ruling | None:
     """Each names one amount, or an identifier, and these differ: "1250" is not "125", nor are "5 miles" "5 km"."""
     wanted, stated = only_measure(case.reference), only_measure(case.head)
     differ = wanted and stated and stated.comparable(wanted) and not stated.near(wanted)
-    if differ or _other_amount(case) or _other_identifier(case):
+    if differ or _other_amount(case) or _other_identifier(case) or _one_of_a_pair(case):
         return Ruling("other_number", "mismatch", "the answer names another number")
     return None
+
+
+_PAIR = re.compile(r"(?<![\w.:/-])(\d{1,3})\s?[:-]\s?(\d{1,3})(?![\w:/-]|[.,]\d)")
+"""A ratio or a score: "3:1", "2-1"."""
+
+
+def _one_of_a_pair(case: Case) -> bool:
+    """Whether the reference is a ratio or a score, and the answer names a single number: "3" for "3:1"."""
+    is_pair = _PAIR.fullmatch(case.reference.normal.strip(" ."))
+    return bool(is_pair) and len(case.answer.numbers) == 1 and not case.reference.dates
 
 
 def _other_amount(case: Case) -> bool:
@@ -462,7 +491,11 @@ def _asked(stem: str, question: Text) -> bool:
 
 
 def other_order(case: Case) -> Ruling | None:
-    """The answer has the words of the reference, with its two ends exchanged: "Ada beat Eve" for "Eve beat Ada"."""
+    """The answer has the words of the reference, with its two ends exchanged: "Ada beat Eve" for "Eve beat Ada", or
+    "1:3" for "3:1"."""
+    pairs, stated_pairs = (set(_PAIR.findall(text.normal)) for text in (case.reference, case.answer))
+    if len(pairs) == 1 and not pairs & stated_pairs and any(pair[::-1] in stated_pairs for pair in pairs):
+        return Ruling("other_order", "mismatch", "the answer exchanges two numbers of the reference")
     wanted, said = case.reference.stems, case.head.stems
     if not 3 <= len(wanted) <= _LONGEST_ORDER or len(wanted) != len(said) or wanted == said:
         return None
@@ -557,7 +590,7 @@ def _is_other_name(word: str, case: Case) -> bool:
     return tokens[0] not in known and tokens[0] not in case.question.tokens
 
 
-RULES_VERSION = 6
+RULES_VERSION = 7
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 FOR_A_MATCH = frozenset(("same_text", "same_number", "same_date", "stated"))
@@ -565,8 +598,8 @@ AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: tuple[Callable[[Case], Ruling | None], ...] = (
-    glued_number, same_text, refusal, hedged, negated, opposite, same_number, other_date, same_date, other_list,
-    other_number, other_order, stated, other_name,
+    glued_number, same_text, refusal, hedged, negated, opposite, other_time, same_time, same_number, other_date,
+    same_date, other_list, other_number, other_order, stated, other_name,
 )  # fmt: skip
 
 

@@ -201,6 +201,6 @@ def test_metrics_lists_all_with_their_fields(bare_cli):
     assert catalogue["rouge_l"]["needs"] == ["answer", "references"]
     assert catalogue["bleu"]["signature"].startswith("bleu|v1|tok:13a+chars|")
     assert catalogue["meaning_match"]["needs"] == ["answer", "question", "references"]
-    assert catalogue["meaning_match"]["signature"].startswith("meaning_match|v1|judge:offline@6:")
+    assert catalogue["meaning_match"]["signature"].startswith("meaning_match|v1|judge:offline@7:")
     shown = bare_cli("metrics").stdout
     assert all(name in shown for name in catalogue)

@@ -20,6 +20,20 @@ WHO, WHEN, MANY = "Who painted the Mona Lisa?", "When did the war end?", "How ma
 CAPITAL, STOLITSA = "What's the capital of France?", "Назовите столицу Франции"
 
 DECIDED = [
+    ("same_number", "When does it open?", "It opens at 14:00.", "2 pm"),
+    ("same_number", "When does it open?", "9 in the morning", "9 a.m."),
+    ("same_number", "When does it open?", "At 5 o'clock", "5 pm"),
+    ("same_number", "When does it close?", "at midnight", "12 am"),
+    ("other_number", "When does it open?", "2 am", "2 pm"),
+    ("other_number", "When does it open?", "It opens at 9 pm.", "It opens at 9 am."),
+    ("other_number", "When does it open?", "10:45", "10:30"),
+    ("other_number", "How much?", "2", "1/2"),
+    ("other_number", "How much?", "3", "3/4"),
+    ("other_number", "What is the ratio?", "3", "3:1"),
+    ("other_order", "What is the ratio?", "1:3", "3:1"),
+    ("other_order", "What was the score?", "They drew 1-2.", "2-1"),
+    ("same_text", "How much?", "0.5 cup", "½ cup"),
+    ("same_text", "How much?", "1.5 cups", "1 1/2 cups"),
     ("same_text", CAPITAL, "PARIS!", "Paris"),
     ("same_text", CAPITAL, "the  Paris", "Paris"),
     ("same_text", STOLITSA, "париж", "Париж"),
