@@ -149,7 +149,11 @@ def other_date(case: Case) -> Ruling | None:
 
 
 def same_time(case: Case) -> Ruling | None:
-    """Both name one time of day: "14:00" and "2 pm"."""
+    """Both name one time of day.
+
+    >>> same_time(Case.of(read("When?"), read("At 14:00."), read("2 pm"))).rule
+    'same_number'
+    """
     wanted, stated = times(case.reference.normal), times(case.head.normal)
     if len(wanted) != 1 or len(stated) != 1 or not wanted[0] & stated[0] or not clear(case):
         return None
@@ -159,7 +163,11 @@ def same_time(case: Case) -> Ruling | None:
 
 
 def other_time(case: Case) -> Ruling | None:
-    """No time of day in the answer can be that of the reference: "2 am" for "2 pm"."""
+    """No time of day in the answer can be that of the reference.
+
+    >>> other_time(Case.of(read("When?"), read("At 2 am."), read("2 pm"))).rule
+    'other_number'
+    """
     wanted, stated = times(case.reference.normal), times(case.answer.normal)
     if len(wanted) != 1 or not stated or any(wanted[0] & time for time in stated):
         return None
