@@ -33,9 +33,9 @@ def test_two_releases_in_one_file(cli, answers, tmp_path, ask, home):
     suite.write_text(SUITE)
     result = cli(
         "evaluate", answers, "--metrics", FAST, "--slice", "topic", "--json",
-        "--expectations", suite, "-v", page=True, code=0,
+        "--expectations", suite, page=True, code=0,
     )  # fmt: skip
-    assert f"data docs: {home}/pages/_data-docs/validations/contract/" in result.stderr
+    assert (home / "pages/_data-docs/validations/contract").is_dir()
     assert "columns recognised by name: id, answer=response, references=reference, release" in result.stderr
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in result.stderr
     old, new = json.loads(result.stdout)
