@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -413,11 +413,20 @@ def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> 
     return text
 
 
+@cache
+def _calendar_names() -> dict[str, dict[str, list[str]]]:
+    """Return the names of months and days by language."""
+    names: dict[str, dict[str, list[str]]] = json.loads(
+        Path(__file__).with_name("calendar_names.json").read_text(encoding="utf-8")
+    )
+    return names
+
+
 def _named_part(letter: str, n_letters: int, moment: datetime, language: str, code: str) -> str:
     """Return a year, or the name of a month or day, in as many letters."""
     if letter == "y":
         return str(moment.year) if n_letters > 2 else f"{moment.year % 100:02}"
-    names = json.loads(Path(__file__).with_name("calendar_names.json").read_text(encoding="utf-8"))
+    names = _calendar_names()
     # Shorter forms differ from computer to computer, but in English
     if language not in names or (n_letters != 4 and language != "en"):
         raise UnshownError(f"its number format {code} has names in a language that is not known here")
