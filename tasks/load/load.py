@@ -34,7 +34,7 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.format import Format
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
-from answerkey.tasks.load.formats.tools import CHATS
+from answerkey.tasks.load.formats.tools import CHATS, LM_EVAL
 from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
     Reference,
@@ -219,11 +219,20 @@ def _stager_of(
                 f"{_name(source.answers)}: --release {source.release} stands for all of {listed(list(named))} in the "
                 f"column {columns.paths['release']}; without it, each is a release"
             )
+    filters = dict.fromkeys(
+        str(raw.record["response_filter"])
+        for raw in (reading.rows(again()) if reading.format is LM_EVAL else ())
+        if raw.record
+    )
+    if len(filters) > 1:
+        notes.append(
+            f"{_name(source.answers)}: the filters {listed(list(filters))} read the same outputs: each is a release"
+        )
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
     return Stager(
         columns, source.release, known, default_release, by_file, own_columns=not reading.convert,
-        others=source.column_paths,
+        others=source.column_paths, by_filter=len(filters) > 1,
     )  # fmt: skip
 
 
@@ -404,8 +413,8 @@ def _without_errors(record: Record, paths: Mapping[Key, str]) -> tuple[Record, s
     }
     if not cells:
         return record, None
-    shown = {path: cell.error for path, cell in cells.items()}
-    return {**record, **shown, paths["answer"]: None}, next(iter(cells.values())).reason
+    record = {**record, **{path: cell.error for path, cell in cells.items()}, paths["answer"]: None}
+    return record, next(iter(cells.values())).reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +432,8 @@ class Stager:
     """Whether a record may have other columns than those before it; the rows that a format makes have not."""
     others: Mapping[str, str] = field(default_factory=dict)
     """Paths of the columns that rubrics are about, by name."""
+    by_filter: bool = False
+    """Whether each filter that read the outputs is a release, called after the one that wrote them."""
     releases: set[str] = field(default_factory=set, compare=False)
     """The first `_MOST_RELEASES` releases that rows name."""
     _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
@@ -450,6 +461,7 @@ class Stager:
         unnamed = self.by_file.get(raw.file or "") or self.default_release or None
         if release and len(self.releases) < _MOST_RELEASES:
             self.releases.add(release)
+        named = self.release or (unnamed if release is None else release)
         missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
         missing = missing or shown_error
         missing = None if is_blank(missing) else missing
@@ -462,7 +474,7 @@ class Stager:
             "file": raw.file,
             "file_row": raw.file_row,
             "sample_id": reference.sample_id,
-            "release": self.release or (unnamed if release is None else release),
+            "release": f"{named} {record['response_filter']}" if self.by_filter else named,
             # Only formats give it: a column of a user's own may have that name
             "release_order": None if self.own_columns else record.get("release_order"),
             "question": question,
