@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import json
 import math
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, localcontext
@@ -54,19 +53,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
-_CONDITION = re.compile(r"(<=|>=|<>|<|>|=)(-?[\d.]+)$")
-_COMPARISONS: Mapping[str, Callable[[Decimal, Decimal], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
-}  # fmt: skip
 _LANGUAGES = {"07": "de", "09": "en", "0a": "es", "0c": "fr", "10": "it", "13": "nl", "16": "pt"}
 """Languages by the last two digits of the number that Windows has for a country's version of them."""
-_OF_THE_COMPUTER = {
-    "f400": "h:mm:ss AM/PM",
-    "x-systime": "h:mm:ss AM/PM",
-    "f800": "dddd, mmmm d, yyyy",
-    "x-sysdate": "dddd, mmmm d, yyyy",
-}
-"""Formats that each computer shows in its own way, as one in the United States shows them."""
 SHOWN_OTHERWISE = ("mm-dd-yy", "m/d/yy h:mm")
 """The formats of dates without a choice: each computer shows them in the order of its own country."""
 
@@ -107,19 +95,8 @@ class Token(NamedTuple):
 _COMMA, _POINT, _PERCENT, _SLASH, _TEXT = (Token("mark", mark) for mark in ",.%/@")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One of the formats, between semicolons, that a number format has for positive numbers, negative ones, 0, texts.
-
-    Args:
-        tokens: its pieces.
-        condition: the comparison and the number that say which values it is for; None where its position says that.
-        language: of the names of months and days.
-    """
-
-    tokens: tuple[Token, ...]
-    condition: tuple[Callable[[Decimal, Decimal], bool], Decimal] | None = None
-    language: str = "en"
+Section = tuple[Token, ...]
+"""One of the formats, between semicolons, that a number format has for positive numbers, negative ones, 0 and texts."""
 
 
 def shown_text(text: str, code: str = "General") -> str:
@@ -137,15 +114,12 @@ def shown_text(text: str, code: str = "General") -> str:
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     sections = _sections(code)
-    if len(sections) == 4:
-        section = sections[3]
-    elif _TEXT in sections[-1].tokens:
-        section = sections[-1]
-    else:
+    section = sections[-1]
+    if len(sections) < 4 and _TEXT not in section:
         return text
-    if not section.tokens:
+    if not section:
         raise UnshownError(f"its number format {code} hides the text")
-    return "".join(text if token == _TEXT else _literal(token, code) for token in section.tokens)
+    return "".join(text if token == _TEXT else _literal(token, code) for token in section)
 
 
 def shown_number(value: float, code: str = "General", *, is_1904: bool = False) -> str:
@@ -166,16 +140,16 @@ def shown_number(value: float, code: str = "General", *, is_1904: bool = False) 
     """
     exact = Decimal(f"{value:.15g}")
     section, is_signed = _section_for(exact, code)
-    if not section.tokens:
+    if not section:
         raise UnshownError(f"its number format {code} hides the number")
-    kinds = {token.kind for token in section.tokens}
+    kinds = {token.kind for token in section}
     size = abs(exact)
     with localcontext(_DIGITS):
         if kinds & {"date", "elapsed", "half"}:
             return _shown_date(exact, section, code, is_1904).strip()
         if "exponent" in kinds:
             text = _shown_scientific(size, section, code)
-        elif _SLASH in section.tokens and "digit" in kinds:
+        elif _SLASH in section and "digit" in kinds:
             text = _shown_fraction(size, section, code)
         else:
             text = _shown_decimal(size, section, code)
@@ -187,24 +161,13 @@ def shown_number(value: float, code: str = "General", *, is_1904: bool = False) 
 def _section_for(value: Decimal, code: str) -> tuple[Section, bool]:
     """Return the section of a format for a number, and whether a negative one has its sign in it."""
     sections = _sections(code)
-    numeric = sections[:3]
-    if any(section.condition for section in numeric):
-        for section in numeric:
-            if section.condition is None or section.condition[0](value, section.condition[1]):
-                if value < 0:
-                    raise UnshownError(f"its number format {code} is not known here for numbers below 0")
-                return section, False
-        raise UnshownError(f"its number format {code} has nothing for this number")
-    if len(numeric) == 1:
-        return numeric[0], True
-    # A second section that has texts only is none for negative numbers
-    if _TEXT in numeric[1].tokens and len(numeric) == 2:
-        return numeric[0], True
+    # A section that has texts is none for numbers, unless there is no other
+    positive, *others = [section for section in sections[:3] if _TEXT not in section] or sections
+    if not others:
+        return positive, True
     if value < 0:
-        return numeric[1], False
-    if value == 0 and len(numeric) == 3 and _TEXT not in numeric[2].tokens:
-        return numeric[2], False
-    return numeric[0], False
+        return others[0], False
+    return (others[1] if value == 0 and len(others) > 1 else positive), False
 
 
 @lru_cache(maxsize=1_000)
@@ -212,49 +175,43 @@ def _sections(code: str) -> tuple[Section, ...]:
     """Return the sections of a number format.
 
     Raises:
-        UnshownError: something in brackets is not known here.
+        UnshownError: it has conditions, or asks for numerals of another script.
     """
-    sections = []
-    tokens: list[Token] = []
-    condition, language = None, "en"
-    for match in [*_TOKEN.finditer(code), None]:
-        kind = match.lastgroup if match else None
-        text = match[kind] if match and kind else ""
-        if kind is None or (kind == "literal" and text == ";"):
-            sections.append(Section(tuple(tokens), condition, language))
-            tokens, condition, language = [], None, "en"
+    sections: list[list[Token]] = [[]]
+    for match in _TOKEN.finditer(code):
+        kind = str(match.lastgroup)
+        text = match[kind]
+        if kind == "literal" and text == ";":
+            sections.append([])
         elif kind != "bracket":
-            tokens.append(Token(kind, text))
-        elif comparison := _CONDITION.match(text):
-            condition = (_COMPARISONS[comparison[1]], Decimal(comparison[2]))
+            sections[-1].append(Token(kind, text))
         elif text.startswith("$"):
             symbol, _, country = text[1:].partition("-")
-            if country.casefold() in _OF_THE_COMPUTER:
-                return _sections(_OF_THE_COMPUTER[country.casefold()])
-            tokens.append(Token("quoted", symbol))
-            language = _language(country)
+            sections[-1] += [Token("quoted", symbol), Token("language", _language(country, code))]
         elif re.fullmatch("h+|m+|s+", text, re.IGNORECASE):
-            tokens.append(Token("elapsed", text))
+            sections[-1].append(Token("elapsed", text))
         elif not re.fullmatch(r"black|blue|cyan|green|magenta|red|white|yellow|color ?\d+", text, re.IGNORECASE):
-            tokens.append(Token("unknown", text))
-    return tuple(sections)
+            raise UnshownError(f"its number format {code} is not known here")
+    return tuple(map(tuple, sections))
 
 
-def _language(country: str) -> str:
-    """Return the language of a country's code, as a number of Windows (407) or a tag (de-DE); '' if unknown."""
-    if not country:
-        return "en"
-    if re.fullmatch("[0-9a-fA-F]+", country) and len(country) > 2:
-        # The digits before the last four ask for other numerals or another calendar
-        return "" if int(country, 16) > 0xFFFF else _LANGUAGES.get(country[-2:].casefold(), "")
-    tag = country.split("-", maxsplit=1)[0].casefold()
-    return tag if tag in _LANGUAGES.values() else ""
+def _language(country: str, code: str) -> str:
+    """Return the language of a country's code, as a number of Windows (407, 10407) or a tag (de-DE)."""
+    country = country.casefold()
+    if re.fullmatch("(1?0?1)?[0-9a-f]{3,4}", country):
+        return _LANGUAGES.get(country[-2:], country)
+    # Digits before it ask for numerals of another script, or another calendar
+    if re.fullmatch("[0-9a-f]{5,}", country):
+        raise UnshownError(f"its number format {code} is not known here")
+    return country.partition("-")[0] or "en"
 
 
 def _literal(token: Token, code: str) -> str:
     """Return what a token stands for that is no part of the value."""
     if token.kind in ("quoted", "escaped", "literal"):
         return token.text
+    if token.kind == "language":
+        return ""
     if token.kind == "gap" or (token.kind == "fill" and token.text == " "):
         return " "
     if token.kind == "mark" and token.text in "%/":
@@ -273,7 +230,7 @@ def _shown_general(size: Decimal) -> str:
 
 def _shown_decimal(size: Decimal, section: Section, code: str) -> str:
     """Return a number of 0 or more in a format such as `#,##0.00 "km"`."""
-    tokens, size, is_grouped = _scaled(section.tokens, size)
+    tokens, size, is_grouped = _scaled(section, size)
     point = tokens.index(_POINT) if _POINT in tokens else len(tokens)
     n_decimals = sum(token.kind == "digit" for token in tokens[point:])
     whole, _, decimals = f"{size:.{n_decimals}f}".partition(".")
@@ -338,7 +295,7 @@ def _filled_from_left(tokens: Sequence[Token], digits: str, code: str) -> str:
 
 def _shown_scientific(size: Decimal, section: Section, code: str) -> str:
     """Return a number of 0 or more in a format such as `0.00E+00`."""
-    match = re.fullmatch(r"(0|0\.0+)E([+-])(0+)", "".join(token.text for token in section.tokens).upper())
+    match = re.fullmatch(r"(0|0\.0+)E([+-])(0+)", "".join(token.text for token in section).upper())
     if not match:
         raise UnshownError(f"its number format {code} is not known here")
     digits, exponent = f"{size or 0.0:.{len(match[1].partition('.')[2])}E}".split("E")
@@ -348,7 +305,7 @@ def _shown_scientific(size: Decimal, section: Section, code: str) -> str:
 
 def _shown_fraction(size: Decimal, section: Section, code: str) -> str:
     """Return a number of 0 or more in a format such as `# ?/?` or `# ??/16`, without blanks that align it."""
-    form = "".join(token.text for token in section.tokens)
+    form = "".join(token.text for token in section)
     match = re.fullmatch(r"(?P<whole>[#0?]* )?(?P<top>[#0?]+)/(?P<below>[#0?]+|[1-9][0-9]*)", form)
     if not match:
         raise UnshownError(f"its number format {code} is not known here")
@@ -368,7 +325,7 @@ def _shown_fraction(size: Decimal, section: Section, code: str) -> str:
 
 def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> str:
     """Return a date, a time of day or a duration."""
-    tokens = list(section.tokens)
+    tokens = list(section)
     letters = [token.text[0].lower() if token.kind in ("date", "elapsed") else "" for token in tokens]
     days = serial + _1904 * is_1904
     has_time = bool({"h", "s"} & {*letters}) or any(token.kind == "elapsed" for token in tokens)
@@ -381,6 +338,7 @@ def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> 
     step = Decimal(1).scaleb(-n_decimals)
     seconds = (days * _DAY_S).quantize(step, ROUND_HALF_UP if has_time else ROUND_DOWN)
     moment = datetime(1899, 12, 30) + timedelta(seconds=int(seconds))
+    language = next((token.text for token in tokens if token.kind == "language"), "en")
     is_half = any(token.kind == "half" for token in tokens)
 
     text, previous = "", ""
@@ -401,7 +359,7 @@ def _shown_date(serial: Decimal, section: Section, code: str, is_1904: bool) -> 
             if number is not None and (is_minute or letter in "hs" or len(token.text) < 3):
                 text += str(number).zfill(min(len(token.text), 2))
             else:
-                text += _named_part(letter, len(token.text), moment, section.language, code)
+                text += _named_part(letter, len(token.text), moment, language, code)
         elif token.kind == "half":
             half = "AM" if moment.hour < 12 else "PM"
             text += half if len(token.text) > 3 else half[0]

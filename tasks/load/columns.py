@@ -192,7 +192,10 @@ def notes_on(columns: ColumnMap, records: Sequence[Record], option: str, made: b
     names = dict.fromkeys(name for record in records for name, cell in record.items() if cell not in (None, "", []))
     if made:
         given = [record.get("scores") for record in records]
-        taken |= {str(name) for one in given if isinstance(one, Mapping) for name in one} | {"release_order"}
+        taken |= {str(name) for one in given if isinstance(one, Mapping) for name in one} | {
+            "release_order",
+            "response_filter",
+        }
     taken |= {way[0] for path in taken if (way := steps(path))}
     unused = [name for name in names if name not in taken and _looks_right(name, records) and not made]
     if "references" not in columns.paths:

@@ -36,7 +36,7 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.format import Format
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
-from answerkey.tasks.load.formats.tools import CHATS
+from answerkey.tasks.load.formats.tools import CHATS, LM_EVAL
 from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
     Reference,
@@ -224,6 +224,15 @@ def _stager_of(
                 f"{_name(source.answers)}: --release {source.release} stands for all of {listed(list(named))} in the "
                 f"column {columns.paths['release']}; without it, each is a release"
             )
+    filters = dict.fromkeys(
+        str(raw.record["response_filter"])
+        for raw in (reading.rows(again()) if reading.format is LM_EVAL else ())
+        if raw.record
+    )
+    if len(filters) > 1:
+        notes.append(
+            f"{_name(source.answers)}: the filters {listed(list(filters))} read the same outputs: each is a release"
+        )
     id_columns: tuple[str, ...] = ()
     if "id" not in columns.paths:
         if not reading.convert:
@@ -247,6 +256,7 @@ def _stager_of(
         own_columns=not reading.convert,
         id_columns=id_columns,
         others=source.column_paths,
+        by_filter=len(filters) > 1,
     )
 
 
@@ -449,8 +459,8 @@ def _without_errors(record: Record, paths: Mapping[Key, str]) -> tuple[Record, s
     }
     if not cells:
         return record, None
-    shown = {path: cell.error for path, cell in cells.items()}
-    return {**record, **shown, paths["answer"]: None}, next(iter(cells.values())).reason
+    record = {**record, **{path: cell.error for path, cell in cells.items()}, paths["answer"]: None}
+    return record, next(iter(cells.values())).reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,6 +480,8 @@ class Stager:
     """Paths of the columns that rubrics are about, by name."""
     id_columns: tuple[str, ...] = ()
     """Columns that an id which is made has, besides question and references."""
+    by_filter: bool = False
+    """Whether each filter that read the outputs is a release, called after the one that wrote them."""
     releases: set[str] = field(default_factory=set, compare=False)
     """The first `_MOST_RELEASES` releases that rows name."""
     _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
@@ -498,6 +510,7 @@ class Stager:
         unnamed = self.by_file.get(raw.file or "") or self.default_release or None
         if release and len(self.releases) < _MOST_RELEASES:
             self.releases.add(release)
+        named = self.release or (unnamed if release is None else release)
         missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
         missing = missing or shown_error
         missing = None if is_blank(missing) else missing
@@ -510,7 +523,7 @@ class Stager:
             "file": raw.file,
             "file_row": raw.file_row,
             "sample_id": reference.sample_id,
-            "release": self.release or (unnamed if release is None else release),
+            "release": f"{named} {record['response_filter']}" if self.by_filter else named,
             # Only formats give it: a column of a user's own may have that name
             "release_order": None if self.own_columns else record.get("release_order"),
             "question": question,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.cells import SHOWN_OTHERWISE, UnreadableCell, UnshownError, shown_number, shown_text
@@ -17,7 +18,6 @@ Row = tuple[int, Mapping[str, Any] | None, str | None]
 """The number of a row below the header, from 1, and its record, or why it cannot be read."""
 
 
-_PIECE = 1 << 20
 _MOST_TITLES = 10
 """Rows in which the names of the columns are looked for."""
 
@@ -98,25 +98,11 @@ def _merged(file: Path, sheet: str) -> list[Any]:
     return list(openpyxl.load_workbook(file, data_only=True)[sheet].merged_cells.ranges)
 
 
-def _occurs(file: Path, folder: str, *marks: bytes) -> bool:
-    """Tell whether one of the marks is in a part of a workbook."""
+def _occurs(file: Path, folder: str, mark: bytes) -> bool:
+    """Tell whether a pattern is in a part of a workbook."""
     with zipfile.ZipFile(file) as archive:
-        for name in archive.namelist():
-            if name.startswith(folder):
-                for mark in marks:
-                    with archive.open(name) as content:
-                        if _has(content, mark):
-                            return True
-    return False
-
-
-def _has(content: IO[bytes], mark: bytes) -> bool:
-    end = b""
-    while piece := content.read(_PIECE):
-        if mark in end + piece:
-            return True
-        end = piece[-len(mark) :]
-    return False
+        parts = (name for name in archive.namelist() if name.startswith(folder))
+        return any(re.search(mark, archive.read(name)) for name in parts)
 
 
 def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> Iterator[Row]:
@@ -141,26 +127,29 @@ def _rows(file: Path, sheet: Any, merged: Sequence[Any], notes: list[str]) -> It
     carried: dict[Any, Any] = {}
     formulas = _formulas(file, sheet.title, first + 1)
     # A program that asks Excel to compute all anew on opening has written 0 where it knows no value
-    is_stale = _occurs(file, "xl/workbook.xml", b'fullCalcOnLoad="1"', b'fullCalcOnLoad="true"')
+    is_stale = _occurs(file, "xl/workbook.xml", b'fullCalcOnLoad="(1|true)"')
     has_local_dates = False
     for number, cells in enumerate(rows, start=1):
         computed = _not_computed(cells, next(formulas, ()), is_stale)
-        filled = [cell for column, cell in enumerate(cells, start=1) if cell.value is not None or column in computed]
+        filled = [
+            (cell, computed.get(column))
+            for column, cell in enumerate(cells, start=1)
+            if cell.value is not None or column in computed
+        ]
         if not filled:
             continue
         for area in merged:
             if area.min_row == first + number:
-                carried[area] = next((cell for cell in filled if cell.column == area.min_col), None)
+                carried[area] = next((pair for pair in filled if pair[0].column == area.min_col), None)
             elif area.min_row < first + number <= area.max_row and carried.get(area):
                 filled.append(carried[area])
-        if beyond := next((cell for cell in filled if cell.column > len(names) or not names[cell.column - 1]), None):
+        if beyond := next((cell for cell, _ in filled if cell.column > len(names) or not names[cell.column - 1]), None):
             yield number, None, f"row {number}: cell {beyond.coordinate} is in a column without a name"
             continue
         record = dict.fromkeys(given)
-        for cell in filled:
-            formula = computed.get(cell.column) if cell.row == first + number else None
+        for cell, formula in filled:
             record[names[cell.column - 1]] = _seen(cell, formula)
-            has_local_dates = has_local_dates or cell.number_format in SHOWN_OTHERWISE
+            has_local_dates |= cell.number_format in SHOWN_OTHERWISE
         yield number, record, None
     if has_local_dates:
         notes.append(f"dates that each computer shows in its own order are read as {SHOWN_OTHERWISE[0]}")
@@ -170,7 +159,7 @@ def _formulas(file: Path, sheet: str, first: int) -> Iterator[Sequence[Any]]:
     """Yield the cells of each row, from a first one on, with formulas in place of values, if there are any."""
     import openpyxl
 
-    if _occurs(file, "xl/worksheets/", b"<f>", b"<f "):
+    if _occurs(file, "xl/worksheets/", b"<f[ >]"):
         book = openpyxl.load_workbook(file, read_only=True)
         try:
             yield from book[sheet].iter_rows(min_row=first)

@@ -111,7 +111,10 @@ def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
     """
     read = read_yaml(suite, "expectations")
     content, where = read.content, read.file
-    name, listed = (content.get("name"), content.get("expectations")) if isinstance(content, dict) else (None, content)
+    name, listed = None, content
+    if isinstance(content, dict):
+        # Up to 0.18, Great Expectations had other names for the name and for the types
+        name, listed = content.get("name") or content.get("expectation_suite_name"), content.get("expectations")
     if not isinstance(listed, list) or not listed:
         raise UserError(f"{where}: not a suite: it needs a list `expectations`, each with `type` and `kwargs`")
     own = tuple(_expectation(one, f"{where}: expectation {n}") for n, one in enumerate(listed, start=1))
@@ -131,12 +134,12 @@ def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
 
 
 def _expectation(given: Any, where: str) -> OwnExpectation:
-    if not isinstance(given, dict) or not isinstance(given.get("type"), str):
+    kind = isinstance(given, dict) and given.get("type", given.get("expectation_type"))
+    if not isinstance(kind, str):
         raise UserError(f"{where}: no `type`, such as expect_column_values_to_not_be_null")
     kwargs, meta = given.get("kwargs") or {}, given.get("meta") or {}
     if not isinstance(kwargs, dict) or not isinstance(meta, dict):
         raise UserError(f"{where}: `kwargs` and `meta` must be mappings")
-    kind = given["type"]
     _check_type(kind, where)
     if _has_parameter(kwargs):
         raise UserError(f"{where} ({kind}): $PARAMETER: there are no parameters of suites here; write the value itself")

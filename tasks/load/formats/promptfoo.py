@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from answerkey.tasks.load.columns import usual_names
@@ -24,19 +26,16 @@ from answerkey.tasks.load.formats.format import (
 from answerkey.tasks.load.given import given
 from answerkey.tasks.load.rows import Record
 
-_RIGHT = (
-    "equals",
-    "similar",
-    "factuality",
-    "model-graded-factuality",
-    "answer-equals",
-    "levenshtein",
-    "bleu",
-    "rouge-n",
-)
-"""Assertions whose value is the right answer; those whose value is a part of it count where there is none of these."""
-_PART_OF_RIGHT = ("icontains", "contains", "icontains-any", "contains-any", "starts-with")
+_KINDS = json.loads(Path(__file__).with_name("promptfoo_assertions.json").read_text(encoding="utf-8"))
+"""What the value of each kind of assertion is: a `right` answer, a `part` of one, or neither (`other`)."""
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_PREFIX = re.compile(
+    r"(?P<negated>not-)?(?P<kind>(?:similar:)?[a-z]+(?:-[a-z-]+|(?=[(:])))(?:\([\d.]+\))?(?::(?!//)\s*(?P<value>.*))?$",
+    re.DOTALL,
+)
+"""An assertion as one text: its kind, a threshold in parentheses, its value. One word alone is a right answer."""
+EXPECTED = re.compile(r"__expected\d*")
+"""Columns of a table of tests whose cells are assertions: `icontains: Paris`, or a right answer."""
 _OUTPUT = re.compile(r"^\[(?P<provider>[^\]]+)\] ?(?P<label>.*)$", re.DOTALL)
 """The head of a column with the outputs of a provider for a prompt."""
 _CELL = re.compile(r"^\[(?P<state>PASS|FAIL|ERROR)\](?: \((?P<scores>[^)\n]*)\))?\s*(?P<text>.*)$", re.DOTALL)
@@ -95,7 +94,7 @@ def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
         id=result.get("testIdx"),
         question=_question(variables, prompt.get("raw")),
         answer=answer,
-        references=_references(test, variables),
+        references=_references(result, test, variables),
         release=release,
         # Results come in the order in which they were done
         release_order=prompt_number if isinstance(prompt_number, int) else None,
@@ -114,23 +113,70 @@ def _question(variables: Record, prompt: Any) -> Any:
     return prompt
 
 
-def _references(test: Record, variables: Record) -> list[Any]:
-    asserted = [
-        one for any_of in items(test.get("assert")) for one in (items(any_of.get("assert")) or [any_of])
-    ]  # fmt: skip
-    for types in (_RIGHT, _PART_OF_RIGHT):
-        values = [one.get("value") for one in asserted if one.get("type") in types]
-        texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+def _references(result: Record, test: Record, variables: Record) -> list[Any]:
+    """The right answers of a test, as promptfoo saw them.
+
+    Raises:
+        ValueError: as `_known`.
+    """
+    asserted = [one for any_of in items(test.get("assert")) for one in (items(any_of.get("assert")) or [any_of])]
+    rendered = {
+        str(mapping(component.get("assertion")).get("value")): component["metadata"]["renderedAssertionValue"]
+        for component in items(mapping(result.get("gradingResult")).get("componentResults"))
+        if has(component.get("metadata"), "renderedAssertionValue")
+    }
+    for role in ("right", "part"):
+        texts = [
+            _known(text, variables)
+            for one in asserted
+            if _KINDS.get(one.get("type")) == role
+            for text in _several(one["type"], rendered.get(str(one.get("value")), one.get("value")))
+        ]
         if texts:
-            return [_filled_in(text, variables) for text in texts]
-    return [variables[name] for name in NOTED if name in variables]
+            return texts
+    return [_known(variables[name], variables) for name in NOTED if name in variables]
 
 
-def _filled_in(text: Any, variables: Record) -> Any:
-    """An expected value with its variables, which promptfoo keeps as they were written: `{{answer}}`."""
+def _several(kind: str, expected: Any) -> list[Any]:
+    if kind.endswith("-any") and isinstance(expected, str):
+        return [text.strip() for text in expected.split(",")]
+    return expected if isinstance(expected, list) else [expected]
+
+
+def _known(text: Any, variables: Record) -> Any:
+    """An expected value with its variables, which promptfoo keeps as they were written: `{{answer}}`.
+
+    Raises:
+        ValueError: it is a template or a file whose content is not there.
+    """
     if not isinstance(text, str):
         return text
-    return _PLACE.sub(lambda place: str(variables.get(place[1], place[0])), text)
+    filled = _PLACE.sub(lambda place: str(variables.get(place[1], place[0])), text)
+    if filled.startswith("file:/") or "{{" in filled or "{%" in filled:
+        raise ValueError(f"the right answer {text!r} is not in the file: write it in place of the template or file")
+    return filled
+
+
+def expected_in(cell: Any) -> list[Any] | None:
+    """The right answers in a cell of `__expected`; None where it asserts something else.
+
+    >>> expected_in("contains-any: Paris, Lutetia"), expected_in("similar(0.8): Rome"), expected_in("llm-rubric: kind")
+    (['Paris', 'Lutetia'], ['Rome'], None)
+    >>> expected_in("Madrid"), expected_in("note: see above"), expected_in("not-equals: Rome"), expected_in("is-json")
+    (['Madrid'], ['note: see above'], None, None)
+
+    Raises:
+        ValueError: as `_known`.
+    """
+    if cell is None:
+        return None
+    match = _PREFIX.match(str(cell).strip())
+    role = match and _KINDS.get(match["kind"])
+    if not match or not role:
+        return [_known(cell, {})]
+    if match["negated"] or role == "other":
+        return None
+    return [_known(text, {}) for text in _several(match["kind"], match["value"])]
 
 
 def _table_row(record: Record) -> Iterator[Row]:
@@ -141,8 +187,10 @@ def _table_row(record: Record) -> Iterator[Row]:
     variables = {name: record[name] for name in names[: starts[0]]}
     providers = [head["provider"] for head in columns]
     asked = _question({name: cell for name, cell in variables.items() if not name.startswith("__")}, None)
-    expected = next((variables[name] for name in ("__expected", "__expected1", *NOTED)
-                     if variables.get(name)), None)  # fmt: skip
+    asserted = [cell for name, cell in variables.items() if EXPECTED.fullmatch(name) and cell]
+    expected: Any = [text for cell in asserted for text in expected_in(cell) or ()]
+    if not asserted:
+        expected = next((_known(variables[name], variables) for name in NOTED if variables.get(name)), None)
     for head, start, end in zip(columns, starts, [*starts[1:], None], strict=True):
         # The names of what stands beside a later output are numbered.
         beside = {re.sub(r"_\d+$", "", name): record[name] for name in names[start + 1 : end]}

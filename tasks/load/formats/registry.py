@@ -35,7 +35,7 @@ from answerkey.tasks.load.formats.format import (
     items,
     question_in,
 )
-from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
+from answerkey.tasks.load.formats.promptfoo import EXPECTED, PROMPTFOO, expected_in
 from answerkey.tasks.load.formats.tools import TOOLS
 from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, Record, item_row
@@ -96,7 +96,7 @@ class Reading:
             for one in _items(raw, record) if raw.document else [raw]:
                 try:
                     decoded = one._replace(record=self._decoded(one.record)) if self.cells and one.record else one
-                except KeyTwice as error:
+                except ValueError as error:
                     yield self._refused(one, one.record, error)
                 else:
                     yield from self._by_release(decoded) if self.wide else [decoded]
@@ -325,6 +325,9 @@ def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any
         name: _answer_in_cell for name in usual_names("answer")
     }
     for name in records[0] if records else ():
+        if EXPECTED.fullmatch(name):
+            yield name, expected_in
+            continue
         cells = [cell for one in records if (cell := one.get(name)) not in (None, "")]
         found = [decoded(cell) for cell in cells if not _has_key_twice(decoded, cell)]
         if found and name in chats and all(is_chat(one) or (has(one, "messages") and len(one) == 1) for one in found):

@@ -327,10 +327,9 @@ def _sample(sample: Record) -> Iterator[Row]:
         question=_question(sample, document),
         answer=_answer(sample),
         references=listed if isinstance(listed, list) and not target else target,
-        # Several filters read the same output, each in its own way: what each finds is an answer of its own.
-        repeat=None if sample.get("filter", "none") == "none" else sample["filter"],
         scores=given(sample),
-        extra=document,
+        # What was read from the output by a filter; several are no attempts, for the model answered once
+        extra={**document, "response_filter": sample.get("filter")},
     )
 
 

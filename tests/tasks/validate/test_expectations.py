@@ -1,5 +1,6 @@
 """Suites of users: what a file may hold, what its expectations find, and what happens to the rows."""
 
+import json
 import subprocess
 import sys
 
@@ -112,6 +113,19 @@ def test_an_expectation_about_the_whole_stops_or_warns(tmp_path, severity, stops
     message = "the data break `answer_chars_mean_be_between`: Answers are brief; observed: 10.0"
     assert found.check("answer_chars_mean_be_between").message == message
     assert found.validation.broken == (message if stops else None)
+
+
+def test_a_suite_of_great_expectations_0_18_has_older_names():
+    older = {
+        "expectation_suite_name": "answers",
+        "expectations": [
+            {"expectation_type": "expect_column_values_to_not_be_null", "kwargs": {"column": "answer"}, "meta": {}},
+            {"expectation_type": "expect_column_values_to_be_in_set", "kwargs": {"column": "id", "value_set": ["1"]}},
+        ],
+        "meta": {"great_expectations_version": "0.18.19"},
+    }
+    suite = read_suite(json.dumps(older) + "\n")
+    assert (suite.name, len(suite.expectations)) == ("answers", 2)
 
 
 def test_batches_change_nothing(tmp_path, monkeypatch):

@@ -1,0 +1,110 @@
+"""Right answers of other tools that are assertions, templates or read by several filters."""
+
+import pytest
+
+from answerkey.tasks.load.load import Source, load
+from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
+
+
+def result(assertion, rendered=None, variables=None):
+    """A row of promptfoo's results, with what it made of the assertion where that is in the file."""
+    component = {"assertion": assertion, "metadata": {"renderedAssertionValue": rendered} if rendered else {}}
+    return {
+        "promptIdx": 0, "testIdx": 0, "provider": {"id": "p"}, "prompt": {"raw": "?"},
+        "vars": {"q": "?", **(variables or {})},
+        "response": {"output": "Bern"}, "testCase": {"assert": [assertion]},
+        "gradingResult": {"componentResults": [component]},
+    }  # fmt: skip
+
+
+TEMPLATE = "the right answer {!r} is not in the file"
+FILE = "file:/" + "/a.txt"
+ASSERTED = [
+    (result({"type": "equals", "value": "{{ x | upper }}"}, "BERN"), ["BERN"]),
+    (result({"type": "contains", "value": FILE}, "Bern"), ["Bern"]),
+    (result({"type": "similar", "value": "{{x}}"}, "Berne", {"x": FILE}), ["Berne"]),
+    (result({"type": "equals", "value": "{{x}}!"}, None, {"x": "Bern"}), ["Bern!"]),
+    (result({"type": "contains-any", "value": "Bern, Berne"}), ["Bern", "Berne"]),
+    (result({"type": "equals", "value": "{{ x | trim }}"}, None, {"x": "Bern"}), TEMPLATE.format("{{ x | trim }}")),
+    (result({"type": "equals", "value": FILE}), TEMPLATE.format(FILE)),
+    (result({"type": "is-json"}, None, {"expected": FILE}), TEMPLATE.format(FILE)),
+    (result({"type": "icontains", "value": "{% if a %}b"}), TEMPLATE.format("{% if a %}b")),
+]
+
+
+@pytest.mark.parametrize(("row", "expected"), ASSERTED)
+def test_the_right_answers_of_promptfoo_are_what_it_compared_with(tmp_path, row, expected):
+    loaded = stage(tmp_path, [result({"type": "equals", "value": "good"}), row])
+    if isinstance(expected, str):
+        [refused] = rows_of(loaded.rejects)
+        assert expected in refused["reason"]
+    else:
+        assert rows_of(loaded.staged)[1]["references"] == expected
+
+
+CELLS = [
+    ("icontains: Paris", ["Paris"]), ("contains:a:b", ["a:b"]), ("equals: Rome", ["Rome"]), ("starts-with: Mr", ["Mr"]),
+    ("levenshtein(5): Praga", ["Praga"]), ("similar:cosine(0.8): Oslo", ["Oslo"]), ("rouge-n(0.5): Ulm", ["Ulm"]),
+    ("icontains-any: red, blue", ["red", "blue"]), ("contains-all: red, blue", []), ("not-contains: red", []),
+    ("llm-rubric: is polite", []), ("grade: is polite", []), ("regex: ^a+$", []), ("is-json", []), ("cost(0.01)", []),
+    ("javascript: output.length > 3", []), ("python: len(output) > 3", []),
+    ("Madrid", ["Madrid"]), ("python", ["python"]),
+    ("note: see above", ["note: see above"]), ("12:30", ["12:30"]), ("https://example.com", ["https://example.com"]),
+]  # fmt: skip
+
+
+def test_the_prefix_of_an_expected_value_of_promptfoo_is_no_part_of_it(tmp_path):
+    rows = [{"question": f"q {n}", "answer": "x", "__expected": cell} for n, (cell, _) in enumerate(CELLS)]
+    found = [row["references"] for row in rows_of(stage(tmp_path, rows, release="r").staged)]
+    assert found == [expected for _, expected in CELLS]
+
+
+@pytest.mark.parametrize("head", ["question,answer", "question,[p] hi"])
+def test_several_expected_values_in_a_table_of_promptfoo(tmp_path, head):
+    variables, output = head.split(",")
+    cell = "[PASS] x" if "[" in output else "x"
+    file = tmp_path / "a.csv"
+    file.write_text(
+        f"{variables},__expected1,__expected2,{output}\nq 1,icontains: a,llm-rubric: kind,{cell}\n"
+        f"q 2,b,equals: c,{cell}\nq 3,{FILE},b,{cell}\n"
+    )
+    loaded = load(Source(str(file), release="r"), tmp_path / "work")
+    assert [row["references"] for row in rows_of(loaded.staged)] == [["a"], ["b", "c"]]
+    assert [TEMPLATE.format(FILE) in row["reason"] for row in rows_of(loaded.rejects)] == [True]
+
+
+def filtered(*filters):
+    """Samples of lm-evaluation-harness, of outputs that each filter reads; all of one filter come first."""
+    sample = {"doc": {"question": "q"}, "target": "7", "filtered_resps": ["7"], "metrics": ["exact_match"]}
+    return [
+        {**sample, "doc_id": n, "filter": name, "exact_match": float(n < n_right)}
+        for name, n_right in filters
+        for n in range(150)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("filters", "releases"),
+    [
+        ([("strict", 50), ("flexible", 100)], {"m strict": 50, "m flexible": 100}),
+        ([("none", 50)], {"m": 50}),
+        ([("none", 50), ("first", 75), ("last", 100)], {"m none": 50, "m first": 75, "m last": 100}),
+    ],
+)
+def test_filters_of_lm_eval_are_no_attempts(tmp_path, filters, releases):
+    loaded = stage(tmp_path, filtered(*filters), release="m")
+    right = dict.fromkeys(releases, 0.0)
+    for row in rows_of(loaded.staged):
+        assert row["repeat"] == "1"
+        right[row["release"]] += dict(row["given"])["lm_eval.exact_match"]
+    assert right == releases
+    assert any("read the same outputs: each is a release" in note for note in loaded.notes) == (len(filters) > 1)
+
+
+@pytest.mark.flow
+def test_a_filter_has_its_own_score_and_no_pass_at_k(tmp_path):
+    samples = filtered(("strict", 50), ("flexible", 100))
+    run(tmp_path / "home", Source(jsonl(tmp_path / "samples.jsonl", samples), release="m"), ["exact_match"])
+    scores = "SELECT release, round(mean, 3) FROM report_scores WHERE metric = 'lm_eval' AND slice = 'all' ORDER BY 1"
+    assert query(tmp_path / "home", scores) == [("m flexible", 0.667), ("m strict", 0.333)]
+    assert query(tmp_path / "home", "SELECT field FROM report_scores WHERE field LIKE 'pass%'") == []
