@@ -187,7 +187,7 @@ def _made_before(run: Run, data: object) -> list[Report]:
 def _contract(limits: Limits, scoring: Scoring, source: Source) -> Contract:
     """What the data must meet: references where a metric needs them."""
     if limits.expectations:
-        read_suite(limits.expectations, source.slices)
+        read_suite(limits.expectations, [*source.slices, *source.column_paths])
     return limits.contract(needs_references=scoring.needs_references)
 
 

@@ -18,7 +18,7 @@ FOLDER = "great_expectations"
 """The folder of a home with everything of the library."""
 _FILE = "known.json"
 _VERSION = "great-expectations"
-MOST = 4_096
+_MOST = 4_096
 """Outcomes that are kept: the newest."""
 
 
@@ -33,10 +33,10 @@ def cached(home: Path) -> dict[str, Any]:
 
 
 def add_to_cache(home: Path, outcomes: Mapping[str, Any]) -> None:
-    """Add outcomes to the cache; of more than `MOST`, the oldest go.
+    """Add outcomes to the cache; of more than `_MOST`, the oldest go.
 
     Two processes that do this at once may lose what one of them has added, which is then asked again.
     """
-    newest = [*{**cached(home), **outcomes}.items()][-MOST:]
+    newest = [*{**cached(home), **outcomes}.items()][-_MOST:]
     with atomic_write(home / FOLDER / _FILE) as file:
         file.write_text(json.dumps({"version": version(_VERSION), "outcomes": dict(newest)}), encoding="utf-8")

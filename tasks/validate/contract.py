@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -64,40 +64,26 @@ class Contract(Thresholds):
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
-    """What the numbers in one column of a frame must lie between, both ends included."""
+class Rule:
+    """A rule of the contract, and how to word it.
+
+    A row or release breaks it whose number in `column`, which `measures.sql` measures, is above `limit`.
+
+    Args:
+        holds: what is true when nothing breaks it.
+        breaks: follows a number of rows. `detail`, where there is one, words the numbers of those rows and fills the
+            place `{detail}`.
+        reason: what is wrong with a row. Only the rules that send rows to quarantine have it.
+    """
 
     name: str
     severity: Severity
     column: str
-    sentence: str = field(default="", kw_only=True)
-    high: float | None = field(default=0, kw_only=True)
-    low: float | None = field(default=None, kw_only=True)
-
-    @property
-    def description(self) -> str:
-        """What is true when nothing breaks it."""
-        return self.sentence or f"{self.column} is within its bounds"
-
-
-@dataclass(frozen=True, slots=True)
-class RowExpectation(Expectation):
-    """A bound that single rows break, and how to word it.
-
-    `holds` says what is true when no row breaks it. `breaks` follows a number of rows; `detail`, where it is
-    given, words the values of the column in those rows and fills the place `{detail}` in `breaks`. `reason`
-    says what is wrong with one row, and only the rules that send rows to quarantine have it.
-    """
-
     holds: str
-    breaks: str
+    breaks: str = ""
+    limit: float = 0
     reason: Reason | None = None
     detail: Callable[[Iterable[int]], str] | None = None
-
-    @property
-    def description(self) -> str:
-        """What is true when no row breaks it."""
-        return self.holds
 
 
 def reserved() -> set[str]:
@@ -107,21 +93,7 @@ def reserved() -> set[str]:
     }  # fmt: skip
 
 
-def table_rules(contract: Contract) -> tuple[Expectation, Expectation]:
-    """The rules for a data set as a whole."""
-    allowed = contract.max_quarantined
-    return (
-        Expectation("not_empty", "critical", "empty", sentence="there are rows"),
-        Expectation(
-            "quarantined_share", "critical", "quarantined_share", high=allowed,
-            sentence=f"at most {100 * allowed:.4g} % of the rows are in quarantine",
-        ),
-    )  # fmt: skip
-
-
-def quarantined(
-    row: dict[str, Any], marks: Mapping[Any, Any], bits: int, rules: Sequence[RowExpectation]
-) -> dict[str, Any]:
+def quarantined(row: dict[str, Any], marks: Mapping[Any, Any], bits: int, rules: Sequence[Rule]) -> dict[str, Any]:
     """A row of the quarantine file, of a staged row: bit i of `bits` says that it breaks the i-th of the rules."""
     broken = [rule for bit, rule in enumerate(rules) if bits >> bit & 1]
     reasons = [rule.reason(row, marks) for rule in broken if rule.reason]
@@ -189,20 +161,21 @@ def without_answer(
 
 
 RELEASE_RULES = (
-    Expectation(
-        "same_samples", "warning", "missing_share", high=MISSING_TOLERANCE,
-        sentence=f"no release lacks more than {100 * MISSING_TOLERANCE:.4g} % of the samples that the releases have "
-        "together",
+    Rule(
+        "same_samples", "warning", "missing_share",
+        f"no release lacks more than {100 * MISSING_TOLERANCE:.4g} % of the samples that the releases have together",
+        limit=MISSING_TOLERANCE,
     ),
-    Expectation(
-        "length_drift", "warning", "drift", high=LENGTH_TOLERANCE,
-        sentence=f"no release's median answer is {LENGTH_TOLERANCE:g} times longer or shorter than the first release's",
+    Rule(
+        "length_drift", "warning", "drift",
+        f"no release's median answer is {LENGTH_TOLERANCE:g} times longer or shorter than the first release's",
+        limit=LENGTH_TOLERANCE,
     ),
 )  # fmt: skip
 """The rules for releases. They cause warnings only."""
 
 
-def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
+def row_rules(contract: Contract) -> tuple[Rule, ...]:
     """The rules for single rows: those that quarantine, most basic first, then those that only warn."""
     lengths = (
         _length("answer", "answer", contract.max_answer_chars),
@@ -210,39 +183,39 @@ def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
         _length("question", "question", contract.max_question_chars),
     )
     return (
-        RowExpectation("id_present", "critical", "id_blank", "every row has an id", "without an id",
+        Rule("id_present", "critical", "id_blank", "every row has an id", "without an id",
              reason=_fixed("the id is missing or blank")),
-        RowExpectation("release_present", "critical", "release_blank", "every row has a release", "without a release",
+        Rule("release_present", "critical", "release_blank", "every row has a release", "without a release",
              reason=_fixed("the release is missing or blank")),
-        RowExpectation("id_unique", "critical", "id_clash", "no id occurs twice in a release, but for repeats",
+        Rule("id_unique", "critical", "id_clash", "no id occurs twice in a release, but for repeats",
              "whose id occurs more than once in the release", reason=_repeated),
-        RowExpectation("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
+        Rule("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
              "whose question, references (right or wrong), facts or cluster differ from other rows of the same id",
              reason=_inconsistent),
         *([_NO_REFERENCES] if contract.references == "required" else []),
         *lengths,
-        RowExpectation("encoding", "critical", "damaged", "no text holds broken characters",
+        Rule("encoding", "critical", "damaged", "no text holds broken characters",
              "with broken characters (U+FFFD or control characters)", reason=_damaged),
-        RowExpectation("error_page", "critical", "failed_call", "no answer is an error message",
+        Rule("error_page", "critical", "failed_call", "no answer is an error message",
              "with an error message in place of an answer", reason=_error_text),
-        RowExpectation("truncated_answer", "critical", "cut", "no answer was cut off",
+        Rule("truncated_answer", "critical", "cut", "no answer was cut off",
              "whose answer was cut off", reason=_cut_off),
-        RowExpectation("label_boolean", "critical", "label_odd", "every label can be read as true or false",
+        Rule("label_boolean", "critical", "label_odd", "every label can be read as true or false",
              "with a label that is neither true nor false", reason=_odd_label),
         *([_REFERENCES_WANTED] if contract.references == "wanted" else []),
         *_WARNINGS,
     )  # fmt: skip
 
 
-def _length(what: str, field: str, limit: int) -> RowExpectation:
+def _length(what: str, field: str, limit: int) -> Rule:
     allowed = f"{limit:,} characters"
-    return RowExpectation(
+    return Rule(
         f"length_{what}",
         "critical",
         f"{what}_chars",
         f"no {what} is longer than {allowed}",
         f"with {_a(what)} longer than {allowed}",
-        high=limit,
+        limit=limit,
         reason=partial(_too_long, what, field, limit),
     )
 
@@ -321,7 +294,7 @@ def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-_NO_REFERENCES = RowExpectation(
+_NO_REFERENCES = Rule(
     "references_present",
     "critical",
     "references_blank",
@@ -329,7 +302,7 @@ _NO_REFERENCES = RowExpectation(
     "without a reference",
     reason=_fixed("every reference is missing or blank"),
 )
-_REFERENCES_WANTED = RowExpectation(
+_REFERENCES_WANTED = Rule(
     "references_present",
     "warning",
     "references_blank",
@@ -349,7 +322,7 @@ def _counted(texts: Sequence[str], numbers: Iterable[int]) -> str:
     return " or ".join(f"{text!r} ({count:,})" for text, count in counts)
 
 
-_LABEL_MISSING = RowExpectation(
+_LABEL_MISSING = Rule(
     "label_missing_text",
     "warning",
     "label_text",
@@ -358,7 +331,7 @@ _LABEL_MISSING = RowExpectation(
     detail=partial(_counted, _LABEL_TEXTS),
 )
 _TEXTS_FOR_NOTHING = (
-    RowExpectation(
+    Rule(
         "answer_missing_text",
         "warning",
         "answer_nothing",
@@ -366,7 +339,7 @@ _TEXTS_FOR_NOTHING = (
         "with the text {detail} as the answer: it is scored as that text; leave the cell empty if there was no answer",
         detail=partial(_counted, _NOTHING_TEXTS),
     ),
-    RowExpectation(
+    Rule(
         "reference_missing_text",
         "warning",
         "reference_nothing",
@@ -379,7 +352,7 @@ _WARNINGS = (
     _LABEL_MISSING,
     *_TEXTS_FOR_NOTHING,
     *(
-        RowExpectation(name, "warning", column, holds, breaks)
+        Rule(name, "warning", column, holds, breaks)
         for name, column, holds, breaks in (
             ("blank_answer", "answer_blank", "every row has an answer",
              "with a blank answer: a missing answer scores 0"),

@@ -55,7 +55,7 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
     Raises:
         UserError: a page cannot be written.
     """
-    suites = {"contract": contract_suite(contract)}
+    suites = {"contract": contract_suite(contract).configurations()}
     outcomes = [asdict(check) for check in checked.checks]
     shown = content_hash([dataset, suites["contract"], contract.expectations, outcomes])
     page: str = cached(home.local).get(shown, "")

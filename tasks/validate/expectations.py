@@ -21,6 +21,8 @@ from answerkey.tasks.validate.contract import Severity, reserved
 from answerkey.tasks.validate.library import as_suite, failure_of, great_expectations, problem, validated
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
     import pyarrow as pa
 
@@ -30,7 +32,7 @@ LISTS = ("references", "facts", "context")
 LENGTHS = ("question_chars", "answer_chars")
 NUMBERS = (*LENGTHS, "n_references")
 COLUMNS = ("row", *TEXTS, *LISTS, *NUMBERS)
-"""What expectations may be about, beside the slices."""
+"""What expectations may be about, beside slices and other columns of the data."""
 
 MOST = 40
 """Expectations that can send rows to quarantine: each takes a bit of a number."""
@@ -50,7 +52,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnExpectation:
+class Expectation:
     """One expectation of a suite: its name, what it says, and what happens where it does not hold.
 
     `rows` says whether single rows break it, which are then quarantined if it is critical. `alone` says whether each
@@ -68,11 +70,11 @@ class OwnExpectation:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnSuite:
+class Suite:
     """The expectations of a user, in the order of the file, under the name that they have together, and its text."""
 
     name: str
-    expectations: tuple[OwnExpectation, ...]
+    expectations: tuple[Expectation, ...]
     text: str
 
     def configurations(self, which: Sequence[int] | None = None) -> list[dict[str, Any]]:
@@ -89,6 +91,12 @@ class OwnSuite:
         ]
 
 
+def _no_positions() -> npt.NDArray[np.int64]:
+    import numpy as np
+
+    return np.empty(0, dtype=np.int64)
+
+
 @dataclass(slots=True)
 class Found:
     """What the rows say about an expectation: the positions of those that break it, ascending from 0."""
@@ -96,15 +104,15 @@ class Found:
     success: bool = True
     n_rows: int = 0
     n_missing: int = 0
-    positions: list[int] = field(default_factory=list)
+    positions: npt.NDArray[np.int64] = field(default_factory=_no_positions)
     observed: Any = None
 
 
-def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
+def read_suite(suite: str, others: Sequence[str] | None = None) -> Suite:
     """A suite in JSON or YAML, as Great Expectations writes it: its text, or the path of its file.
 
     Args:
-        slices: the slice columns of the data, where they are known already, so that the names of columns are checked.
+        others: the slices and other columns of the data, if they are known already; then names of columns are checked.
 
     Raises:
         UserError: the file cannot be read, or is no suite: one line that names the expectation and what is wrong.
@@ -122,18 +130,18 @@ def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
     for n, one in enumerate(own, start=1):
         if one.name in taken or any(one.name == other.name for other in own[: n - 1]):
             raise UserError(f"{where}: expectation {n}: the name {one.name!r} is taken; give it one in `meta: name`")
-        if slices is not None:
-            _check_columns(one, [*COLUMNS, *slices], f"{where}: expectation {n} ({one.name})")
+        if others is not None:
+            _check_columns(one, [*COLUMNS, *others], f"{where}: expectation {n} ({one.name})")
     if sum(one.rows and one.severity == "critical" for one in own) > MOST:
         raise UserError(f"{where}: more than {MOST} critical expectations about rows; make some of them warnings")
     # It becomes the name of a file; the contract has a suite of its own.
     named = re.sub(r"[^\w.-]+", "-", str(name or Path(where).stem)).strip("-.") or "own"
     # With a line break it is a text and no path, however brief it is.
     kept = suite if is_text(suite) else f"{Path(suite).read_text(encoding='utf-8-sig').rstrip()}\n"
-    return OwnSuite("own" if named == "contract" else named, own, kept)
+    return Suite("own" if named == "contract" else named, own, kept)
 
 
-def _expectation(given: Any, where: str) -> OwnExpectation:
+def _expectation(given: Any, where: str) -> Expectation:
     kind = isinstance(given, dict) and given.get("type", given.get("expectation_type"))
     if not isinstance(kind, str):
         raise UserError(f"{where}: no `type`, such as expect_column_values_to_not_be_null")
@@ -160,7 +168,7 @@ def _expectation(given: Any, where: str) -> OwnExpectation:
         made,
         expectation.ColumnMapExpectation | expectation.ColumnPairMapExpectation | expectation.MulticolumnMapExpectation,
     )
-    return OwnExpectation(
+    return Expectation(
         name=" ".join(str(meta.get("name") or _named(kind, kwargs)).split()),
         severity="critical" if severity == "critical" else "warning",
         sentence=" ".join(str(given.get("description") or _worded(kind, kwargs)).split()),
@@ -280,61 +288,61 @@ def _columns(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(one) for one in named if one)
 
 
-def _check_columns(one: OwnExpectation, known: Sequence[str], where: str) -> None:
+def _check_columns(one: Expectation, known: Sequence[str], where: str) -> None:
     for column in one.columns:
         if column not in known:
             hint = did_you_mean(column, known) or f"; there are {', '.join(known)}"
             raise UserError(f"{where}: there is no column {column!r}{hint}")
 
 
-def check_rows(own: OwnSuite, batches: Iterable[pa.RecordBatch], slices: Sequence[str]) -> list[Found]:
-    """What the rows say about each expectation, in the order of the suite.
+def check_rows(suite: Suite, frames: Iterable[pd.DataFrame]) -> list[Found]:
+    """Return what the rows say about each expectation, in the order of the suite.
 
     Args:
-        batches: the staged rows, in the order of the file.
-        slices: the slice columns that they have.
+        frames: the rows in order, some at a time, with all columns that the expectations name. The index is the
+            position of the row.
 
     Raises:
-        UserError: a column is not there, or an expectation cannot be run on these data.
+        UserError: an expectation cannot be run on these data.
     """
     import pandas as pd
 
-    for one in own.expectations:
-        _check_columns(one, [*COLUMNS, *slices], f"expectations: {one.name}")
-    found = [Found() for _ in own.expectations]
-    alone = [n for n, one in enumerate(own.expectations) if one.alone]
-    together = [n for n, one in enumerate(own.expectations) if not one.alone]
+    found = [Found() for _ in suite.expectations]
+    alone = [n for n, expectation in enumerate(suite.expectations) if expectation.alone]
+    together = [n for n, expectation in enumerate(suite.expectations) if not expectation.alone]
     parts: list[pd.DataFrame] = []
-    start = 0
-    for batch in batches:
-        for n, result in _results(own, alone, _frame(batch, _needed(own, alone, slices), start)):
+    n_rows = 0
+    for frame in frames:
+        for n, result in _results(suite, alone, frame):
             _add(found[n], result)
         if together:
-            parts.append(_frame(batch, _needed(own, together, slices), start))
-        start += batch.num_rows
+            parts.append(frame[_needed(suite, together, frame.columns)])
+        n_rows += len(frame)
+
     if together:
-        names = _needed(own, together, slices)
-        whole = pd.concat(parts) if parts else pd.DataFrame({name: [] for name in names})
-        for n, result in _results(own, together, whole):
+        for n, result in _results(suite, together, pd.concat(parts)):
             _add(found[n], result)
             found[n].observed = result.result.get("observed_value")
-            if not own.expectations[n].rows:
-                found[n].success, found[n].n_rows = bool(result.success), start
-    for one, of_one in zip(own.expectations, found, strict=True):
-        if one.rows:
-            present = of_one.n_rows - of_one.n_missing
-            held = (present - len(of_one.positions)) / max(present, 1)
-            of_one.success = not of_one.positions or held >= one.mostly
+            if not suite.expectations[n].rows:
+                found[n].success, found[n].n_rows = bool(result.success), n_rows
+    for expectation, of_rows in zip(suite.expectations, found, strict=True):
+        if expectation.rows:
+            present = of_rows.n_rows - of_rows.n_missing
+            held = (present - len(of_rows.positions)) / max(present, 1)
+            of_rows.success = not len(of_rows.positions) or held >= expectation.mostly
     return found
 
 
 def _add(found: Found, result: Any) -> None:
+    import numpy as np
+
     found.n_rows += int(result.result.get("element_count", 0))
     found.n_missing += int(result.result.get("missing_count", 0))
-    found.positions += [int(position) for position in result.result.get("unexpected_index_list") or ()]
+    positions = np.asarray(result.result.get("unexpected_index_list") or (), dtype=np.int64)
+    found.positions = np.concatenate([found.positions, positions])
 
 
-def _results(own: OwnSuite, which: Sequence[int], frame: pd.DataFrame) -> Iterator[tuple[int, Any]]:
+def _results(own: Suite, which: Sequence[int], frame: pd.DataFrame) -> Iterator[tuple[int, Any]]:
     if not which or (not len(frame) and own.expectations[which[0]].alone):
         return
     places = {own.expectations[n].name: n for n in which}
@@ -347,19 +355,36 @@ def _results(own: OwnSuite, which: Sequence[int], frame: pd.DataFrame) -> Iterat
         yield n, result
 
 
-def _needed(own: OwnSuite, which: Sequence[int], slices: Sequence[str]) -> list[str]:
-    """The columns that these expectations name, in their arguments or in a condition on the rows."""
-    said = json.dumps([dict(own.expectations[n].config["kwargs"]) for n in which], default=str, ensure_ascii=False)
-    tables = any(not own.expectations[n].columns for n in which)
-    return [name for name in (*COLUMNS, *slices) if tables or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)]
+def _needed(suite: Suite, which: Sequence[int], names: Iterable[str]) -> list[str]:
+    """Return those of the columns that these expectations name, in their arguments or in a condition on the rows."""
+    chosen = [suite.expectations[n] for n in which]
+    arguments = json.dumps([dict(one.config["kwargs"]) for one in chosen], default=str, ensure_ascii=False)
+    every = any(not one.columns for one in chosen)
+    return [name for name in names if every or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", arguments)]
 
 
-def _frame(batch: pa.RecordBatch, names: Sequence[str], start: int) -> pd.DataFrame:
-    """Columns of staged rows as an expectation sees them; the index is the position of the row."""
+def text_frames(suite: Suite, batches: Iterable[pa.RecordBatch], others: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Yield the columns of staged rows that a suite of a user is about, as its expectations see them.
+
+    Args:
+        batches: the staged rows, in the order of the file.
+        others: the slices and other columns that the data have.
+
+    Raises:
+        UserError: a column is not there.
+    """
     import pandas as pd
 
-    columns = {name: _column(batch, name) for name in names}
-    return pd.DataFrame(columns, index=pd.RangeIndex(start, start + batch.num_rows))
+    for expectation in suite.expectations:
+        _check_columns(expectation, [*COLUMNS, *others], f"expectations: {expectation.name}")
+    names = _needed(suite, range(len(suite.expectations)), [*COLUMNS, *others])
+    first = 0
+    for batch in batches:
+        index = pd.RangeIndex(first, first + batch.num_rows)
+        yield pd.DataFrame({name: _column(batch, name) for name in names}, index=index)
+        first += batch.num_rows
+    if not first:
+        yield pd.DataFrame({name: [] for name in names})
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Any:
@@ -377,4 +402,5 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
         return pa.array(texts, pa.string()).to_pandas(strings_to_categorical=False).to_numpy()
     if name in TEXTS:
         return batch[name].to_pandas().to_numpy()
-    return [dict(one or ()).get(name) for one in batch["slices"].to_pylist()]
+    pairs = zip(batch["slices"].to_pylist(), batch["columns"].to_pylist(), strict=True)
+    return [{**dict(columns or ()), **dict(slices or ())}.get(name) for slices, columns in pairs]

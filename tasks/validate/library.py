@@ -26,38 +26,6 @@ _RESULT_FORMAT = {
 _one_at_a_time = threading.Lock()
 
 
-def outside_bounds(columns: Mapping[str, Sequence[float]], bounds: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """The positions, from 0 and ascending, of the numbers that are outside each of some bounds.
-
-    Args:
-        columns: their numbers; columns may differ in length.
-        bounds: as `as_suite` takes them; each has a name of its own in `meta`.
-
-    Raises:
-        RuntimeError: an expectation could not be run, which is not the same as numbers that break it.
-    """
-    import pandas as pd
-
-    # Filled up with missing values, which break nothing.
-    frame = pd.DataFrame({name: pd.Series(list(numbers)) for name, numbers in columns.items()})
-    results = validated(frame, as_suite("contract", bounds))
-    # Results need not keep the order of the suite.
-    by_name = {result.expectation_config.meta["name"]: result for result in results}
-    return [_positions(by_name[one["meta"]["name"]]) for one in bounds]
-
-
-def _positions(result: Any) -> list[int]:
-    why = failure_of(result)
-    if why or "unexpected_index_list" not in result.result:
-        about = result.expectation_config
-        raise RuntimeError(
-            f"the check `{about.meta['name']}` could not run: "
-            f"{about.type} on column {about.kwargs['column']!r}: {why or 'it returned no list of rows'}"
-        )
-    found: list[int] = result.result["unexpected_index_list"]
-    return found
-
-
 def as_suite(name: str, expectations: Sequence[Mapping[str, Any]]) -> gx.ExpectationSuite:
     """A suite of expectations, each given as arguments of `ExpectationConfiguration`."""
     library = great_expectations()

@@ -258,6 +258,7 @@ together AS (
     SELECT count(DISTINCT sample_id) AS samples_of_all FROM marked WHERE id_blank = 0 AND release_blank = 0
 )
 SELECT
+    row_number() OVER (ORDER BY appearance) - 1 AS position,
     release,
     samples_of_all,
     samples_of_all - samples AS missing,

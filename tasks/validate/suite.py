@@ -1,75 +1,97 @@
-"""Rules as expectations of Great Expectations, and which of the numbers that occur break them."""
+"""The contract as a suite of Great Expectations, and which rows break it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.validate.cache import MOST, add_to_cache, cached
-from answerkey.tasks.validate.contract import RELEASE_RULES, Contract, Expectation, row_rules, table_rules
-from answerkey.tasks.validate.library import outside_bounds
+from answerkey.tasks.validate.cache import add_to_cache, cached
+from answerkey.tasks.validate.contract import RELEASE_RULES, Contract, Rule, row_rules
+from answerkey.tasks.validate.expectations import Expectation, Suite, check_rows
+from answerkey.tasks.validate.measures import flags_of
 
 if TYPE_CHECKING:
+    import duckdb
     import numpy as np
     import numpy.typing as npt
 
     Positions = npt.NDArray[np.int64]
 
-Number = int | float
-
-_MOST_POSITIONS = 64
-"""Of longer lists, nothing is kept."""
-
-_known: dict[str, list[int]] = {}
-"""What Great Expectations has found in this process: most flags have the same few numbers in every data set."""
+_MOST_CACHED = 1_000
+"""Positions; where more rows break the rules, they are checked in each run."""
+_known: dict[str, list[list[int]]] = {}
+"""The positions that this process has found: clean data sets have equal flags."""
 
 
 def breaking(
-    numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Expectation], home: Path | None = None
+    db: duckdb.DuckDBPyConnection, table: str, rules: Sequence[Rule], home: Path | None = None
 ) -> list[Positions]:
-    """The positions, from 0 and ascending, of the numbers that break each expectation, in the order of the
-    expectations.
+    """Return the positions, from 0 and ascending, of the rows that break each rule.
 
-    Great Expectations checks them all in one run. What it has found before, of the same bounds and the same numbers, is
-    not asked again.
+    DuckDB makes a column of flags for each rule, and Great Expectations checks that all of them are 0. If equal flags
+    were checked before, the result is in the cache.
 
     Args:
-        numbers: the numbers of each column; columns may differ in length. NaN breaks nothing.
-        expectations: about these columns.
-        home: the folder of a home, where the findings are kept for the next run; None: for this process only.
+        table: of `measures.sql`.
+        home: the folder of a home, which has a cache for later processes; None: there is none.
 
     Raises:
-        RuntimeError: an expectation could not be run, which is not the same as numbers that break it.
+        UserError: an expectation could not be run, which is not the same as rows that break it.
     """
     import numpy as np
 
-    kept = cached(home) if home else {}
-    known = kept | _known
-    keys = [content_hash([one.low, one.high, numbers.get(one.column, one.column)]) for one in expectations]
-    new = {key: one for key, one in zip(keys, expectations, strict=True) if key not in known}
-    columns = {one.column: list(numbers[one.column]) for one in new.values() if one.column in numbers}
-    known |= zip(new, outside_bounds(columns, [*map(_bounds, new.values())]), strict=True) if new else ()
-
-    short = {key: known[key] for key in keys if len(known[key]) <= _MOST_POSITIONS}
-    if len(_known) < MOST:
-        _known.update(short)
-    if home and not short.keys() <= kept.keys():
-        add_to_cache(home, short)
-    return [np.asarray(known[key], dtype=np.int64) for key in keys]
-
-
-def contract_suite(contract: Contract) -> list[dict[str, Any]]:
-    """The whole contract as expectations: what must hold of the rows, of the releases and of the data set."""
-    return [*map(_bounds, (*table_rules(contract), *row_rules(contract), *RELEASE_RULES))]
+    fingerprint, frames = flags_of(db, table, rules)
+    key = content_hash([[rule.name for rule in rules], fingerprint])
+    in_home = cached(home) if home else {}
+    positions = _known.get(key, in_home.get(key))
+    if positions is None:
+        suite = Suite("contract", tuple(map(_expectation, rules)), "")
+        positions = [found.positions.tolist() for found in check_rows(suite, frames)]
+    if sum(map(len, positions)) <= _MOST_CACHED:
+        _known[key] = positions
+        if home and key not in in_home:
+            add_to_cache(home, {key: positions})
+    return [np.asarray(of_rule, dtype=np.int64) for of_rule in positions]
 
 
-def _bounds(one: Expectation) -> dict[str, Any]:
-    return {
-        "type": "expect_column_values_to_be_between",
-        "kwargs": {"column": one.column, "min_value": one.low, "max_value": one.high},
-        "severity": one.severity,
-        "description": f"{one.description[:1].upper()}{one.description[1:]}",
-        "meta": {"name": one.name},
-    }
+def _expectation(rule: Rule) -> Expectation:
+    return Expectation(
+        name=rule.name,
+        severity=rule.severity,
+        sentence=f"{rule.holds[:1].upper()}{rule.holds[1:]}",
+        rows=True,
+        alone=True,
+        mostly=1.0,
+        columns=(rule.name,),
+        config={
+            "type": "expect_column_values_to_be_in_set",
+            "kwargs": {"column": rule.name, "value_set": [0]},
+            "severity": rule.severity,
+            "meta": {},
+        },
+    )
+
+
+def contract_suite(contract: Contract) -> Suite:
+    """Return the whole contract as a suite: what must hold of the data set, of its rows and of the releases."""
+    share = contract.max_quarantined
+    whole = (
+        ("not_empty", "There are rows", "expect_table_row_count_to_be_between", {"min_value": 1}),
+        ("quarantined_share", f"At most {100 * share:.4g} % of the rows are in quarantine",
+         "expect_column_mean_to_be_between", {"column": "quarantined", "max_value": share}),
+    )  # fmt: skip
+    return Suite(
+        "contract",
+        (
+            *(_of_data_set(name, sentence, kind, kwargs) for name, sentence, kind, kwargs in whole),
+            *map(_expectation, (*row_rules(contract), *RELEASE_RULES)),
+        ),
+        "",
+    )
+
+
+def _of_data_set(name: str, sentence: str, kind: str, kwargs: dict[str, Any]) -> Expectation:
+    config = {"type": kind, "kwargs": kwargs, "severity": "critical", "meta": {}}
+    return Expectation(name, "critical", sentence, False, False, 1.0, (), config)

@@ -1,7 +1,7 @@
 """Validation: each staged row is accepted, or goes to quarantine with the rule it broke and the reason.
 
-DuckDB measures the texts (`measures.sql`), Great Expectations checks the numbers that occur (`suite.py`) against the
-rules of `contract.py`, and the rows are then split in one pass over the file, a batch at a time.
+DuckDB measures the texts (`measures.sql`) and makes a column of flags for each rule of `contract.py`, Great
+Expectations checks the flags (`suite.py`), and the rows are then split in one pass over the file, a batch at a time.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from answerkey.tasks.validate.contract import (
     MISSING_TOLERANCE,
     RELEASE_RULES,
     Contract,
-    RowExpectation,
+    Rule,
     Severity,
     quarantined,
     row_rules,
-    table_rules,
     without_answer,
 )
-from answerkey.tasks.validate.expectations import Found, OwnExpectation, OwnSuite, check_rows, read_suite
+from answerkey.tasks.validate.expectations import Expectation, Found, Suite, check_rows, read_suite, text_frames
 from answerkey.tasks.validate.measures import measured
-from answerkey.tasks.validate.suite import Number, breaking
+from answerkey.tasks.validate.suite import breaking
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
 from answerkey.tasks.warehouse.warehouse import one_file, session
@@ -129,13 +128,19 @@ def validate(
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
     suite = read_suite(contract.expectations) if contract.expectations else None
     with measured(staged, out_dir) as db:
-        slices = [str(name) for (name,) in db.execute(_SQL["slices"]).fetchall()] if suite else []
-        own_rows, own_whole = _own(suite, staged, slices) if suite else ([], [])
+        others = [str(name) for (name,) in db.execute(_SQL["other_columns"]).fetchall()] if suite else []
+        own_rows, own_whole = _own(suite, staged, others) if suite else ([], [])
         found = db.execute(_SQL["releases"])
         names = [column[0] for column in found.description]
         releases = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-        broken, off = _breaking(db, releases, _counts(staged, rejects), contract, home)
+        rules = row_rules(contract)
+        positions = breaking(db, "frame", rules, home)
+        broken = [
+            _Broken(rule, Group(rule.name, 0, [], rule.breaks), of_rule)
+            for rule, of_rule in zip(rules, positions, strict=True)
+        ]
         broken += own_rows
+        off = [set(of_rule.tolist()) for of_rule in breaking(db, "releases", RELEASE_RULES, home)]
         with parquet_writer(quarantine, quarantine_schema()) as out:
             unread = _copy_rejects(rejects, out) if rejects else {}
             stays = _stays(staged, db, broken)
@@ -146,7 +151,7 @@ def validate(
     n_rows = n_read + sum(group.count for group in unread.values())
     groups = [*unread.values(), *(one.first for one in broken if one.first.count)]
     n_quarantined = sum(group.count for group in groups)
-    table = _table_checks(n_rows, n_quarantined, groups, contract, home)
+    table = _table_checks(n_rows, n_quarantined, groups, contract.max_quarantined)
     checks = (
         *table,
         *(_unread_check(group, n_rows) for group in unread.values()),
@@ -176,68 +181,30 @@ def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
 
 @dataclass(slots=True)
 class _Broken:
-    """A rule, the numbers that break it, and the rows that have them: filled as the rows go by.
+    """A rule, the positions of the rows that break it, and what is counted of them as the rows go by.
 
     `first` are those rows that break no rule before this one: they are in quarantine under it, if it puts rows there.
-    An expectation of the user has the positions of the rows instead; `tolerated` says that they are no more than its
-    `mostly` allows.
+    `tolerated` says that they are no more than the `mostly` of a user's expectation allows.
     """
 
-    rule: RowExpectation
-    numbers: npt.NDArray[np.int64]
+    rule: Rule
     first: Group
-    positions: npt.NDArray[np.int64] | None = None
+    positions: npt.NDArray[np.int64]
     tolerated: bool = False
     count: int = 0
     rows: list[Place] = field(default_factory=list)
     details: Counter[int] = field(default_factory=Counter)
 
-    @property
-    def occurs(self) -> bool:
-        """Whether any row breaks the rule."""
-        return bool(len(self.numbers) or (self.positions is not None and len(self.positions)))
 
-
-def _breaking(
-    db: duckdb.DuckDBPyConnection,
-    releases: Sequence[Mapping[str, Any]],
-    counts: tuple[int, int],
-    contract: Contract,
-    home: Path | None,
-) -> tuple[list[_Broken], list[set[int]]]:
-    """What breaks each rule of single rows, and the places of the releases that break each rule of releases.
-
-    A rule is about one number of a row or release, so every number that occurs is checked once, and all in one run.
-    The rules of the table are in it as well: if nothing breaks a rule, the numbers that they are about stay what they
-    are before the rows are split.
-    """
-    import numpy as np
-
-    rules = row_rules(contract)
-    columns = list(dict.fromkeys(rule.column for rule in rules))
-    lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
-    [found] = db.execute(f"SELECT {lists} FROM frame").fetchall()
-    numbers = {column: values or [] for column, values in zip(columns, found, strict=True)}
-    numbers |= {rule.column: [release[rule.column] for release in releases] for rule in RELEASE_RULES}
-    places = breaking(numbers | _table(*counts), (*rules, *RELEASE_RULES, *table_rules(contract)), home)
-    broken = [
-        _Broken(rule, np.asarray(numbers[rule.column], "int64")[of_rule], Group(rule.name, 0, [], rule.breaks))
-        for rule, of_rule in zip(rules, places, strict=False)
-    ]
-    return broken, [set(of_rule.tolist()) for of_rule in places[len(rules) : len(rules) + len(RELEASE_RULES)]]
-
-
-def _own(suite: OwnSuite, staged: str, slices: Sequence[str]) -> tuple[list[_Broken], list[Check]]:
+def _own(suite: Suite, staged: str, others: Sequence[str]) -> tuple[list[_Broken], list[Check]]:
     """The expectations of the user: what breaks those about rows, and the checks of those about the data as a whole."""
-    import numpy as np
-
     rows, whole = [], []
-    for one, found in zip(suite.expectations, check_rows(suite, _batches(staged), slices), strict=True):
+    frames = text_frames(suite, _batches(staged), others)
+    for one, found in zip(suite.expectations, check_rows(suite, frames), strict=True):
         if one.rows:
-            positions = np.asarray(found.positions, dtype=np.int64)
             rule = _own_rule(one, quarantines=not found.success and one.severity == "critical")
             first = Group(one.name, 0, [], rule.breaks.format())
-            rows.append(_Broken(rule, positions[:0], first, positions, found.success))
+            rows.append(_Broken(rule, first, found.positions, found.success))
         else:
             message = (
                 one.sentence if found.success else f"the data break `{one.name}`: {one.sentence}{_observed(one, found)}"
@@ -246,34 +213,21 @@ def _own(suite: OwnSuite, staged: str, slices: Sequence[str]) -> tuple[list[_Bro
     return rows, whole
 
 
-def _observed(one: OwnExpectation, found: Found) -> str:
+def _observed(one: Expectation, found: Found) -> str:
     """What the library observed of the data as a whole: numbers, and the names of columns, but no text of a row."""
     if found.observed is None or not (one.columns == () or isinstance(found.observed, int | float)):
         return ""
     return f"; observed: {textwrap.shorten(str(found.observed), _WHY_CHARS, placeholder='...')}"
 
 
-def _own_rule(one: OwnExpectation, *, quarantines: bool) -> RowExpectation:
+def _own_rule(one: Expectation, *, quarantines: bool) -> Rule:
     rule = f"`{one.name}`: {one.sentence}"
     # A place for details begins with a brace, and so may what a user writes.
     breaks = f"in breach of {rule}".replace("{", "{{").replace("}", "}}")
-    return RowExpectation(
+    return Rule(
         one.name, one.severity, "", one.sentence, breaks,
         reason=(lambda _row, _marks: f"breaks {rule}") if quarantines else None,
     )  # fmt: skip
-
-
-def _counts(staged: str, rejects: str | None) -> tuple[int, int]:
-    """All rows, and those among them that could not be read."""
-    import pyarrow.parquet as pq
-
-    read, unread = (pq.read_metadata(file).num_rows if file else 0 for file in (staged, rejects))
-    return read + unread, unread
-
-
-def _table(n_rows: int, n_quarantined: int) -> dict[str, list[Number]]:
-    """The numbers that the rules of the table are about."""
-    return {"empty": [int(n_rows == 0)], "quarantined_share": [n_quarantined / max(n_rows, 1)]}
 
 
 def _unread_check(group: Group, n_rows: int) -> Check:
@@ -293,12 +247,10 @@ def _row_check(broken: _Broken, n_rows: int) -> Check:
     return Check(rule.name, rule.severity, broken.tolerated or broken.count == 0, n_rows, broken.count, message)
 
 
-def _table_checks(
-    n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract, home: Path | None
-) -> list[Check]:
-    share, allowed = n_quarantined / max(n_rows, 1), contract.max_quarantined
-    found = breaking(_table(n_rows, n_quarantined), table_rules(contract), home)
-    empty, too_many = (len(places) > 0 for places in found)
+def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], allowed: float) -> list[Check]:
+    """Return the outcomes of the rules for a data set as a whole."""
+    share = n_quarantined / max(n_rows, 1)
+    empty, too_many = n_rows == 0, share > allowed
     rows = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
     message = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
     nothing_left = n_quarantined == n_rows and not empty
@@ -413,7 +365,7 @@ def _stays(staged: str, db: duckdb.DuckDBPyConnection, broken: Sequence[_Broken]
     """Whether every row is accepted as it is: nothing puts one into quarantine, and there is no label to understand."""
     import pyarrow.parquet as pq
 
-    if any(one.occurs for one in broken if one.rule.reason):
+    if any(len(one.positions) for one in broken if one.rule.reason):
         return False
     [(labelled,)] = db.execute("SELECT count(*) > 0 FROM frame WHERE label_value >= 0").fetchall()
     return not labelled and bool(pq.read_schema(staged).equals(staged_schema()))
@@ -436,7 +388,7 @@ def _split(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if good is None and not any(one.occurs for one in broken):
+    if good is None and not any(len(one.positions) for one in broken):
         return int(pq.read_metadata(staged).num_rows)
     n_rows = 0
     rules = [one.rule for one in broken if one.rule.reason]
@@ -480,16 +432,12 @@ def _bits(marks: pa.Table, batch: pa.RecordBatch, broken: Sequence[_Broken], sta
 
     bits, bit = np.zeros(marks.num_rows, dtype=np.int64), 0
     for one in broken:
-        if one.positions is None:
-            column = marks[one.rule.column].to_numpy() if len(one.numbers) else np.empty(0)
-            rows = np.flatnonzero(np.isin(column, one.numbers))
-        else:
-            first_and_end = np.searchsorted(one.positions, (start, start + marks.num_rows))
-            rows = one.positions[slice(*first_and_end)] - start
+        first_and_end = np.searchsorted(one.positions, (start, start + marks.num_rows))
+        rows = one.positions[slice(*first_and_end)] - start
         one.count += len(rows)
         one.rows += (_place(batch, row) for row in rows[: 3 - len(one.rows)].tolist())
         if one.rule.detail:
-            one.details.update(column[rows].tolist())
+            one.details.update(marks[one.rule.column].to_numpy()[rows].tolist())
         if one.rule.reason:
             first = rows[bits[rows] == 0]
             one.first.count += len(first)

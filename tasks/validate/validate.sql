@@ -8,7 +8,9 @@ GROUP BY release ORDER BY release
 FROM frame WHERE position >= $first AND position < $end ORDER BY position
 
 -- name: releases
-FROM releases
+FROM releases ORDER BY position
 
--- name: slices
-SELECT DISTINCT unnest(map_keys(slices)) AS name FROM staged_file ORDER BY name
+-- name: other_columns
+SELECT DISTINCT unnest(list_concat(coalesce(map_keys(slices), []), coalesce(map_keys("columns"), []))) AS name
+FROM staged_file
+ORDER BY name

@@ -90,6 +90,15 @@ def test_conditions_pairs_keys_and_slices(tmp_path):
     assert "(rows 2, 3)" in found.check("answer_lengths_be_between").message
 
 
+def test_an_expectation_about_another_column_of_the_data(tmp_path):
+    priced = "{type: expect_column_values_to_match_regex, kwargs: {column: price, regex: '^[0-9.]+$'}}"
+    found = check(
+        tmp_path, expecting(priced), {"columns": {"price": "3.50"}}, {"columns": {"price": "free"}},
+        {"columns": {"tone": "polite"}},
+    )  # fmt: skip
+    assert {number: rule for number, (rule, _) in found.reasons.items()} == {2: "price_match_regex"}
+
+
 SCHEMA = """{type: expect_column_values_to_match_json_schema, kwargs: {column: answer, json_schema: {
     $id: "http://127.0.0.1:1/answer", properties: {city: {$ref: "#/$defs/name"}},
     $defs: {name: {type: string, examples: [{id: x}]}}}}}"""

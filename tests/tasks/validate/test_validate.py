@@ -18,8 +18,7 @@ from answerkey.metrics_core.text import is_blank
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.validate import validate as validation
-from answerkey.tasks.validate.contract import Contract, Expectation
-from answerkey.tasks.validate.suite import breaking
+from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.store import parquet_writer
 from tests.tasks.validate.validating_help import LENIENT, row, rows, validated, written
 
@@ -475,28 +474,6 @@ def test_batches_change_nothing(tmp_path, monkeypatch):
     assert parts.validation.checks == whole.validation.checks
     assert [line["correct"] for line in whole.accepted[:3]] == [True, False, False]
     assert whole.validation.n_quarantined == 17
-
-
-def test_a_check_that_cannot_run_is_not_a_check_that_failed():
-    frame = {"n": [0, 3, 1], "text": ["a", "b", "c"]}
-    gone = [Expectation("small", "critical", "n", high=1), Expectation("gone", "warning", "absent")]
-    with pytest.raises(RuntimeError, match=r"`gone` could not run: expect_column_values_to_be_between .*'absent'"):
-        breaking(frame, gone)
-    with pytest.raises(RuntimeError, match=r"`text` could not run: expect_column_values_to_be_between"):
-        breaking(frame, [Expectation("text", "warning", "text")])
-
-
-def test_bounds_are_inclusive_missing_values_break_nothing_and_each_column_has_its_own():
-    frame = {"x": [0.5, 1.0, 2.0, float("nan"), 2.5], "a": [0, 7, 1], "b": [0, 7, 1], "c": [7, 0, 1]}
-    asked = [
-        ("x", 1, None, [0]), ("x", None, 2, [4]), ("x", 1, 2, [0, 4]), ("a", None, 6, [1]), ("b", None, 6, [1]),
-        ("c", None, 6, [0]), ("b", None, 0, [1, 2]), ("a", None, 0, [1, 2]),
-    ]  # fmt: skip
-    expectations = [
-        Expectation(f"{number}", "warning", column, low=low, high=high)
-        for number, (column, low, high, _) in enumerate(asked)
-    ]
-    assert [places.tolist() for places in breaking(frame, expectations)] == [places for *_, places in asked]
 
 
 @pytest.mark.nightly
