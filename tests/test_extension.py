@@ -146,7 +146,7 @@ print(json.dumps({
 @pytest.mark.nightly
 def test_an_option_of_the_judge_and_one_of_a_metric(copy, listed):
     field = '    tone: str = Field("plain", title="Tone", description="How the judge speaks.")\n'
-    place = "    jury: Jury = Field("
+    place = "    jury: Annotated[Jury, NO_OPTION] = Field("
     copy.change("metrics_core/judges/options.py", (place, field + place))
     field = '    edges: int = option(0, title="Edges", description="Words left out at either end.", ge=0)\n\n'
     place = '    name = "contains"\n'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from answerkey.tasks.load.ids import by_plain_id, respelled
 from answerkey.tasks.reports.report import Report, latest_run, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,8 @@ def labelled_scores(
     ids = [report_named(home, one, fields=[name]) for one in reports] or latest_run(home)
     found = read_reports(home, list(dict.fromkeys(ids)))
     signature = _signature(found, name)
-    rows = [row for report in found for row in _scores(home, report, metric, field)]
+    with home.warehouse.reading() as warehouse:
+        rows = [row for report in found for row in _scores(warehouse, report, metric, field)]
     return found, signature, _with_labels(rows, given, labels, found) if labels else rows
 
 
@@ -143,10 +147,9 @@ def _signature(reports: Sequence[Report], name: str) -> str:
     return str(next(iter(by_signature)))
 
 
-def _scores(home: Home, report: Report, metric: str, field: str) -> list[LabelledScore]:
+def _scores(warehouse: duckdb.DuckDBPyConnection, report: Report, metric: str, field: str) -> list[LabelledScore]:
     values = {"answers": report.answers_version, "report": report.report_id, "metric": metric, "field": field}
-    found = home.rows(_SQL["scores"], values)
-    return [LabelledScore(*row) for row in found]
+    return [LabelledScore(*row) for row in warehouse.execute(_SQL["scores"], values).fetchall()]
 
 
 def _with_labels(
@@ -222,7 +225,9 @@ def _corrected(release: str, rows: list[LabelledScore]) -> CorrectedMean:
     return CorrectedMean(release, Estimate(mean(scores), interval), ppi_mean(scores, labels, clusters=clusters))
 
 
-def by_own_labels(home: Home, report: Report, names: Sequence[str]) -> dict[str, CorrectedMean]:
+def by_own_labels(
+    warehouse: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str]
+) -> dict[str, CorrectedMean]:
     """By METRIC.FIELD of `names`: the mean of the human labels of the report, estimated where a part of it is labelled.
 
     Empty where no answer has a label, and where so many have one that their own mean is used.
@@ -234,7 +239,7 @@ def by_own_labels(home: Home, report: Report, names: Sequence[str]) -> dict[str,
     found = {}
     for name in (name for name in names if name in known):
         metric, _, field = name.partition(".")
-        rows = _scores(home, report, metric, field)
+        rows = _scores(warehouse, report, metric, field)
         if any(row.score is not None and row.correct is not None for row in rows):
             found[name] = _corrected(report.release, rows)
     return found

@@ -154,11 +154,15 @@ DROP TABLE sums;
 DROP TABLE fields;
 DROP TABLE new_reports
 
--- name: add_aggregate
+-- name: add_aggregates
+-- A list for each column.
 INSERT INTO report_scores (
     report_id, release, metric, field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped, coverage, mean,
     bound_low, bound_high, n_clusters, ci_low, ci_high, ci_method
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+)
+SELECT
+    unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),
+    unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)
 
 -- name: bleu_statistics
 -- Summed over clusters, or rows, which are resampled. Past `most_groups` of them they are put into as many random groups

@@ -3,12 +3,14 @@
 import json
 import re
 import socket
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
+from tests.flows.conftest import command
 from tests.judge_batches import BatchServer
 from tests.judge_server import UNTESTED, JudgeServer, agreeable, data_of
 from tests.kit.waiting import FAULT_S, wait_until
@@ -231,6 +233,27 @@ def test_a_judge_that_cannot_be_reached_stops_the_run_unless_nothing_is_to_be_as
         ("stopped", 1),
     ]
     assert query(home, "SELECT report_id FROM reports ORDER BY ALL") == [("faq/a/v1",), ("faq/a/v2",)]
+
+
+def test_other_commands_read_and_commit_while_a_slow_judge_works(bare_cli, tmp_path, home):
+    slow, other = tmp_path / "slow.csv", tmp_path / "other.csv"
+    slow.write_text("id,release,question,answer,reference\nq1,a,Where?,Rome,Paris\n")
+    other.write_text("id,release,question,answer,reference\nq1,b,Where?,Paris,Paris\n")
+    limits = f"{{judging: {{probes: never, timeout_s: {FAULT_S}, deadline_s: {FAULT_S}}}}}"
+    with JudgeServer(agreeable, holds=lambda _server: True) as judge:
+        asked = ("--metrics", "meaning_match", "--judge", f"openai/x@{judge.url}", "--config", limits, "--no-page")
+        with subprocess.Popen(command("evaluate", slow, *asked), stdout=subprocess.DEVNULL) as running:
+            try:
+                wait_until(lambda: running.poll() is not None or judge.held, "the question to the judge")
+                bare_cli("evaluate", other, "--metrics", "exact_match", "--no-page", code=0)
+                listed = bare_cli("report", "other/b/v1", code=0)
+                assert (judge.answered, running.poll()) == (0, None)
+            finally:
+                judge.release()
+        assert running.returncode == 0
+    assert "other/b/v1" in listed.stdout
+    reports = query(home, "SELECT report_id, status FROM reports ORDER BY ALL")
+    assert reports == [("other/b/v1", "COMPLETE"), ("slow/a/v1", "COMPLETE")]
 
 
 def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(bare_cli, tmp_path, home):

@@ -50,9 +50,7 @@ def test_a_form_a_worker_and_a_reader_share_servers_only(server, lake, bare_cli,
     data = {"answers": f"{lake}-sources/answers.jsonl", "dataset": "times", "release": "gpt-5"}
     there = tmp_path / "worker"
     with worker(server, "elsewhere", tmp_path / "worker.log", **machine(there)):
-        run = deployed.wait(
-            deployed.start("evaluate", {"data": data, "scoring": {"metrics": ["contains", "bleu"]}}), 300
-        )
+        run = deployed.wait(deployed.start("evaluate", {"data": data, "scoring": {"metrics": ["contains", "bleu"]}}))
     assert (run["state_type"], run["name"]) == ("COMPLETED", "evaluate gpt-5 on times"), deployed.story(run["id"])
     [report] = read_elsewhere(tmp_path / "reader", "report", "times/gpt-5", "--home", lake, "--json")
     assert report["report_id"] == "times/gpt-5/v1"

@@ -80,7 +80,7 @@ def build_page(
     )
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
     with home.warehouse.reading() as warehouse:
-        means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
+        means = [mean for report in reports for mean in _means(warehouse, report, shown, labels[report.report_id])]
         ids = {"ids": list(labels)}
         lengths = dict(warehouse.execute(_SQL["median_lengths"], ids).fetchall())
         binary = {name for (name,) in warehouse.execute(_SQL["binary_fields"], ids).fetchall()}
@@ -122,8 +122,10 @@ def _history_notes(home: Home, page: Page) -> Iterator[str]:
         yield drift(home, page.moments[::-1]).sentence
 
 
-def _means(home: Home, report: Report, names: Sequence[str], label: str) -> Iterator[Corrected]:
-    for name, one in by_own_labels(home, report, names).items():
+def _means(
+    warehouse: duckdb.DuckDBPyConnection, report: Report, names: Sequence[str], label: str
+) -> Iterator[Corrected]:
+    for name, one in by_own_labels(warehouse, report, names).items():
         better = one.corrected
         raw, corrected = (
             (part.value, *(part.interval[:2] if part.interval else (None, None))) for part in (one.raw, better)

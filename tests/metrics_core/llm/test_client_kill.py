@@ -28,7 +28,8 @@ import json, sys
 from tests.metrics_core.judges.asking import ask, samples, setup
 
 url, ledger, concurrency = sys.argv[1:]
-judge = setup(f"{MODEL}@{{url}}", ledger=ledger, run="run", concurrency=int(concurrency))
+limits = {{"concurrency": int(concurrency), "timeout_s": {FAULT_S}, "deadline_s": {FAULT_S}}}
+judge = setup(f"{MODEL}@{{url}}", ledger=ledger, run="run", **limits)
 found = ask(samples({SAMPLES}), judge)
 print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in found]))
 """
