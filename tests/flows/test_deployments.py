@@ -488,7 +488,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed, tmp_path):
         page.screenshot(path=tmp_path / "artifact.png")
         # A copy of the run is about the same data: what was cleared does not come back from the deployment.
         page.goto(f"{base}/runs/flow-run/{run_id}")
-        page.locator("button[aria-haspopup]").last.click()
+        page.locator(".flow-run-menu button").first.click()
         page.get_by_text("Copy to new run", exact=True).click()
         field(page, "Answers").wait_for()
         titles = ("Answers", "References (Optional)", "Data set (Optional)", "Release (Optional)")

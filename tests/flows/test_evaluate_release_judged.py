@@ -235,6 +235,7 @@ def test_a_judge_that_cannot_be_reached_stops_the_run_unless_nothing_is_to_be_as
     assert query(home, "SELECT report_id FROM reports ORDER BY ALL") == [("faq/a/v1",), ("faq/a/v2",)]
 
 
+@pytest.mark.real
 def test_other_commands_read_and_commit_while_a_slow_judge_works(bare_cli, tmp_path, home):
     slow, other = tmp_path / "slow.csv", tmp_path / "other.csv"
     slow.write_text("id,release,question,answer,reference\nq1,a,Where?,Rome,Paris\n")
