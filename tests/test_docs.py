@@ -173,12 +173,6 @@ def test_the_table_is_what_the_examples_give_and_the_queries_run(tmp_path, capsy
         assert query(tmp_path, one)
 
 
-def test_the_rules_of_the_examples_can_be_read():
-    words, meaning = load_rules([str(ROOT / "examples/rules")])
-    assert (words.metric, meaning.metric, meaning.sampling) == ("token_overlap", "meaning_match", 0.5)
-    assert words.source == str(ROOT / "examples/traces.jsonl")
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The address of the built site."""

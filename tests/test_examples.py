@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from answerkey.tasks.gate.gate import read_policy
 from tests.conftest import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -71,16 +70,6 @@ def test_counts_of_the_releases():
         f"Both are right on {both[True, True]} questions, only `aurora-1` on {both[True, False]}, only `aurora-2` on "
         f"{both[False, True]}, neither on {both[False, False]}."
     ) in README
-
-
-def test_a_copy_of_a_reference_is_labelled_right():
-    """Case and a final full stop aside; signs count, because "5" is no copy of "-5"."""
-
-    def plain(text):
-        return (text or "").casefold().rstrip(".")
-
-    copies = [row for row in ANSWERS.values() if plain(row["answer"]) in map(plain, QUESTIONS[row["id"]]["references"])]
-    assert len(copies) >= 20 and all(row["correct"] for row in copies)
 
 
 def test_traces_are_answers_of_a_release():
@@ -149,16 +138,6 @@ def test_helpdesk_counts_of_a_language(language, langs):
     assert _cells(language) == [str(number) for number in numbers]
 
 
-def test_helpdesk_clusters_are_sections_of_pages():
-    sections = Counter(row["cluster"] for row in HELPDESK)
-    pages = {name.rpartition("-")[0] for name in sections}
-    assert f"{len(sections)} sections on {len(pages)} pages, with 1 or 2 questions each" in README
-    assert set(sections.values()) == {1, 2}
-    for row in HELPDESK:
-        page = row["cluster"].rpartition("-")[0]
-        assert row["id"].startswith(f"{row['lang']}-{page}-"), row["id"]
-
-
 def test_helpdesk_references():
     known_wrong = sum(bool(row["incorrect_references"]) for row in HELPDESK)
     assert f"up to 2 wrong answers that such a desk often gives; {known_wrong} questions have them" in README
@@ -171,32 +150,9 @@ def test_helpdesk_references():
 
 
 @pytest.mark.parametrize("release", DESK)
-def test_helpdesk_release_answers_every_question(release):
-    rows = DESK[release]
-    assert [row["id"] for row in rows] == [row["id"] for row in HELPDESK]
-    assert all(row["answer"] and float(row["latency_s"]) > 0 and int(row["total_tokens"]) > 0 for row in rows)
-
-
-@pytest.mark.parametrize("release", DESK)
 def test_helpdesk_labels(release):
     labels = {row["id"]: row["correct"] for row in DESK[release] if row["correct"]}
     count = Counter(labels.values())
     assert labels.keys() == {row["id"] for row in DESK["v1"] if row["correct"]}
     assert count["true"] + count["false"] == len(labels) == 100
     assert _cells(release)[-1] == str(count["true"])
-
-
-def test_helpdesk_labels_agree_with_the_references():
-    questions = {row["id"]: row for row in HELPDESK}
-    for row in (row for rows in DESK.values() for row in rows):
-        question, answer = questions[row["id"]], _plain(row["answer"])
-        if answer in map(_plain, question["references"]):
-            assert row["correct"] in {"true", ""}, row
-        if answer in map(_plain, question["incorrect_references"]):
-            assert row["correct"] in {"false", ""}, row
-
-
-def test_helpdesk_policy_can_be_read():
-    policy = read_policy(str(EXAMPLES / "helpdesk/gate.yaml"))
-    assert (policy.primary.field, policy.primary.floor) == ("meaning_match.match", -0.03)
-    assert {"meaning_match.match", "latency.seconds"} <= set(policy.fields)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import urllib.error
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from importlib.metadata import version
 from uuid import uuid4
 
@@ -237,30 +237,7 @@ def test_a_pool_of_containers_takes_the_deployments(deployed):
     with pytest.raises(urllib.error.HTTPError) as caught:
         deployed.ask("POST", "deployments/", {**wanted, "job_variables": {"image_pull_policy": "Sometimes"}})
     assert caught.value.code == 422
-    _one_at_a_time_in_order(deployed, made["id"], pool["name"])
     deployed.ask("DELETE", f"deployments/{made['id']}")
-
-
-def _one_at_a_time_in_order(deployed, deployment, pool):
-    """Twenty runs that were due while no worker was there: a worker is given one, the oldest, until it has ended."""
-    now = datetime.now(UTC)
-    minutes = [(7 * number) % 20 + 1 for number in range(20)]
-    for ago in minutes:
-        due = {"scheduled_time": (now - timedelta(minutes=ago)).isoformat()}
-        wanted = {"name": f"{ago}", "state": {"type": "SCHEDULED", "state_details": due}}
-        deployed.ask("POST", f"deployments/{deployment}/create_flow_run", wanted)
-
-    def given():
-        asked = {"scheduled_before": now.isoformat(), "limit": 10}
-        return [one["flow_run"] for one in deployed.ask("POST", f"work_pools/{pool}/get_scheduled_flow_runs", asked)]
-
-    for ago in sorted(minutes, reverse=True):
-        [run] = given()
-        assert run["name"] == f"{ago}"
-        for state in ("RUNNING", "COMPLETED"):
-            assert state == "RUNNING" or given() == []
-            deployed.ask("POST", f"flow_runs/{run['id']}/set_state", {"state": {"type": state}, "force": True})
-    assert given() == []
 
 
 def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_path):

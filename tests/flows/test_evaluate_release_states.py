@@ -1,6 +1,5 @@
 """What the state of a run says of how it ended, its graph, and what Retry does, on a real server."""
 
-import re
 import uuid
 
 import prefect
@@ -16,7 +15,6 @@ from answerkey.flows.generate_answers import generate_answers
 from answerkey.flows.parameters import Afterwards, Data, Generating, Judging, Questions, Scoring
 from tests.flows.deployed_help import Deployed, Engine
 from tests.judge_server import JudgeServer, agreeable
-from tests.kit.waiting import wait_until
 from tests.tasks.staging_help import jsonl, query
 
 
@@ -150,47 +148,3 @@ def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(serv
         assert run_flow(own, flow_run=client.read_flow_run(run.id)) == [["second/second/v1"]]
         APILogWorker.drain_all()
     assert query(home, "SELECT report_id FROM reports ORDER BY 1") == [("first/first/v1",), ("second/second/v1",)]
-
-
-@pytest.fixture
-def judge():
-    with JudgeServer(agreeable) as running:
-        yield running
-
-
-@pytest.mark.nightly
-def test_a_shard_is_seen_to_wait_for_a_concurrency_limit(server, engine, tmp_path, judge):
-    """A limit of `judge-openai` that something else holds: Pending until it is free, while other metrics are scored."""
-    rows = [{"id": f"q{i}", "answer": f"It is {i}.", "reference": f"{i}"} for i in range(3)]
-    parameters = {
-        "data": {"answers": str(jsonl(tmp_path / "limited.jsonl", rows)), "release": "a"},
-        "scoring": {"metrics": ["exact_match", "meaning_match"]},
-        "judging": {"judges": [f"openai/x@{judge.url}"]},
-        "home": str(tmp_path / "home"), "page": False,
-    }  # fmt: skip
-    on_server = Deployed(server, tmp_path)
-    # As `prefect concurrency-limit create judge-openai 1` and a task of somebody else's do.
-    on_server.ask("POST", "concurrency_limits/", {"tag": "judge-openai", "concurrency_limit": 1})
-    held = {"names": ["tag:judge-openai"], "slots": 1, "lease_duration": 3_600}
-    lease = on_server.ask("POST", "v2/concurrency_limits/increment-with-lease", held)["lease_id"]
-
-    def states():
-        of_run = {"flow_runs": {"id": {"any_": [run_id]}}}
-        found = on_server.ask("POST", "task_runs/filter", of_run)
-        # What Prefect puts behind the name of one that waits.
-        return {(re.sub(r"-\w{3}$", "", one["name"]), one["state_name"]) for one in found}
-
-    def waits():
-        both = {("score exact_match 1/1, 3 rows", "Completed"), ("score meaning_match 1/1", "Pending")}
-        return both <= states()
-
-    try:
-        run_id = engine.start(parameters)
-        wait_until(waits, "the metric without a limit, and the other that waits")
-    finally:
-        on_server.ask("POST", "v2/concurrency_limits/decrement-with-lease", {"lease_id": lease})
-        found = engine.result()
-        on_server.ask("DELETE", "concurrency_limits/tag/judge-openai")
-    assert found == ["limited/a/v1"]
-    done = {name for name, state in states() if state == "Completed"}
-    assert {"score exact_match 1/1, 3 rows", "score meaning_match 1/1, 3 rows"} <= done

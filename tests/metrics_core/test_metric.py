@@ -240,12 +240,6 @@ def test_a_plain_function_is_one_too(custom_metrics):
     assert [m.values["score"] for m in given.measure(ANSWERS)] == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_processes_score_them(custom_metrics):
-    rows = ANSWERS * 5
-    metrics = [custom_metrics.short(words=1), custom_metrics.first_letter, custom_metrics.Politeness(), "rouge_l"]
-    assert evaluate(rows, metrics, workers=2) == evaluate(rows, metrics)
-
-
 def test_a_function_that_no_process_can_import_is_refused_for_several_and_fine_for_one():
     @metric(name="local", fields=["a", "b"], needs=["answer"])
     def local(answer: str, references: object, *, scale: float) -> dict[str, float]:

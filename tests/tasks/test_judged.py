@@ -278,15 +278,6 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(home, tmp_path):
     ledger.close()
 
 
-def test_no_requests_no_calls(home, tmp_path):
-    part = tmp_path / "part.parquet"
-    duckdb.sql("SELECT []::VARCHAR[] AS requests").write_parquet(str(part))
-    assert collect_calls(home, ["part.parquet"], tmp_path / "out") is None
-    open_ledger(str(tmp_path)).close()
-    assert collect_calls(home, ["part.parquet"], tmp_path / "out") is None
-    assert collect_calls(home, [], tmp_path / "out") is None
-
-
 def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(home, server):
     rows = [
         {"id": f"{i}", "question": f"Which, of {i}?", "answer": f"{i}", "references": [f"the {i}"]} for i in range(60)

@@ -1,7 +1,6 @@
 """What `gate`, `compare` and `history` remember of two releases, and what their data cannot hide."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.tasks.comparing_help import LENIENT, answer
 from tests.tasks.staging_help import check_whole, jsonl, run
 
 N, BROKEN = 600, 30
-Main = Callable[..., tuple[int, str]]
 
 
 def rows(right=range(N), n=N, **more):
@@ -67,16 +65,6 @@ def test_questions_that_were_taken_out_are_counted(command, tmp_path):
     # A question that is forgotten is one less that was taken out, which makes no comparison a forged one.
     assert command("warehouse", "forget", "d", "--sample", old[1]["id"])[0] == 0
     check_whole(Home(tmp_path))
-
-
-@pytest.mark.nightly
-def test_a_baseline_that_is_shortened_to_the_answers_of_the_new_release_is_named(tmp_path):
-    evaluated(tmp_path, "old", rows())
-    evaluated(tmp_path, "new", rows()[BROKEN:])
-    assert notes(tmp_path)[0] == "FAIL"
-    evaluated(tmp_path, "old", rows()[BROKEN:])
-    sentence = "30 of the 600 questions of earlier reports about new were taken out: neither report has them."
-    assert notes(tmp_path) == ("PASS", (sentence,))
 
 
 @pytest.mark.nightly

@@ -21,17 +21,6 @@ from tests.tasks.staging_help import jsonl, query, run
 BY_NAME = {export.name: export for export in EXPORTS}
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ["promptfoo-3", "inspect-zstandard", "langfuse-cells"])
-def test_an_export_is_evaluated_without_an_option(name, cli, tmp_path, own_home):
-    export = BY_NAME[name]
-    file = tmp_path / export.file
-    file.write_bytes(export.content)
-    done = cli("evaluate", file, "--metrics", "contains", "--json", code=0)
-    assert export.says in done.stderr
-    assert [report["release"] for report in json.loads(done.stdout)] == sorted(export.releases)
-
-
 # ----------------------------------------------------------------------------------------------------------------
 # Which release is old
 # ----------------------------------------------------------------------------------------------------------------

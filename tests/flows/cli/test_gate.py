@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -14,7 +13,6 @@ from tests.tasks.comparing_help import LENIENT, answer, release, releases
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import Row, jsonl, query, run
 
-ROOT = Path(__file__).resolve().parents[3]
 FIELD = "label.correct"
 
 

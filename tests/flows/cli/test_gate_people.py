@@ -7,7 +7,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from answerkey.tasks.warehouse.home import Home
@@ -16,7 +15,6 @@ from tests.tasks.comparing_help import releases as evaluated
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import check_whole, query
 
-Column = npt.NDArray[np.float64]
 MATCH, LABEL = "meaning_match.match", "label.correct"
 OFFLINE = {"meaning_match": "meaning_match|v1|judge:offline@1"}
 EXIT = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "INCOMPLETE": 4}
@@ -212,17 +210,3 @@ def test_the_headline_of_a_comparison_names_what_people_found(bare_cli, tmp_path
     headline = " ".join(line.strip() for line in lines)
     assert "By human labels, faq/new/v1 is worse than faq/old/v1: -0." in headline
     assert "No difference between faq/new/v1 and faq/old/v1 is shown: meaning_match.match" in headline
-
-
-def test_the_end_of_an_interval_shows_on_which_side_of_0_it_lies(bare_cli, tmp_path):
-    right, worse = np.ones(4000), np.ones(4000)
-    worse[:7] = 0
-    releases(tmp_path, (right, worse), (right, right), drawn(4000, 4000))
-    shown = " ".join(bare_cli("compare", "old", "new", "--primary", MATCH, "--home", str(tmp_path)).stdout.split())
-    people = "By human labels, faq/new/v1 is worse than faq/old/v1: -0.002 (95 % interval -0.004 to -0.0004, 4,000 s"
-    assert people in shown
-    policy = f"{{primary: {MATCH}, margin: 0}}"
-    assert (
-        ", 95 % interval -0.004 to -0.0004, 4,000 samples, all with"
-        in decided(bare_cli, tmp_path, policy=policy)["sentence"]
-    )

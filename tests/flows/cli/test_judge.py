@@ -82,22 +82,6 @@ def test_verdict_reason_facts_and_cost(trial, server):
     assert server.n_requests == 3
 
 
-@pytest.mark.nightly
-def test_a_second_try_costs_nothing_and_needs_no_key(trial, bare_cli, server, tmp_path):
-    first = json.loads(trial(QUESTION, REFERENCE, ANSWER, "--json").stdout)
-    again = trial(QUESTION, REFERENCE, ANSWER, "--json")
-    assert again.returncode == 0
-    second = json.loads(again.stdout)
-    assert [(len(row["asked"]), row["from_ledger"]) for row in first] == [(1, False), (2, False)]
-    assert [(len(row["asked"]), row["from_ledger"], row["cost_usd"]) for row in second] == [
-        (1, True, 0.0),
-        (2, True, 0.0),
-    ]
-    assert [row["values"] for row in second] == [row["values"] for row in first]
-    assert "calls to make 0, about $0.0000; replies that the ledger has 3\n" in again.stderr
-    assert server.n_requests == 3
-
-
 def test_several_references_and_one_metric(trial, server):
     result = trial("", "something else", "turing", "--reference", "TURING", "--metric", "meaning_match", "--json")
     [row] = json.loads(result.stdout)

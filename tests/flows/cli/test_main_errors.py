@@ -505,11 +505,7 @@ sys.exit(main(sys.argv[2:]))
 
 @pytest.mark.parametrize(
     "module",
-    [
-        "answerkey.flows.cli.evaluate",
-        "great_expectations",
-        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("answerkey.flows.evaluate_release", "duckdb")),
-    ],
+    ["answerkey.flows.cli.evaluate", "great_expectations"],
 )
 def test_a_command_that_is_stopped_while_it_imports_says_so(module, answers, tmp_path, home):
     words = ("evaluate", answers, "--metrics", "contains", "--no-page")

@@ -24,7 +24,6 @@ from tests.tasks.publish.page.page_help import FIELDS, field_comparison, report
 RELEASES = ("DPR+FiD", "GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "Bing Chat")
 LONG = "answer_correctness.token_overlap_recall"
 NUMBER = re.compile(r"[-+]?\d[\d.,]*\d|[-+]?\d")
-Shown = Callable[[int, Callable[[], None]], list[str]]
 
 
 @pytest.fixture

@@ -58,10 +58,6 @@ def test_thousands_of_sentences_are_cut_into_full_parts():
     assert {part.weight for part in parts[:-1]} == {252}
 
 
-def test_a_text_that_fits_is_one_chunk():
-    assert chunk("один два три", str.split, 3) == [Chunk("один два три")]
-
-
 def test_ascii_that_must_fit_is_not_tokenized():
     def never(text):
         raise AssertionError(text)

@@ -140,29 +140,19 @@ def test_contains(answer, reference, match):
     ("field", "answer", "reference", "value"),
     [
         ("exact_match.match", "İZMİR", "İzmir", 1.0),
-        ("exact_match.match", "DİYARBAKIR", "Diyarbakır", 1.0),
         ("exact_match.match", "sinir", "sınır", 0.0),
-        ("rouge_l.f1", "İSTANBUL", "istanbul", 1.0),
         ("exact_match.match", "القُرآن", "القران", 1.0),
         ("bleu.bleu", "کتاب", "كتاب", 1.0),
         ("exact_match.match", "ארה״ב", 'ארה"ב', 1.0),
         ("exact_match.match", "على", "إلى", 0.0),
         ("exact_match.match", "१२३", "123", 1.0),
-        ("exact_match.match", "１２３", "123", 1.0),
         ("contains.match", "서울은 한국의 수도이다", "서울", 1.0),
-        ("contains.match", "부산에서는 그렇다", "부산", 1.0),
         ("contains.match", "1987년이었다. 42입니다", "42", 1.0),
-        ("contains.match", "Python으로 썼다", "Python", 1.0),
         ("contains.match", "서울대학교는 크다", "서울", 0.0),
-        ("contains.match", "고양시에 산다", "고양이", 0.0),
         ("token_overlap.recall", "정답은 고양이입니다.", "고양이", 1.0),
-        ("token_overlap.f1", "서울", "서울이다", 1.0),
         ("rouge_l.recall", "한국의 수도는 서울이다", "한국 수도 서울", 1.0),
-        ("answer_correctness.token_overlap_recall", "정답은 서울입니다", "서울", 1.0),
         ("exact_match.match", "1,000", "1000", 1.0),
-        ("exact_match.match", "1’000", "1000", 1.0),
         ("exact_match.match", "1,00,000", "100000", 1.0),
-        ("exact_match.match", "1,5", "15", 0.0),
         ("exact_match.match", "[Paris](https://a.example)", "Paris", 1.0),
         ("exact_match.match", r"\boxed{42}", "42", 1.0),
         ("exact_match.match", "$29", "29", 0.0),
@@ -273,13 +263,6 @@ def test_a_profile_changes_the_numbers_and_the_signature():
     assert v0_3.values["token_overlap_f1"] == 1
     assert default.values["token_overlap_f1"] < 1
     assert tuple(v0_3.values) == tuple(default.values) == NAMES
-
-
-def test_a_profile_shares_the_table_of_degenerate_inputs():
-    for profile in ("continuous_eval_v0_2", "continuous_eval_v0_3"):
-        assert basket("", ["a"], profile=profile).values == dict.fromkeys(NAMES, 0.0)
-        assert basket(None, ["a"], profile=profile, blank_answer="undefined").status == "undefined"
-        assert basket("a", [" "], profile=profile).status == "undefined"
 
 
 def test_where_a_profile_has_no_number_it_says_so():

@@ -211,14 +211,6 @@ def test_usage_adds_up_over_the_samples_that_needed_a_model():
     assert measurements[0].usage.seconds > 0
 
 
-def test_an_unknown_price_stays_unknown():
-    class Unpriced(Scripted):
-        def encode(self, texts):
-            return Encoded(super().encode(texts).vectors, cost_usd=None)
-
-    assert measured([Unpriced(X, "unpriced"), Scripted(X, "free")], "x", ["r"]).usage.cost_usd is None
-
-
 def test_chunks_are_noted_and_weighted_by_length():
     long = "One two three. Four."
     model = Scripted({"One two three.": [5, 0], "Four.": [0, 2], "r": [3, 1]}, max_pieces=3)
@@ -227,14 +219,6 @@ def test_chunks_are_noted_and_weighted_by_length():
     assert measurement.values == {"similarity": 1.0}
     assert measurement.details == {"reference": 0, "chunks": {"scripted": {"answer": 2}}}
     assert measured(model, "r", ["Four.", long]).details["chunks"] == {"scripted": {"references": {"1": 2}}}
-
-
-def test_a_text_of_more_chunks_than_a_batch():
-    model = BagOfWords(max_pieces=2, batch_size=4)
-    measurement = measured(model, "w " * 50, ["w w"])
-    assert measurement.values == {"similarity": 1.0}
-    assert measurement.details["chunks"] == {"bag": {"answer": 25}}
-    assert max(map(len, model.calls)) == 4
 
 
 # What it says of itself

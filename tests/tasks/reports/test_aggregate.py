@@ -148,26 +148,6 @@ def test_corpus_bleu_is_that_of_sacrebleu(home, partial, slice_):
         assert row[3:] == ("bounded-bootstrap", len(used), {"all": 4, "lang=en": 0, "lang=ru": 4}[slice_], None, None)
 
 
-def test_every_row_has_a_score_or_a_reason(home, partial):
-    rows = query(
-        home,
-        "SELECT metric, status, reason, count(*), count(value) FROM scores WHERE report_id = ? GROUP BY ALL",
-        [partial.ids[0]],
-    )
-    assert {(metric, status, reason): (n, v) for metric, status, reason, n, v in rows if reason} == {
-        **{
-            (metric, "undefined", "no reference: every reference is missing or blank"): (n, 0)
-            for metric, n in (("rouge_l", 12), ("exact_match", 4), ("bleu", 4), ("token_overlap", 6))
-        },
-        **{
-            (metric, "scored", "blank answer"): (n, n)
-            for metric, n in (("rouge_l", 9), ("exact_match", 3), ("bleu", 3), ("token_overlap", 3))
-        },
-        ("token_overlap", "failed", "task: TimeoutError: no answer"): (84, 0),
-    }
-    assert all(n == v for _, status, reason, n, v in rows if not reason)
-
-
 def test_the_manifest_says_what_it_takes_to_make_it_again(home, partial):
     stored = query(home, "SELECT dataset_version, manifest FROM reports WHERE report_id = ?", [partial.ids[0]])
     [(dataset_version, text)] = stored
@@ -181,38 +161,3 @@ def test_the_manifest_says_what_it_takes_to_make_it_again(home, partial):
     for name in ("duckdb", "sacrebleu", "rapidfuzz", "numpy", "great-expectations"):
         assert content["versions"][name] == version(name)
     assert set(content) >= {"seed", "code", "notes"} and len(content["code"]) == 12
-
-
-def everything(home, report_ids):
-    """All that the warehouse says of some reports, as people see it too."""
-    return [
-        query(home, f"SELECT * FROM {table} WHERE report_id IN (SELECT unnest(?)) ORDER BY ALL", [report_ids])
-        for table in ("reports", "scores", "report_scores", "sample_scores")
-    ]
-
-
-@pytest.mark.nightly
-def test_reruns_make_new_versions_and_leave_the_old_ones(home, partial):
-    old = everything(home, partial.ids)
-    mended = run(home, source(home), METRICS, only_failed=True, contract=OPTIONAL)
-    # The answers to 26 of the 28 questions differ between the releases; two have none and are the same.
-    assert dict(mended.plan.n_todo) == {"token_overlap": 54, "rouge_l": 0, "exact_match": 0, "bleu": 0}
-    again = run(home, source(home), METRICS, contract=OPTIONAL)
-    assert set(dict(again.plan.n_todo).values()) == {0}
-    assert again.plan.shards == ()
-    assert [report.status for report in (*mended.reports, *again.reports)] == ["COMPLETE"] * 4
-    assert [report_id[-3:] for report_id in (*mended.ids, *again.ids)] == ["/v3", "/v3", "/v4", "/v4"]
-    for table in ("scores", "report_scores"):
-        v3, v4 = (
-            query(home, f"SELECT * EXCLUDE report_id FROM {table} WHERE ends_with(report_id, ?) ORDER BY ALL", [v])
-            for v in ("/v3", "/v4")
-        )
-        assert v3 == v4 and len(v3) in (96 * 8, 2 * 27)
-    # The same release again with other answers, and with other references.
-    changed = [{**row, "answer": "something else"} for row in ROWS]
-    run(home, source(home, changed), METRICS, contract=OPTIONAL)
-    run(home, source(home, [{**row, "references": ["a fox"]} for row in ROWS]), METRICS, contract=OPTIONAL)
-    assert everything(home, partial.ids) == old
-    assert query(home, "SELECT count(DISTINCT dataset_version) FROM reports") == [(3,)]
-    latest = query(home, "SELECT release, version FROM latest_reports ORDER BY release")
-    assert latest == [(release, 6) for release in RELEASES]

@@ -86,20 +86,6 @@ def test_new_and_changed_rows_alone_are_to_do(home):
     assert todo_of(shard) == ["q6", "q7"]
 
 
-def test_the_texts_are_written_once_for_all_metrics(home):
-    measured(home, ROWS, "bleu")
-    changed = [*ROWS[:2], *({**row, "answer": f"other {row['id']}"} for row in ROWS[2:4]), *ROWS[4:]]
-    measured(home, ROWS, "rouge_l", failing="rouge_l")
-    made = planned(home, changed, "bleu", "rouge_l", "contains")
-    assert made.n_todo == (("bleu", 2), ("rouge_l", 8), ("contains", 8))
-    answers = {shard.metric.name: [s.answer for samples in samples_of(shard) for s in samples] for shard in made.shards}
-    assert answers["bleu"] == ["other q2", "other q3"]
-    assert answers["rouge_l"] == answers["contains"] == [row["answer"] for row in changed]
-    keys = {row["sample_id"]: row["sample_key"] for row in rows_of(f"{home}/{made.shards[0].todo}")}
-    part = rows_of(f"{home}/{score_shard(made.shards[0])}")
-    assert [row["sample_key"] for row in part] == [keys["q2"], keys["q3"]]
-
-
 def test_another_signature_is_another_measurement(home):
     measured(home, ROWS, "bleu")
     again = planned(home, ROWS, "bleu", blank_answer="undefined")

@@ -12,8 +12,6 @@ import pytest
 
 import answerkey.tasks.score.score
 from answerkey.metrics_core import Sample, evaluate
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.metrics.words import RougeL
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
@@ -58,19 +56,6 @@ def test_a_part_holds_what_the_library_measures(home, metric):
         assert (row["requests"], row["from_ledger"]) == ([], False)
     assert [row["status"] for row in rows] == ["scored", "scored", "scored", "undefined", "scored"]
     assert pq.read_schema(file_of(todo)).equals(part_schema())
-
-
-def test_a_part_that_is_there_is_kept_without_asking_the_metric(home):
-    todo = shard(home)
-    score_shard(todo)
-    before = (file_of(todo).stat().st_mtime_ns, file_of(todo).read_bytes())
-
-    class Asked(RougeL):
-        def measure(self, samples):
-            raise UserError("the metric was asked")
-
-    assert score_shard(replace(todo, metric=Asked())) == todo.part
-    assert (file_of(todo).stat().st_mtime_ns, file_of(todo).read_bytes()) == before
 
 
 def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(home):

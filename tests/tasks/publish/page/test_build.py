@@ -144,12 +144,6 @@ def test_many_samples_are_cut_to_those_that_move_most(small, done):
     assert len(made.samples.answers[0].texts) == 2
 
 
-def test_a_page_without_samples_has_ids_of_any_kind(home):
-    rows = [{"id": "q", "answer": "a", "reference": "a", "release": "late"}]
-    done = run(home, rows, ["exact_match"])
-    assert build_page(home, done.ids, most_samples=0).samples.ids == ()
-
-
 def test_long_texts_are_cut_when_all_of_them_do_not_fit(small, done, monkeypatch):
     monkeypatch.setattr("answerkey.tasks.publish.page.samples.MOST_CHARS", 900)
     old = build_page(small, done.ids).samples.answers[0]

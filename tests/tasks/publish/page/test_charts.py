@@ -12,8 +12,6 @@ from answerkey.tasks.publish.table import Cell
 from answerkey.tasks.reports.report import ReportPoint
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page, release
 
-HOSTILE = "</svg><script>alert(1)</script>\"' onload=x \u202e&"
-
 
 def texts(drawing):
     return [element.text or "" for element in ElementTree.fromstring(drawing).iter() if element.tag.endswith("text")]
