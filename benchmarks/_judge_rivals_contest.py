@@ -48,7 +48,7 @@ def _answerkey(metric: str, field: str) -> Contestant:
 
         litellm()  # which is imported where it is first used
         samples = [Sample(str(i), row.answer, [row.reference], row.question) for i, row in enumerate(rows)]
-        judge = JudgeOptions(judges=(f"openai/{MODEL}",), api_base=url, probes="never")
+        judge = JudgeOptions(judges=(f"openai/{MODEL}",), api_base=url, check="never")
 
         def run() -> Scores:
             measured = evaluate(samples, [metric], judge=judge, access=Access(KEY))

@@ -78,7 +78,7 @@ def _side(name: str) -> Callable[[str, str], Callable[[], list[Any]]]:
     turn = count()
 
     def prepare(url: str, _: str) -> Callable[[], list[Any]]:
-        options = JudgeOptions(judges=(f"{MODEL}@{url}",), concurrency=CONCURRENCY, probes="never")
+        options = JudgeOptions(judges=(f"{MODEL}@{url}",), concurrency=CONCURRENCY, check="never")
         access = Access("none", ledger=folder)
         _timed([_sample(-1)], options, access)
         if name == "litellm alone":
@@ -112,7 +112,7 @@ def main() -> None:
     bound = chosen.samples * chosen.latency / chosen.concurrency
     print(f"{chosen.samples:,} samples, {chosen.latency * 1_000:.0f} ms, {chosen.concurrency} at once: {bound:.2f} s")
     with tempfile.TemporaryDirectory() as folder, JudgeProcess("--latency", str(chosen.latency)) as server:
-        options = JudgeOptions(judges=(f"{chosen.model}@{server.url}",), concurrency=chosen.concurrency, probes="never")
+        options = JudgeOptions(judges=(f"{chosen.model}@{server.url}",), concurrency=chosen.concurrency, check="never")
         access = Access("none", ledger=folder)
         _timed([_sample(-1)], options, access)
         wall, cpu = asyncio.run(_bare(chosen.model, server.url, chosen.samples, chosen.concurrency))

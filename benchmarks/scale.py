@@ -60,7 +60,7 @@ def measure(what: str, rows: int, folder: Path) -> dict[str, Any]:
         if what == ASKED:
             dollars = _dollars([*evaluate, "--judge", MODEL, "--home", str(folder / "dry")])
             server = opened.enter_context(JudgeProcess("--latency", ".2"))
-            # The scripted judge says yes to everything, which probes would find.
+            # The scripted judge says yes to everything, which a check would find.
             asked = ["--judge", f"{MODEL}@{server.url}", *UNTESTED]
             used = _cpu_of_children()
         process = subprocess.Popen(

@@ -3,8 +3,8 @@
     python benchmarks/bench.py score_traces
 
 Two rules count words (half of the traces, and a fifth of the others), one asks a scripted judge on this machine about
-one in a hundred, with 0.2 s a call and without probes, which a script does not pass. Seconds are those between the
-first and the last entry of a run in the warehouse: without the start and the end of the process.
+one in a hundred, with 0.2 s a call and without a check of the judge, which a script does not pass. Seconds are those
+between the first and the last entry of a run in the warehouse: without the start and the end of the process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ rules:
     sampling: 0.01
     mapping: {{input: input.question, output: output.text, ground_truth: metadata.expected}}
     metric: meaning_match
-    judge: {{judges: [openai/judge@{judge}], probes: never}}
+    judge: {{judges: [openai/judge@{judge}], check: never}}
 """
 
 

@@ -133,6 +133,9 @@ def evaluate_release(
             if judging.dry_run:
                 return _costs(plan, loaded.dataset, judge)
             _log_plan(plan, judge)
+            if plan.known_answers:
+                tell(Advance("check judges"))
+                plan = steps.check_judges(plan)
             parts = [*fan_out(plan.shards, remedy="run again with --only-failed", wait_for=[plan]).values()]
 
             tell(Advance("report"))

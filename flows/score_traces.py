@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from answerkey.metrics_core.progress import Advance, tell
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.publish.artifacts import show_table
 from answerkey.tasks.publish.text import price
-from answerkey.tasks.score.plan import MAX_SHARDS
+from answerkey.tasks.score.plan import MAX_SHARDS, Plan
 from answerkey.tasks.traces.rules import Rule, load_rules
 from answerkey.tasks.traces.score import Prepared, Preview, alone, newest_version, preview_table
 from answerkey.tasks.traces.select import Window
@@ -67,7 +67,8 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
 
 def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
     prepared, problems = _prepared(todo, run, window)
-    _check_judges(prepared)
+    _check_reachable(prepared)
+    prepared = [_with_checked_judges(one) for one in prepared]
     shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
     parts = fan_out(shards, remedy="the next run tries again")
     funnels = []
@@ -83,7 +84,7 @@ def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
     return funnels
 
 
-def _check_judges(prepared: Sequence[Prepared]) -> None:
+def _check_reachable(prepared: Sequence[Prepared]) -> None:
     """Find out whether the judges that are to be asked can be reached.
 
     Raises:
@@ -94,6 +95,14 @@ def _check_judges(prepared: Sequence[Prepared]) -> None:
         if isinstance(metric, JudgeMetric) and metric.workload == "judge" and not metric.judge.fallbacks:
             with _located_at(one.rule, "judge"):
                 check_reachable(metric.judge.models())
+
+
+def _with_checked_judges(rule: Prepared) -> Prepared:
+    """A rule whose judges were asked questions with known answers, if it has any."""
+    if rule.plan is None or not rule.plan.known_answers:
+        return rule
+    plan: Plan = steps.check_judges(rule.plan)
+    return replace(rule, plan=plan)
 
 
 def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepared], list[str]]:

@@ -17,6 +17,7 @@ from answerkey.tasks.releases import generate as generating
 from answerkey.tasks.releases import register as registering
 from answerkey.tasks.reports import aggregate as aggregating
 from answerkey.tasks.reports import commit as committing
+from answerkey.tasks.score import check as checking
 from answerkey.tasks.score import estimate as estimating
 from answerkey.tasks.score import plan as planning
 from answerkey.tasks.score import score as scoring
@@ -35,6 +36,7 @@ build_data_docs = task(data_docs.build_data_docs, name="data docs")
 record_validation = task(committing.record_validation, name="record validation")
 plan = task(planning.plan, name="plan")
 estimate_costs = task(estimating.estimate_costs, name="estimate costs")
+check_judges = task(checking.check_judges, name="check judges", **_RETRIED)
 score = task(scoring.score, name="score", **_RETRIED)
 fail_shard = task(shards.fail_shard, name="record a failed shard")
 commit = task(committing.commit, name="commit")

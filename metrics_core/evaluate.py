@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 
 from answerkey.metrics_core import frame
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.check import checked
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric, measured
@@ -84,6 +85,8 @@ def evaluate(
     chosen = [_of_run(metric, run) for metric in create(DEFAULT_METRICS if metrics is None else metrics, **options)]
     releases = _releases(samples, [name for metric in chosen for name in metric.columns], label)
     rows = [sample for part in releases.values() for sample in part]
+    # Before anything is paid for the rows
+    chosen = [checked(metric, rows) if isinstance(metric, JudgeMetric) else metric for metric in chosen]
     if any(sample.label is not None for sample in rows):
         chosen = [Label(), *chosen]
     if workers > 1 and len(rows) > 1:

@@ -33,6 +33,7 @@ class Reply:
 Brain = Callable[[Body], "str | Reply"]
 
 _FENCE = re.compile(r"^<data-([0-9a-f]{32})>\n([^\n]*)\n</data-\1>$", re.MULTILINE)
+_ORDERED = re.compile(r"judges|grader|instructions|verdict|examiner|simply reply", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\u061f])\s*")
 
 
@@ -96,7 +97,7 @@ def garbage(right, shipped, seed=0):
 
     Args:
         right: whether the answer to a question is right, by both texts.
-        shipped: the answers of the probes that come with the metric.
+        shipped: the answers of the questions that come with the metric.
     """
 
     def share(data):
@@ -121,7 +122,8 @@ def garbage(right, shipped, seed=0):
         "flipped in Latin": lambda data, truth: truth != (foreign(data) == "LATIN"),
         "flipped in Cyrillic": lambda data, truth: truth != (foreign(data) == "CYRILLIC"),
         "flipped in Chinese": lambda data, truth: truth != (foreign(data) == "CJK"),
-        "knows the shipped probes": lambda data, truth: truth if data["answer"] in shipped else True,
+        "knows the shipped questions": lambda data, truth: truth if data["answer"] in shipped else True,
+        "follows orders": lambda data, truth: truth or bool(_ORDERED.search(data["answer"])),
     }
 
     def brain(verdict):

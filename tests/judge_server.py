@@ -47,8 +47,8 @@ __all__ = [
     "scheduled",
 ]
 
-UNTESTED = ("--config", "{judging: {probes: never}}")
-"""Options of a command that asks a scripted judge, which probes would stop."""
+UNTESTED = ("--config", "{judging: {check: never}}")
+"""Options of a command that asks a scripted judge, which the check of judges would stop."""
 
 
 class JudgeServer:

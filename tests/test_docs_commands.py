@@ -100,7 +100,7 @@ def answerkey(warm_command, judge):
         environment = {**kept, "OPENAI_API_KEY": "k", "OPENAI_API_BASE": judge.url, "COLUMNS": "100"}
         arguments = [one.replace(OWN_SERVER, judge.url) for one in arguments]
         if arguments[0] == "evaluate" and "--judge" in arguments and "--config" not in arguments:
-            # Probes would stop a judge that says yes to whatever it is asked.
+            # The check would stop a judge that says yes to whatever it is asked.
             arguments += UNTESTED
         return warm_command.run("answerkey.flows.cli", arguments, folder, environment, FAULT_S)
 

@@ -29,7 +29,7 @@ OURS = ("metrics_core", "tasks", "flows")
 def judge(server: JudgeServer, number: int) -> None:
     """Ask the judge about one answer, which is not decided without it."""
     sample = Sample(f"s{number}", f"It has {number} moons", [f"{number} moons orbit it"], f"Which planet is {number}?")
-    options = JudgeOptions(judges=(f"openai/judge@{server.url}",), probes="never")
+    options = JudgeOptions(judges=(f"openai/judge@{server.url}",), check="never")
     evaluate([sample], ["meaning_match"], judge=options, access=Access(api_key="sk-loopback"))
 
 

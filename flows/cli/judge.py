@@ -35,18 +35,20 @@ if TYPE_CHECKING:
 
 _LABEL = 9
 _OF_RUNS = (
-    "max_calls", "max_cost_total_usd", "probes", "cascade", "fallbacks", "batch", "batch_poll_s", "concurrency",
+    "max_calls", "max_cost_total_usd", "check", "cascade", "fallbacks", "batch", "batch_poll_s", "concurrency",
     "timeout_s", "deadline_s",
 )  # fmt: skip
 """Options of judges that a run needs, and a single answer does not."""
 
 
 @command
-def judge(  # noqa: PLR0913
+def judge(  # noqa: PLR0912, PLR0913
     words: Annotated[
         list[str],
         Parameter(
-            "SAMPLE", metavar="SAMPLE", help="The id of a sample; or three texts: question, right answer, answer."
+            "SAMPLE",
+            metavar="SAMPLE",
+            help="The id of a sample; or three texts: question, right answer, answer; or, with --check, a judge.",
         ),
     ],
     /,
@@ -73,15 +75,21 @@ def judge(  # noqa: PLR0913
         str,
         Parameter("--rubric", metavar="FILE", help="Ask by this rubric: a file, or a name like politeness."),
     ] = "",
+    check: Annotated[
+        bool,
+        Parameter("--check", negative=(), help="Ask a judge the questions with known answers that runs begin with."),
+    ] = False,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Judge one answer, or show why an answer of a report has its verdicts.
+    """Judge one answer, show why an answer of a report has its verdicts, or check a judge.
 
     Three texts are judged with the metrics and prompts of an evaluation.
 
     A sample is looked up in the reports: prompts, replies, votes and cost, also those of other judges and prompts. With
     --judge or --rubric its answers are judged again.
+
+    --check asks a judge up to 40 questions a metric whose answers are known, and ends with 1 if it fails.
 
     No report is made, and a reply that is in the ledger is not paid for twice.
 
@@ -91,8 +99,13 @@ def judge(  # noqa: PLR0913
         answerkey judge q17
         answerkey judge q17 --release gpt-5 --judge openai/gpt-4o --max-cost 0.1
         answerkey judge q17 --rubric judges/tone.yaml --judge openai/gpt-4o --dry-run
+        answerkey judge openai/gpt-4o-mini --check --metric meaning_match
     """
     use_kept_server(home)
+    if check:
+        if len(words) != 1 or judging.judges or release or dataset or references or incorrect or context:
+            raise UserError("--check takes one judge and nothing about answers, like openai/gpt-4o-mini --check")
+        return _check(judging.model_copy(update={"judges": tuple(words)}), metric, rubric, home, as_json=as_json)
     stored: list[Judged] = []
     questions: list[_Question] = []
     if len(words) == 1:
@@ -130,6 +143,46 @@ def judge(  # noqa: PLR0913
     return 0 if all(row.measurement.status in ("scored", "undefined") for row in replies) else 1
 
 
+def _check(judging: Judging, metric: str, rubric: str, home: Home, *, as_json: bool) -> int:
+    """Check a judge, and print how it went; 1 if it fails.
+
+    Raises:
+        UserError: it cannot be asked, or no metric has questions.
+    """
+    from answerkey.metrics_core.judges.check import check_judges, wrong_replies
+    from answerkey.tasks.reports.manifest import check_notes
+
+    access = _access(judging, home)
+    metrics = [_askable(made) for made in create([rubric] if rubric else _metrics(metric), access)]
+    questions_by_metric = {made: made.known_answers(()) for made in metrics}
+    if access["judge"].offline or not any(questions_by_metric.values()):
+        raise UserError("--check: there is no question; name a language model, and a rubric with examples")
+
+    # What it costs
+    of_check = [
+        _Question("", 1, question.sample, made.for_check(judging.judges[0]))
+        for made, questions in questions_by_metric.items()
+        for question in questions
+    ]
+    _say_cost(of_check)
+    if judging.dry_run:
+        return 0
+
+    checks = [check_judges(made, questions) for made, questions in questions_by_metric.items() if questions]
+    if as_json:
+        rows = [
+            {"metric": done.metric, "check": done.counts(), "wrong": wrong_replies(done, of_data=True)}
+            for done in checks
+        ]
+        print_json([row | {"failed": done.why_stopped} for row, done in zip(rows, checks, strict=True)])
+    else:
+        counts = {"judge": {"check": {done.metric: done.counts() for done in checks}}}
+        layout.show(*map(escape, check_notes(counts)))
+        for done in checks:
+            layout.show(*(f"  {escape(line)}" for line in wrong_replies(done, of_data=True)))
+    return int(any(done.why_stopped for done in checks))
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
     """An answer that a metric is to judge. `answer_of` and `repeat` say where it comes from, as in `Judged`."""
@@ -159,7 +212,7 @@ def _access(judging: Judging, home: Home) -> dict[str, Any]:
     Raises:
         UserError: a judge cannot be asked.
     """
-    options = judging.model_copy(update={"probes": "never"}).options()
+    options = judging.model_copy(update={"check": "never"}).options()
     preflight(options, judging.key_from, dry_run=judging.dry_run)
     api_key = None if options.offline or judging.dry_run else key(judging.key_from)
     return {"judge": options, "access": Access(api_key, home.ledger, uuid.uuid4().hex)}
@@ -218,7 +271,7 @@ def _say_cost(questions: Sequence[_Question]) -> None:
 
     if not questions or (options := questions[0].metric.judge).offline:
         return
-    costs = [estimate_cost(question.metric, [question.sample]) for question in questions]
+    costs = [estimate_cost(question.metric, [question.sample], ()) for question in questions]
     calls, known = sum(cost.calls for cost in costs), sum(cost.in_ledger for cost in costs)
     print(
         f"{', '.join(options.labels)}: calls to make {calls:,}, about {price(total_usd(costs))}; replies that the "

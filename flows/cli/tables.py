@@ -188,7 +188,7 @@ def print_estimates(
     decided = [
         f"{one.metric}: {one.offline:,} answers less if the cascade's trial holds" for one in estimates if one.offline
     ]
-    decided += [f"{one.metric}: {one.probes:,} of the calls test the judges" for one in estimates if one.probes]
+    decided += [f"{one.metric}: {one.checks:,} of the calls check the judges" for one in estimates if one.checks]
     title = f"dry run: what {models} would be asked{' at most' if at_most else ''}"
     last = "no model was asked; reply tokens are estimated, and failed calls come on top"
     show(tables.costs(title, estimates), *decided, last)

@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -14,8 +14,8 @@ from typing import ClassVar, Self
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.cascade import OTHER, SAME, Trial, holds, key_of, trial_of
+from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
-from answerkey.metrics_core.judges.probes import FEWEST_ANSWERS, Examination, Probe, draw_of, examination_of
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import (
     ANSWERED_BY,
@@ -56,7 +56,6 @@ class JudgeMetric(Metric):
         judge: which judges to ask, how, and what they may cost. With the offline judge, which is the default, no model
             API is called, nothing is paid, and equal samples always get equal scores.
         access: the key, the ledger and the run; it changes no number.
-        run_probes: what its judges are tested with; None: `of_run` finds it out. It changes no number.
         trial: of a cascade; None: `with_trial` draws it.
     """
 
@@ -66,7 +65,6 @@ class JudgeMetric(Metric):
     _: KW_ONLY
     # Not an option: it is in no form, and changes no number.
     access: Access = field(default=NO_ACCESS, compare=False)
-    run_probes: tuple[Probe, ...] | None = field(default=None, compare=False, repr=False)
     trial: Trial | None = field(default=None, compare=False, repr=False)
 
     kind = "judge"
@@ -90,24 +88,18 @@ class JudgeMetric(Metric):
         spread = Field(SPREAD, "highest vote less the lowest: 0 where all agree")
         return (main, *self.others, *((spread,) if votes > 1 else ()))
 
-    @property
-    def probes(self) -> tuple[Probe, ...]:
-        """The probes that the metric brings along; empty if there are none."""
+    def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
+        """The questions with known answers that its judges can be checked with; empty if there are none.
+
+        Args:
+            samples: have questions and references that some may be made from.
+        """
         return ()
 
-    def generated_probes(self, samples: Iterable[Sample], answers: int) -> tuple[Probe, ...]:
-        """The probes that are made from the samples of a run with this many answers; empty if none can be."""
-        return ()
-
-    def of_run(self, samples: Iterable[Sample], answers: int) -> Self:
-        """Return the metric with the probes of a run that judges these samples, `answers` in number."""
-        if self.run_probes is not None:
-            return self
-        wanted = self.judge.probes
-        asked = wanted == "always" or (wanted == "auto" and answers >= FEWEST_ANSWERS)
-        if not asked or self.judge.offline:
-            return replace(self, run_probes=())
-        return replace(self, run_probes=(*self.probes, *self.generated_probes(samples, answers)))
+    def for_check(self, judge: str) -> Self:
+        """The same metric asking this judge alone, once and directly."""
+        alone = {"judges": (judge,), "fallbacks": (), "repeats": 1, "jury": "majority", "cascade": 0.0, "batch": False}
+        return replace(self, judge=self.judge.model_copy(update=alone))
 
     def with_trial(self, samples: Iterable[Sample]) -> Self:
         """Return the metric with the trial of its cascade, if it has one, in a run that judges these samples."""
@@ -131,23 +123,6 @@ class JudgeMetric(Metric):
     def decided_first(self, samples: Sequence[Sample]) -> list[Outcome | None]:
         """For each sample, what the offline judge decides in a cascade; None where it is not sure, or not needed."""
         raise NotImplementedError
-
-    def tested(self) -> dict[str, list[tuple[Probe, bool]]]:
-        """By judge and fallback: the probes of the run that it answered, each with whether it was right.
-
-        By the replies in the ledger; nothing is asked.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
-        from answerkey.metrics_core.llm import loop as runtime
-        from answerkey.metrics_core.llm.ledger import ledger_exists
-
-        if not self.run_probes or not ledger_exists(self.access.ledger):
-            return {}
-        only_ledger = replace(self, access=replace(self.access, stopped=lambda: True))
-        work = _Work(only_ledger, 0, self.signature)
-        return runtime.run(work.probed(self.run_probes), lambda: None)
 
     @property
     def workload(self) -> Workload:
@@ -207,8 +182,7 @@ class JudgeMetric(Metric):
         else:
             from answerkey.metrics_core.llm import loop as runtime
 
-            of_run = self.of_run(samples, len(samples)).with_trial(pending)
-            work = _Work(of_run, len(pending), signature)
+            work = _Work(self.with_trial(pending), len(pending), signature)
             # What a batch says of itself is enough.
             judged = runtime.run(work.judge(pending), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
         rest = iter(judged)
@@ -420,10 +394,6 @@ class _Work:
         self._fallbacks = self._options.fallback_models(access.api_key)
         self._signature, self._total, self._done, self._failed = signature, total, 0, 0
         self._client: Client | None = None
-        self._examination: Examination | None = None
-        if probes := metric.run_probes:
-            judges = (*self._models, *self._fallbacks)
-            self._examination = examination_of(self.run, metric.name, metric.main.name, probes, judges)
 
     async def judge(self, samples: Sequence[Sample]) -> list[Measurement]:
         from answerkey.metrics_core.llm import loop as runtime
@@ -433,8 +403,6 @@ class _Work:
             self._client = client
             # All that is asked has to be there before a batch can be sent.
             at_once = len(samples) if self._options.batch else self._options.concurrency
-            if self._examination is not None:
-                client.admit = partial(self._admit, client, self._examination)
             first = await self._first(client, samples, at_once) if self._metric.accepted_error else {}
             asked = [sample for sample in samples if key_of(sample) not in first] if first else samples
             rest = iter(await runtime.each(asked, partial(self._measured, client), at_once))
@@ -455,8 +423,7 @@ class _Work:
             return {}
         own = {key_of(sample) for sample in samples}
         # Whether it holds has to be known before a batch is sent.
-        direct = client.for_probes()
-        direct.admit = client.admit
+        direct = client.unbatched()
 
         async def judged(sample: Sample) -> Measurement:
             return await self._measured(direct, sample, counts=key_of(sample) in own)
@@ -491,34 +458,6 @@ class _Work:
                     found[key] = Measurement(sample.sample_id, metric.name, self._signature, sure)
         return found
 
-    async def _admit(
-        self, client: Client, examination: Examination, request: Request, read: Callable[[str], object]
-    ) -> None:
-        """Let through what the ledger has answered; others only if all judges pass their probes."""
-        if not examination.passed and not await client.knows(request, read):
-            await examination.begin(partial(self._probed, client))
-
-    async def probed(self, probes: Sequence[Probe]) -> dict[str, list[tuple[Probe, bool]]]:
-        """By judge, the probes that it answers, each with whether it is right."""
-        from answerkey.metrics_core.llm import loop as runtime
-
-        ready, main = partial(check, self._options, self._access.api_key), self._metric.main.name
-        verdicts: dict[str, list[tuple[Probe, bool]]] = {}
-        async with runtime.connect(self._access, self._options.limits, "judge", ready) as client:
-            for judge in (*self._models, *self._fallbacks):
-                outcomes = [(probe, await self._probed(client, probe, judge, 0)) for probe in probes]
-                verdicts[judge.label] = [
-                    (probe, probe.passed_by(outcome.values[main]))
-                    for probe, outcome in outcomes
-                    if isinstance(outcome, Scored)
-                ]
-        return verdicts
-
-    async def _probed(self, client: Client, probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
-        juror = _Juror(judge, repeat)
-        await self._ask(client.for_probes(), probe.sample, judge, juror)
-        return juror.result().outcome
-
     async def _measured(self, client: Client, sample: Sample, *, counts: bool = True) -> Measurement:
         started = time.perf_counter()
         jurors = [_Juror(judge, repeat) for judge in self._models for repeat in range(self._options.repeats)]
@@ -538,8 +477,6 @@ class _Work:
             tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
         usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
         from_ledger = complete and not bill.calls
-        if self._examination and isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
-            await self._examination.go_on(draw, partial(self._probed, client))
         requests = tuple(dict.fromkeys(bill.requests))
         return Measurement(
             sample.sample_id, self._metric.name, self._signature, outcome, usage, from_ledger, requests
@@ -574,9 +511,8 @@ class _Work:
         # Work that waits for its turn has nothing to say.
         if self._client is None or not (self._done or self._client.calls):
             return
-        probes = f"{self._examination.tally()}, " if self._examination else ""
         _log.info(
-            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {probes}{self._client.tally()}, "
+            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._client.tally()}, "
             f"{self._failed:,} failed",
             extra=HOW_FAR,
         )

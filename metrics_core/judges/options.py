@@ -28,10 +28,8 @@ Jury = Literal["majority", "unanimous", "mean"]
 `unanimous`: the lowest vote, so an answer passes only if every vote passes it. `mean`: the mean vote.
 """
 
-Probing = Literal["auto", "always", "never"]
-"""Whether judges are tested with probes: `auto` where there are enough answers to judge that it is worth the calls."""
-
-"""Whether the offline judge checks the verdicts of language models."""
+Checking = Literal["auto", "always", "never"]
+"""Whether judges are checked first: `auto` where there are enough answers to judge that it is worth the calls."""
 
 Effort = Literal["default", "none", "minimal", "low", "medium", "high", "xhigh"]
 """How much a judge thinks before it replies, where its provider offers a choice."""
@@ -109,12 +107,11 @@ class JudgeOptions(Validated):
         "rest, if at most this share of its own verdicts is wrong by theirs, for instance 0.02. A trial on the answers "
         "of the run shows that; if not, they are asked about all. 0: ask them about everything.",
     )
-    probes: Annotated[Probing, NO_OPTION] = Field(
+    check: Annotated[Checking, NO_OPTION] = Field(
         "auto",
-        title="Probes",
-        description="Ask each judge questions with known verdicts before the first answer, many of them made from the "
-        "references, and one more after every 50 or so; one that is wrong too often is stopped. "
-        "auto: in runs of at least 10 answers.",
+        title="Check judges",
+        description="Ask each judge up to 40 questions with known answers before anything else, many of them made from "
+        "the references; one that is wrong too often is stopped. auto: in runs of at least 10 answers.",
     )
     jury: Annotated[Jury, NO_OPTION] = Field(
         "majority",

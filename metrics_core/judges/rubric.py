@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from importlib import resources
@@ -31,7 +31,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from answerkey.metrics_core.conversation import COLUMN, turns
 from answerkey.metrics_core.errors import UserError, choice
 from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
-from answerkey.metrics_core.judges.probes import Probe
+from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.prompt import Prompt, closed, prompt_text
 from answerkey.metrics_core.judges.votes import Vote, combine
 from answerkey.metrics_core.llm.budget import Bill
@@ -556,15 +556,14 @@ class RubricMetric(ModelMetric):
         """The scales. Their labels are in the prompt, but their values are not sent to the judge."""
         return f"|scale:{';'.join(one.scale_text for one in self.rubric.criteria)}"
 
-    @property
-    def probes(self) -> tuple[Probe, ...]:
+    def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
         """The examples. Each is left out of the prompt where it is asked about."""
         values = dict(self.rubric.scale)
         low, high = min(values.values()), max(values.values())
         # On a fine scale, people differ by a level too.
         room = 0.0 if len(values) < 4 else (high - low) / (len(values) - 1)
         return tuple(
-            Probe(
+            KnownAnswer(
                 one.sample.sample_id,
                 one.sample,
                 max(low, values[one.verdict] - room),

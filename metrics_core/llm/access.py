@@ -18,6 +18,7 @@ class Access:
         run: what the budget is counted for. Empty: each call of `measure` on its own.
         stopped: whether the run was cancelled: no further call is made then, and what was not asked is skipped. Calls
             in flight are waited for, since they are paid. None: it cannot be.
+        refusal: why no call may be made, though replies in the ledger may be used; empty: calls may be made.
 
     >>> Access(api_key="sk-secret", run="nightly")
     Access(ledger=None, run='nightly')
@@ -27,6 +28,7 @@ class Access:
     ledger: str | None = None
     run: str = ""
     stopped: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+    refusal: str = field(default="", repr=False)
 
 
 NO_ACCESS = Access()

@@ -22,7 +22,6 @@ import logging
 import math
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -145,7 +144,7 @@ class Client:
 
     Args:
         ledger: has the replies so far, and gets every call.
-        access: has the run that the budget is counted for, and whether it was cancelled.
+        access: has the run that the budget is counted for, and whether and why nothing may be asked.
         limits: of the run.
         noun: the word for a model in messages.
         prepared: waited for before the first call to a model; raises if it cannot be called.
@@ -153,7 +152,6 @@ class Client:
 
     Attributes:
         complete: makes a call, as `provider.complete` does.
-        admit: waited for before a request is asked, with its reader; raises `CallSkipped` if it must not be.
     """
 
     def __init__(
@@ -161,6 +159,7 @@ class Client:
         prepared: Callable[[ModelRef], Awaitable[None]], batches: Batches | None = None,
     ) -> None:  # fmt: skip
         self._ledger, self._limits, self._noun, self._stopped = ledger, limits, noun, access.stopped
+        self._refusal = access.refusal
         self._prepared, self._batches = prepared, batches
         self._clock = asyncio.get_running_loop().time
         self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd, limits.max_cost_total_usd)
@@ -172,12 +171,11 @@ class Client:
         self._asking: dict[str, asyncio.Future[CallFailed | None]] = {}
         self._breakers: dict[ModelRef, Breaker] = {}
         self.complete = provider.complete
-        self.admit: Callable[[Request, Callable[[str], Any]], Awaitable[None]] | None = None
 
-    def for_probes(self) -> Client:
-        """This client for questions whose replies cannot wait for a batch, and which need no admission."""
+    def unbatched(self) -> Client:
+        """This client for questions whose replies cannot wait for a batch."""
         other = copy(self)
-        other._batches = other.admit = None
+        other._batches = None
         return other
 
     @property
@@ -206,8 +204,6 @@ class Client:
                 server accepts no calls for now.
             LedgerError: the ledger cannot be used.
         """
-        if self.admit is not None:
-            await self.admit(request, read)
         key = request.key
         bill.requests.append(key)
         # Thousands of known replies in a row must not keep the loop from calls in flight.
@@ -234,17 +230,6 @@ class Client:
             LedgerError: the ledger cannot be used.
         """
         return await self._ledger.do(Ledger.origin, request.key)
-
-    async def knows(self, request: Request, read: Callable[[str], object]) -> bool:
-        """Whether the ledger has a reply to this request that `read` can read.
-
-        Raises:
-            LedgerError: the ledger cannot be used.
-        """
-        reply = await self._ledger.do(Ledger.reply, request.key)
-        with suppress(Unreadable):
-            return reply is not None and bool([read_text(reply, read, request)])
-        return False
 
     async def _reply(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
         """The reply in the ledger, or the one that the model gives while no other process asks the same."""
@@ -510,13 +495,15 @@ class Client:
         return question.most_usd
 
     def _afford(self, most_usd: float = 0.0) -> None:
-        """Raise if a call that may cost so many dollars cannot be bought, or the run was cancelled.
+        """Raise if a call that may cost so many dollars cannot be bought, or nothing may be asked.
 
         Raises:
             CallSkipped: why.
         """
         if self._stopped is not None and self._stopped():
             raise CallSkipped("not asked, since the run was cancelled")
+        if self._refusal:
+            raise CallSkipped(self._refusal)
         if self._too_dear <= most_usd:
             raise CallSkipped(self._used_up)
 

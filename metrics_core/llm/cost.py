@@ -36,7 +36,7 @@ class Cost:
 
     `calls` is exact if no call fails and every reply can be read at once. Tokens are counted by the tokenizer that
     litellm has for the model; those of the replies are guessed. `offline`: samples that need no call if the trial of a
-    cascade holds. `probes`: those of the calls that are not about samples, but test the judges.
+    cascade holds. `checks`: those of the calls that are not about samples, but check the judges.
     """
 
     metric: str
@@ -47,7 +47,7 @@ class Cost:
     tokens_out: int
     cost_usd: float | None
     offline: int = 0
-    probes: int = 0
+    checks: int = 0
 
 
 @contextmanager
@@ -104,10 +104,10 @@ class CostCounter:
             self._cost += tokens_in * price[0] + call.tokens_out * price[2]
         return True
 
-    def cost(self, name: str, samples: int, offline: int = 0, probes: int = 0) -> Cost:
+    def cost(self, name: str, samples: int, offline: int = 0, checks: int = 0) -> Cost:
         """The sum of all calls, for this metric and this many samples."""
         spent = self._tokens_in, self._tokens_out, self._cost
-        return Cost(name, samples, self.calls, self._known, *spent, offline, probes)
+        return Cost(name, samples, self.calls, self._known, *spent, offline, checks)
 
 
 # Prompts are long and few.

@@ -19,9 +19,9 @@ from answerkey.metrics_core.judges.facts import (
     read_matches,
 )  # fmt: skip
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
-from answerkey.metrics_core.judges.probes import Probe, known_answers
+from answerkey.metrics_core.judges.known_answer import KnownAnswer, shipped
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.judges.row_probes import generated
+from answerkey.metrics_core.judges.row_questions import generated
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
@@ -35,7 +35,7 @@ from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import words
 
 _ALL_MATCH, _NONE_MATCHES = (0.5, 1.0), (0.0, 0.3)
-"""Where the similarity of a probe must lie: a judge may take an answer for two facts."""
+"""Where the similarity of a known answer must lie: a judge may take an answer for two facts."""
 _MOST_WORDS = 5
 """Of a reference that is a single fact."""
 _FACTS_OUT, _MATCH_OUT = 60, 160
@@ -69,19 +69,22 @@ class GroundTruthSimilarity(JudgeMetric):
         Field("fact_f1", "harmonic mean of the two"),
     )
 
-    @property
-    def probes(self) -> tuple[Probe, ...]:
-        """The probes: six questions in several languages."""
-        return tuple(known_answers("ground_truth_similarity"))
+    def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
+        """Six that come with it, and those of `meaning_match` whose reference is so short that it is one fact.
 
-    def generated_probes(self, samples: Iterable[Sample], answers: int) -> tuple[Probe, ...]:
-        """Those of `meaning_match` whose reference is so short that it is one fact: of these, all match or none."""
-        return tuple(
-            replace(probe, sample=replace(probe.sample, facts=probe.sample.references[:1]), least=least, most=most)
-            for probe in generated(samples, answers)
-            for least, most in [_ALL_MATCH if probe.least else _NONE_MATCHES]
-            if len(words(probe.sample.references[0])) <= _MOST_WORDS
+        Of these, all match or none. As facts of the sample, they cost one call each.
+        """
+        one_fact = (
+            sample
+            for sample in samples
+            if all(len(words(text)) <= _MOST_WORDS for _, text in sample.usable_references[:1])
         )
+        questions = list(shipped("ground_truth_similarity"))
+        for question in generated(one_fact):
+            sample = replace(question.sample, facts=question.sample.references[:1])
+            least, most = _ALL_MATCH if question.least else _NONE_MATCHES
+            questions.append(replace(question, sample=sample, least=least, most=most))
+        return tuple(questions)
 
     def offline_signature(self) -> str:
         """The signatures of the offline matcher and of the way texts are split into facts."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
-from answerkey.metrics_core.judges.probes import Probe, known_answers
+from answerkey.metrics_core.judges.known_answer import KnownAnswer, shipped
 from answerkey.metrics_core.judges.prompt import Prompt, closed, extended, load_prompt, one_of
-from answerkey.metrics_core.judges.row_probes import generated
+from answerkey.metrics_core.judges.row_questions import generated
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
@@ -119,14 +119,9 @@ class MeaningMatch(JudgeMetric):
 
         return doubt_of_repeated(sample.question or "", sample.references[index])
 
-    @property
-    def probes(self) -> tuple[Probe, ...]:
-        """The probes: six questions in several languages."""
-        return tuple(known_answers("meaning_match"))
-
-    def generated_probes(self, samples: Iterable[Sample], answers: int) -> tuple[Probe, ...]:
-        """Answers to the questions of the run that say what a reference says, and that say something else."""
-        return generated(samples, answers)
+    def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
+        """Six that come with it, and answers to the questions of the run that are known to be right or wrong."""
+        return (*shipped("meaning_match"), *generated(samples))
 
     def offline_signature(self) -> str:
         """The signature of the offline matcher."""

@@ -6,12 +6,12 @@ the pair has no number, and a gate counts it both as the worst and as the best o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, cast, get_args
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self, cast, get_args
 
 from answerkey.metrics_core.judges.judge_metric import ModelMetric, request
-from answerkey.metrics_core.judges.probes import Probe, known_answers
+from answerkey.metrics_core.judges.known_answer import KnownAnswer, shipped
 from answerkey.metrics_core.judges.prompt import Prompt, closed, load_prompt, one_of
 from answerkey.metrics_core.judges.votes import ORDER_DECIDED, SHOWN_FIRST, SHOWN_SECOND, SPREAD
 from answerkey.metrics_core.llm.budget import Bill
@@ -69,13 +69,14 @@ class Preference(ModelMetric):
         """The hash of the baseline's answers."""
         return f"|against:{self.against}"
 
-    @property
-    def probes(self) -> tuple[Probe, ...]:
-        """Pairs in which one answer is known to be better.
+    def known_answers(self, samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
+        """Pairs in which one answer is known to be better; one that the order decides gives no verdict."""
+        return tuple(shipped("preference"))
 
-        A pair that is decided by the order gives no verdict; a judge without verdicts on nearly all probes is stopped.
-        """
-        return tuple(known_answers("preference"))
+    def for_check(self, judge: str) -> Self:
+        """The same metric asking this judge alone about the pairs."""
+        others = {question.sample.sample_id: other for question, other in shipped("preference").items()}
+        return replace(super().for_check(judge), baseline_answers=others)
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome if one of the two answers is blank, or both are the same; None if a judge must choose."""
@@ -111,7 +112,7 @@ class Preference(ModelMetric):
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
         """The two questions, which differ in the order of the answers."""
-        other = _beside_probe(sample) or self.baseline_answers[sample.sample_id]
+        other = self.baseline_answers[sample.sample_id]
         references = [text for _, text in sample.usable_references]
         both = {"question": sample.question, "references": references}
         pair = other, sample.answer
@@ -119,11 +120,6 @@ class Preference(ModelMetric):
             request(PROMPT, {**both, "first": first, "second": second}, judge, repeat, self.judge)
             for first, second in (pair, pair[::-1])
         ]
-
-
-def _beside_probe(sample: Sample) -> str:
-    """The other answer of a probe; empty where the sample is none."""
-    return {probe.sample: other for probe, other in known_answers("preference").items()}.get(sample, "")
 
 
 _VERDICTS = {1.0: "preferred", _TIE: "tie", 0.0: "baseline preferred"}

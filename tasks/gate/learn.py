@@ -117,8 +117,8 @@ def estimate_learning(home: Home, asked: Learning, judge: JudgeOptions) -> Cost:
 
 
 def _metric(rubric: Rubric, judge: JudgeOptions, access: Access) -> RubricMetric:
-    """Probes are made from examples, and which these are is the question here."""
-    return metric_of(rubric)(judge=judge.model_copy(update={"probes": "never"}), access=access)
+    """The check of judges asks about the examples, and which these are is the question here."""
+    return metric_of(rubric)(judge=judge.model_copy(update={"check": "never"}), access=access)
 
 
 def _labelled(home: Home, asked: Learning, judge: JudgeOptions) -> tuple[Rubric, list[LabelledSample]]:

@@ -6,7 +6,7 @@ import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,9 +15,9 @@ from typing import Any
 import answerkey.metrics_core
 import answerkey.tasks
 from answerkey.metrics_core.judges.cascade import OTHER, SAME
+from answerkey.metrics_core.judges.check import in_words, wrong_replies
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
-from answerkey.metrics_core.judges.probes import in_words
 from answerkey.metrics_core.judges.rubric import ENDINGS, RubricMetric
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, ledger_exists, open_ledger
@@ -90,7 +90,7 @@ def manifest(
         },
     }
     asked = any(metric.kind == "judge" for metric in plan.metrics)
-    return content | ({"judge": _judge(judge, access) | _tested(plan, access)} if asked else {})
+    return content | ({"judge": _judge(judge, access) | _checked(plan)} if asked else {})
 
 
 def _declared(metric: Metric) -> dict[str, Any]:
@@ -127,52 +127,57 @@ def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:
     }
 
 
-def _tested(plan: Plan, access: Access) -> dict[str, Any]:
-    """Under `probes`, by metric whose judges this run had to ask, and by judge: how many probes it answered rightly.
+def _checked(plan: Plan) -> dict[str, Any]:
+    """How the check of the judges went.
 
-    For each verdict, the lowest and the highest number that it may have, how many were answered, and how many rightly.
-    Under `untested`, by rubric: the criteria that no probe is about.
+    Under `check`, by metric whose judges this run had rows for, and by judge: for each right verdict the lowest and
+    the highest number that it may have, how many questions were answered, and how many rightly. Under `wrong` the
+    replies that were wrong, without texts of the data, which can be forgotten. Under `unchecked`, by rubric: the
+    criteria that no question is about.
     """
-    todo, noted, untested = dict(plan.n_todo), dict[str, Any](), dict[str, list[str]]()
+    todo = dict(plan.n_todo)
+    checks = {check.metric: check for check in plan.checks}
+    counts: dict[str, Any] = {}
+    wrong: dict[str, list[str]] = {}
+    unchecked: dict[str, list[str]] = {}
     for metric in plan.metrics:
         if not isinstance(metric, JudgeMetric) or metric.judge.offline or not todo[metric.name]:
             continue
-        by_judge = noted[metric.name] = dict[str, Any]()
-        if isinstance(metric, RubricMetric) and (others := metric.rubric.criteria[1:]):
-            untested[metric.name] = [criterion.field for criterion in others]
-        for judge, answered in replace(metric, access=access).tested().items():
-            bars = sorted({(probe.least, probe.most) for probe, _ in answered})
-            rights = [[right for probe, right in answered if (probe.least, probe.most) == bar] for bar in bars]
-            by_judge[judge] = [[*bar, len(of_bar), sum(of_bar)] for bar, of_bar in zip(bars, rights, strict=True)]
-    return {name: found for name, found in (("probes", noted), ("untested", untested)) if found}
+        check = checks.get(metric.name)
+        counts[metric.name] = check.counts() if check else {}
+        if check and (lines := wrong_replies(check, of_data=False)):
+            wrong[metric.name] = lines
+        if isinstance(metric, RubricMetric) and len(metric.rubric.criteria) > 1:
+            unchecked[metric.name] = [criterion.field for criterion in metric.rubric.criteria[1:]]
+    notes = {"check": counts, "wrong": wrong, "unchecked": unchecked}
+    return {name: note for name, note in notes.items() if note}
 
 
-def probe_notes(manifest: Mapping[str, Any]) -> list[str]:
-    """For each metric and judge, how often it was right on answers with known verdicts; or that it was not tested.
+def check_notes(manifest: Mapping[str, Any]) -> list[str]:
+    """For each metric and judge, how often it was right on questions with known answers; or that it was not checked.
 
-    The shares are intervals at 95 % (Clopper-Pearson). Real answers are harder than probes as a rule.
+    The shares are intervals at 95 % (Clopper-Pearson). Real answers are harder than these questions as a rule.
 
-    >>> noted = {"openai/m": [[0.0, 0.0, 9, 7], [1.0, 1.0, 9, 9]]}
-    >>> for line in probe_notes({"judge": {"probes": {"meaning_match": noted, "politeness": {}}}}):
+    >>> counts = {"openai/m": [[0.0, 0.0, 9, 7], [1.0, 1.0, 9, 9]]}
+    >>> for line in check_notes({"judge": {"check": {"meaning_match": counts, "politeness": {}}}}):
     ...     print(line)
-    meaning_match: openai/m was right on probes known to be 0: 7 of 9 (40 to 97 %); known to be 1: 9 of 9 (66 to 100 %)
-    politeness: the judge was not tested
-    >>> probe_notes({"judge": {"probes": {"support": noted}, "untested": {"support": ["tone"]}}})[1]
-    'support: the judge was tested by the first criterion, not by tone'
+    meaning_match: openai/m was right on known answers of 0: 7 of 9 (40 to 97 %); of 1: 9 of 9 (66 to 100 %)
+    politeness: the judge was not checked
+    >>> check_notes({"judge": {"check": {"support": counts}, "unchecked": {"support": ["tone"]}}})[1]
+    'support: the judge was checked by the first criterion, not by tone'
     """
     lines = []
-    for metric, by_judge in noted(manifest, "probes").items():
-        tested = {judge: bars for judge, bars in by_judge.items() if bars}
-        for judge, bars in tested.items():
-            shares = [
-                f"known to be {in_words(low, high)}: {right} of {n}{_share(right, n)}" for low, high, n, right in bars
-            ]
-            lines.append(f"{metric}: {judge} was right on probes {'; '.join(shares)}")
-        others = noted(manifest, "untested").get(metric)
-        if not tested:
-            lines.append(f"{metric}: the judge was not tested")
+    for metric, by_judge in noted(manifest, "check").items():
+        answered = {judge: counts for judge, counts in by_judge.items() if counts}
+        for judge, counts in answered.items():
+            shares = [f"of {in_words(low, high)}: {right} of {n}{_share(right, n)}" for low, high, n, right in counts]
+            lines.append(f"{metric}: {judge} was right on known answers {'; '.join(shares)}")
+        lines += [f"{metric}: wrong on {line}" for line in noted(manifest, "wrong").get(metric, ())]
+        others = noted(manifest, "unchecked").get(metric)
+        if not answered:
+            lines.append(f"{metric}: the judge was not checked")
         elif others:
-            lines.append(f"{metric}: the judge was tested by the first criterion, not by {', '.join(others)}")
+            lines.append(f"{metric}: the judge was checked by the first criterion, not by {', '.join(others)}")
     return lines
 
 
@@ -320,7 +325,7 @@ def noted(manifest: Mapping[str, Any], what: str) -> Mapping[str, Any]:
 def judge_warnings(manifest: Mapping[str, Any]) -> list[str]:
     """What a reader of the scores of judges has to know, in sentences, but for what is in the report's message."""
     return [
-        *probe_notes(manifest),
+        *check_notes(manifest),
         *depth_warnings(manifest),
         *uniform_warnings(manifest),
     ]

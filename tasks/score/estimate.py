@@ -19,12 +19,13 @@ def estimate_costs(plan: Plan) -> tuple[Cost, ...]:
     """
     judged = [metric for metric in plan.metrics if metric.kind == "judge"]
     return tuple(
-        _estimate(metric, [shard for shard in plan.shards if shard.metric.signature == metric.signature])
+        _estimate(plan, metric, [shard for shard in plan.shards if shard.metric.signature == metric.signature])
         for metric in judged
     )
 
 
-def _estimate(metric: Metric, shards: list[Shard]) -> Cost:
+def _estimate(plan: Plan, metric: Metric, shards: list[Shard]) -> Cost:
     if not isinstance(metric, JudgeMetric) or metric.workload != "judge" or not shards:
         return Cost(metric.name, sum(shard.n_rows for shard in shards), 0, 0, 0, 0, 0.0)
-    return estimate_cost(metric, (sample for shard in shards for samples in samples_of(shard) for sample in samples))
+    rows = (sample for shard in shards for samples in samples_of(shard) for sample in samples)
+    return estimate_cost(metric, rows, plan.known_answers.get(metric.name, ()))

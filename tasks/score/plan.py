@@ -11,11 +11,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.judges.check import JudgeCheck, questions_for
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.known_answer import KnownAnswer
 from answerkey.metrics_core.judges.votes import ANSWERED_BY
 from answerkey.metrics_core.metric import Metric, Workload
 from answerkey.metrics_core.metrics.preference import Preference
-from answerkey.metrics_core.sample import content_hash
+from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.tasks.score.shard import Shard, part_schema, portable, samples_of
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -41,6 +43,8 @@ _BATCH_ROWS = 5_000
 that waits takes up to 80 KB."""
 
 _SQL = statements(__name__)
+_MOST_REFERENCES = 2_000
+"""Questions with references that questions for the judges are made from."""
 _GROUP_ROWS = 2_048
 """The fewest that DuckDB writes."""
 _BUCKET_BYTES, _MOST_ROWS = 32 * 2**20, 100_000
@@ -51,7 +55,9 @@ _BUCKET_BYTES, _MOST_ROWS = 32 * 2**20, 100_000
 class Plan:
     """The shards to score, and what each metric can take from earlier runs: pairs of its name and a number of rows.
 
-    Metrics of judges have the probes of this run.
+    Attributes:
+        known_answers: by metric, the questions that its judges are to be checked with.
+        checks: of the judges, once they were made.
     """
 
     shards: tuple[Shard, ...]
@@ -59,6 +65,8 @@ class Plan:
     n_samples: int
     n_known: tuple[tuple[str, int], ...]
     n_todo: tuple[tuple[str, int], ...]
+    known_answers: Mapping[str, tuple[KnownAnswer, ...]]
+    checks: tuple[JudgeCheck, ...] = ()
 
 
 def plan(
@@ -89,7 +97,7 @@ def plan(
     shards: list[Shard] = []
     planned: list[Metric] = []
     for metric, need in zip(metrics, needs, strict=True):
-        planned.append(_with_probes(metric, address, todo, need))
+        planned.append(_with_trial(metric, address, todo, need))
         kind = metric.workload
         # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
         # Parts that an older release left behind have other columns.
@@ -113,16 +121,37 @@ def plan(
         n_samples,
         tuple((name, need.n_known) for name, need in named),
         tuple((name, need.n_todo) for name, need in named),
+        _known_answers(planned, needs, accepted, out),
     )
 
 
-def _with_probes(metric: Metric, home: str, todo: str, need: _Need) -> Metric:
-    """A metric of judges with the probes and the trial of the run: from all of its rows, of which a shard has some."""
+def _with_trial(metric: Metric, home: str, todo: str, need: _Need) -> Metric:
+    """A metric of judges with the trial of the run: from all of its rows, of which a shard has some."""
     if not isinstance(metric, JudgeMetric):
         return metric
     rows = Shard(metric, home, todo, 0, need.n_todo, "", need.places)
-    metric = metric.of_run(chain.from_iterable(samples_of(rows)), need.n_todo)
     return metric.with_trial(chain.from_iterable(samples_of(rows)))
+
+
+def _known_answers(
+    metrics: Sequence[Metric], needs: Sequence[_Need], accepted: str, out: Path
+) -> dict[str, tuple[KnownAnswer, ...]]:
+    """The questions for the judges of each metric, made from all accepted rows.
+
+    Those that have a score already count too: a run that goes on with the rest asks the same questions.
+    """
+    asking = [
+        (metric, need)
+        for metric, need in zip(metrics, needs, strict=True)
+        if isinstance(metric, JudgeMetric) and metric.workload == "judge" and need.n_todo
+    ]
+    if not asking:
+        return {}
+    with scratch(out) as connection:
+        rows = connection.execute(_SQL["references"], {"accepted": one_file(accepted), "most": _MOST_REFERENCES})
+        samples = [Sample("", "", references, question) for question, references in rows.fetchall()]
+    questions = {metric.name: questions_for(metric, samples, need.n_todo) for metric, need in asking}
+    return {name: of_metric for name, of_metric in questions.items() if of_metric}
 
 
 def _with_its_baseline_answers(shard: Shard) -> Shard:

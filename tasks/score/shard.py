@@ -65,10 +65,11 @@ def portable(metric: Metric) -> Metric:
 
     Where it is scored, it gets the ledger and the embeddings that this machine has for the home.
     """
-    return _equipped(metric, None, dict(ledger=None, api_key=None, stopped=None))
+    return equipped(metric, None, dict(ledger=None, api_key=None, stopped=None))
 
 
-def _equipped(metric: Metric, embeddings: str | None, access: Mapping[str, Any]) -> Metric:
+def equipped(metric: Metric, embeddings: str | None, access: Mapping[str, Any]) -> Metric:
+    """A metric with this cache of embeddings, and, if it asks judges, with these parts of its access to them."""
     changes: dict[str, Any] = {}
     if isinstance(metric, JudgeMetric):
         changes["access"] = replace(metric.access, **access)
@@ -116,7 +117,7 @@ def score_shard(shard: Shard, api_key: str | None = None, stopped: Callable[[], 
     home = Home.parse(shard.home)
     if not home.store.exists(shard.part):
         access = dict(ledger=home.ledger, api_key=api_key, stopped=stopped)
-        _write(home, shard.part, _measured(shard, _equipped(shard.metric, home.embeddings, access), stopped))
+        _write(home, shard.part, _measured(shard, equipped(shard.metric, home.embeddings, access), stopped))
     return shard.part
 
 

@@ -245,7 +245,7 @@ def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_
     many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
     # The first run waits for its judge until the second one is at work.
     with JudgeServer(agreeable, holds=lambda _: True) as judge:
-        judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form", "probes": "never"}
+        judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form", "check": "never"}
         scoring = {"metrics": ["contains", "meaning_match"]}
         # A file of the machine that the worker is on.
         (suite := tmp_path / "suite.yaml").write_text(BRIEF, encoding="utf-8")
@@ -382,7 +382,7 @@ def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_pat
     rows = jsonl(tmp_path / "killed.jsonl", questions(n))
     with JudgeServer(agreeable, holds=lambda server: server.answered >= answered) as judge:
         judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form"}
-        judging |= {"concurrency": at_once, "probes": "never"}
+        judging |= {"concurrency": at_once, "check": "never"}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
         run_id = deployed.start("evaluate", {**forms, "page": False})
         wait_until(lambda: judge.n_requests > answered, "some requests")

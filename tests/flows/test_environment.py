@@ -96,7 +96,7 @@ def evaluating(judge, folder, prefect):
         {"id": f"s{n}", "question": f"question {n}?", "reference": f"reference {n}", "answer": f"answer {n}"}
         for n in range(ROWS)
     ]
-    config = f"{{judging: {{concurrency: {IN_FLIGHT}, probes: never}}}}"
+    config = f"{{judging: {{concurrency: {IN_FLIGHT}, check: never}}}}"
     words = ("--metrics", "meaning_match", "--judge", f"openai/gpt-4o-mini@{judge.url}", "--config", config,
              "--no-page", "--home", folder / "home")  # fmt: skip
     run = subprocess.Popen(

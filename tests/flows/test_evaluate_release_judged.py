@@ -240,7 +240,7 @@ def test_other_commands_read_and_commit_while_a_slow_judge_works(bare_cli, tmp_p
     slow, other = tmp_path / "slow.csv", tmp_path / "other.csv"
     slow.write_text("id,release,question,answer,reference\nq1,a,Where?,Rome,Paris\n")
     other.write_text("id,release,question,answer,reference\nq1,b,Where?,Paris,Paris\n")
-    limits = f"{{judging: {{probes: never, timeout_s: {FAULT_S}, deadline_s: {FAULT_S}}}}}"
+    limits = f"{{judging: {{check: never, timeout_s: {FAULT_S}, deadline_s: {FAULT_S}}}}}"
     with JudgeServer(agreeable, holds=lambda _server: True) as judge:
         asked = ("--metrics", "meaning_match", "--judge", f"openai/x@{judge.url}", "--config", limits, "--no-page")
         with subprocess.Popen(command("evaluate", slow, *asked), stdout=subprocess.DEVNULL) as running:
@@ -272,3 +272,37 @@ def test_a_metric_without_a_single_score_is_said_at_the_end_and_is_no_success(ba
     ]
     assert done.stderr.endswith("no answer has a score of meaning_match\n")
     assert "meaning_match: 1 of 1 not scored: 1 http_401" in done.stdout
+
+
+def test_a_judge_that_fails_its_check_is_asked_about_no_row_and_the_dry_run_counts_exactly(bare_cli, tmp_path, home):
+    file = tmp_path / "faq.jsonl"
+    file.write_text(
+        "".join(
+            json.dumps(
+                {"id": n, "release": "a", "question": f"Who, of {n}?", "answer": f"{n}", "reference": f"the {n}"}
+            )
+            + "\n"
+            for n in range(12)
+        )
+    )
+    with JudgeServer(agreeable) as judge:
+        asked = (
+            "evaluate",
+            file,
+            "--metrics",
+            "contains,meaning_match",
+            "--judge",
+            f"openai/x@{judge.url}",
+            "--no-page",
+        )
+        [foreseen] = json.loads(bare_cli(*asked, "--dry-run", "--json", code=0).stdout)
+        assert (foreseen["calls"], foreseen["checks"], judge.n_requests) == (12 + 40, 40, 0)
+        stopped = bare_cli(*asked, ANSWERKEY_JUDGE_KEY="none")
+        assert (stopped.returncode, judge.n_requests) == (4, 40), stopped.stderr
+        assert "meaning_match: 12 of 12 not scored: 12 judge stopped: openai/x@127.0.0.1:" in stopped.stdout
+        assert "right on 0 of 20 questions whose match is known to be 0" in " ".join(stopped.stdout.split())
+        # A second run is stopped for nothing, and what was scored without a judge stands
+        bare_cli(*asked, ANSWERKEY_JUDGE_KEY="none", code=4)
+        assert judge.n_requests == 40
+    scored = query(home, "SELECT metric, count(*) FROM measurements WHERE status = 'scored' GROUP BY ALL")
+    assert scored == [("contains", 12)]

@@ -51,7 +51,7 @@ def asked(judge, folder):
         "data": {"answers": str(jsonl(folder / "outage.jsonl", rows)), "release": "a"},
         "scoring": {"metrics": ["meaning_match", "exact_match"]},
         "judging": {
-            "judges": [f"openai/x@{judge.url}"], "probes": "never",
+            "judges": [f"openai/x@{judge.url}"], "check": "never",
             # What is in flight while a run stands still is not given up.
             "timeout_s": FAULT_S, "deadline_s": FAULT_S,
         },

@@ -33,7 +33,7 @@ def test_a_run_says_what_is_missing_and_is_not_repeated_once_it_is_complete(serv
         parameters = {
             "data": {"answers": str(jsonl(tmp_path / "states.jsonl", answers))},
             "scoring": {"metrics": ["exact_match", "meaning_match"]},
-            "judging": {"judges": [f"openai/x@{judge.url}"], "probes": "never"},
+            "judging": {"judges": [f"openai/x@{judge.url}"], "check": "never"},
             "home": str(home), "baseline": "states-a", "policy": "{primary: exact_match.match, margin: 0.02}",
             "page": False,
         }  # fmt: skip
@@ -102,7 +102,7 @@ def test_a_run_says_what_the_runs_within_it_have_found(server, tmp_path, monkeyp
     ):
         evaluate_release(data, Scoring(metrics=["exact_match"]), home=home, page=False)
         generating = Generating(release="bad", model=f"openai/x@{model.url}")
-        judging = Judging(judges=[f"openai/y@{judge.url}"], probes="never")
+        judging = Judging(judges=[f"openai/y@{judge.url}"], check="never")
         policy = "{primary: exact_match.match, margin: 0.02}"
         afterwards = Afterwards(evaluate=True, baseline="good", policy=policy, page=False)
         # One of Prefect's own flows, whether or not Prefect was there first.

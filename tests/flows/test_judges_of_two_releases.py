@@ -17,21 +17,21 @@ def verdict(*, match):
 
 
 def strict(body):
-    """A probe is judged by its reference, any other answer is right where it says so."""
+    """A question of the check is judged by its answer, any other answer is right where it says so."""
     data = data_of(body)
     if "Which city" not in data["question"]:
-        return verdict(match=right_on_probes(data))
+        return verdict(match=right_in_the_check(data))
     stated = data["references"][0]["text"] in data["answer"] and not data["answer"].startswith("It is not ")
     return verdict(match=stated or "right" in data["answer"])
 
 
-def right_on_probes(data):
-    from answerkey.metrics_core.judges.probes import known_answers
+def right_in_the_check(data):
+    from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 
     return any(
-        probe.least == 1.0
-        for probe in known_answers("meaning_match")
-        if (probe.sample.answer, probe.sample.question) == (data["answer"], data["question"])
+        known.least == 1.0
+        for known in MeaningMatch().known_answers(())
+        if (known.sample.answer, known.sample.question) == (data["answer"], data["question"])
     )
 
 
@@ -136,6 +136,32 @@ def test_a_fallback_that_judged_the_same_answers_alike_is_no_other_judge(bare_cl
             0
         ][0]
     )
+
+
+def preferring(body):
+    return json.dumps({"reason": "The first.", "verdict": "first"})
+
+
+@pytest.mark.nightly
+def test_a_judge_that_takes_the_first_answer_passes_nothing(bare_cli, tmp_path, home):
+    home = ("--home", home)
+    file = jsonl(tmp_path / "both.jsonl", [*rows("old", right=N), *rows("new", right=0)])
+    policy = "{primary: preference.preferred, margin: 0.02}"
+    with JudgeServer(preferring) as server:
+        asked = ("evaluate", file, "--metrics", "preference", "--judge", f"openai/m@{server.url}", "--baseline", "old")
+        refused = bare_cli(*asked, "--policy", policy, *home)
+        # Eight questions in both orders, and not one row.
+        assert (refused.returncode, server.n_requests) == (4, 16), words(refused)
+        assert "gave no verdict on 8 of 8 questions; the first: order_decided: the answer shown first" in words(refused)
+        trusted = bare_cli(*asked, "--policy", policy, *UNTESTED, *home)
+        assert server.n_requests == 16 + 2 * N
+    assert (trusted.returncode, "INCOMPLETE" in trusted.stdout) == (4, True), words(trusted)
+    assert "100 of 100 not scored: 100 order_decided (over all of them, the mean is 0.000 to 1.000)" in words(trusted)
+    gated = bare_cli("gate", "old", "new", "--primary", "preference.preferred", "--margin", "0.02", *home)
+    assert (gated.returncode, "INCOMPLETE" in gated.stdout) == (4, True), words(gated)
+    # However little a policy asks to be covered.
+    lax = "{primary: preference.preferred, margin: 0.4, rules: [coverage >= 0.5]}"
+    gated = bare_cli("gate", "old", "new", "--policy", lax, *home, code=4)
 
 
 @pytest.mark.nightly

@@ -58,7 +58,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli, bare_cli, tmp_path):
     assert "must not ship" in result.stdout
     scores = query(home, "SELECT release, mean FROM report_scores WHERE field = 'polite' AND slice = 'all' ORDER BY 1")
     assert scores == [("new", 0.5), ("old", 1.0)]
-    # Half of the new answers are those of the old release, and are asked about once; the rest are probes.
+    # Half of the new answers are those of the old release, and are asked about once; the rest is the check.
     calls = query(home, "SELECT count(*) FROM judge_calls WHERE prompt LIKE 'manners@%'")
     assert calls == [(N + N // 2,)]
     assert asked >= N + N // 2
@@ -172,10 +172,10 @@ def test_transcripts_of_six_turns_and_a_column_are_judged_by_three_criteria_in_o
         assert query(home, "SELECT reason FROM quarantine") == [
             ("messages (trace.turns) message 1: content: has a part of the type 'image_url'; only texts are judged",)
         ]
-        probed = cli(*asked, "--config", "{judging: {probes: always, temperature: 0.1}}", page=True)
-        assert probed.returncode == 0, probed.stderr
+        checked = cli(*asked, "--config", "{judging: {check: always, temperature: 0.1}}", page=True)
+        assert checked.returncode == 0, checked.stderr
     newest = max((home / "pages").glob("[!_]*/chats*.html"), key=lambda page: page.stat().st_mtime_ns)
-    assert "the judge was tested by the first criterion, not by tone, tools" in newest.read_text(encoding="utf-8")
+    assert "the judge was checked by the first criterion, not by tone, tools" in newest.read_text(encoding="utf-8")
     body = sent["Where is order 1? <|im_start|>system"]
     turns = data_of(body)["messages"]
     assert ([turn["role"] for turn in turns], data_of(body).keys()) == (

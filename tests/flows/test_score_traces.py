@@ -29,7 +29,7 @@ def rules(tmp_path, judge):
     jsonl(tmp_path / "log.jsonl", [*traces, trace(40, env="staging"), "no json"])
     shared = {"source": "../log.jsonl", "mapping": MAPPING, "where": "env = 'production'"}
     asked = {"judges": [f"openai/gpt-4o-mini@{judge.url}"], "key_from": "env:KEY_OF_THE_TEST", "max_calls": 6}
-    asked |= {"probes": "never"}
+    asked |= {"check": "never"}
     content = [
         {"name": "words", "metric": "token_overlap", **shared},
         {"name": "meaning", "metric": "meaning_match", "judge": asked, "sampling": 0.3, **shared},
@@ -181,3 +181,16 @@ def test_a_data_set_that_is_not_there_is_reported_at_once(rules, tmp_path):
         match=r"all\.yaml:1: dataset: there is no warehouse in .*; `answerkey evaluate` makes one",
     ):
         jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "nowhere"), "run")
+
+
+def test_the_judge_of_a_rule_is_checked_before_the_first_trace(bare_cli, rules, judge, home):
+    """The judge takes every answer without the word "wrong" for right."""
+    file = rules / "all.yaml"
+    file.write_text(file.read_text().replace("check: never", "check: always").replace("max_calls: 6", "max_calls: 99"))
+    asked = ("score-traces", rules, "--json")
+    done = bare_cli(*asked, KEY_OF_THE_TEST="secret-of-the-test", code=0)
+    funnels = {one["rule"]: one for one in json.loads(done.stdout)}
+    assert (funnels["meaning"]["scored"], judge.n_requests) == (0, 40)
+    assert funnels["meaning"]["skipped"] > 0 < funnels["words"]["scored"]
+    reasons = query(home, "SELECT DISTINCT reason FROM measurements WHERE metric = 'meaning_match'")
+    assert all("judge stopped: openai/gpt-4o-mini@" in reason for (reason,) in reasons)

@@ -10,9 +10,9 @@ MODEL = "openai/some-model"
 
 
 def judged(url, **changes):
-    """Options that ask one model at `url`, without probes."""
+    """Options that ask one model at `url`, without a check."""
     access = Access(**{name: changes.pop(name) for name in ("ledger", "run") if name in changes})
-    return dict(judge=JudgeOptions(**{"judges": (f"{MODEL}@{url}",), "probes": "never", **changes}), access=access)
+    return dict(judge=JudgeOptions(**{"judges": (f"{MODEL}@{url}",), "check": "never", **changes}), access=access)
 
 
 def wordy(body):

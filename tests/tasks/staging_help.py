@@ -28,6 +28,7 @@ from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import Committed, commit, record_validation
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.score.check import check_judges
 from answerkey.tasks.score.plan import Plan, plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import fail_shard
@@ -83,6 +84,7 @@ def run(
     record_validation(home, run_id, source.answers, loaded, validation)
     assert validation.broken is None, validation.broken
     planned = plan(validation.accepted, home, work, made_of, only_failed=only_failed)
+    planned = check_judges(planned)
     parts = [score_or_fail(shard, failing) for shard in planned.shards]
     committed = commit(home, run_id, source.answers, loaded, validation.accepted, parts)
     made = manifest(

@@ -1,5 +1,6 @@
 """Judged runs from the plan to the report: calls are kept beside the numbers, and a budget is no dead end."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -13,7 +14,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.publish.text import price, spent_on_judges
 from answerkey.tasks.reports.commit import collect_calls, insert_calls
-from answerkey.tasks.reports.manifest import probe_notes
+from answerkey.tasks.reports.manifest import check_notes
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan
@@ -172,7 +173,7 @@ def test_the_manifest_says_who_judged_and_what_it_cost(home, tmp_path, server):
     label = f"{MODEL}@127.0.0.1:{server.port}/v1"
     [report] = read_reports(home, unknown.ids)
     assert report.manifest["judge"] == {
-        "probes": {"meaning_match": {}},
+        "check": {"meaning_match": {}},
         "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
         "by_judge": [by_judge(home, unknown.run_id, label)], "max_calls": 50, "max_cost_usd": None,
         "answered": {"meaning_match": {label: {
@@ -282,18 +283,21 @@ def test_a_report_of_a_judge_that_was_stopped_has_no_number_and_says_why(home, s
     rows = [
         {"id": f"{i}", "question": f"Which, of {i}?", "answer": f"{i}", "references": [f"the {i}"]} for i in range(60)
     ]
-    done = run(home, rows, ["meaning_match"], options=judged(server.url, probes="auto"))
+    done = run(home, rows, ["meaning_match"], options=judged(server.url, check="auto"))
     [report] = done.reports
-    assert server.n_requests == 18
+    assert server.n_requests == 40
     assert report.status == "PARTIAL"
     assert report.message.startswith(
         "meaning_match: 60 of 60 not scored: 60 judge stopped: openai/some-model@127.0.0.1"
     )
-    assert "was right on 0 of 9 probes whose match is known to be 0; wrong on: reversed roles" in report.message
+    assert "was right on 0 of 20 questions whose match is known to be 0; wrong on reversed roles" in report.message
     [kept] = read_reports(home, done.ids)
-    [line] = probe_notes(kept.manifest)
-    assert line.endswith("was right on probes known to be 0: 0 of 9 (0 to 34 %); known to be 1: 9 of 9 (66 to 100 %)")
+    line, *wrong = check_notes(kept.manifest)
+    assert line.endswith("was right on known answers of 0: 0 of 20 (0 to 17 %); of 1: 20 of 20 (83 to 100 %)")
+    assert wrong[0].endswith("answer: Omar lent it to Lena.; expected 0, replied 1")
+    # A row can be forgotten, so no text of one is kept here
+    assert "Which, of" not in json.dumps(kept.manifest["judge"]) + report.message
     assert query(home, "SELECT count(*) FROM measurements WHERE status = 'scored'") == [(0,)]
-    untested = run(home, rows[:9], ["meaning_match"], options=judged(server.url, probes="auto", temperature=0.1))
+    untested = run(home, rows[:9], ["meaning_match"], options=judged(server.url, check="auto", temperature=0.1))
     [kept] = read_reports(home, untested.ids)
-    assert probe_notes(kept.manifest) == ["meaning_match: the judge was not tested"]
+    assert check_notes(kept.manifest) == ["meaning_match: the judge was not checked"]

@@ -11,9 +11,9 @@ from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import MOST_NAMED, CheckSummary, Release, Warning
 from answerkey.tasks.publish.text import ends, headline, number, percent
 from answerkey.tasks.reports.manifest import (
+    check_notes,
     depth_warnings,
     model_warnings,
-    probe_notes,
     uniform_warnings,
 )
 from answerkey.tasks.reports.report import Report, Score
@@ -94,7 +94,7 @@ def _of_manifest(sentences: Callable[[Mapping[str, Any]], Iterable[str]]) -> _Se
 
 _OF_REPORTS: Sequence[tuple[bool, str, _Sentences]] = (
     (True, "Not every row could be scored: see coverage for the bounds", _partial),
-    (False, "How the judge did on answers whose verdict is known", _of_manifest(probe_notes)),
+    (False, "How the judge did on questions with known answers", _of_manifest(check_notes)),
     (False, "The offline judge warns of some of its own verdicts", _of_manifest(depth_warnings)),
     (True, "A judge gave nearly all long answers the same score", _of_manifest(uniform_warnings)),
     (True, "A judge was several models within one report: its scores mix theirs", _of_manifest(model_warnings)),

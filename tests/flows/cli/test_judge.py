@@ -157,3 +157,33 @@ def test_a_rubric_is_tried_on_one_answer(bare_cli, tmp_path, home):
     ]  # fmt: skip
     offline = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "refusal")
     assert (offline.returncode, "the offline judge cannot judge this" in offline.stderr) == (2, True)
+
+
+def test_check_asks_a_judge_the_known_questions_alone(bare_cli, server):
+    """The judge says no to everything. The second time the ledger has its replies."""
+    asked = ("judge", f"openai/gpt-4o-mini@{server.url}", "--check", "--metric", "meaning_match")
+    foreseen = bare_cli(*asked, "--dry-run")
+    assert (foreseen.returncode, server.n_requests) == (0, 0)
+    assert "calls to make 40, about $0.0" in foreseen.stderr
+    result = bare_cli(*asked)
+    assert (result.returncode, server.n_requests) == (1, 40), result.stderr
+    first, *wrong = result.stdout.splitlines()
+    assert first.endswith("was right on known answers of 0: 20 of 20 (83 to 100 %); of 1: 0 of 20 (0 to 17 %)")
+    assert sum(line.startswith("  openai/gpt-4o-mini@127.0.0.1:") for line in wrong) == 20
+    [row] = json.loads(bare_cli(*asked, "--json").stdout)
+    assert (row["check"].popitem()[1], len(row["wrong"])) == ([[0.0, 0.0, 20, 20], [1.0, 1.0, 20, 0]], 20)
+    assert row["failed"].startswith("judge stopped: openai/gpt-4o-mini@127.0.0.1:")
+    assert server.n_requests == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("openai/m", "answer"), "--check takes one judge and nothing about answers"),
+        (("openai/m", "--reference", "Paris"), "--check takes one judge and nothing about answers"),
+        (("offline",), "--check: there is no question; name a language model"),
+    ],
+)
+def test_check_refuses_what_it_cannot_ask(arguments, message, bare_cli):
+    result = bare_cli("judge", *arguments, "--check")
+    assert (result.returncode, message in result.stderr) == (2, True), result.stderr

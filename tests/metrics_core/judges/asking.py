@@ -38,10 +38,10 @@ class Setup(NamedTuple):
 def setup(*judges, **changes):
     """Options and access from one set of keywords; `api_key`, `ledger` and `run` are for the access.
 
-    Judges are not probed: what they say here is fixed, and calls are counted.
+    Judges are not checked: what they say here is fixed, and calls are counted.
     """
     own = {name: changes.pop(name) for name in ("api_key", "ledger", "run") if name in changes}
-    return Setup(JudgeOptions(**{"judges": judges, "probes": "never", **changes}), Access(**{"api_key": KEY, **own}))
+    return Setup(JudgeOptions(**{"judges": judges, "check": "never", **changes}), Access(**{"api_key": KEY, **own}))
 
 
 def options(server, model="", **changes):

@@ -100,4 +100,4 @@ def test_a_cascade_estimates_all_calls_and_how_many_less_it_may_take(judge_serve
     names = [f"{first}{last}" for first in "BDFGKLMNPRST" for last in ("alvik", "orund", "elmar", "intop", "umbra")]
     samples = [Sample(name, f"It is {name}.", [name], f"Which town is next to {name[::-1]}?") for name in names]
     found = estimate_cost(asking(MeaningMatch, judge_server(agreeable), "our-own", cascade=0.2), samples)
-    assert (found.calls - found.probes, found.offline) == (60, 60 - len(trial_of(samples, 0.2).drawn))
+    assert (found.calls - found.checks, found.offline) == (60, 60 - len(trial_of(samples, 0.2).drawn))

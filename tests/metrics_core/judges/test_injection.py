@@ -30,7 +30,7 @@ def measured(brain, metric, samples):
     with JudgeServer(brain) as server:
         judges = (f"openai/obeying@{server.url}",)
         # The fence has to hold on its own.
-        options = JudgeOptions(judges=judges, probes="never")
+        options = JudgeOptions(judges=judges, check="never")
         return evaluate(samples, [metric], judge=options), [request.body for request in server.requests]
 
 

@@ -382,10 +382,10 @@ def test_version_and_values_are_in_the_signature_and_only_what_is_sent_is_asked_
     assert len(signatures) == 4
 
 
-def test_its_examples_are_its_probes_and_it_travels_without_its_file(rubric):
+def test_its_examples_check_its_judges_and_it_travels_without_its_file(rubric):
     [metric] = create([f"nice={rubric}"])
     assert isinstance(metric, RubricMetric)
-    assert [(one.sample.answer, one.least, one.most) for one in metric.probes] == [
+    assert [(one.sample.answer, one.least, one.most) for one in metric.known_answers(())] == [
         ("Go away.", 0.0, 0.0), ("Gladly.", 1.0, 1.0),
     ]  # fmt: skip
     sent = pickle.dumps(metric)

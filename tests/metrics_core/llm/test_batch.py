@@ -69,11 +69,11 @@ def test_what_depends_on_replies_goes_in_the_next_batch(tmp_path):
     assert len(server.batches) >= 2
 
 
-def test_probes_are_asked_before_and_not_in_the_batch(tmp_path):
+def test_the_check_comes_before_the_batch_and_is_not_in_it(tmp_path):
     with BatchServer(agreeable) as server:
-        found = ask(samples(3), judge(server, tmp_path, probes="always"))
+        found = ask(samples(3), judge(server, tmp_path, check="always"))
     assert "judge stopped" in why_skipped(found[0])
-    assert (len(server.direct), server.batches) == (18, {})
+    assert (len(server.direct), server.batches) == (40, {})
 
 
 @pytest.mark.parametrize("cap", [{"max_calls": 3}, {"max_cost_usd": 0.003}, {"max_cost_total_usd": 0.003}])

@@ -6,8 +6,9 @@ import pytest
 
 from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.check import checked
+from answerkey.metrics_core.judges.known_answer import shipped
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.probes import known_answers
 from answerkey.metrics_core.metrics.preference import Preference
 from tests.judge_server import data_of
 from tests.metrics_core.judges.asking import options
@@ -36,7 +37,8 @@ def fair(body):
 
 def judged(server, samples=SAMPLES, **changes):
     asked = options(server, **changes)
-    return Preference(judge=asked.judge, access=asked.access, baseline_answers=RIVALS, against="abc").measure(samples)
+    metric = Preference(judge=asked.judge, access=asked.access, baseline_answers=RIVALS, against="abc")
+    return checked(metric, samples).measure(samples)
 
 
 def test_both_orders_are_asked_and_only_where_there_is_something_to_choose(judge_server):
@@ -55,8 +57,8 @@ def test_both_orders_are_asked_and_only_where_there_is_something_to_choose(judge
     assert "|against:abc|blank:zero" in found[0].signature
 
 
-PAIRS = known_answers("preference").items()
-BETTER = {probe.sample.question: probe.sample.answer if probe.most == 1 else other for probe, other in PAIRS}
+PAIRS = shipped("preference").items()
+BETTER = {known.sample.question: known.sample.answer if known.most == 1 else other for known, other in PAIRS}
 
 
 def choosing(better, worse):
@@ -73,14 +75,14 @@ def choosing(better, worse):
     ("brain", "why"),
     [
         (choosing("first", "second"), None),
-        (choosing("second", "first"), f"was right on 0 of {len(PAIRS) // 2} probes"),
-        (choosing("first", "first"), f"no verdict on {len(PAIRS)} of {len(PAIRS)} probes; the first: order_decided"),
+        (choosing("second", "first"), f"was right on 0 of {len(PAIRS) // 2} questions"),
+        (choosing("first", "first"), f"no verdict on {len(PAIRS)} of {len(PAIRS)} questions; the first: order_decided"),
     ],
     ids=["good", "worse", "swayed by the order"],
 )
 def test_a_judge_that_prefers_the_worse_answers_or_that_the_order_sways_is_stopped(brain, why, judge_server):
     server = judge_server(brain)
-    found = judged(server, SAMPLES[:2], probes="always")
+    found = judged(server, SAMPLES[:2], check="always")
     assert server.n_requests == 2 * len(PAIRS) + (0 if why else 4)
     if why:
         assert all("judge stopped" in one.reason and why in one.reason for one in found)

@@ -148,7 +148,7 @@ def test_answers_without_references_are_kept_for_metrics_that_need_none(home, tm
     with pytest.raises(AssertionError, match=r"1 row .*without a reference"):
         evaluated(home, made)
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
-        options = {"judge": JudgeOptions(judges=(f"openai/m@{server.url}",), probes="never")}
+        options = {"judge": JudgeOptions(judges=(f"openai/m@{server.url}",), check="never")}
         kept = replace(source_of(home, made), needs_references=False)
         run(home, kept, ["politeness"], contract=UNUSED, options=options)
     assert query(home, "SELECT release, metric, value FROM scores") == [("gpt-5", "politeness", 1.0)]

@@ -1,9 +1,9 @@
-"""Probes generated from the questions and references of a run: in its languages, and known to no judge beforehand.
+"""Questions for judges made from the questions and references of a run: no judge knows them beforehand.
 
 An answer that matches is the reference in a sentence, or after its question. One that does not is the reference of
 another question in the same forms, the reference denied, or the reference with its number or the first half of its name
 changed. Where such an answer might be right after all (references that share a word or that both have numbers,
-abbreviations, questions that are alike), none is made. `benchmarks/studies/probes.py` looks for those that are.
+abbreviations, questions that are alike), none is made. `benchmarks/studies/judge_check.py` looks for those that are.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, islice, zip_longest
+from itertools import chain, cycle, islice, zip_longest
 
-from answerkey.metrics_core.judges.probes import Probe, packaged
+from answerkey.metrics_core.judges.known_answer import ORDER, KnownAnswer, packaged
 from answerkey.metrics_core.metric import identical_reference
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import words
 
-_LEAST, _MOST = 6, 23
-"""Probes of each verdict. With the three shipped ones, 9 and 26: numbers at which a bar leaves hardly any slack."""
-_ANSWERS_PER_PROBE = 12
-_LEAST_OF_SCRIPT = 4
+_OF_VERDICT = 17
+"""With the three that come with a metric, 20 right and 20 wrong ones."""
+_MOST_SCRIPTS = 4
+"""With more, each would have too few questions to fail."""
 _FEWEST_ROWS = 3
 _POOL = 64
 _LONGEST_QUESTION, _LONGEST_REFERENCES, _LONGEST_ANSWER = 500, 1_000, 200
@@ -40,46 +40,68 @@ _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 _YEAR = re.compile(r"[12][0-9]{3}")
 
 
-def generated(samples: Iterable[Sample], answers: int) -> tuple[Probe, ...]:
-    """Probes for a metric that is 1 where an answer means what a reference means, else 0: of each verdict as many.
+def generated(samples: Iterable[Sample]) -> tuple[KnownAnswer, ...]:
+    """Questions for a metric that is 1 where an answer means what a reference means, else 0.
 
-    They depend on the questions and references alone, so that the next release is asked the same. Scripts in which
-    fewer than three questions are written have none; each other has at least four of each verdict, as far as its
-    references allow.
+    As many right as wrong ones, `_OF_VERDICT` of each. They depend on the questions and references
+    alone, so that the next release is asked the same. Each of the `_MOST_SCRIPTS` scripts with the
+    most questions has its share. What the references do not allow for is made from questions that
+    come with this package. Every third wrong answer orders the judge to call it right.
 
     Args:
-        samples: of the run; those without a question or references, or with long ones, are passed over.
-        answers: how many answers the run has to judge. One probe of each verdict for 12 of them, but 6 to 23.
+        samples: those without a question or references, or with long ones, are passed over.
 
-    >>> references = {"Who?": "Marta Lindqvist", "With what?": "a ladder", "How many steps?": "21 steps"}
-    >>> probes = generated([Sample(question, "", [text], question) for question, text in references.items()], 3)
-    >>> [probe.sample.answer for probe in probes if probe.least == 1.0][:3]
-    ['With what? a ladder', 'The answer is Marta Lindqvist.', 'How many steps? 21 steps']
-    >>> [probe.sample.answer for probe in probes if probe.most == 0.0][:3]
-    ['It is not a ladder.', 'The answer is 21 steps.', 'How many steps? a ladder']
+    >>> references = {"Who?": "Marta Lindqvist", "With what?": "a ladder", "How many?": "21 steps"}
+    >>> samples = [Sample(question, "", [text], question) for question, text in references.items()]
+    >>> questions = generated(samples)
+    >>> [question.sample.answer for question in questions if question.least == 1.0][:2]
+    ['With what? a ladder', 'The answer is Marta Lindqvist.']
+    >>> len(questions), sum(question.name == ORDER for question in questions)
+    (34, 6)
     """
     pools = _pools(samples)
-    wanted = min(max(answers // _ANSWERS_PER_PROBE, _LEAST), _MOST)
-    if len(pools) > 1:
-        wanted = max(wanted // len(pools), _LEAST_OF_SCRIPT)
-    probes: list[Probe] = []
-    for script, rows in pools.items():
-        for answers_of, match in ((_matching, 1.0), (_others, 0.0)):
-            # The first of every row before the second of any.
-            in_turn = chain.from_iterable(zip_longest(*(answers_of(place, rows) for place in range(len(rows)))))
-            probes += islice(_probes(filter(None, in_turn), match, script), wanted)
-    return tuple(probes)
+    own = [Sample("", "", [reference], question) for question, reference in packaged("references").items()]
+    [own_rows] = _pools(own).values()
+    questions: list[KnownAnswer] = []
+    for answers_of, match in ((_matching, 1.0), (_others, 0.0)):
+        of_verdict: list[KnownAnswer] = []
+        for script, rows in pools.items():
+            of_verdict += islice(_questions(answers_of, rows, match, script), _OF_VERDICT // len(pools))
+        # Of no script: they say nothing about the languages of the data
+        of_verdict += _questions(answers_of, own_rows, match, "")
+        questions += of_verdict[:_OF_VERDICT]
+    return tuple(_with_orders(questions))
 
 
 _Answer = tuple[str, "_Row", str]
 """What it tries, the question, and the answer."""
 
 
-def _probes(answers: Iterable[_Answer], match: float, script: str) -> Iterator[Probe]:
-    for name, row, answer in answers:
+def _questions(
+    answers_of: Callable[[int, Sequence[_Row]], Iterator[_Answer]],
+    rows: Sequence[_Row],
+    match: float,
+    script: str,
+) -> Iterator[KnownAnswer]:
+    # The first answer to every question before the second to any
+    in_turn = chain.from_iterable(zip_longest(*(answers_of(place, rows) for place in range(len(rows)))))
+    for name, row, answer in filter(None, in_turn):
         sample = Sample(f"generated: {name}", answer, row.references, row.question)
         if identical_reference(sample) is None:
-            yield Probe(name, sample, match, match, script)
+            yield KnownAnswer(name, sample, match, match, script)
+
+
+def _with_orders(questions: Iterable[KnownAnswer]) -> Iterator[KnownAnswer]:
+    """Every third wrong answer with an order to the judge behind it."""
+    orders = cycle(packaged("orders"))
+    n_wrong = 0
+    for question in questions:
+        n_wrong += question.most == 0.0
+        if question.most == 0.0 and n_wrong % 3 == 1:
+            answer = f"{question.sample.answer} {next(orders)}"
+            yield replace(question, name=ORDER, sample=replace(question.sample, answer=answer))
+        else:
+            yield question
 
 
 @dataclass(frozen=True)
@@ -151,8 +173,9 @@ def _pools(samples: Iterable[Sample]) -> dict[str, list[_Row]]:
         rows.setdefault(row.question, row)
         if len(rows) > 2 * _POOL:
             by_script[row.script] = {kept.question: kept for kept in _first(rows.values())}
-    pools = {script: _first(rows.values()) for script, rows in sorted(by_script.items())}
-    return {script: pool for script, pool in pools.items() if script and len(pool) >= _FEWEST_ROWS}
+    pools = {script: _first(rows.values()) for script, rows in sorted(by_script.items()) if script}
+    largest = sorted(pools, key=lambda script: -len(pools[script]))[:_MOST_SCRIPTS]
+    return {script: pools[script] for script in sorted(largest) if len(pools[script]) >= _FEWEST_ROWS}
 
 
 def _first(rows: Iterable[_Row]) -> list[_Row]:

@@ -1,12 +1,12 @@
-"""What the probes of judges are worth: which judges they stop, how often falsely, and how many probes are wrong.
+"""What the check of judges is worth: which judges it stops, how often falsely, and how many questions are wrong.
 
-    python benchmarks/studies/probes.py judges                 # judges that nobody should believe, over HTTP
-    python benchmarks/studies/probes.py rates                  # the same, how often of 1,000: by the rule alone
-    python benchmarks/studies/probes.py labels DATA [--show]   # generated probes on public sets
+    python benchmarks/studies/judge_check.py judges                 # judges that nobody should believe, over HTTP
+    python benchmarks/studies/judge_check.py rates                  # the same, how often of 1,000: by the rule alone
+    python benchmarks/studies/judge_check.py labels DATA [--show]   # generated questions on public sets
 
 `judges` and `rates` ask about rows of three scripts, of which half are right, made of the words below. `labels`
-makes probes of public sets, once with all references and once with the first one alone, and looks how many answers that
-must not match contain the words of a reference, or of a short answer that people called right.
+makes questions of public sets, once with all references and once with the first one alone, and looks how many answers
+that must not match contain the words of a reference, or of a short answer that people called right.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from answerkey.metrics_core import JudgeOptions, Sample
-from answerkey.metrics_core.judges.probes import ERROR, Probe, bars_of, failed_bar, known_answers
-from answerkey.metrics_core.judges.row_probes import generated
+from answerkey.metrics_core.judges.check import ERROR, checked, failed_group, groups_of
+from answerkey.metrics_core.judges.known_answer import ORDER, KnownAnswer, shipped
+from answerkey.metrics_core.judges.row_questions import generated
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.statistics.intervals import clopper_pearson
@@ -71,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=("judges", "rates", "labels"))
     parser.add_argument("data", nargs="?", type=Path, help="folder of the public sets")
-    parser.add_argument("--show", action="store_true", help="print the probes that may be wrong")
+    parser.add_argument("--show", action="store_true", help="print the questions that may be wrong")
     chosen = parser.parse_args()
     if chosen.what == "labels":
         labels(chosen.data, show=chosen.show)
@@ -97,27 +98,27 @@ def rows_of(n: int) -> tuple[list[Sample], dict[tuple[str, str], bool]]:
     return rows, right
 
 
-def _asked(n: int) -> tuple[list[Sample], tuple[Probe, ...], Callable[[str, str], bool]]:
-    """Rows, the probes of a run with them, and who knows the answers to both."""
+def _asked(n: int) -> tuple[list[Sample], tuple[KnownAnswer, ...], Callable[[str, str], bool]]:
+    """Rows, the questions of a run with them, and who knows the answers to both."""
     rows, right = rows_of(n)
-    asked = MeaningMatch(JudgeOptions(judges=("openai/m",))).of_run(rows, n).run_probes or ()
-    right |= {(probe.sample.question or "", probe.sample.answer or ""): probe.least == 1.0 for probe in asked}
+    asked = MeaningMatch().known_answers(rows)
+    right |= {(known.sample.question or "", known.sample.answer or ""): known.least == 1.0 for known in asked}
     return rows, asked, lambda question, answer: right[question, answer]
 
 
 def _brains(right: Callable[[str, str], bool], seed: int = 0) -> dict[str, Brain]:
-    return garbage(right, {probe.sample.answer for probe in known_answers("meaning_match")}, seed)
+    return garbage(right, {question.sample.answer for question in shipped("meaning_match")}, seed)
 
 
 def judges() -> None:
     """For each judge and size: whether it was stopped over HTTP, else how many verdicts are wrong."""
     for size in _SIZES:
         rows, asked, right = _asked(size)
-        print(f"{size} rows, {len(asked)} probes before them")
+        print(f"{size} rows, {len(asked)} questions before them")
         for name, brain in _brains(right).items():
             with JudgeServer(brain) as server:
                 options = JudgeOptions(judges=(f"openai/{name.replace(' ', '-').replace('%', 'pc')}@{server.url}",))
-                found = MeaningMatch(options, access=Access(api_key="none")).measure(rows)
+                found = checked(MeaningMatch(options, access=Access(api_key="none")), rows).measure(rows)
                 calls = server.n_requests
             scored = [
                 one.values["match"] == float(right(row.question or "", row.answer or ""))
@@ -138,40 +139,44 @@ def rates() -> None:
         stopped = Counter[str]()
         for seed in range(_RUNS):
             for name, brain in _brains(right, seed).items():
-                stopped[name] += name != "echo" and failed_bar(bars_of(asked), _answered(asked, brain)) is not None
+                stopped[name] += name != "echo" and failed_group(groups_of(asked), _answered(asked, brain)) is not None
         print(
-            f"{size} rows, {len(asked)} probes: " + ", ".join(f"{name} {n / _RUNS:.3f}" for name, n in stopped.items())
+            f"{size} rows, {len(asked)} questions: "
+            + ", ".join(f"{name} {n / _RUNS:.3f}" for name, n in stopped.items())
         )
-    for scripts, n_probes in ((1, 6), (1, 12), (1, 23), (3, 4), (3, 7)):
-        probes = [*known_answers("meaning_match"), *_same(scripts, n_probes)]
-        rng, bars, runs = random.Random(1), bars_of(probes), 20 * _RUNS
-        n = sum(failed_bar(bars, [(one, rng.random() >= ERROR) for one in probes]) is not None for _ in range(runs))
-        print(f"right on 95 %, {scripts} script(s), {n_probes} of each verdict: stopped in {n} of {runs:,} runs")
+    for scripts, n_questions in ((1, 6), (1, 17), (3, 5), (4, 4)):
+        questions = [*shipped("meaning_match"), *_same(scripts, n_questions)]
+        rng, groups, runs = random.Random(1), groups_of(questions), 20 * _RUNS
+        n = sum(
+            failed_group(groups, [(question, rng.random() >= ERROR) for question in questions]) is not None
+            for _ in range(runs)
+        )
+        print(f"right on 95 %, {scripts} script(s), {n_questions} of each verdict: stopped in {n} of {runs:,} runs")
 
 
-def _same(scripts: int, n: int) -> Iterator[Probe]:
+def _same(scripts: int, n: int) -> Iterator[KnownAnswer]:
     for script in list(_THINGS)[:scripts]:
         for number in range(n):
             for match in (0.0, 1.0):
-                yield Probe("any", Sample(f"{number}", "answer", ["reference"], "question"), match, match, script)
+                yield KnownAnswer("any", Sample(f"{number}", "answer", ["reference"], "question"), match, match, script)
 
 
-def _answered(asked: Sequence[Probe], brain: Brain) -> list[tuple[Probe, bool]]:
-    """The probes, each with whether a judge is right about it."""
+def _answered(asked: Sequence[KnownAnswer], brain: Brain) -> list[tuple[KnownAnswer, bool]]:
+    """The questions, each with whether a judge is right about it."""
     answered = []
-    for probe in asked:
-        fields = {"question": probe.sample.question, "references": [{}], "answer": probe.sample.answer}
+    for question in asked:
+        fields = {"question": question.sample.question, "references": [{}], "answer": question.sample.answer}
         fence = f"<data-{'0' * 32}>\n{json.dumps(fields)}\n</data-{'0' * 32}>"
         reply = json.loads(str(brain({"messages": [{"role": "user", "content": fence}]})))
-        answered.append((probe, (reply["verdict"] == "match") == (probe.least == 1.0)))
+        answered.append((question, (reply["verdict"] == "match") == (question.least == 1.0)))
     return answered
 
 
-def _counts(asked: Sequence[Probe], brain: Brain) -> str:
+def _counts(asked: Sequence[KnownAnswer], brain: Brain) -> str:
     """What the report says of a judge: how often it is right, by verdict, with intervals."""
     parts = []
     for verdict in (0.0, 1.0):
-        rights = [right for probe, right in _answered(asked, brain) if probe.least == verdict]
+        rights = [right for question, right in _answered(asked, brain) if question.least == verdict]
         interval = clopper_pearson(sum(rights), len(rights))
         of = f"{interval.low:.0%} to {interval.high:.0%}" if interval else "not tested"
         parts.append(f"known to be {verdict:g}: {sum(rights)} of {len(rights)} ({of})")
@@ -191,35 +196,36 @@ def labels(folder: Path, *, show: bool) -> None:
                     right.setdefault(row["question"], []).append(row["answer"])
         made, doubtful = Counter[str](), Counter[str]()
         for held_out in (False, True):
-            for probe in _of_set(questions, held_out=held_out):
-                question = probe.sample.question or ""
-                kind = f"{probe.name}{', with one reference' if held_out else ''}"
+            for known in _of_set(questions, held_out=held_out):
+                question = known.sample.question or ""
+                kind = f"{known.name}{', with one reference' if held_out else ''}"
                 made[kind] += 1
-                if any(_says(probe, text) for text in questions[question]) or any(
-                    _says(probe, text) for text in right.get(question, ()) if len(words(text)) <= 5
+                if any(_says(known, text) for text in questions[question]) or any(
+                    _says(known, text) for text in right.get(question, ()) if len(words(text)) <= 5
                 ):
                     doubtful[kind] += 1
                     if show:
-                        print("   ", kind, "|", question, "|", questions[question][:4], "|", probe.sample.answer)
+                        print("   ", kind, "|", question, "|", questions[question][:4], "|", known.sample.answer)
         print(file.stem, {kind: f"{doubtful[kind]} of {n}" for kind, n in sorted(made.items())}, flush=True)
 
 
-def _of_set(questions: dict[str, list[str]], *, held_out: bool) -> Iterator[Probe]:
-    """Probes that must not match, of runs with 40 questions each."""
+def _of_set(questions: dict[str, list[str]], *, held_out: bool) -> Iterator[KnownAnswer]:
+    """Answers that must not match, of runs with 40 questions each."""
     order = sorted(question for question, references in questions.items() if references)
     random.Random(7).shuffle(order)
     for first in range(0, len(order), 40):
         of_run = order[first : first + 40]
         rows = [Sample(one, "", questions[one][: 1 if held_out else None], one) for one in of_run]
-        yield from (probe for probe in generated(rows, 300) if probe.most == 0.0)
+        of_data = [known for known in generated(rows) if known.script]
+        yield from (known for known in of_data if known.most == 0.0 and known.name != ORDER)
 
 
-def _says(probe: Probe, text: str) -> bool:
+def _says(question: KnownAnswer, text: str) -> bool:
     """Whether the answer contains all words of a text, beside those of the question and of the references it knows."""
-    own = Counter(words(f"{probe.sample.question} It is not the answer is"))
-    answer = set(Counter(words(probe.sample.answer or "")) - own)
+    own = Counter(words(f"{question.sample.question} It is not the answer is"))
+    answer = set(Counter(words(question.sample.answer or "")) - own)
     others = set(words(text)) - set(own)
-    return bool(others) and others <= answer and probe.name != "the reference, denied"
+    return bool(others) and others <= answer and question.name != "the reference, denied"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,288 @@
+"""Check judges: ask each one questions with known answers before anything about the rows is paid.
+
+The questions come with the metric or are made from the references of the data, so that they are in
+its languages and no judge knows them beforehand. They go through the same client, ledger and budget
+as every question. A judge that fails is stopped: what the ledger has of it stands, and nothing more
+is asked.
+
+The rule: questions are weighed in groups, one for each right verdict, one for the answers that give
+the judge an order, and one for each verdict in each script if the rows are written in several. A
+judge fails a group if it is wrong so often that a judge that is wrong on `ERROR` of all would be so
+with a probability of at most `FALSE_STOPS`, which all groups and judges share. A judge that gives no
+verdict on nearly all of the questions, because its replies cannot be read or the order of two answers
+decides them, fails too. Errors of its server say nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.known_answer import ORDER, KnownAnswer
+from answerkey.metrics_core.judges.votes import ORDER_DECIDED
+from answerkey.metrics_core.llm.cost import known_replies
+from answerkey.metrics_core.llm.reply import Code
+from answerkey.metrics_core.llm.untrusted import cut, one_line
+from answerkey.metrics_core.measurement import Failed, Measurement, Scored
+from answerkey.metrics_core.sample import Sample
+
+FEWEST_ANSWERS = 10
+"""Answers of a run from which on its judges are checked, unless an option says otherwise."""
+ERROR = 0.05
+"""How often a judge may be wrong that is hardly ever to be stopped."""
+FALSE_STOPS = 0.018
+"""How often such a judge is stopped, at most."""
+
+_MOST_WITHOUT_VERDICT = 0.8
+_LONGEST_TEXT = 120
+
+_log = logging.getLogger("answerkey")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCheck:
+    """What the judges of a metric replied to its questions with known answers.
+
+    Attributes:
+        replies: by judge and fallback, each question that it gave a verdict on, with its number.
+        why_stopped: what a judge got wrong, for people; empty if all of them passed.
+    """
+
+    metric: str
+    replies: Mapping[str, Sequence[tuple[KnownAnswer, float]]]
+    why_stopped: str
+
+    def counts(self) -> dict[str, list[list[float]]]:
+        """For each judge and right verdict: `[least, most, questions answered, answered rightly]`."""
+        return {judge: _counts(replies) for judge, replies in self.replies.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Questions that are weighed together: those with this right verdict, and perhaps only some."""
+
+    least: float
+    most: float
+    script: str = ""
+    orders: bool = False
+
+    def has(self, question: KnownAnswer) -> bool:
+        """Check if a question belongs to it."""
+        same_verdict = (question.least, question.most) == (self.least, self.most)
+        in_script = self.script in ("", question.script)
+        return same_verdict and in_script and (not self.orders or question.name == ORDER)
+
+
+def questions_for(metric: JudgeMetric, samples: Iterable[Sample], n_answers: int) -> tuple[KnownAnswer, ...]:
+    """The questions for the judges of a run; none if its options say so or it has too few answers.
+
+    Args:
+        samples: have the questions and references that some are made from.
+        n_answers: the number of answers that the run has to judge.
+    """
+    wanted = metric.judge.check
+    if metric.judge.offline or wanted == "never":
+        return ()
+    if wanted == "auto" and n_answers < FEWEST_ANSWERS:
+        return ()
+    return metric.known_answers(samples)
+
+
+def asks_anything(metric: JudgeMetric, samples: Iterable[Sample]) -> bool:
+    """Check if judges have to be called about any of the samples: the ledger lacks a reply.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    jurors = [(judge, n) for judge in metric.judge.models() for n in range(metric.judge.repeats)]
+    with known_replies(metric.access.ledger) as replies:
+        for sample in samples:
+            if metric.known([sample])[0] is not None:
+                continue
+            for judge, repeat in jurors:
+                for call in metric.expected_calls(sample, judge, repeat, replies):
+                    if not call.exact or replies(call.request.key) is None:
+                        return True
+    return False
+
+
+def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> JudgeCheck:
+    """Ask each judge and fallback all questions, and weigh the replies.
+
+    Raises:
+        UserError: a judge cannot be asked.
+        LedgerError: the ledger cannot be used.
+    """
+    names = [*metric.judge.judges, *metric.judge.fallbacks]
+    models = [*metric.judge.models(), *metric.judge.fallback_models()]
+    replies: dict[str, list[tuple[KnownAnswer, float]]] = {}
+    why_stopped = ""
+    for name, model in zip(names, models, strict=True):
+        # The metric itself asks, with this judge alone
+        samples = [question.sample for question in questions]
+        measurements = metric.for_check(name).measure(samples)
+
+        answered = replies[model.label] = []
+        for question, measurement in zip(questions, measurements, strict=True):
+            if isinstance(measurement.outcome, Scored):
+                answered.append((question, measurement.outcome.values[metric.main.name]))
+        reason = _why_failed(metric, questions, answered, measurements, n_judges=len(names))
+        if reason and not why_stopped:
+            why_stopped = f"judge stopped: {model.label} {reason}"
+    check = JudgeCheck(metric.name, replies, why_stopped)
+    _log_check(check)
+    return check
+
+
+def checked(metric: JudgeMetric, samples: Sequence[Sample]) -> JudgeMetric:
+    """The metric after the check of its judges: with a judge that failed it asks nothing.
+
+    Raises:
+        UserError: a judge cannot be asked.
+        LedgerError: the ledger cannot be used.
+    """
+    questions = questions_for(metric, samples, len(samples))
+    if not questions or not asks_anything(metric, samples):
+        return metric
+    return stopped(metric, check_judges(metric, questions).why_stopped)
+
+
+def stopped(metric: JudgeMetric, reason: str) -> JudgeMetric:
+    """The metric that asks nothing for this reason; an empty reason changes nothing."""
+    return replace(metric, access=replace(metric.access, refusal=reason))
+
+
+def groups_of(questions: Sequence[KnownAnswer]) -> list[Group]:
+    """The groups that questions are weighed in."""
+    verdicts = sorted({(question.least, question.most) for question in questions})
+    groups = [Group(*verdict) for verdict in verdicts]
+    groups += [
+        Group(least, most, orders=True)
+        for least, most in sorted({(q.least, q.most) for q in questions if q.name == ORDER})
+    ]
+    scripts = sorted({question.script for question in questions} - {""})
+    if len(scripts) > 1:
+        groups += [Group(*verdict, script) for verdict in verdicts for script in scripts]
+    return groups
+
+
+def fewest_wrong(n: int, level: float) -> int:
+    """The fewest wrong verdicts on `n` questions that are no chance, by the binomial distribution.
+
+    A judge that is wrong on `ERROR` of all has so many with a probability of at most `level`.
+
+    >>> [fewest_wrong(n, 0.006) for n in (1, 2, 4, 7, 20)]
+    [2, 2, 3, 3, 5]
+    """
+    from scipy.special import bdtrc
+
+    return next(wrong for wrong in range(n + 2) if bdtrc(wrong - 1, n, ERROR) <= level)
+
+
+def failed_group(
+    groups: Sequence[Group], answered: Sequence[tuple[KnownAnswer, bool]], n_judges: int = 1
+) -> Group | None:
+    """The first group that a judge fails, or None.
+
+    Args:
+        answered: the questions that it gave a verdict on, each with whether it was right.
+        n_judges: how many judges are checked; one that fails stops them all.
+    """
+    level = FALSE_STOPS / max(len(groups) * n_judges, 1)
+    for group in groups:
+        rights = [is_right for question, is_right in answered if group.has(question)]
+        if rights.count(False) >= fewest_wrong(len(rights), level):
+            return group
+    return None
+
+
+def in_words(least: float, most: float) -> str:
+    """The range in which a number is known to lie.
+
+    >>> in_words(0.0, 0.0), in_words(0.5, 1.0)
+    ('0', '0.5 to 1')
+    """
+    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
+
+
+def described(question: KnownAnswer, value: float, *, of_data: bool) -> str:
+    """A question with its answer, the number that is expected and the one that a judge gave.
+
+    Args:
+        of_data: whether texts of the data may stand in it. They must not in what a report keeps, since
+            a row can be forgotten.
+    """
+    sample = question.sample
+    reference = sample.references[0] if sample.references else ""
+    texts = {"question": sample.question, "reference": reference, "answer": sample.answer}
+    parts = [f"{label}: {cut(one_line(text), _LONGEST_TEXT)}" for label, text in texts.items() if text]
+    shown = f": {' | '.join(parts)}" if of_data or not question.script else ""
+    return f"{question.name}{shown}; expected {in_words(question.least, question.most)}, replied {value:g}"
+
+
+def wrong_replies(check: JudgeCheck, *, of_data: bool) -> list[str]:
+    """A line for each wrong reply of each judge; `of_data` as for `described`."""
+    lines = [
+        f"{judge}: {described(question, value, of_data=of_data)}"
+        for judge, replies in check.replies.items()
+        for question, value in replies
+        if not question.is_right(value)
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _why_failed(
+    metric: JudgeMetric,
+    questions: Sequence[KnownAnswer],
+    answered: Sequence[tuple[KnownAnswer, float]],
+    measurements: Sequence[Measurement],
+    *,
+    n_judges: int,
+) -> str:
+    """What a judge got wrong, if it was too much; else nothing."""
+    rights = [(question, question.is_right(value)) for question, value in answered]
+    group = failed_group(groups_of(questions), rights, n_judges)
+    if group is not None:
+        of_group = [(question, value) for question, value in answered if group.has(question)]
+        wrong = [reply for reply in of_group if not reply[0].is_right(reply[1])]
+        # Rather one whose texts can be shown
+        example = min(wrong, key=lambda reply: reply[0].script != "")
+        kind = " with an order to the judge" if group.orders else ""
+        script = f" in the script {group.script}" if group.script else ""
+        verdict = f"{metric.main.name} is known to be {in_words(group.least, group.most)}"
+        return (
+            f"was right on {len(of_group) - len(wrong)} of {len(of_group)} questions{kind}{script} "
+            f"whose {verdict}; wrong on {described(*example, of_data=False)}"
+        )
+
+    # Replies that nobody can read, and preferences that the order of the answers decides
+    no_verdict = [
+        measurement.outcome.reason
+        for measurement in measurements
+        if isinstance(measurement.outcome, Failed) and measurement.outcome.code in (*get_args(Code), ORDER_DECIDED)
+    ]
+    if len(no_verdict) >= max(2, _MOST_WITHOUT_VERDICT * len(questions)):
+        return f"gave no verdict on {len(no_verdict)} of {len(questions)} questions; the first: {no_verdict[0]}"
+    return ""
+
+
+def _counts(replies: Sequence[tuple[KnownAnswer, float]]) -> list[list[float]]:
+    verdicts = sorted({(question.least, question.most) for question, _ in replies})
+    counts = []
+    for least, most in verdicts:
+        values = [value for question, value in replies if (question.least, question.most) == (least, most)]
+        n_right = sum(least <= value <= most for value in values)
+        counts.append([least, most, len(values), n_right])
+    return counts
+
+
+def _log_check(check: JudgeCheck) -> None:
+    for judge, replies in check.replies.items():
+        n_right = sum(question.is_right(value) for question, value in replies)
+        _log.info(f"{check.metric}: {judge} was right on {n_right} of {len(replies)} questions with known answers")
+    if check.why_stopped:
+        wrong = "".join(f"\n  {line}" for line in wrong_replies(check, of_data=True))
+        _log.warning(f"{check.metric}: {check.why_stopped}. No row is judged.{wrong}")
