@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.statistics.agreement import Confusion, agreement, auroc, best_threshold
 from answerkey.metrics_core.statistics.intervals import Estimate, clopper_pearson, paired_proportions
+from tests.metrics_core.metrics_help import read_jsonl
 from tests.metrics_core.statistics.simulations import cells, held
 
 COUNTS = st.tuples(*[st.integers(0, 12)] * 4).filter(any)
@@ -107,6 +108,20 @@ def test_order_of_rows_and_names_of_clusters_do_not_matter(data, clustered):
 
 
 @given(COUNTS)
+def test_exchanging_judge_and_labels_or_0_and_1(counts):
+    verdicts, labels = rows_of(counts)
+    result = agreement(verdicts, labels)
+    exchanged, negated = agreement(labels, verdicts), agreement(1 - verdicts, 1 - labels)
+    assert exchanged.accuracy == result.accuracy
+    assert exchanged.bias.value == -result.bias.value
+    assert (negated.sensitivity, negated.specificity) == (result.specificity, result.sensitivity)
+    for other in (exchanged, negated):
+        kappas = [one.kappa and one.kappa.value for one in (result, other)]
+        assert kappas[1] == (kappas[0] if kappas[0] is None else pytest.approx(kappas[0], abs=1e-12))
+        assert other.ac1.value == pytest.approx(result.ac1.value, abs=1e-12)
+
+
+@given(COUNTS)
 def test_every_number_is_finite_and_in_its_range(counts):
     for clusters in (None, [i // 2 for i in range(sum(counts))]):
         result = agreement(*rows_of(counts), clusters=clusters)
@@ -150,6 +165,21 @@ def test_every_clustered_interval_holds_the_truth_19_times_in_20():
     assert 0.93 <= held((result.ac1.interval for result in results), ac1_of(p)) <= 0.98
     assert held((result.sensitivity.interval for result in results), p[0] / (p[0] + p[2])) >= 0.945
     assert held((agreement(v.ravel(), y.ravel()).ac1.interval for v, y in rows), ac1_of(p)) < 0.93
+
+
+@pytest.mark.parametrize(("judge", "kappa"), [("judge_bem", 0.637), ("judge_gpt4", 0.685), ("judge_davinci003", 0.672)])
+def test_the_kappa_of_three_judges(shared, judge, kappa):
+    rows = [
+        (row["meta"][judge], row["human_label"], row["meta"]["question_id"])
+        for row in read_jsonl(shared / "data/nq301/nq301.jsonl")
+        if row["human_label"] is not None and row["meta"][judge] is not None
+    ]
+    verdicts, truth, questions = zip(*rows, strict=True)
+    clustered, plain = agreement(verdicts, truth, clusters=questions), agreement(verdicts, truth)
+    assert clustered.kappa.value == pytest.approx(kappa, abs=5e-4)
+    assert clustered.base_rate == pytest.approx(0.693, abs=3e-3)
+    # The twelve systems answer the same 301 questions, and what is hard to judge is hard for all.
+    assert clustered.kappa.interval.low < plain.kappa.interval.low < kappa < plain.kappa.interval.high
 
 
 SCORED_ROWS = st.lists(

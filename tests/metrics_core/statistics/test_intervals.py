@@ -114,6 +114,12 @@ def test_the_ends_of_tangos_interval_lie_z_standard_errors_away(n, data):
             assert abs(end - observed) / error == pytest.approx(1.959964, rel=2e-3)
 
 
+def test_tangos_interval_where_the_formula_is_simple():
+    z2 = scipy.stats.norm.ppf(0.975) ** 2
+    assert tango(0, 0, 50)[:2] == pytest.approx((-z2 / (50 + z2), z2 / (50 + z2)), abs=1e-9)
+    assert tango(50, 0, 50)[:2] == pytest.approx(((50 - z2) / (50 + z2), 1), abs=1e-9)
+
+
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 100), LEVELS)
 def test_intervals_of_paired_shares_are_mirrored_with_the_releases_and_widen_with_the_level(fixed, broken, rest, level):
     n = fixed + broken + rest

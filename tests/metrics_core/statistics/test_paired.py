@@ -209,6 +209,13 @@ def test_an_exchange_of_a_ratio_is_tried_in_every_way():
     assert exchange(old, new, RATIO.value) == (apart >= apart[0] - 1e-12).mean()
 
 
+def test_an_exchange_of_sums_is_a_sign_flip():
+    rng = np.random.default_rng(4)
+    old, new = rng.random((40, 1)), rng.random((40, 1)) + 0.1
+    flipped = sign_flip((new - old)[:, 0], permutations=5000)
+    assert exchange(old, new, lambda totals: totals[..., 0], permutations=5000) == pytest.approx(flipped, abs=0.02)
+
+
 # Adjusted p-values against their definitions, and the errors that they promise to hold.
 
 

@@ -174,6 +174,17 @@ LENIENT = [(0.97, 0.69), (0.985, 0.60)]
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("errors", LENIENT)
+def test_a_judge_that_hides_the_loss_lets_nothing_pass(errors):
+    rng = np.random.default_rng(13)
+    intervals = [corrected(rng, 200, broken=0.09, fixed=0.04, old=(0.97, 0.85), new=errors)[0] for _ in range(150)]
+    assert np.mean([interval.low > -0.02 for interval in intervals]) <= 0.03
+    assert max(one_sided([(interval, -0.05) for interval in intervals])) <= 0.05
+    # The labels alone have .107.
+    assert np.mean(list(map(width, intervals))) < 0.095
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("errors", [*LENIENT, (0.97, 0.85), (1.0, 0.5)])
 @pytest.mark.parametrize("labels", [20, 400])
 def test_differences_hold_the_truth_whatever_the_judge(errors, labels):
@@ -284,6 +295,12 @@ def test_ends_in_strata_are_ordered_and_turn_with_the_signs(strata):
         assert estimate.value - 1e-9 <= high <= 1
         back = stratified_score(counts[:, ::-1], shares, 500).interval
         assert back[:2] == pytest.approx((-high, -low), abs=1e-6)
+
+
+def test_a_stratum_without_values_may_have_any_mean():
+    interval = stratified_score([[0, 100, 0], [0, 0, 0]], [0.9, 0.1], 1000).interval
+    assert interval.low < -0.1
+    assert interval.high > 0.1
 
 
 def test_a_stratum_of_which_people_could_tell_nothing_may_have_any_mean():
