@@ -91,6 +91,20 @@ def is_given(column: str) -> bool:
     return bool(_FLAT.fullmatch(column)) or any(column in paths for paths in USAGE.values())
 
 
+def names_of_scores(record: Record) -> set[str]:
+    """Return the names in a record under which `given` looks for scores.
+
+    >>> sorted(names_of_scores({"metrics": ["bleu"], "bleu": 0.5, "latency": 2, "id": 7}))
+    ['bleu', 'latency', 'metrics']
+    """
+    listed = record.get("metrics")
+    paths = [*_PASSED, *_SCORE, *_SCORES, *(path for paths in USAGE.values() for path in paths), "metrics"]
+    heads = {path.split(".", 1)[0] for path in paths}
+    if isinstance(listed, list):
+        heads.update(map(str, listed))
+    return {name for name in record if name in heads or is_given(name)}
+
+
 def given_at(record: Record, path: str) -> dict[str, float]:
     """The scores at a path that a user maps: a number, or an object of them; by METRIC.FIELD.
 

@@ -36,7 +36,6 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.format import Format
 from answerkey.tasks.load.formats.registry import LOOK_AHEAD, PLAIN, Opened, Reading, opened
-from answerkey.tasks.load.formats.tools import CHATS, LM_EVAL
 from answerkey.tasks.load.given import given_at
 from answerkey.tasks.load.references import (
     Reference,
@@ -206,8 +205,8 @@ def _stager_of(
         columns = _columns_of(source, [*found.records, *others], known, reading)
     if source.wide:
         notes.append(f"{_name(source.answers)}: one release per column: {', '.join(source.wide)}")
-    if found.unread:
-        notes.append(f"{_name(source.answers)}: not read: {listed(found.unread, 40)}")
+    if reading.unread:
+        notes.append(f"{_name(source.answers)}: not read: {listed(reading.unread, 40)}")
     # Of a row with several releases, the first stands for all.
     records = found.records[:: len(source.wide) or 1]
     used = replace(columns, slices=(*columns.slices, *source.column_paths.values()))
@@ -226,7 +225,7 @@ def _stager_of(
             )
     filters = dict.fromkeys(
         str(raw.record["response_filter"])
-        for raw in (reading.rows(again()) if reading.format is LM_EVAL else ())
+        for raw in (reading.rows(again()) if reading.format.name == "lm-eval" else ())
         if raw.record
     )
     if len(filters) > 1:
@@ -306,7 +305,7 @@ _WITHOUT: Mapping[Key, str] = {
 
 
 def _require(columns: ColumnMap, records: Sequence[Record], source: Source, joined: bool, format: Format) -> None:
-    if format not in (PLAIN, CHATS) and not (source.release or "release" in columns.paths):
+    if format.name not in ("plain", "chat") and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: it does not say which release answered ({format.title}); name it with --release"
         )

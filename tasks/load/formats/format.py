@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from answerkey.metrics_core.frame import Key
 from answerkey.tasks.load.columns import usual_names
 from answerkey.tasks.load.plain import as_json
 from answerkey.tasks.load.rows import Record
@@ -40,17 +39,26 @@ class Document(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
+class Fit:
+    """How records are read that have the shape of a format, and the names in them that it does not read."""
+
+    convert: Convert
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """A kind of file that a tool writes.
 
-    `recognise` is given the first records of a file, or the `Document` that a JSON file consists of, and returns how to
-    read them, or None where they are of another shape. `releases` says in the plural what of the tool becomes a
-    release (`models`); where it is empty, the files do not tell which release answered.
+    `recognise` is given the first records of a file, or the `Document` that a JSON file consists
+    of, and the paths that a user mapped; it returns how to read them, or None where they are of
+    another shape. `releases` says in the plural what of the tool becomes a release (`models`); where
+    it is empty, the files do not tell which release answered.
     """
 
     name: str
     title: str
-    recognise: Callable[[Sequence[Record]], Convert | None]
+    recognise: Callable[[Sequence[Record], Sequence[str]], Fit | None]
     releases: str = ""
 
 
@@ -109,11 +117,6 @@ def has(record: object, *names: str) -> bool:
 def all_have(records: Sequence[Record], *names: str) -> bool:
     """Whether each of the records has all of these names."""
     return all(has(record, *names) for record in records)
-
-
-def named(record: Record, *keys: Key) -> Any:
-    """The cell in the first column that has a usual name of these keys, None where there is none."""
-    return next((record[name] for name in usual_names(*keys) if name in record), None)
 
 
 def items(found: Any) -> list[Record]:
@@ -175,8 +178,10 @@ def question_in(found: Any) -> Any:
 def answer_in(found: Any) -> Any:
     """The answer in what a model gave: a text, chat messages (the last of the model), or an object with one.
 
-    A text is the answer as it stands, also where it spells JSON.
+    A text is the answer as it stands, also where it spells JSON. Of a list with one item, it is that.
     """
+    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], str):
+        return found[0]
     return _text_in(found, _MODEL, (*usual_names("answer"), "messages", "text", "content", "result"))
 
 

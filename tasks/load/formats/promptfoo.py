@@ -12,8 +12,7 @@ from typing import Any
 from answerkey.tasks.load.columns import usual_names
 from answerkey.tasks.load.formats.format import (
     NOTED,
-    Convert,
-    Format,
+    Fit,
     Row,
     Unreadable,
     all_have,
@@ -46,15 +45,17 @@ _BESIDE = {"score": "Score", "namedScores": "Named Scores", "latencyMs": "Latenc
 _REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
 
 
-def _recognise(records: Sequence[Record]) -> Convert | None:
+def recognise(records: Sequence[Record], _mapped: Sequence[str] = ()) -> Fit | None:
+    """Return how results of promptfoo are read, None where these are none."""
     if all(_is_document(record) for record in records):
-        return _document
+        return Fit(_document)
     if all_have(records, "promptIdx", "testIdx", "provider", "prompt", "vars"):
-        return partial(_result, by_prompt=_several_prompts(records))
+        return Fit(partial(_result, by_prompt=_several_prompts(records)))
     heads = [_OUTPUT.match(name) for name in records[0]]
     cells = [str(record.get(head[0]) or "") for head in heads if head for record in records]
-    if cells and (any(_CELL.match(cell) for cell in cells) or all(one.get("Status") in _STATES for one in records)):
-        return _table_row
+    is_marked = any(_CELL.match(cell) for cell in cells)
+    if cells and (is_marked or all(record.get("Status") in _STATES for record in records)):
+        return Fit(_table_row)
     return None
 
 
@@ -208,6 +209,3 @@ def _table_row(record: Record) -> Iterator[Row]:
             scores=given({**{ours: beside.get(theirs) for ours, theirs in _BESIDE.items()}, "status": state}),
             extra={**variables, **{name: cell for name, cell in beside.items() if not _SCORED.match(name)}},
         )
-
-
-PROMPTFOO = Format("promptfoo", "promptfoo results", _recognise, "providers")

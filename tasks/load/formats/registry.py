@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
@@ -24,6 +24,7 @@ from answerkey.tasks.load.formats.format import (
     UNREADABLE,
     Convert,
     Document,
+    Fit,
     Format,
     Row,
     Unreadable,
@@ -35,26 +36,25 @@ from answerkey.tasks.load.formats.format import (
     items,
     question_in,
 )
-from answerkey.tasks.load.formats.promptfoo import EXPECTED, PROMPTFOO, expected_in
-from answerkey.tasks.load.formats.tools import TOOLS
+from answerkey.tasks.load.formats.promptfoo import EXPECTED, expected_in
+from answerkey.tasks.load.formats.promptfoo import recognise as recognise_promptfoo
+from answerkey.tasks.load.formats.table import TABLE
 from answerkey.tasks.load.plain import CSV, EXCEL, KeyTwice, kind_of
 from answerkey.tasks.load.rows import Raw, Record, item_row
 from answerkey.tasks.load.sources import called
 
 
-def _nothing(_records: Sequence[Record]) -> None:
+def _nothing(_records: Sequence[Record], _mapped: Sequence[str]) -> None:
     return None
 
 
 PLAIN = Format("plain", "rows with columns", _nothing)
 """Whatever no other format is: columns are recognised by their names."""
 
-FORMATS = {one.name: one for one in (PROMPTFOO, *TOOLS, PLAIN)}
+PROMPTFOO = replace(TABLE["promptfoo"], recognise=recognise_promptfoo)
+FORMATS = {**TABLE, "promptfoo": PROMPTFOO, "plain": PLAIN}
 """By the name that the option `--format` takes."""
 
-_LOOKED_AT = 3
-"""Records, or items of a document, in which fields that are not read are looked for."""
-_EMPTY: tuple[Any, ...] = (None, "", {}, [])
 LOOK_AHEAD = 100
 """Rows from which format and columns are recognised: the first row alone may lack some."""
 
@@ -65,6 +65,8 @@ class Reading:
 
     format: Format
     convert: Convert | None = None
+    unread: tuple[str, ...] = ()
+    """The names in the first rows that the format does not read."""
     cells: tuple[tuple[str, Callable[[Any], Any]], ...] = ()
     """Columns of plain rows whose cells hold JSON or chat messages, and what reads them."""
     wide: tuple[str, ...] = ()
@@ -154,8 +156,6 @@ class Opened:
     reading: Reading
     head: Sequence[Raw]
     rows: Iterator[Raw]
-    unread: Sequence[str] = ()
-    """The fields that the format does not read, each of which has something in one of the first rows."""
 
     @property
     def records(self) -> list[Record]:
@@ -163,13 +163,16 @@ class Opened:
         return records_of(self.head)
 
 
-def opened(rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[str] = ()) -> Opened:
+def opened(
+    rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[str] = (), mapped: Sequence[str] = ()
+) -> Opened:
     """Read the rows of a source in their format, and look at the first of them.
 
     Args:
         source: what it is called in messages.
         chosen: the name of the format, where the user gave one.
         wide: the columns that each have the answers of one release.
+        mapped: paths that the user gave, which are read also where the format does not read them.
 
     Raises:
         UserError: there is no row, or none that can be read; two formats fit, or the chosen one does not; a column of
@@ -179,7 +182,7 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[st
     if first and not first[0].document:
         first += itertools.islice(rows, LOOK_AHEAD - 1)
     records = [Document(raw.record) if raw.document else raw.record for raw in first if raw.record is not None]
-    reading = replace(recognise(records, source, chosen), wide=tuple(wide))
+    reading = replace(recognise(records, source, chosen, mapped), wide=tuple(wide))
     if reading.convert and kind_of(((first[0].file if first else None) or source).split("?", 1)[0]) in (*CSV, *EXCEL):
         reading = replace(reading, convert=partial(_of_cells, reading.convert))
     read = reading.rows(itertools.chain(first, rows))
@@ -197,86 +200,7 @@ def opened(rows: Iterator[Raw], source: str, chosen: str = "", wide: Sequence[st
     if not records_of(head):
         none = f"none of the first {len(head)} rows can be read: " if len(head) > 1 else ""
         raise UserError(f"{called(source)}: {none}{head[0].error}")
-    unread = _unread(reading.convert, records[:_LOOKED_AT]) if reading.convert else []
-    return Opened(reading, head, itertools.chain(head, read), unread)
-
-
-def _unread(convert: Convert, records: Sequence[Record]) -> list[str]:
-    """The fields of records, or of the first items of a document, whose content makes no difference to the rows."""
-    rows: Sequence[Record] = records
-    build: Callable[[list[Record]], list[Record]] = list
-    if isinstance(records[0], Document) and (path := _path_of_items(records[0])):
-        rows, build = _at(records[0], path)[:_LOOKED_AT], partial(_with_items, records[0], path)
-    made = _rows_of(convert, build(list(rows)))
-
-    def matters(*names: str) -> bool:
-        return _rows_of(convert, build([_changed_at(one, names) for one in rows])) != made
-
-    found = list[str]()
-    for name in _fields(rows):
-        inner = [one[name] for one in rows if isinstance(one.get(name), Mapping)]
-        found += [f"{name}.{key}" for key in _fields(inner) if not matters(name, key)] if matters(name) else [name]
-    return found
-
-
-def _changed_at(cell: Any, names: Sequence[str]) -> Any:
-    """A record with other content at a path of names, where it has any."""
-    if not names:
-        return _changed(cell)
-    if not isinstance(cell, Mapping) or names[0] not in cell:
-        return cell
-    return {**cell, names[0]: _changed_at(cell[names[0]], names[1:])}
-
-
-def _fields(records: Sequence[Record]) -> list[str]:
-    """The names in records with anything in them."""
-    return list(dict.fromkeys(name for one in records for name, cell in one.items() if cell not in _EMPTY))
-
-
-def _changed(cell: Any) -> Any:
-    """A cell of the same shape with other content."""
-    if isinstance(cell, Mapping):
-        return {name: _changed(one) for name, one in cell.items()}
-    if isinstance(cell, list):
-        return list(map(_changed, cell))
-    if isinstance(cell, str):
-        found = cell if _has_key_twice(decoded, cell) else decoded(cell)
-        return f"{cell.swapcase()} ~" if isinstance(found, str) else json.dumps(_changed(found))
-    if cell is None or isinstance(cell, bool):
-        return None if cell is None else not cell
-    return cell + 1 if isinstance(cell, int | float) else f"{cell} ~"
-
-
-def _rows_of(convert: Convert, records: Iterable[Record]) -> list[Any]:
-    """What a format makes of records; of one that it cannot read, None."""
-    rows = list[Any]()
-    for record in records:
-        try:
-            rows += [one.item if isinstance(one, Unreadable) else one for one in convert(record)]
-        except UNREADABLE:
-            rows.append(None)
-    return rows
-
-
-def _path_of_items(document: Record, depth: int = 3) -> tuple[str, ...]:
-    """The keys that lead to the longest list of objects in a document."""
-    paths: list[tuple[str, ...]] = [(name,) for name, cell in document.items() if items(cell)]
-    if depth:
-        for name, cell in document.items():
-            if isinstance(cell, Mapping) and (inner := _path_of_items(cell, depth - 1)):
-                paths.append((name, *inner))
-    return max(paths, key=lambda path: len(_at(document, path)), default=())
-
-
-def _at(document: Record, path: Sequence[str]) -> Any:
-    return reduce(lambda here, name: here[name], path, document)
-
-
-def _with_items(document: Record, path: Sequence[str], found: list[Record]) -> list[Record]:
-    """A document with other items in place of its own."""
-    name, *rest = path
-    inner = _with_items(document[name], rest, found)[0] if rest else found
-    return [Document({**document, name: inner})]
+    return Opened(reading, head, itertools.chain(head, read))
 
 
 def records_of(rows: Iterable[Raw]) -> list[Record]:
@@ -300,21 +224,24 @@ def _of_cell(name: str, cell: Any) -> Any:
     return found if not isinstance(found, list) or all(isinstance(one, str | dict) for one in found) else cell
 
 
-def recognise(records: Sequence[Record], source: str, chosen: str = "") -> Reading:
+def recognise(records: Sequence[Record], source: str, chosen: str = "", mapped: Sequence[str] = ()) -> Reading:
     """How to read the rows of a source, from its first records.
 
     Raises:
         UserError: two formats fit, or the chosen one does not.
     """
     if chosen:
-        convert = _fit(FORMATS[chosen], records)
-        if convert is None and chosen != PLAIN.name:
+        fit = _fit(FORMATS[chosen], records, mapped)
+        if fit is None and chosen != PLAIN.name:
             raise UserError(f"{called(source)}: this is not {FORMATS[chosen].title}; leave --format out")
-        return Reading(FORMATS[chosen], convert)
-    fitting = [Reading(one, convert) for one in FORMATS.values() if records and (convert := _fit(one, records))]
-    if len(fitting) > 1 and len({json.dumps(_first(one, records), default=str) for one in fitting}) > 1:
-        titles = " and ".join(one.format.title for one in fitting)
-        options = " or ".join(f"--format {one.format.name}" for one in fitting)
+        return Reading(FORMATS[chosen], fit.convert, fit.unread) if fit else Reading(PLAIN)
+    fitting = []
+    for format in FORMATS.values():
+        if records and (fit := _fit(format, records, mapped)):
+            fitting.append(Reading(format, fit.convert, fit.unread))
+    if len(fitting) > 1 and len({json.dumps(_first(reading, records), default=str) for reading in fitting}) > 1:
+        titles = " and ".join(reading.format.title for reading in fitting)
+        options = " or ".join(f"--format {reading.format.name}" for reading in fitting)
         raise UserError(f"{called(source)}: fits {titles}; say which with {options}")
     return fitting[0] if fitting else replace(AS_IT_STANDS, cells=tuple(_cells(records)))
 
@@ -340,22 +267,26 @@ def _answer_in_cell(cell: Any) -> Any:
     return answer_in(decoded(cell))
 
 
-def _fit(format: Format, records: Sequence[Record]) -> Convert | None:
+def _fit(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Fit | None:
     """How a format reads these records: as they are, or as a document with one list of them."""
-    if convert := _recognised(format, records):
-        return convert
+    if fit := _recognised(format, records, mapped):
+        return fit
     inner = items(_list_in(records[0]))[:LOOK_AHEAD] if len(records) == 1 else []
-    convert = _recognised(format, inner) if inner else None
-    return partial(_each, convert) if convert else None
+    fit = _recognised(format, inner, mapped) if inner else None
+    return replace(fit, convert=partial(_each, fit.convert)) if fit else None
 
 
-def _recognised(format: Format, records: Sequence[Record]) -> Convert | None:
+def _recognised(format: Format, records: Sequence[Record], mapped: Sequence[str]) -> Fit | None:
     try:
-        return format.recognise(records)
+        return format.recognise(records, mapped)
     except KeyTwice:
         # The rows of such cells are refused where they are read; the others say what the file is.
-        sound = [one for one in records if not _has_key_twice(format.recognise, [one])]
-        return format.recognise(sound) if sound else None
+        sound = [
+            record
+            for record in records
+            if not _has_key_twice(lambda record: format.recognise([record], mapped), record)
+        ]
+        return format.recognise(sound, mapped) if sound else None
 
 
 def _has_key_twice(read: Callable[[Any], object], what: Any) -> bool:

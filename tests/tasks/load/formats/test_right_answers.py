@@ -108,3 +108,41 @@ def test_a_filter_has_its_own_score_and_no_pass_at_k(tmp_path):
     scores = "SELECT release, round(mean, 3) FROM report_scores WHERE metric = 'lm_eval' AND slice = 'all' ORDER BY 1"
     assert query(tmp_path / "home", scores) == [("m flexible", 0.667), ("m strict", 0.333)]
     assert query(tmp_path / "home", "SELECT field FROM report_scores WHERE field LIKE 'pass%'") == []
+
+
+def trace(*expectations, run="run-1"):
+    """A trace of MLflow, as `search_traces` gives it, with what people expect."""
+    assessments = [{"assessment_name": name, "expectation": value} for name, value in expectations]
+    metadata = {"mlflow.sourceRun": run} if run else {}
+    columns = {"trace_id": "t", "request": {"question": "q"}, "response": "a", "trace_metadata": metadata}
+    return {**columns, "assessments": [{"assessment_name": "tone", "feedback": {"value": 1}}, *assessments]}
+
+
+def serialized(text):
+    return {"serialized_value": {"serialization_format": "JSON_FORMAT", "value": text}}
+
+
+EXPECTED = [
+    (("expected_response", {"value": "r"}), ["r"]),
+    (("expected_response", serialized('["r", "s"]')), ["r", "s"]),
+    (("expected_response", serialized('{"answer": "r"}')), ["r"]),
+    (("ground_truth", serialized('["r"]')), ["r"]),
+    (("expected_response", {"value": 7}), ["7"]),
+]
+
+
+@pytest.mark.parametrize(("expectation", "references"), EXPECTED)
+def test_expectations_of_mlflow_are_right_answers_of_their_run(tmp_path, expectation, references):
+    comment = ("guidelines", {"value": "be brief"})
+    traces = [trace(comment, expectation, run=run) for run in ("run-1", "run-2")]
+
+    rows = rows_of(stage(tmp_path, traces).staged)
+
+    assert [row["references"] for row in rows] == [references, references]
+    assert [row["release"] for row in rows] == ["run-1", "run-2"]
+
+
+def test_an_expectation_of_mlflow_that_is_no_json_refuses_its_row_only(tmp_path):
+    broken = trace(("expected_response", serialized("[")))
+    loaded = stage(tmp_path, [trace(("expected_response", {"value": "r"})), broken])
+    assert [len(rows_of(file)) for file in (loaded.staged, loaded.rejects)] == [1, 1]

@@ -1,0 +1,174 @@
+"""What `formats.yaml` cannot say of a format in paths: functions that it refers to by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from answerkey.metrics_core.sample import UNANSWERABLE
+from answerkey.tasks.load.columns import KEYS, usual_names, value
+from answerkey.tasks.load.formats.format import (
+    Document,
+    Row,
+    Unreadable,
+    answer_in,
+    decoded,
+    has,
+    items,
+    mapping,
+    question_in,
+    references_in,
+    row,
+)
+from answerkey.tasks.load.rows import Record
+
+_NO_ANSWER = "unanswerable"
+"""What an empty prediction of SQuAD says."""
+
+
+def with_choices(made: Row, _sample: Record) -> Iterator[Row]:
+    """Add its choices to a question of Inspect, and the texts of the right letters to its references."""
+    choices = made.pop("choices")
+    if not isinstance(choices, list) or not choices:
+        yield made
+        return
+    text_by_letter = {chr(ord("A") + index): text for index, text in enumerate(choices)}
+    listed = "\n".join(f"{letter}) {text}" for letter, text in text_by_letter.items())
+    target = made["references"] if isinstance(made["references"], list) else [made["references"]]
+    references = []
+    for letter in target:
+        references += [letter, text_by_letter.get(str(letter).strip())]
+    right = [text for text in references if text is not None]
+    yield {**made, "question": f"{made['question']}\n{listed}", "references": right}
+
+
+def lm_eval_sample(made: Row, sample: Record) -> Iterator[Row]:
+    """Take question and answer out of the nested lists of a sample of lm-evaluation-harness.
+
+    Raises:
+        ValueError: the task compares the likelihoods of choices.
+    """
+    question = made["question"]
+    while isinstance(question, dict | list) and question:
+        question = next(iter(question.values())) if isinstance(question, dict) else question[0]
+
+    # A log-likelihood with whether it is greedy is all that tasks of choices log
+    answer = decoded(sample["filtered_resps"])
+    while isinstance(answer, list) and answer and not (len(answer) == 2 and str(answer[1]) in ("True", "False")):
+        answer = answer[0]
+    if not isinstance(answer, str):
+        raise ValueError("the task compares likelihoods of given choices: there is no answer in words to score")
+    yield {**made, "question": question, "answer": answer, "references": decoded(made["references"])}
+
+
+def expected_by_people(made: Row, trace: Record) -> Iterator[Row]:
+    """Add the right answers that people wrote to a trace of MLflow, which keeps lists of them as JSON."""
+    expected = {}
+    for assessment in items(decoded(trace.get("assessments"))):
+        name = str(assessment.get("assessment_name") or assessment.get("name"))
+        serialized = value(assessment, "expectation.serialized_value.value")
+        answers = value(assessment, "expectation.value") if serialized is None else json.loads(serialized)
+        if answers is not None:
+            expected[name] = answers
+    names = [name for name in ("expected_response", *usual_names("references")) if name in expected]
+    answers = expected[names[0]] if names else None
+    yield {**made, "references": made["references"] if answers is None else references_in(answers)}
+
+
+def are_predictions(records: Sequence[Record]) -> bool:
+    """Tell whether the document maps ids to texts, as predictions of SQuAD do, and is not a row with texts."""
+    names = {*usual_names(*KEYS), *KEYS, "version", "name"}
+    document = records[0]
+    is_all_texts = bool(document) and all(isinstance(text, str) for text in document.values())
+    return isinstance(document, Document) and is_all_texts and not names & document.keys()
+
+
+def squad_predictions(_made: Row, predictions: Record) -> Iterator[Row]:
+    """Yield the predictions of a document by their ids."""
+    for sample_id, text in predictions.items():
+        yield row(id=sample_id, answer=text or _NO_ANSWER)
+
+
+def squad_prediction(made: Row, _record: Record) -> Iterator[Row]:
+    """Read an empty prediction as one that there is no answer."""
+    yield {**made, "answer": made["answer"] or _NO_ANSWER}
+
+
+def squad_article(_made: Row, article: Record) -> Iterator[Row | Unreadable]:
+    """Yield the questions to the paragraphs of an article."""
+    for paragraph in items(article["paragraphs"]):
+        for question in items(paragraph.get("qas")):
+            texts = [answer["text"] for answer in items(question.get("answers"))]
+            made = row(
+                id=question.get("id"),
+                question=question.get("question"),
+                references=texts,
+                context=paragraph.get("context"),
+                extra={"title": article.get("title")},
+            )
+            yield from squad_question(made, question)
+
+
+def squad_question(made: Row, question: Record) -> Iterator[Row]:
+    """Name each right answer once; where there is none, that the question has no answer is right."""
+    texts = made["references"] or []
+    texts = texts if isinstance(texts, list) else [texts]
+    wrong = [answer.get("text") for answer in items(question.get("plausible_answers"))]
+    made = {**made, "references": list(dict.fromkeys(texts)) or [UNANSWERABLE, _NO_ANSWER]}
+    yield {**made, "incorrect_references": wrong} if wrong else made
+
+
+def viewed_row(made: Row, _item: Record) -> list[Row]:
+    """Return a row of the viewer of Hugging Face, which has the columns of its data set."""
+    return [dict(made["row"])]
+
+
+def helm_answer(made: Row, record: Record) -> Iterator[Row]:
+    """Put the text of a choice in place of its letter, and part the right references of HELM from the wrong ones."""
+    choices = mapping(made.pop("choices", None))
+    answer = made["answer"]
+    if answer is not None:
+        answer = str(answer).strip()
+        answer = choices.get(answer, answer)
+    made = {**made, "answer": answer}
+
+    options = value(record, "instance.references") or record.get("references")
+    if options is None:
+        yield made
+        return
+    right, wrong = list[str](), list[str]()
+    for option in items(options):
+        if has(option, "output", "tags"):
+            (right if "correct" in option["tags"] else wrong).append(str(value(option, "output.text")))
+    yield {**made, "references": right, "incorrect_references": wrong}
+
+
+def natural_question(made: Row, record: Record) -> Iterator[Row]:
+    """Yield a question of Natural Questions with its short answers, and yes or no where that is one."""
+    annotations = mapping(record["annotations"])
+    texts = [text for answers in items(annotations["short_answers"]) for text in answers["text"]]
+    for verdict in annotations.get("yes_no_answer", []):
+        texts += {"0": ["No"], "1": ["Yes"]}.get(str(verdict), [])
+    yield {**made, "references": list(dict.fromkeys(texts))}
+
+
+def trivia_question(_made: Row, record: Record) -> Iterator[Row]:
+    """Yield a question of TriviaQA with all spellings of its answer, beside an answer of another name."""
+    right = mapping(record["answer"])
+    others = {name: cell for name, cell in record.items() if name != "answer"}
+    texts = filter(None, [right.get("value"), *right["aliases"]])
+    answer = next((others[name] for name in usual_names("answer") if name in others), None)
+    yield {**others, "answer": answer, "references": list(dict.fromkeys(texts))}
+
+
+def chat_turn(made: Row, record: Record) -> Iterator[Row]:
+    """Yield a record with the question and answer at the end of its chat, unless other columns have them."""
+    chat = items(decoded(record["messages"]))
+    columns: dict[str, Any] = {}
+    if made["question"] is None or not any(name in record for name in usual_names("question")):
+        columns["question"] = question_in(chat)
+    if not any(name in record for name in usual_names("answer")):
+        is_answered = chat[-1].get("role") in ("assistant", "ai", "model")
+        columns["answer"] = answer_in(chat) if is_answered else None
+    yield {**columns, **record}

@@ -1,0 +1,283 @@
+"""The interpreter of `formats.yaml`: which shape records have, and the rows that they become."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from answerkey.tasks.load.columns import is_there, usual_names, value
+from answerkey.tasks.load.formats import special
+from answerkey.tasks.load.formats.format import (
+    NOTED,
+    Fit,
+    Format,
+    Row,
+    Unreadable,
+    answer_in,
+    decoded,
+    each,
+    is_chat,
+    items,
+    question_in,
+    references_in,
+    row,
+    seconds,
+)
+from answerkey.tasks.load.given import given, is_given, names_of_scores
+from answerkey.tasks.load.rows import Record
+
+_READ_BY = {
+    "question": question_in,
+    "answer": answer_in,
+    "references": references_in,
+    "release": decoded,
+    "release_order": seconds,
+}
+_EMPTY: tuple[Any, ...] = (None, "", {}, [])
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A shape of records, with the fields that the head of `formats.yaml` explains."""
+
+    items: Sequence[str] = ()
+    within: Sequence[str] = ()
+    names: str = ""
+    has: Sequence[str] = ()
+    two_of: Sequence[str] = ()
+    never: Sequence[str] = ()
+    at_most: Sequence[str] = ()
+    first: Sequence[str] = ()
+    chat: str = ""
+    condition: str = ""
+    nest: Sequence[str] | None = None
+    only: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    extra: Sequence[str] = ()
+    unlisted: Sequence[str] = ()
+    scores: Mapping[str, str] = field(default_factory=dict)
+    then: str = ""
+
+    def fits(self, record: Record) -> bool:
+        """Tell whether a record has this shape."""
+        if not all(_has(record, names) for names in self.has):
+            return False
+        if self.two_of and sum(name in record for name in self.two_of) < 2:
+            return False
+        if self.at_most and not record.keys() <= set(self.at_most):
+            return False
+        if self.chat and not is_chat(decoded(value(record, self.chat))):
+            return False
+        return not any(name in record for name in self.never)
+
+    def prepared(self, item: Any, document: Record) -> Record:
+        """Return an item as an object: its values get their names, and its columns are put together.
+
+        Raises:
+            ValueError: it has more or fewer values than there are names.
+            TypeError: it is no object.
+        """
+        if self.names:
+            names = [str(name) for name in value(document, self.names)]
+            if len(item) != len(names):
+                raise ValueError(f"has {len(item)} values, and the table {len(names)} columns")
+            item = dict(zip(names, item, strict=True))
+        if not isinstance(item, Mapping):
+            raise TypeError("no object")
+        record: dict[str, Any] = dict(item)
+        if self.nest is None:
+            return record
+
+        record = {name.lower(): cell for name, cell in item.items()}
+        for name in self.nest:
+            prefix = f"{name}."
+            columns = [column for column in record if column.startswith(prefix)]
+            if columns:
+                record[name] = {column.removeprefix(prefix): record[column] for column in columns}
+        return record
+
+    def rows(self, item: Any, document: Record, mapped: Sequence[str] = ()) -> Iterator[Row | Unreadable]:
+        """Yield the rows of an item, with what is at the `mapped` paths; none where it is no answer.
+
+        Raises:
+            KeyError: it lacks a name that all have.
+            TypeError, ValueError: as `prepared`.
+        """
+        record = self.prepared(item, document)
+        if not all(_is_wanted(value(record, path), patterns) for path, patterns in self.only.items()):
+            return
+        for name in self.has:
+            if not re.search(r"[|*$]", name):
+                record[name]
+
+        # The columns
+        cells = {}
+        for key, paths in self.columns.items():
+            cell = _first(record, document, paths)
+            cells[key] = _READ_BY[key](cell) if key in _READ_BY else cell
+
+        # What is beside them
+        extra: dict[str, Any] = {}
+        for alternatives in self.extra:
+            if alternatives == "*":
+                others = record.keys() - set(self.unlisted)
+                extra |= {name: record[name] for name in record if name in others and not is_given(name)}
+                continue
+            paths = alternatives.split("|")
+            beside = decoded(_present(record, document, paths))
+            if isinstance(beside, Mapping):
+                extra |= beside
+            elif beside is not None:
+                extra[paths[0].rsplit(".", 1)[-1]] = beside
+        scores = given({**record, "scores": _named(record, self.scores)} if self.scores else record)
+
+        made = row(**cells, scores=scores, extra=extra)
+        finish = getattr(special, self.then) if self.then else _alone
+        for finished in finish(made, record):
+            yield {**{path: value(record, path) for path in mapped if not is_there(finished, path)}, **finished}
+
+    def unread(self, record: Record) -> list[str]:
+        """Return the names in a record with anything in them that no column and no score is read from."""
+        paths = [path for several in self.columns.values() for path in several]
+        paths += [path for several in self.extra for path in several.split("|")]
+        read = {*self.only, *self.scores.values(), *paths, self.chat}
+        read |= {path.split(".", 1)[0].split("[", 1)[0] for path in read}
+        read |= names_of_scores(record)
+        inner = tuple(f"{path}." for path in paths)
+        filled = [name for name, cell in record.items() if cell not in _EMPTY]
+        return [name for name in filled if name not in read and not name.startswith(inner)]
+
+
+def _alone(made: Row, _record: Record) -> list[Row]:
+    return [made]
+
+
+def _has(record: Record, names: str) -> bool:
+    """Tell whether a record has one of several names, as `has` in the table is written."""
+    for name in names.split("|"):
+        if name.startswith("$"):
+            if is_there(record, name):
+                return True
+        elif name in record or ("*" in name and any(fnmatchcase(column, name) for column in record)):
+            return True
+    return False
+
+
+def _is_wanted(cell: Any, patterns: Sequence[str | None]) -> bool:
+    if cell is None:
+        return None in patterns
+    return any(pattern is not None and fnmatchcase(str(cell), pattern) for pattern in patterns)
+
+
+def _first(record: Record, document: Record, paths: Sequence[str]) -> Any:
+    """What stands at the first path that leads to anything; a blank text only where that is all."""
+    cells = [_at(record, document, path) for path in paths]
+    return next((cell for cell in cells if cell not in _EMPTY), "" if "" in cells else None)
+
+
+def _present(record: Record, document: Record, paths: Sequence[str]) -> Any:
+    """What stands at the first path that is there, also if it is empty."""
+    cells = [_at(record, document, path) for path in paths]
+    return next((cell for cell in cells if cell is not None), None)
+
+
+def _at(record: Record, document: Record, path: str) -> Any:
+    return value(document, path[1:]) if path.startswith("/") else value(record, path)
+
+
+def _named(record: Record, scores: Mapping[str, str]) -> dict[str, Any]:
+    return {name: value(record, path) for name, path in scores.items()}
+
+
+def _items_at(document: Record, paths: Sequence[str]) -> Any:
+    """The items of a document, None where there are none."""
+    found = [value(document, path) for path in paths]
+    return next((cell for cell in found if isinstance(cell, list)), None)
+
+
+def _document_rows(document: Record, shape: Shape, mapped: Sequence[str] = ()) -> Iterator[Row | Unreadable]:
+    found = _items_at(document, shape.items) or []
+    return each(found, partial(shape.rows, document=document, mapped=mapped))
+
+
+def recognise(shapes: Sequence[Shape], records: Sequence[Record], mapped: Sequence[str] = ()) -> Fit | None:
+    """Return how the first shape that fits reads these records, None where none does."""
+    for shape in shapes:
+        if not all(_has(records[0], name) for name in shape.first):
+            continue
+        if shape.condition and not getattr(special, shape.condition)(records):
+            continue
+        if not shape.items:
+            prepared = [shape.prepared(record, records[0]) for record in records]
+            if all(map(shape.fits, prepared)):
+                convert = partial(shape.rows, document=records[0], mapped=mapped)
+                return Fit(convert, _unread(shape, prepared))
+            continue
+
+        # Each record is a document, with items
+        if not all(_has(record, name) for record in records for name in shape.within):
+            continue
+        listed = [(record, _items_at(record, shape.items) or []) for record in records]
+        prepared = [
+            shape.prepared(item, record)
+            for record, found in listed
+            for item in (_of_length(found, value(record, shape.names)) if shape.names else items(found))
+        ]
+        has_items = bool(prepared) and all(found for _, found in listed)
+        if (has_items or shape.within) and all(map(shape.fits, prepared)):
+            convert = partial(_document_rows, shape=shape, mapped=mapped)
+            return Fit(convert, _unread(shape, prepared))
+    return None
+
+
+def _of_length(found: Sequence[Any], names: Any) -> list[Any]:
+    """The lists among items that have a value for each name."""
+    return [item for item in found if isinstance(item, list) and isinstance(names, list) and len(item) == len(names)]
+
+
+def _unread(shape: Shape, records: Sequence[Record]) -> tuple[str, ...]:
+    if "*" in shape.extra or not shape.columns:
+        return ()
+    return tuple(dict.fromkeys(name for record in records[:3] for name in shape.unread(record)))
+
+
+def _expanded(paths: Sequence[str]) -> list[str]:
+    """Paths with each of the usual names in place of `{question}` and the like.
+
+    >>> _expanded(["metadata.{id}"])[:2]
+    ['metadata.id', 'metadata.sample_id']
+    """
+    expanded = []
+    for path in paths:
+        key = re.search(r"\{(\w+)\}", path)
+        names: Sequence[Any] = [""]
+        if key:
+            names = NOTED if key[1] == "noted" else usual_names(key[1])  # type: ignore[arg-type]
+        expanded += [path.replace(key[0], name) if key else path for name in names]
+    return expanded
+
+
+def _shape(entry: Mapping[str, Any]) -> Shape:
+    fields = {"in": "items", "if": "condition"}
+    columns = {key: _expanded(paths) for key, paths in entry.get("columns", {}).items()}
+    has = ["|".join(_expanded(names.split("|"))) for names in entry.get("has", ())]
+    shape = {fields.get(name, name): setting for name, setting in entry.items()}
+    return Shape(**{**shape, "columns": columns, "has": has, "never": _expanded(entry.get("never", ()))})
+
+
+def _formats() -> Iterator[Format]:
+    table = yaml.safe_load(Path(__file__).with_name("formats.yaml").read_text(encoding="utf-8"))
+    for name, entry in table.items():
+        shapes = tuple(map(_shape, entry.get("shapes", ())))
+        yield Format(name, entry["title"], partial(recognise, shapes), entry.get("releases", ""))
+
+
+TABLE = {format.name: format for format in _formats()}
+"""By name; promptfoo, which has a module, is recognised by nothing here."""
