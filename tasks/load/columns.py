@@ -278,13 +278,19 @@ def _texts_of(records: Iterable[Record], columns: ColumnMap) -> Iterator[tuple[i
                 yield number, text
 
 
-def wide_columns(records: Sequence[Record], taken: Collection[str]) -> list[str]:
+def wide_columns(records: Sequence[Record], taken: Collection[str], *, by_texts: bool = False) -> list[str]:
     """Columns that each seem to have the answers of one release: named after models, or each an "answer".
+
+    With `by_texts`, if there are no such names, all columns that have texts and not only numbers.
 
     >>> wide_columns([{"question": "q", "gpt-4o": "a", "claude": "b", "gpt-4o score": 1}], ["question"])
     ['gpt-4o', 'claude']
     >>> wide_columns([{"answer_v1": "a", "answer_v2": "b", "answer_expected": "c"}], [])
     ['answer_v1', 'answer_v2']
+    >>> wide_columns([{"#": "1", "question": "q", "v1 (prod)": "a", "v2": "7"}], ["question"], by_texts=True)
+    []
+    >>> wide_columns([{"#": "1", "question": "q", "v1 (prod)": "a", "v2": "b"}], ["question"], by_texts=True)
+    ['v1 (prod)', 'v2']
     """
     names = dict.fromkeys(name for record in records for name in record if name not in taken)
     free = [
@@ -295,7 +301,12 @@ def wide_columns(records: Sequence[Record], taken: Collection[str]) -> list[str]
     ]
     of_models = [name for name in free if _MODELS.search(name.casefold())]
     answers = [name for name in free if _ANSWERS.search(_plainly(name))]
-    return next((found for found in (of_models, answers) if len(found) > 1), [])
+    texts = [
+        name
+        for name in (free if by_texts else ())
+        if any(re.search(r"[^\W\d]", str(record.get(name) or "")) for record in records)
+    ]
+    return next((found for found in (of_models, answers, texts) if len(found) > 1), [])
 
 
 def tells_questions_apart(name: str, columns: ColumnMap) -> bool:

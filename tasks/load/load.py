@@ -104,8 +104,8 @@ class Source:
 
     @property
     def chosen(self) -> str:
-        """The format, where it need not be recognised: who says in which columns answers are has said it too."""
-        return self.format or (PLAIN.name if self.wide or {"answer", "references"} & self.paths.keys() else "")
+        """The format, if it need not be recognised: who says where answers and references are has said it too."""
+        return self.format or (PLAIN.name if self.wide or {"answer", "references"} <= self.paths.keys() else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,9 @@ def load(source: Source, out: Path) -> Loaded:
     notes: list[str] = []
     answers, references = Contents(), Contents()
     known = _load_references(source, out, references, notes)
-    found = opened(read(source.answers, out, answers, source.encoding), source.answers, source.chosen, source.wide)
+    rows = read(source.answers, out, answers, source.encoding)
+    mapped = [*source.paths.values(), *source.slices, *source.column_paths.values()]
+    found = opened(rows, source.answers, source.chosen, source.wide, mapped)
     stager = _stager_of(
         source, found, notes, known, lambda: read(source.answers, out / "again", encoding=source.encoding)
     )
@@ -318,7 +320,8 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
                 raise UserError(f"{_name(source.answers)}: {format.title} without {_WITHOUT[key]}")
             names, best = suggested(key, records, list(columns.paths.values()))
             remedy = f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
-            wide = wide_columns(records, list(columns.paths.values()))
+            unnamed = key == "answer" and best == "COLUMN"
+            wide = wide_columns(records, list(columns.paths.values()), by_texts=unnamed)
             if wide and not source.wide:
                 # What has been taken for the answer is the right one then.
                 right = f" --map references={columns.paths['answer']}" if key == "references" else ""

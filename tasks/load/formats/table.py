@@ -140,8 +140,9 @@ class Shape:
 
         made = row(**cells, scores=scores, extra=extra)
         finish = getattr(special, self.then) if self.then else _alone
+        beside = {path: value(record, path) for path in mapped if is_there(record, path)}
         for finished in finish(made, record):
-            yield {**{path: value(record, path) for path in mapped if not is_there(finished, path)}, **finished}
+            yield {**beside, **finished}
 
     def unread(self, record: Record) -> list[str]:
         """Return the names in a record with anything in them that no column and no score is read from."""

@@ -82,6 +82,12 @@ NONE_FOR = "no column for {} was recognised among {}; name it with --map "
             {},
             NONE_FOR.format("references", "id, answer") + "references=COLUMN or give --references FILE",
         ),
+        (
+            {"#": 1, "Question": "q", "Correct answer": "r", "v1 (prod)": "a", "v2": "b"},
+            {},
+            "no column for answer was recognised among #, Question, Correct answer, v1 (prod), v2; if v1 (prod), v2 "
+            "are the answers of one release each, give --wide 'v1 (prod),v2'",
+        ),
         # All rows would have the same id.
         ({"answer": "x"}, {"needs_references": False}, NONE_FOR.format("id", "answer") + "id=COLUMN"),
         (

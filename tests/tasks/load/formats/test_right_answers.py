@@ -2,6 +2,7 @@
 
 import pytest
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source, load
 from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
 
@@ -146,3 +147,34 @@ def test_an_expectation_of_mlflow_that_is_no_json_refuses_its_row_only(tmp_path)
     broken = trace(("expected_response", serialized("[")))
     loaded = stage(tmp_path, [trace(("expected_response", {"value": "r"})), broken])
     assert [len(rows_of(file)) for file in (loaded.staged, loaded.rejects)] == [1, 1]
+
+
+CHAT = {
+    "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+    "metadata": {"gold": {"text": "g"}, "number": "n1"},
+}
+LOGGED = {
+    "id": "t1", "input": "q", "output": "a", "timestamp": "2026-01-01T00:00:00Z", "projectId": "p", "sessionId": "s",
+    "expectedOutput": "r", "metadata": {"gold": {"text": "g"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("record", "paths", "read"),
+    [
+        (CHAT, {"references": "metadata.gold.text", "id": "metadata.number"}, ("n1", "q", "a", ["g"])),
+        (LOGGED, {"references": "metadata.gold.text"}, ("t1", "q", "a", ["g"])),
+        (LOGGED, {"answer": "metadata.gold.text"}, ("t1", "q", "g", ["r"])),
+        (LOGGED, {"id": "sessionId"}, ("s", "q", "a", ["r"])),
+    ],
+)
+def test_a_mapped_column_adds_to_a_recognised_format_or_takes_its_place(tmp_path, record, paths, read):
+    loaded = load(Source(jsonl(tmp_path / "a.jsonl", [record]), paths=paths, release="v1"), tmp_path / "out")
+    [row] = rows_of(loaded.staged)
+    assert (row["sample_id"], row["question"], row["answer"], row["references"]) == read
+
+
+def test_a_mapped_column_that_no_row_has_is_refused(tmp_path):
+    source = Source(jsonl(tmp_path / "a.jsonl", [LOGGED]), paths={"references": "metadata.nothing"}, release="v1")
+    with pytest.raises(UserError, match=r"no column 'metadata.nothing' \(for references\)"):
+        load(source, tmp_path / "out")
