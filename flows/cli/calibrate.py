@@ -7,12 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from answerkey.flows.cli.main import print_json
-from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, command
+from answerkey.flows.cli.options import HOME, JUDGES_OF_EVALUATE, AsJson, Flags, HomeOption, command
 from answerkey.flows.environment import running
 from answerkey.flows.parameters import Judging
-
-_OF_EVALUATE = ("max_calls", "price", "cascade", "repeats", "fallbacks", "batch")
-"""Options of judges that `calibrate` leaves to the file of `--config`."""
 
 
 @command
@@ -21,7 +18,7 @@ def calibrate(  # noqa: PLR0913
         str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
     ],
     /,
-    judging: Annotated[Judging, Flags("Judge (with --learn)", omit=_OF_EVALUATE, prefix="judge")],
+    judging: Annotated[Judging, Flags("Judge (with --learn)", omit=JUDGES_OF_EVALUATE, prefix="judge")],
     *,
     report: Annotated[
         list[str] | None,

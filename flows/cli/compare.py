@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
     from answerkey.metrics_core.gate.policy import Policy
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
-    from answerkey.tasks.publish.page.model import Page
     from answerkey.tasks.reports.report import Report
     from answerkey.tasks.warehouse.home import Home
 
@@ -101,8 +101,11 @@ def report(  # noqa: PLR0913
     ids, pairs, gates = _against(home, ids, baseline, policy, all_fields=all_fields)
     if html:
         from answerkey.tasks.publish.page.build import build_page
+        from answerkey.tasks.publish.page.html import write
 
-        write_page(build_page(home, ids, comparisons=pairs, gates=gates, primary=by), html)
+        page = build_page(home, ids, comparisons=pairs, gates=gates, primary=by)
+        with writing(html):
+            write(page, html)
         print(html)
     else:
         _print_against(home, read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
@@ -304,16 +307,15 @@ def check_folder(html: Path | None, home: Home) -> None:
         raise UserError(f"{html}: answerkey writes and removes the pages in {pages}; name another folder")
 
 
-def write_page(page: Page, file: Path) -> None:
-    """Write a page for the browser.
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Around the lines that write a file that somebody named.
 
     Raises:
         UserError: it cannot be written there.
     """
-    from answerkey.tasks.publish.page.html import write
-
     try:
-        write(page, file)
+        yield
     except OSError as error:
         raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
 

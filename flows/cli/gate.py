@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, gated, write_page
+from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, gated, writing
 from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
@@ -144,7 +144,11 @@ def _write(
         UserError: the file cannot be written.
     """
     if file.suffix == ".html":
-        write_page(_page(home, verdict), file)
+        from answerkey.tasks.publish.page.html import write
+
+        page = _page(home, verdict)
+        with writing(file):
+            write(page, file)
         return
     if file.suffix == ".json":
         text = json_text(verdict.as_dict(), indent=2) + "\n"
@@ -156,10 +160,8 @@ def _write(
         from answerkey.tasks.publish.page.markdown import comment_markdown
 
         text = comment_markdown(_page(home, verdict), link)
-    try:
+    with writing(file):
         file.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def _page(home: Home, verdict: ReleaseVerdict) -> Page:

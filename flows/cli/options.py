@@ -53,6 +53,8 @@ class Flags:
 
 
 OUTPUT = heading("Output")
+JUDGES_OF_EVALUATE = ("max_calls", "price", "cascade", "repeats", "fallbacks", "batch")
+"""Fields of `Judging` that are options of `evaluate` alone; another command takes them from the file of `--config`."""
 COMPARING = heading("Comparison and gate")
 
 HOME = Home(Path(".answerkey"))

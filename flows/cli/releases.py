@@ -12,6 +12,7 @@ from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
     COMPARING,
     HOME,
+    JUDGES_OF_EVALUATE,
     AsJson,
     Baseline,
     Flags,
@@ -44,10 +45,6 @@ from answerkey.tasks.server import has_server
 if TYPE_CHECKING:
     from answerkey.tasks.traces.score import Preview
     from answerkey.tasks.traces.summary import Funnel
-
-
-_OF_EVALUATE = ("dry_run", "max_calls", "price", "cascade", "repeats", "fallbacks", "batch")
-"""Options of judges that `generate` leaves to the file of `--config`, beside its own of the same names."""
 
 
 class _Registered(Data):
@@ -158,7 +155,7 @@ def generate(  # noqa: PLR0913
     afterwards: Annotated[Afterwards, Flags(COMPARING.name)],
     scoring: Annotated[Scoring, Flags("Scoring", omit=("models", "threshold", "only_failed"))],
     # What the judges may cost is said apart from the model under test.
-    judging: Annotated[Judging, Flags("Judge", omit=_OF_EVALUATE, prefix="judge")],
+    judging: Annotated[Judging, Flags("Judge", omit=("dry_run", *JUDGES_OF_EVALUATE), prefix="judge")],
     limits: Annotated[Limits, Flags("Limits", omit=tuple(Limits.model_fields))],
     *,
     as_json: AsJson = False,
