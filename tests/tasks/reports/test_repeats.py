@@ -11,7 +11,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from tests.tasks.comparing_help import row_of
-from tests.tasks.staging_help import query, run, source_of, stored
+from tests.tasks.staging_help import query, run, source_of
 
 RIGHT = {0: 3, 1: 3, 2: 2, 3: 1, 4: 0}
 """How many of three answers are right, by the question's number modulo 5."""
@@ -57,26 +57,6 @@ def test_one_repeat_is_a_release_without_repeats(tmp_path):
     with_column = made(tmp_path / "a", answers("v1", [1]))
     rows = [{name: value for name, value in row.items() if name != "repeat"} for row in answers("v1", [1])]
     assert with_column.committed == made(tmp_path / "b", rows).committed
-
-
-@pytest.mark.nightly
-def test_repeats_with_any_names_are_numbered_in_their_order(tmp_path):
-    named = made(tmp_path / "a", answers("v1", ["a", 10, 9]))
-    found = query(tmp_path / "a", "SELECT repeat, answer FROM answers WHERE sample_id = 'q03' ORDER BY repeat")
-    assert found == [(1, "no 2"), (2, "no 1"), (3, "yes")]
-    assert named.committed.releases[0].repeats == 3
-    # Numbers from 1 stay what they are, also where one is missing.
-    made(tmp_path / "b", [row for row in answers("v1") if (row["id"], row["repeat"]) != ("q03", 1)])
-    found = query(tmp_path / "b", "SELECT repeat, answer FROM answers WHERE sample_id = 'q03' ORDER BY repeat")
-    assert found == [(2, "no 1"), (3, "no 2")]
-
-
-@pytest.mark.nightly
-def test_a_report_with_repeats_is_made_again_from_the_warehouse(home, tmp_path):
-    done = made(home, answers("v1"))
-    again = run(home, stored(home, done.ids[0], tmp_path / "stored"), ["exact_match"])
-    assert again.committed == done.committed
-    assert again.ids == ["d/v1/v2"]
 
 
 SCORES = """

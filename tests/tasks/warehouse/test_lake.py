@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -120,67 +119,6 @@ def test_parts_are_never_among_the_files_of_the_lake(lake, tmp_path):
     # The parts were taken in; what workers read stays until the run ends.
     assert {Path(name).parts[0] for name in names} == {DATA, "runs"}
     assert home.warehouse.size()[1] > 0
-
-
-# Four processes: the commits of one part, again and again, all at once.
-COMMITS = """
-import sys
-from answerkey.tasks.reports.commit import commit_measurements
-from answerkey.tasks.warehouse.home import Home
-
-home, parts = Home.parse(sys.argv[1]), sys.argv[2:]
-home.warehouse.exists()
-for number, part in enumerate(parts):
-    print("ready", flush=True)
-    sys.stdin.readline()
-    with home.warehouse.writing() as warehouse:
-        commit_measurements(warehouse, home, f"run {number}", [part])
-print("done", flush=True)
-"""
-
-
-def committed_by_four(home, parts):
-    """Let four processes commit the same part in every round; yields how many rows of it there are then."""
-    command = [sys.executable, "-c", COMMITS, str(home), *parts]
-    others = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    try:
-        for number in range(len(parts) + 1):
-            for other in others:
-                assert other.stdout.readline() == ("ready\n" if number < len(parts) else "done\n")
-            if number:
-                [(count,)] = query(home, f"SELECT count(*) FROM measurements WHERE run_id = 'run {number - 1}'")
-                yield count
-            for other in others:
-                if number < len(parts):
-                    other.stdin.write("\n")
-                    other.stdin.flush()
-    finally:
-        for other in others:
-            other.kill()
-            other.communicate()
-
-
-def new_parts(home, rounds):
-    """Parts of 50 rows each, which stay however often they are committed."""
-    names = [f"parts/round-{number}.parquet" for number in range(rounds)]
-    for number, name in enumerate(names):
-        with home.store.atomic_write(name) as file:
-            duckdb.sql(
-                f"""SELECT 'round {number}, row ' || i AS sample_key, 's' AS signature, 'm' AS metric,
-                    'scored' AS status, MAP {{'f': 1.0::DOUBLE}} AS "values", NULL::VARCHAR AS reason,
-                    '{{"a": 1}}'::JSON AS details, 1::INTEGER AS attempts, 0.0::DOUBLE AS seconds,
-                    0::BIGINT AS tokens_in, 0::BIGINT AS tokens_out, 0.0::DOUBLE AS cost_usd,
-                    []::VARCHAR[] AS requests, false AS from_ledger FROM range(50) t(i)"""
-            ).write_parquet(str(file))
-    write(home, "the tables are there")
-    return names
-
-
-@pytest.mark.nightly
-def test_four_processes_commit_the_same_part_once(lake):
-    """Without the lock, some of 20 rounds have doubles."""
-    home = Home.parse(lake)
-    assert list(committed_by_four(home, new_parts(home, 20))) == [50] * 20
 
 
 def test_a_writer_is_killed_before_its_commit(lake):
@@ -356,18 +294,6 @@ def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake):
     assert home.warehouse.maintain() == Maintained(0, 0, 4)
     assert (len(files(home)), versions(home), files(home) & small) == (1, 400, set())
     assert home.warehouse.maintain() == Maintained()
-
-
-@pytest.mark.nightly
-def test_parts_and_young_orphans_stay(lake):
-    home = Home.parse(lake)
-    add(home, "a")
-    kept = ("parts/00/x.parquet", "pages/a.html", "data/main/datasets/of-a-writer-at-work.parquet")
-    for name in kept:
-        with home.store.atomic_write(name) as file:
-            file.write_bytes(b"x")
-    home.warehouse.maintain()
-    assert all(home.store.exists(name) for name in kept)
 
 
 def test_a_file_gives_free_what_was_deleted(tmp_path):

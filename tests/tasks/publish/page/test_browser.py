@@ -8,13 +8,9 @@ from playwright.sync_api import expect
 
 from answerkey.flows.pages import page_server
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.publish.site import Site
-from tests.judge_server import JudgeServer
-from tests.tasks.judging_help import judged, wordy
 from tests.tasks.publish.page.browser_help import barriers, compared, html
 from tests.tasks.publish.page.page_help import VERDICT, field_comparison, full, page, score
 from tests.tasks.publish.site_help import HOSTILE, decide, made_home
-from tests.tasks.staging_help import run
 
 
 def test_the_worst_changes_come_first_and_every_column_sorts_both_ways(show):
@@ -73,16 +69,6 @@ def test_the_search_looks_at_questions_references_answers_and_ids(show):
         opened.page.get_by_label("Search").fill(text)
         expect(opened.status).to_have_text("1 of 40 samples")
         assert opened.column("Sample") == ["id 17"]
-
-
-@pytest.mark.nightly
-def test_a_failure_is_shown_with_its_reason_and_the_context(show):
-    opened = show(page(6))
-    opened.page.get_by_role("button", name="Details of id 1").click()
-    detail = opened.page.locator("td.detail")
-    expect(detail.get_by_text("failed: timeout: no reply 1")).to_have_count(2)
-    passages = [text.strip() for text in detail.locator(".context li").all_inner_texts()]
-    assert passages == ["passage of old 1", "further passage 1", "passage of new 1", "further passage 1"]
 
 
 def test_other_releases_and_scores_can_be_chosen(show):
@@ -222,17 +208,6 @@ def test_of_fifty_thousand_samples_a_page_of_the_table_is_in_the_document(show):
     assert opened.column("Sample")[0] == "id 1 stone"
 
 
-@pytest.mark.nightly
-def test_tables_of_slices_follow_the_chosen_field(show):
-    opened = show(page(4))
-    expect(opened.page.get_by_role("region", name="rouge_l.recall by slice: mean [95 % interval]")).to_be_hidden()
-    opened.page.get_by_role("link", name="Slices").click()
-    expect(opened.page.get_by_role("region", name="rouge_l.recall by slice: mean [95 % interval]")).to_be_visible()
-    opened.page.get_by_label("Table of").select_option("exact_match.match")
-    expect(opened.page.get_by_role("region", name="exact_match.match by slice: mean [95 % interval]")).to_be_visible()
-    expect(opened.page.get_by_role("region", name="rouge_l.recall by slice: mean [95 % interval]")).to_be_hidden()
-
-
 def test_a_single_release_has_a_table_of_its_answers(show):
     opened = show(page(3, names=("only",)))
     assert opened.column("rouge_l.recall") == ["0.000", "0.500", "1.000"]
@@ -298,30 +273,6 @@ def test_what_two_answers_do_not_share_is_marked(show, old, new, lost, found):
     assert detail.locator("ins").all_inner_texts() == found
     texts = [text.replace("RLO", "\u202e") for text in detail.locator(".two").first.locator(".text").all_inner_texts()]
     assert texts == [old, new]
-
-
-@pytest.mark.nightly
-def test_long_answers_are_marked_where_they_can_be_compared(show):
-    words = " ".join(f"word{n}" for n in range(1_500))
-    opened = show(answers(words, words.replace("word700 ", "")))
-    opened.page.locator(".toggle").first.click()
-    expect(opened.page.locator("td.detail del")).to_have_count(0)
-    opened.page.get_by_role("button", name="Show all").first.click()
-    assert opened.page.locator("td.detail del").all_inner_texts() == ["word700"]
-    far = show(answers(" ".join(f"a{n} x" for n in range(3_000)), " ".join(f"b{n} x" for n in range(3_000))))
-    far.page.locator(".toggle").first.click()
-    expect(far.page.locator("td.detail del")).to_have_count(0)
-
-
-@pytest.mark.nightly
-def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show):
-    opened = show(answers("the old answer", "the new answer"))
-    opened.page.add_init_script("delete Intl.Segmenter")
-    opened.page.reload()
-    opened.page.locator(".toggle").first.click()
-    detail = opened.page.locator("td.detail")
-    assert detail.locator(".two").first.locator(".text").all_inner_texts() == ["the old answer", "the new answer"]
-    expect(detail.locator("del, ins")).to_have_count(0)
 
 
 @pytest.mark.nightly
@@ -500,19 +451,3 @@ def test_no_page_has_a_barrier_or_is_wider_than_the_screen(show, address, width,
     report.locator(".toggle").first.click()
     assert report.evaluate("document.documentElement.scrollWidth") <= width
     assert barriers(report) == []
-
-
-@pytest.mark.nightly
-def test_the_page_names_the_command_that_prints_prompts_and_replies(browser, home, tmp_path):
-    row = {"id": "it's", "release": "r", "question": "Capital of Norway?", "references": ["Oslo"], "answer": "In Oslo."}
-    with JudgeServer(wordy) as judge:
-        options = judged(judge.url)
-        run(home, [row], ["meaning_match"], options=options, parameters={"judging": options["judge"].model_dump()})
-    home.warehouse.publish()
-    file = tmp_path / "page.html"
-    file.write_bytes(Site(home).read("d/r-v1.html"))
-    page = browser.new_page()
-    page.goto(f"{file.as_uri()}#sample=it%27s")
-    shown = page.locator("td.detail").get_by_text("Prompts, replies and cost of judges: ")
-    expect(shown).to_have_text("Prompts, replies and cost of judges: answerkey judge 'it'\\''s' --release d/r/v1")
-    page.close()

@@ -8,8 +8,7 @@ import pytest
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.gate.policy import parse_policy
-from answerkey.metrics_core.statistics.agreement import Confusion
-from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
+from answerkey.metrics_core.statistics.ppi import ppi_mean
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.build import build_page
@@ -253,29 +252,6 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
     store_calibration(home, calibrate(home, "exact_match.match", reports=["part"]))
     again = build_page(home, done.ids)
     assert [(mean.release, mean.corrected) for mean in again.corrected] == [("part", pytest.approx(one.corrected))]
-
-
-def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those_without(home):
-    """exact_match as the judge: 36 of 40 right answers and 27 of 30 wrong ones are judged as people did."""
-    verdicts = [(True, True)] * 36 + [(True, False)] * 4 + [(False, False)] * 27 + [(False, True)] * 3
-    rows = [
-        {"id": f"{place}", "references": ["yes"], "answer": "yes" if match else "no", "release": "r", "correct": right}
-        for place, (right, match) in enumerate(verdicts)
-    ]
-    labelled = run(home, source_of(home, rows, "people", paths={"label": "correct"}), ["exact_match"])
-    plain = [{**row, "id": f"b{row['id']}"} for row in rows[:50]]
-    for row in plain:
-        del row["correct"]
-    done = run(home, source_of(home, plain, "plain"), ["exact_match"])
-    store_calibration(home, calibrate(home, "exact_match.match", reports=labelled.ids))
-    made = build_page(home, done.ids)
-    [one] = made.corrected
-    expected = rogan_gladen(36, 50, Confusion(36, 3, 4, 27))
-    assert (one.release, one.method, one.n, one.n_unlabelled) == ("r", "Rogan-Gladen", 70, 50)
-    assert one.corrected == pytest.approx((expected.value, *expected.interval[:2]))
-    assert one.corrected[0] == pytest.approx((36 / 50 + 0.9 - 1) / (0.9 + 0.9 - 1))
-    assert one.raw[0] == pytest.approx(0.72)
-    assert [agreed.release for agreed in made.agreements] == [None, "r"]
 
 
 def judged_run(home, rows, metrics=("meaning_match",), brain=wordy, **how):
