@@ -15,10 +15,8 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-import psycopg
 import pytest
 
-from tests.cluster_servers import address_for_prefect
 from tests.conftest import ROOT
 from tests.kit.ports import two_free_ports
 from tests.kit.prefect_api import ask_prefect
@@ -236,38 +234,6 @@ def got(request):
 
 
 FIRST_LINE = "starting a Prefect server for {} on port {}; the first time takes half a minute\n"
-
-
-@pytest.mark.nightly
-def test_a_team_keeps_its_runs_in_postgresql(postgres_server, tmp_path):
-    port, home = two_free_ports(), tmp_path / "home"
-    settings = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
-    settings["PGPASSWORD"] = postgres_server.password
-    with postgres_server.database() as database:
-        options = ["--port", str(port), "--home", str(home), "--database", address_for_prefect(database)]
-        with subprocess.Popen(
-            [sys.executable, "-m", "answerkey.flows.cli", "serve", *options],
-            cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        ) as served:  # fmt: skip
-            try:
-                assert served.stdout
-                assert served.stdout.readline() == FIRST_LINE.format("a team", port)
-                assert served.stdout.readline().startswith("ready: ")
-                done = subprocess.run(
-                    [sys.executable, "-m", "prefect", "deployment", "run", "--watch", "housekeeping/housekeeping"],
-                    env={**settings, "PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}, check=False,
-                    capture_output=True, text=True, timeout=FAULT_S,
-                )  # fmt: skip
-                assert done.returncode == 0, done.stdout + done.stderr
-                with psycopg.connect(database, password=postgres_server.password) as connection:
-                    query = "SELECT d.name FROM flow_run r JOIN deployment d ON d.id = r.deployment_id"
-                    ended = connection.execute(f"{query} WHERE r.state_type = 'COMPLETED'").fetchall()
-                assert ended == [("housekeeping",)]
-                assert not (home / "prefect/prefect.db").exists()
-                served.terminate()
-                assert served.wait(FAULT_S) == 0
-            finally:
-                served.terminate()
 
 
 @pytest.mark.real

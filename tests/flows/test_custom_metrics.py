@@ -103,23 +103,6 @@ def test_the_command_line_takes_them_and_processes_score_them(cli, bare_cli, sit
     assert "offered" in listed.stdout
 
 
-@pytest.mark.nightly
-@pytest.mark.usefixtures("own_home")
-def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(bare_cli, site, tmp_path):
-    metric = ("--metrics", "custom_metrics:Politeness")
-    bare_cli("evaluate", answers_file(tmp_path, 300), *metric, PYTHONPATH=path_of(site), code=0)
-    assert "custom_metrics" not in bare_cli("metrics").stdout
-    text = bare_cli("report", "--all-fields")
-    assert "politeness.share" in text.stdout, text.stderr
-    page = tmp_path / "page.html"
-    bare_cli("report", "polite/old", "polite/new", "--html", page, code=0)
-    assert "Whether an answer is polite, and how much of it is." in page.read_text(encoding="utf-8")
-    assert "politeness.share" in bare_cli("compare", "old", "new", "--all-fields").stdout
-    gate = bare_cli("gate", "old", "new", "--primary", "politeness.share", "--margin", "0.1")
-    assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
-    bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness", code=2)
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -8,9 +8,6 @@ import signal
 import subprocess
 import urllib.error
 from contextlib import ExitStack
-from datetime import UTC, datetime
-from importlib.metadata import version
-from uuid import uuid4
 
 import pytest
 import yaml
@@ -220,26 +217,6 @@ def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed):
     assert found["enabled"]
 
 
-def test_a_pool_of_containers_takes_the_deployments(deployed):
-    from answerkey.flows.cli.deploying import make_pool
-
-    with _pointed_at(deployed):
-        assert make_pool("docker") == make_pool("docker") == "answerkey-docker"
-    pool = deployed.ask("GET", "work_pools/answerkey-docker")
-    assert pool["type"] == "docker"
-    assert (
-        pool["base_job_template"]["variables"]["properties"]["image"]["default"] == f"answerkey:{version('answerkey')}"
-    )
-    ours = deployed.deployment("evaluate")
-    wanted = {"name": "contained", "flow_id": ours["flow_id"], "work_pool_name": pool["name"], "entrypoint": "x:y"}
-    made = deployed.ask("POST", "deployments/", {**wanted, "job_variables": ours["job_variables"]})
-    assert made["job_variables"]["env"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        deployed.ask("POST", "deployments/", {**wanted, "job_variables": {"image_pull_policy": "Sometimes"}})
-    assert caught.value.code == 422
-    deployed.ask("DELETE", f"deployments/{made['id']}")
-
-
 def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_path):
     save_secret("judge-key-of-the-form", KEY)
     many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
@@ -331,23 +308,6 @@ def test_an_event_starts_the_evaluation_once(deployed, tmp_path):
     assert [line for line in said if re.search("another run is evaluating it|has the report|nothing to do", line)]
 
 
-def test_an_event_decides_nothing_but_that_a_run_starts(deployed, tmp_path):
-    elsewhere = tmp_path / "elsewhere"
-    payload = {"dataset": "faq", "release": "gpt-5", "home": str(elsewhere), "waiting": {"at_most": 1}}
-    event = {"event": "answerkey.release.registered", "resource": {"prefect.resource.id": "answerkey.release.forged"}}
-    event |= {"id": str(uuid4()), "occurred": datetime.now(UTC).isoformat(), "payload": payload}
-    before = len(deployed.runs_of("evaluate-new"))
-
-    deployed.ask("POST", "events", [event])
-
-    [run] = wait_until(lambda: deployed.runs_of("evaluate-new")[before:], "a run by the automation")
-    done = deployed.wait(run["id"])
-    assert done["state_type"] == "COMPLETED", deployed.story(run["id"])
-    assert done["parameters"]["waiting"] == {"release": "", "at_most": 50, "retry_failed": False}
-    assert str(elsewhere) not in json.dumps(done["parameters"])
-    assert not elsewhere.exists()
-
-
 def test_the_schedule_finds_what_no_event_told(deployed, tmp_path):
     file = jsonl(tmp_path / "six.jsonl", questions(4, "gpt-6"))
     broken = jsonl(tmp_path / "broken.jsonl", [{**row, "reference": ""} for row in questions(4)])
@@ -413,21 +373,6 @@ def test_a_killed_run_goes_on_by_itself_and_asks_nothing_again(deployed, tmp_pat
 
 
 FINAL_STATES = {"CRASHED", "FAILED", "COMPLETED"}
-
-
-def test_again_with_another_judge_from_the_form(deployed, rerun):
-    run_id, judge = rerun
-    done = deployed.wait(run_id)
-    assert done["state_type"] == "COMPLETED", done["state"]["message"]
-    assert done["name"] == "rerun gpt-5 on faq"
-    assert judge.n_requests == 5
-    [(rerun_of, judges, metrics)] = deployed.query(
-        "SELECT manifest->>'$.rerun_of', manifest->>'$.parameters.judging.judges[0]', "
-        "manifest->>'$.parameters.scoring.metrics' FROM reports WHERE report_id = 'faq/gpt-5/v2'",
-    )
-    assert (rerun_of, judges, metrics) == ("faq/gpt-5/v1", f"openai/y@{judge.url}", '["contains","meaning_match"]')
-    same = "SELECT count(DISTINCT manifest->>'$.answers_version') FROM reports WHERE release = 'gpt-5'"
-    assert deployed.query(same) == [(1,)]
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")

@@ -133,27 +133,3 @@ def test_what_is_registered_is_scored_from_the_warehouse_once_and_again_by_its_a
     assert query(home, "SELECT count(*) FROM answers") == [(4,)]
     with pytest.raises(UserError, match="0123: no such registered release"):
         evaluate_release(Data(answers="registered:0123"), scoring, home=str(home), page=False)
-
-
-@pytest.mark.nightly
-def test_answers_that_were_registered_before_newer_ones_were_evaluated_stay_out_and_are_named(bare_cli, tmp_path, home):
-    home, file = ["--home", home], tmp_path / "faq.csv"
-    register = ["register-release", "p1", "--dataset", "faq", "--answers"]
-
-    def with_answer(answer):
-        file.write_text(f"id,question,reference,answer\nq1,Capital?,Paris,{answer}\n")
-        return file
-
-    assert bare_cli(*register, with_answer("Lyon"), *home).returncode == 0
-    bare_cli("evaluate", with_answer("Paris"), "--release", "p1", "--metrics", "exact_match", "--no-page", *home)
-    done = bare_cli("evaluate-registered", "--metrics", "exact_match", "--no-page", *home, code=0)
-    assert "is left out, since the release has newer answers" in done.stderr
-    assert "nothing to do: every registered release has a report" in done.stderr
-    shown = bare_cli("report", "p1", *home).stdout
-    assert "faq/p1/v1" in shown
-    assert "exact_match.match   1.000" in shown
-    # A rerun of what was evaluated before does not supersede what was registered since.
-    assert bare_cli(*register, with_answer("Nice"), *home).returncode == 0
-    bare_cli("rerun", "faq/p1/v1", "--metrics", "contains", *home)
-    bare_cli("evaluate-registered", "--metrics", "exact_match", "--no-page", *home)
-    assert "exact_match.match   0.000" in bare_cli("report", "p1", *home).stdout

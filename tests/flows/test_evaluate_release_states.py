@@ -1,14 +1,10 @@
 """What the state of a run says of how it ended, its graph, and what Retry does, on a real server."""
 
-import uuid
-
-import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.flow_engine import run_flow
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import AwaitingRetry, Running
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.generate_answers import generate_answers
@@ -123,28 +119,3 @@ def test_a_run_says_what_the_runs_within_it_have_found(server, tmp_path, monkeyp
     partial, verdict = str(state.message).split("; FAIL: ")
     assert partial.startswith("meaning_match: 40 of 40 not scored: ") and verdict
     assert partial.endswith(" (sums/bad/v1 is PARTIAL)")
-
-
-@pytest.mark.nightly
-def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server, tmp_path, home):
-    todo = ["first"]
-
-    @prefect.flow
-    def own() -> list[object]:
-        forms = [Data(answers=str(tmp_path / f"{name}.jsonl"), release=name) for name in todo]
-        scoring = Scoring(metrics=["exact_match"])
-        return [evaluate_release(data, scoring, home=str(home), page=False) for data in forms]
-
-    for name in ("first", "second"):
-        jsonl(tmp_path / f"{name}.jsonl", [{"id": "q", "answer": "a", "reference": "a"}])
-    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
-        run = client.create_flow_run(own)
-        assert run_flow(own, flow_run=run) == [["first/first/v1"]]
-        [(part,)] = query(home, "SELECT run_id FROM runs")
-        # As a kill leaves them.
-        client.set_flow_run_state(uuid.UUID(str(part)), Running(), force=True)
-        client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
-        todo[:] = ["second"]
-        assert run_flow(own, flow_run=client.read_flow_run(run.id)) == [["second/second/v1"]]
-        APILogWorker.drain_all()
-    assert query(home, "SELECT report_id FROM reports ORDER BY 1") == [("first/first/v1",), ("second/second/v1",)]

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -80,28 +79,3 @@ def test_a_run_that_is_told_to_end_removes_its_files_once_its_shards_have_ended(
     assert [*Slow.home.scratch.iterdir()] == []
     assert query(tmp_path / "home", "SELECT status FROM runs") == [("stopped",)]
     assert "Traceback" not in capfd.readouterr().err
-
-
-UNGUARDED = """
-import sys
-from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import Data, Scoring
-from answerkey.tasks.score import score
-
-score._SPAWN_ROWS = 2
-evaluate_release(Data(answers=sys.argv[1], release="new"), Scoring(metrics=["contains"]), home=sys.argv[2], page=False)
-"""
-
-
-@pytest.mark.nightly
-def test_a_script_without_a_guard_is_run_once(tmp_path):
-    file, script, home = tmp_path / "faq.jsonl", tmp_path / "script.py", tmp_path / "home"
-    file.write_text("".join(json.dumps({"id": f"q{i}", "answer": "a", "reference": "a"}) + "\n" for i in range(3)))
-    script.write_text(UNGUARDED)
-    words = [sys.executable, str(script), str(file), str(home)]
-    alone = {**os.environ, "PREFECT_API_URL": ""}
-    done = subprocess.run(words, check=False, capture_output=True, text=True, env=alone, timeout=FAULT_S)
-    assert done.returncode == 0, done.stderr
-    assert "RuntimeError" not in done.stderr
-    assert query(home, "SELECT status FROM runs") == [("complete",)]
-    assert query(home, "SELECT status, count(*) FROM scores GROUP BY ALL") == [("scored", 3)]

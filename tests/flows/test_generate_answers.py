@@ -98,26 +98,6 @@ def _shown_and_no_key(home, ask, done):
     assert {"answerkey.duckdb", "judge.sqlite", "answers.jsonl", "answers.manifest.json"} <= files
 
 
-@pytest.mark.nightly
-def test_a_model_answers_each_question_several_times(cli, model, questions, tmp_path, home):
-    asked = (
-        "generate", "--dataset", questions, "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "warm",
-        "--repeats", "3", "--evaluate", "--metrics", "contains",
-    )  # fmt: skip
-    made = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY, code=0)
-    assert "capitals/warm: 4 questions, 3 answers each: 12 generated, 0 from ledger" in made.stderr
-    assert "12 answers to 4 questions" in made.stdout
-    assert "will be alike" not in made.stderr
-    assert set(model.stats()["bodies"].values()) == {1} and model.n_requests == 12
-    assert query(home, "SELECT count(*), count(DISTINCT sample_id), max(repeat) FROM answers") == [(12, 4, 3)]
-    # The same again costs nothing; colder, it is another release, whose answers will be alike.
-    again = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY)
-    assert (again.returncode, model.n_requests) == (0, 12)
-    cold = cli(*asked, "--release", "cold", "--dry-run", ANSWERKEY_MODEL_KEY=KEY)
-    assert (cold.returncode, model.n_requests) == (0, 12)
-    assert cold.stderr.count("3 answers per question at temperature 0: they will be alike; raise the temperature") == 1
-
-
 MODEL = "openai/gpt-4o-mini"
 KEYS = {"ANSWERKEY_MODEL_KEY": "sk-model-0123456789", "ANSWERKEY_JUDGE_KEY": "sk-judge-0123456789"}
 

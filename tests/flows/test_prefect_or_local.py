@@ -12,13 +12,12 @@ from contextlib import suppress
 import duckdb
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.context import TaskRunContext
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows import prefect_or_local
 from answerkey.flows.environment import started_here
-from answerkey.flows.prefect_or_local import as_completed, flow, outcome, tagged, task
+from answerkey.flows.prefect_or_local import as_completed, flow, outcome, task
 from answerkey.flows.runs import run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
@@ -175,27 +174,6 @@ def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt
     with pytest.raises(KeyboardInterrupt):
         run()
     assert began == ["first"]
-
-
-@pytest.mark.nightly
-def test_a_step_asks_the_server_only_about_its_own_tags_and_goes_on_without_an_answer(server):
-    def tags():
-        task_run = TaskRunContext.get()
-        return sorted(task_run.task_run.tags) if task_run else None
-
-    step = task(tags, name="work")
-    gone = {PREFECT_API_URL: "http://127.0.0.1:9/api"}
-
-    @a_flow
-    def run() -> list[object]:
-        found: list[object] = [step(), outcome(step.submit()), outcome(step.with_options(tags=["limited"]).submit())]
-        with temporary_settings(gone):
-            # No task of the server's any more.
-            return [*found, outcome(step.with_options(tags=["limited-by-a-server-that-is-gone"]).submit(), step.fn)]
-
-    with temporary_settings({PREFECT_API_URL: server}), tagged():
-        assert run() == [[], [], ["limited"], None]
-        APILogWorker.drain_all()
 
 
 def test_parameters_are_validated_and_none_is_repeated(on_prefect):

@@ -10,7 +10,6 @@ import uuid
 from contextlib import contextmanager
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from answerkey.flows.cli import server
@@ -227,26 +226,3 @@ def test_every_error_of_a_look_is_one_line_and_the_same_one_only_once(looks, cap
 
     said = [line.removeprefix(NO_LOOK) for line in capfd.readouterr().err.splitlines()]
     assert said == ["a b", "MemoryError", "a b", "[Errno 28] full"]
-
-
-@pytest.mark.nightly
-def test_a_program_that_has_the_warehouse_open_ends_neither_the_server_nor_the_wait_for_it(bare_cli, tmp_path):
-    home = tmp_path / "home"
-    release(home, "first", [answer(1, "yes")])
-    with serving(home) as served:
-        served.line(READY)
-        with duckdb.connect(home / "answerkey.duckdb"):
-            said = served.line(NO_LOOK)
-        assert "another program has it open" in said
-        assert served.answers(served.port)
-
-        rows = tmp_path / "rows.jsonl"
-        rows.write_text('{"id": "q1", "answer": "Paris", "reference": "Paris"}\n', encoding="utf-8")
-        # Without the server, as if the event of it were lost: a look finds it.
-        bare_cli("register-release", "r2", "--answers", rows, "--dataset", "d", "--home", home, code=0,
-                 PREFECT_API_URL="")  # fmt: skip
-        query = "SELECT report_id FROM reports WHERE release = 'r2'"
-        assert wait_until(lambda: Home(home).rows(query), "the report of the release") == [("d/r2/v1",)]
-
-        assert served.ended_by(signal.SIGTERM) == (0, STOPPED)
-        assert served.alive() == []

@@ -104,19 +104,6 @@ def test_a_rerun_asks_no_judge_and_copies_nothing(home, server):
     assert len(after) == 60 and set(before) <= set(after)
 
 
-@pytest.mark.nightly
-def test_calls_that_went_wrong_are_copied_too(home):
-    faults = {0: "error_500", 2: "not_found"}
-    with JudgeServer(wordy, faults=lambda number, _body: faults.get(number)) as server:
-        run(home, ROWS[:1], ["meaning_match"], options=judged(server.url))
-        found = query(home, "SELECT attempt, status, code, reply IS NULL FROM judge_calls ORDER BY attempt")
-        assert found == [(1, "error", "http_500", True), (2, "usable", None, False)]
-        done = run(home, ROWS[:2], ["meaning_match"], options=judged(server.url))
-    assert [report.message for report in done.reports] == ["meaning_match: 1 of 2 not scored: 1 http_404"]
-    found = query(home, "SELECT status, code, message IS NULL FROM judge_calls ORDER BY started_at DESC LIMIT 1")
-    assert found == [("error", "http_404", False)]
-
-
 def test_a_budget_stops_cleanly_and_more_of_it_goes_on(home, server):
     done = run(home, ROWS, ["meaning_match", "bleu"], options=judged(server.url, max_calls=5))
     message = "meaning_match: 7 of 12 not scored: 7 budget used up: 5 calls (max_calls)"
@@ -141,20 +128,6 @@ def test_a_budget_stops_cleanly_and_more_of_it_goes_on(home, server):
     assert [(report.status, report.message) for report in more.reports] == [("COMPLETE", None)]
     assert server.n_requests == 12
     assert query(home, "SELECT count(*) FROM judge_calls") == [(12,)]
-
-
-@pytest.mark.nightly
-def test_the_budget_is_shared_by_metrics_and_shards(home, server):
-    rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(1_010)]
-    done = run(home, rows, BOTH, options=judged(server.url, max_calls=20))
-    assert len(done.plan.shards) == 4
-    assert server.n_requests == 20
-    [report] = done.reports
-    assert report.status == "PARTIAL"
-    assert report.message == (
-        "meaning_match: 990 of 1,010 not scored: 990 budget used up: 20 calls (max_calls); "
-        "ground_truth_similarity: 1,010 of 1,010 not scored: 1,010 budget used up: 20 calls (max_calls)"
-    )
 
 
 def by_judge(home, run_id, label):

@@ -152,22 +152,6 @@ def test_copies_of_a_question_are_no_more_evidence_than_one(command, tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("ids", ["q{:03}-{}", "x-{1}-{0}", "q{}_{}_test"])
-def test_questions_in_several_languages_are_named(command, tmp_path, ids):
-    for name in ("old", "new"):
-        texts = [
-            row | {"id": ids.format(i, lang), "question": f"{lang} {i}?"}
-            for i, row in enumerate(rows(n=20))
-            for lang in ("en", "de", "ru")
-        ]
-        evaluated(tmp_path, name, texts)
-    assert (
-        f"60 samples seem to be 20 questions in several languages ({ids.format(0, 'de')}, {ids.format(0, 'ru')}). The "
-        "answers to one question are not independent: name the question in a column `cluster`"
-    ) in command("compare", "old", "new")[1]
-
-
-@pytest.mark.nightly
 def test_single_answers_are_enough_where_the_old_release_gave_single_ones(command, tmp_path):
     old = rows(n=200)
     evaluated(tmp_path, "old", old)

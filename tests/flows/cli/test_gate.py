@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import LENIENT, answer, release, releases
 from tests.tasks.gating_help import Made, warehouse
-from tests.tasks.staging_help import Row, jsonl, query, run
+from tests.tasks.staging_help import Row, jsonl, run
 
 FIELD = "label.correct"
 
@@ -219,23 +219,6 @@ def test_calibrate_prints_and_keeps(bare_cli, tmp_path, own_home):
     assert "signature: mine|stored" in result.stdout
     content = json.loads(bare_cli("calibrate", "mine.match", "--labels", file, "--json").stdout)
     assert [part["release"] for part in content["calibrations"]] == [None, "b", "a"]
-
-
-@pytest.mark.nightly
-def test_the_flow_keeps_a_calibration_and_shows_it(on_server, tmp_path, ask, own_home):
-    scores = {f"q{i:03}": float(i % 3 > 0) for i in range(90)}
-    labels = {f"q{i:03}": i % 4 > 0 for i in range(90)}
-    warehouse(own_home, [Made("a", {"judge.match": scores}, labels=labels)])
-    code = (
-        "from answerkey.flows.calibrate_judge import calibrate_judge as f\n"
-        f"print(f('judge.match', ['a'], home={str(own_home)!r}).signature)"
-    )
-    assert on_server(code).splitlines()[-1] == "judge|v1"
-    assert [row[:2] for row in query(own_home, "SELECT release, n FROM calibrations ORDER BY release NULLS FIRST")] == [
-        (None, 90), ("a", 90),
-    ]  # fmt: skip
-    [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["calibration-judge-match-ab0e3f"]}}})
-    assert [row["release"] for row in json.loads(str(artifact["data"]))] == ["all", "a"]
 
 
 def test_names_in_answers_notify_nobody_where_the_verdict_is_a_comment(bare_cli, tmp_path, own_home):

@@ -60,19 +60,3 @@ ANSWERS = {
     "Искусственный интеллект — это область компьютерных наук.": "little in common",
     SEED: "nearly identical",
 }
-
-
-@pytest.mark.nightly
-def test_two_models_that_give_other_cosines_say_much_the_same_of_the_same_texts():
-    samples = [Sample(str(n), answer, [SEED]) for n, answer in enumerate(ANSWERS)]
-    found = {model: SemanticSimilarity(model).measure(samples) for model in KNOTS}
-    one, other = ([row.values for row in found[model]] for model in ("use-multilingual", "minilm"))
-    assert [round(row["similarity"], 3) for row in one] == [0.654, 0.352, 0.114, 1.0]
-    assert [round(row["similarity"], 3) for row in other] == [0.853, 0.677, 0.591, 1.0]
-    assert [round(row["calibrated"], 3) for row in one] == [0.593, 0.336, 0.121, 1.0]
-    assert [round(row["calibrated"], 3) for row in other] == [0.642, 0.327, 0.254, 1.0]
-    for rows in found.values():
-        assert [row.reason for row in rows] == list(ANSWERS.values())
-        assert {row.details["calibrated_on"] for row in rows} == {RUSSIAN}
-    [both] = SemanticSimilarity(["use-multilingual", "minilm"], "min").measure(samples[:1])
-    assert both.values["calibrated"] == pytest.approx((one[0]["calibrated"] + other[0]["calibrated"]) / 2, abs=1e-6)

@@ -226,35 +226,6 @@ def test_stop_words_are_the_153_without_an_apostrophe():
 # ---- long texts ----
 
 
-def _walk_back(expected, given):
-    """Tokens of the longest common subsequence by the plain table and the walk that the original describes."""
-    table = [[0] * (len(given) + 1) for _ in range(len(expected) + 1)]
-    for i, left in enumerate(expected, start=1):
-        for j, right in enumerate(given, start=1):
-            table[i][j] = table[i - 1][j - 1] + 1 if left == right else max(table[i - 1][j], table[i][j - 1])
-    tokens, i, j = set[str](), len(expected), len(given)
-    while i and j:
-        if expected[i - 1] == given[j - 1]:
-            tokens.add(expected[i - 1])
-            i, j = i - 1, j - 1
-        elif table[i - 1][j] > table[i][j - 1]:
-            i -= 1
-        else:
-            j -= 1
-    return tokens
-
-
-def test_rouge_l_of_texts_on_which_the_original_fails():
-    rng = random.Random(5)
-    words = [f"w{number}" for number in range(900)]
-    answer, reference = rng.choices(words, k=1300), rng.choices(words, k=1100)
-    got = score_pair(" ".join(answer), " ".join(reference), V2)
-    matched = len(_walk_back(reference, answer))
-    assert 0 < matched < len(set(answer) & set(reference))
-    assert got["rouge_l_precision"] == matched / len(set(answer))
-    assert got["rouge_l_recall"] == matched / len(set(reference))
-
-
 # ---- laws ----
 
 

@@ -1,8 +1,5 @@
 """The lexical metrics one by one: degenerate inputs, small numbers by hand, details; the basket; rouge-score."""
 
-import random
-import tracemalloc
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,25 +169,6 @@ def mutated(text, rng):
     """A text with some of its words in the place of others, less a few characters."""
     words, share = text.split(), rng.random()
     return " ".join(rng.choice(words) if rng.random() < share else word for word in words)[rng.randrange(9) :]
-
-
-@pytest.mark.nightly
-@each_metric
-def test_a_thousand_references_take_little_memory(name):
-    rng = random.Random(7)
-    vocabulary = [f"w{i:x}" for i in range(300)]
-    answer = " ".join(rng.choices(vocabulary, k=12))
-
-    def row(references):
-        return Sample("1", answer, [mutated(answer, rng) + rng.choice(vocabulary) for _ in range(references)])
-
-    evaluate([row(1)], [name])
-    tracemalloc.start()
-    try:
-        evaluate([row(1_000)], [name])
-        assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
-    finally:
-        tracemalloc.stop()
 
 
 def test_the_details_name_the_reference_that_counted():

@@ -110,22 +110,3 @@ def test_a_report_between_others_is_above_their_mean(home):
     )
     # They were made by one run, so none of them is before another.
     assert "before" not in sentence
-
-
-@pytest.mark.nightly
-def test_what_cannot_be_tested_says_why(home):
-    for k in range(2):
-        night(home, range(k, k + 10))
-    found = drift_of(home)
-    assert found.difference is None
-    assert found.sentence == (
-        "Whether d/r/v2 differs from earlier reports is not tested: that takes 3 earlier reports that were computed "
-        "in the same way, and there is 1."
-    )
-    for k in range(3):
-        night(home, range(k, k + 10), options={"blank_answer": "undefined"})
-    found = drift_of(home)
-    assert found.sentence.endswith("in the same way, and there are 2.")
-    # Reports of the old method stand between, and do not count.
-    night(home, range(30))
-    assert drift_of(home).sentence.endswith("in the same way, and there are 2.")

@@ -13,7 +13,6 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, junit, stored_verdicts, worst
-from answerkey.tasks.reports.report import report_named
 from tests.tasks.gating_help import Made, evouna, warehouse
 from tests.tasks.staging_help import at, jsonl, query, refusal, run, source_of
 
@@ -204,24 +203,6 @@ def test_two_reports_of_one_release_go_by_their_versions(home):
         run(home, source_of(home, rows, "faq", release="r"), ["exact_match"])
     found = gate(home, "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
     assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, every rule holds: exact_match.match went")
-
-
-@pytest.mark.nightly
-def test_a_release_stands_for_its_newest_report_with_the_fields_of_the_policy(home):
-    def evaluated(release, metric, answer="yes"):
-        rows = [{"id": f"q{i}", "reference": "yes", "answer": answer} for i in range(300)]
-        run(home, source_of(home, rows, "faq", release=release), [metric])
-
-    for release in ("old", "new"):
-        for metric in ("exact_match", "contains"):
-            evaluated(release, metric)
-    found = gate(home, "old", "new", policy(primary="exact_match.match"))
-    assert (found.old, found.new, found.verdict.outcome) == ("faq/old/v1", "faq/new/v1", "PASS")
-    assert report_named(home, "new") == "faq/new/v2"
-    # An older report is no stand-in for answers that it is not about.
-    evaluated("new", "contains", "no")
-    found = gate(home, "old", "new", policy(primary="exact_match.match"))
-    assert (found.new, found.verdict.outcome) == ("faq/new/v3", "INCOMPLETE")
 
 
 @pytest.mark.nightly

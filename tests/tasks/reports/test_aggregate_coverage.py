@@ -1,6 +1,5 @@
 """What reports say of few, clustered, unscored and labelled rows, of models that answered, and of kills."""
 
-import random
 import subprocess
 import sys
 from itertools import count
@@ -19,7 +18,7 @@ from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.reports.report import list_reports, read_reports
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer, Reply
-from tests.tasks.comparing_help import LENIENT, answer, release
+from tests.tasks.comparing_help import answer, release
 from tests.tasks.judging_help import MODEL, judged, wordy
 from tests.tasks.staging_help import check_whole, jsonl, query, run, source_of
 
@@ -110,22 +109,6 @@ def test_a_mean_of_the_rows_with_a_score_holds_for_all_rows_or_is_not_given(home
     }
 
 
-@pytest.mark.nightly
-def test_the_weakest_metric_decides_and_each_is_named(home, tmp_path):
-    outcomes = {
-        "exact_match": [GOOD] * 40,
-        "contains": [GOOD] * 39 + [failed("timeout")],
-        "rouge_l": [Scored({"precision": 1.0, "recall": 1.0, "f1": 1.0})] * 30 + [failed("http_503")] * 10,
-    }
-    message = "contains: 1 of 40 not scored: 1 timeout; rouge_l: 10 of 40 not scored: 10 http_503"
-    assert reported(home, outcomes) == {"r": ("PARTIAL", message)}
-    # Exactly as much as is asked for is enough; nothing makes up for a skipped row.
-    assert reported(home, outcomes, min_coverage=0.75) == {"r": ("COMPLETE", message)}
-    assert reported(home, outcomes, min_coverage=0.76) == {"r": ("PARTIAL", message)}
-    skipped = {"contains": [GOOD] * 39 + [BUDGET]}
-    assert reported(Home(tmp_path / "skipped"), skipped, min_coverage=0.0)["r"][0] == "PARTIAL"
-
-
 # Intervals where rows are few, or come in clusters and do not count as independent.
 
 
@@ -173,20 +156,6 @@ def test_clusters_widen_the_interval(home):
             expected = mean_interval(x, codes_of(names, len(names)))
             assert method == expected.method == "cluster-bounded-mean"
             assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("clustered", [False, True])
-def test_the_order_of_the_rows_is_not_in_the_numbers(tmp_path, clustered):
-    of = {"cluster": "group"} if clustered else {}
-    rows = [answer(n, "yes" + " word" * (n % 400), group=f"c{n % 2000}") for n in range(5000)]
-    found = []
-    for name, ordered in (("as they are", rows), ("mixed", random.Random(3).sample(rows, len(rows)))):
-        home = tmp_path / name
-        run(home, source_of(home, ordered, paths=of), ("token_overlap",), contract=LENIENT)
-        found.append(query(home, "SELECT * FROM report_scores ORDER BY ALL"))
-    assert found[0] == found[1]
-    assert len(found[0]) == 3
 
 
 def test_one_cluster_has_no_interval(home):

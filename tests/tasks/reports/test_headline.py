@@ -56,24 +56,6 @@ def test_without_labels_and_match_the_first_metric_decides(home):
         primary(both, "rouge_l.f2")
 
 
-@pytest.mark.nightly
-def test_nothing_is_shown_under_two_names(home):
-    metrics = ("answer_correctness", "rouge_l", "token_overlap", "bleu")
-    release(home, "single", rows(), metrics)
-    single = reports(home, "single")
-    # A headline is kept, and its twin is not shown beside it.
-    beside = [name for name in fields_of(single) if not name.startswith("answer_correctness.")]
-    assert beside == ["rouge_l.recall", "bleu.bleu", "bleu.corpus_bleu"]
-    assert len(fields_of(single)) == 7 + 1
-    assert {"rouge_l.f1", "answer_correctness.rouge_l_f1"} & {*fields_of(single, "rouge_l.f1")} == {"rouge_l.f1"}
-    assert headlines(single) == ("answer_correctness.token_overlap_recall", "rouge_l.recall", "bleu.bleu")
-    # With several references they are other numbers, but for F1.
-    release(home, "several", rows(references=("yes it is", "it", "is it so")), metrics)
-    beside = [name for name in fields_of(reports(home, "several")) if not name.startswith("answer_correctness.")]
-    assert {"rouge_l.precision", "rouge_l.recall"} & set(beside)
-    assert not {"rouge_l.f1", "token_overlap.f1"} & set(beside)
-
-
 def test_a_report_of_an_earlier_version_names_no_headline(home):
     release(home, "one", rows(), ("answer_correctness", "tests.metrics_core.data.custom_metrics:Politeness"))
     [report] = reports(home, "one")

@@ -15,7 +15,7 @@ from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.load.staged import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.baseline_answers import with_baseline_answers
-from answerkey.tasks.score.plan import MAX_SHARDS, plan
+from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.shard import fail_shard, samples_of, score_shard
 from tests.tasks.staging_help import query, refusal, rows_of, stage
 
@@ -162,20 +162,6 @@ def many(tmp_path_factory):
     columns |= {name: nothing for name in staged_schema().names if name not in columns}
     pq.write_table(pa.table(columns, schema=staged_schema()), file)
     return str(file)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("n_metrics", [1, 3, 8])
-def test_the_shards_stay_few(home, many, n_metrics):
-    names = list(METRICS)[:n_metrics]
-    made = planned(home, many, *names)
-    assert n_metrics <= len(made.shards) <= MAX_SHARDS
-    assert len({shard.part for shard in made.shards}) == len(made.shards)
-    for name in names:
-        shards = [shard for shard in made.shards if shard.metric.name == name]
-        ends = [shard.first + shard.n_rows for shard in shards]
-        assert [shard.first for shard in shards] == [0, *ends[:-1]] and ends[-1] == 100_000
-        assert min(shard.n_rows for shard in shards[:-1]) >= 5_000
 
 
 JUDGED = dict(judge=JudgeOptions(judges=("openai/some-model",)))

@@ -245,7 +245,6 @@ def test_a_claim_is_of_one_process_and_ends_with_it(any_home):
 
 
 ADD = "INSERT INTO datasets SELECT 'data', $version || range, now(), range, NULL FROM range(100)"
-OLDER = "UPDATE {} SET {} = {} - INTERVAL '40 days'"
 
 
 def catalog_of(home):
@@ -268,32 +267,6 @@ def versions(home, at=""):
 
 def files(home):
     return {file.name for file in home.store.files("data") if "/datasets/" in file.name}
-
-
-@pytest.mark.nightly
-def test_a_lake_keeps_fewer_files_and_a_month_of_states(lake):
-    home = Home.parse(lake)
-    assert "no warehouse here yet" in refusal(home.warehouse.maintain)
-    first = add(home, "a")
-    with psycopg.connect(catalog_of(home)) as catalog:
-        # As if the first state, and the making of the tables, had been 40 days ago.
-        catalog.execute(OLDER.format("ducklake_snapshot", "snapshot_time", "snapshot_time"))
-    last = [add(home, version) for version in "bcd"][-1]
-    small = files(home)
-    assert (len(small), versions(home)) == (4, 400)
-    done = home.warehouse.maintain()
-    assert (done.merged, done.removed) == (4, 0)
-    assert done.states >= first
-    # Readers of a moment ago may still need them.
-    assert files(home) > small
-    assert (versions(home), versions(home, f"AT (VERSION => {last})")) == (400, 400)
-    with pytest.raises(duckdb.Error, match=r"(?i)snapshot"), home.warehouse.reading() as connection:
-        connection.execute(f"SELECT count(*) FROM datasets AT (VERSION => {first})").fetchall()
-    with psycopg.connect(catalog_of(home)) as catalog:
-        catalog.execute(OLDER.format("ducklake_files_scheduled_for_deletion", "schedule_start", "schedule_start"))
-    assert home.warehouse.maintain() == Maintained(0, 0, 4)
-    assert (len(files(home)), versions(home), files(home) & small) == (1, 400, set())
-    assert home.warehouse.maintain() == Maintained()
 
 
 def test_a_file_gives_free_what_was_deleted(tmp_path):

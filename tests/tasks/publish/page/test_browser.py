@@ -367,24 +367,6 @@ def test_the_first_sample_is_within_two_screens_and_no_column_is_cut(show, n, wi
     assert opened.page.evaluate(cut) == []
 
 
-@pytest.mark.nightly
-def test_print_opens_what_is_closed_and_leaves_out_what_is_pressed(show, tmp_path):
-    opened = show(compared())
-    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    opened.page.emulate_media(media="print")
-    assert opened.page.locator("details:not([open])").count() == 0
-    for hidden in ("nav", ".search", ".controls", ".toggle >> nth=0", "text=Export these rows as CSV"):
-        expect(opened.page.locator(hidden)).to_be_hidden()
-    expect(opened.page.locator("#rows thead")).to_be_visible()
-    assert all(box == "visible" for box in opened.page.evaluate(
-        "[...document.querySelectorAll('.scroll')].map(one => getComputedStyle(one).overflowX)"
-    ))  # fmt: skip
-    assert len(opened.page.pdf(path=tmp_path / "page.pdf")) > 10_000
-    opened.page.emulate_media(media="screen")
-    opened.page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert opened.page.locator("details:not([open])").count() > 0
-
-
 def test_everything_but_the_table_is_there_without_javascript(browser, tmp_path):
     file = tmp_path / "page.html"
     file.write_text(html(compared()), encoding="utf-8")
