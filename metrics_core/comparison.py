@@ -25,6 +25,10 @@ ALL = "all"
 LENGTH_RATIO = 1.5
 """Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
 REWARDS_OVERLAP = "Scores that reward overlap"
+LENGTH_ADVICE = (
+    f"{REWARDS_OVERLAP} (F1, precision, BLEU, similarity) move with length alone; rely on recall, judges and human "
+    "labels"
+)
 HEADLINES, ALL_FIELDS = "headlines", "all fields"
 """Families of fields that are compared, and corrected for, together: one of each metric, or all."""
 
@@ -205,8 +209,7 @@ def length_warning(old_length: Floats, new_length: Floats) -> Iterator[str]:
     if ratio > LENGTH_RATIO:
         yield (
             f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
-            f"to {new:,.6g} characters. {REWARDS_OVERLAP} (F1, precision, BLEU, similarity) move with length "
-            f"alone; rely on recall, judges and human labels"
+            f"to {new:,.6g} characters. {LENGTH_ADVICE}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.comparison import LENGTH_ADVICE, Comparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import MOST_NAMED, CheckSummary, Release, Warning
@@ -21,8 +21,7 @@ from answerkey.tasks.reports.report import Report, Score
 _LARGE_QUARANTINE = 0.05
 _COVERAGE_GAP = 0.01
 _CHECKS = {
-    "length_drift": "Answer length shifts between the releases{span}: scores that reward overlap shift with it, so "
-    "rely on recall and judges rather than on precision, F1 and similarity",
+    "length_drift": f"Answers differ in length between the releases{{span}}. {LENGTH_ADVICE}",
     "same_samples": "The releases do not have the same samples",
 }
 
@@ -68,7 +67,7 @@ def _methods(releases: Sequence[Release]) -> Iterable[Warning]:
     for metric, by_signature in signatures.items():
         if len(by_signature) > 1:
             lines = (f"{', '.join(labels)}: {signature}" for signature, labels in by_signature.items())
-            yield Warning(True, f"{metric} was computed in different ways: do not compare its scores", tuple(lines))
+            yield Warning(True, f"{metric} is not compared: computed in different ways", tuple(lines))
 
 
 def _data(releases: Sequence[Release]) -> Iterable[Warning]:
@@ -117,7 +116,7 @@ def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:
         shares = [score.n_scored / max(1, score.n_total - score.n_undefined) for score in scores.values()]
         if max(shares) - min(shares) > _COVERAGE_GAP:
             lines = (f"{label}: {score.n_scored:,} of {score.n_total:,}" for label, score in scores.items())
-            title = f"{metric} covers the releases unequally: its means are of different rows"
+            title = f"{metric}: scored on different shares of the rows; those without a score may be the hard ones"
             yield Warning(True, title, tuple(lines))
     totals = {release.label: release.report.n_total for release in releases}
     if len(set(totals.values())) > 1:
