@@ -128,6 +128,11 @@ class SemanticSimilarity(Metric):
             yield Field("pass", f"1 where similarity reaches {self.threshold}", binary=True)
 
     @property
+    def headline(self) -> str:
+        """`pass` where a threshold was asked for, else the similarity."""
+        return "similarity" if self.threshold is None else "pass"
+
+    @property
     def _is_calibrated(self) -> bool:
         # Another encoder may have the name of a packaged one.
         return all(isinstance(model, str) and model in KNOTS for model in self.models)

@@ -224,6 +224,10 @@ def test_chunks_are_noted_and_weighted_by_length():
 # What it says of itself
 
 
+def test_the_share_that_reaches_a_threshold_speaks_for_a_report_where_one_was_asked_for():
+    assert [SemanticSimilarity(threshold=at).headline for at in (None, 0.8)] == ["similarity", "pass"]
+
+
 def test_fields():
     fields = SemanticSimilarity(["minilm", "use-multilingual"], "vote", threshold=0.7).fields
     assert [(f.name, f.low, f.high, f.binary) for f in fields] == [
