@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, asks_several, clean, lemma, sentences
 from answerkey.metrics_core.offline_judge.stance import SHELL_WORDS, hedges, is_refusal, shelled
-from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, UNIT_WORDS, verb_places
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, UNIT_WORDS, verb_places, word_list
 from answerkey.metrics_core.text import composed, normalise, plain, words
 
 _COORDINATORS = r"and|as well as|и|а также"
@@ -52,6 +52,9 @@ _MARK = re.compile(r"^\s*(?:[-*•‣–—]|#+)\s+(?=\S)|(?:^|(?<=\s))\(?\d{1,2
 _ASIDE = re.compile(r"(?:\s+|(?<!\w))(?:\([^()]*\)|\[[^\[\]]*\])")
 _SAID_IN_BRACKETS = re.compile(r"(?:\b(?:is|are|was|were|это)|[:=])\s*[(\[]", re.IGNORECASE)
 _BRACKETS = re.compile(r"(?<!\w)[(\[]|(?<=[(\[])[(\[]|[)\]]")
+_ASKING = word_list("question_words") | word_list("closed_questions")
+_MOST_DOUBTED = 2
+"""Words of an answer that a question mark behind it makes no question."""
 _CHATTER = re.compile(
     r"(?:sure|certainly|of course|okay|hello|hi|конечно|привет|здравствуйте)[!.,]*$"
     r"|(?:i hope|let me know|feel free|please let me|is there anything|thank|thanks|you're welcome|great question"
@@ -104,6 +107,12 @@ def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
     return tuple(by_form.values())
 
 
+def _asks(sentence: str) -> bool:
+    """Whether a sentence is a question, and not a short answer with a question mark: "42?"."""
+    said = words(sentence)
+    return sentence.endswith("?") and (len(said) > _MOST_DOUBTED or not _ASKING.isdisjoint(said))
+
+
 def _claims(text: str, question: str | None) -> Iterator[tuple[str, bool]]:
     """The sentences that may state a fact, without introductions, and whether each is an item of a list."""
     for line in plain(composed(text))[:LONGEST_CHARACTERS].splitlines():
@@ -112,7 +121,7 @@ def _claims(text: str, question: str | None) -> Iterator[tuple[str, bool]]:
             part = line[start:stop]
             mark = _MARK.match(part)
             for sentence in sentences(_without_asides(clean(part[mark.end() :] if mark else part), question)):
-                if sentence.endswith((":", "?")) or _CHATTER.match(sentence) or _refuses(sentence):
+                if sentence.endswith(":") or _asks(sentence) or _CHATTER.match(sentence) or _refuses(sentence):
                     continue
                 claim = (
                     _INTRODUCED.sub("", shelled(sentence), count=1)

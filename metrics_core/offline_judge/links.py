@@ -10,6 +10,7 @@ from typing import Literal
 from answerkey.metrics_core.judges.facts import FactMatching, compared
 from answerkey.metrics_core.offline_judge.alignment import same_words
 from answerkey.metrics_core.offline_judge.claims import Asked, Claim
+from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair
 from answerkey.metrics_core.offline_judge.vocabulary import (
     FUNCTION_WORDS,
@@ -43,6 +44,8 @@ def relation(ours: Claim, theirs: Claim, question: Asked) -> FactRelation:
         return "other" if ours.core or theirs.core else "same" if ours.denies == theirs.denies else "against"
     bare = ours.bare or theirs.bare
     slot = _same_slot(ours, theirs, question)
+    if formulas_differ(theirs.fact.text, ours.fact.text):
+        return "against" if slot else "other"
     if ours.denies != theirs.denies or (not bare and ours.negated != theirs.negated):
         return "against" if (ours.nouns == theirs.nouns if bare else ours.core == theirs.core) else "other"
     if len(ours.dates) == len(theirs.dates) == 1:

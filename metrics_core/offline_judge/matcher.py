@@ -76,6 +76,9 @@ SPELLED_OUT = 0.99
 HALF = 0.5
 """The probability from which the model's verdict is a match."""
 
+NEVER_SEEN = 0.05
+"""The probability of a match by a rule against one that decided nothing in the training data, as training gives it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -364,7 +367,7 @@ def _verdict(
     index = ruled.indices[at]
     if ruling is not None:
         # Rules were written, not trained, so that they hold outside the training data
-        match, probability = ruling.verdict == "match", model.rules[ruling.rule]
+        match, probability = ruling.verdict == "match", model.rules.get(ruling.rule, NEVER_SEEN)
         needs_question = ruling.rule not in SAME_QUANTITY
         depth = long or (lacks_question(question, [references[index]]) if needs_question else "")
         return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, index, depth)

@@ -13,6 +13,7 @@ from typing import Literal
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import HIT, LONGEST_REFERENCE, alike
 from answerkey.metrics_core.offline_judge.clock import times, without_times
+from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Date, Quantity, quantities
 from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, parted, read, sentences, stem
 from answerkey.metrics_core.offline_judge.stance import (
@@ -40,7 +41,7 @@ from answerkey.metrics_core.text import words_of_normalised
 RuleId = Literal[
     "same_text", "same_number", "same_date", "stated",
     "refusal", "hedged", "negated", "opposite", "other_list", "other_number", "other_date", "other_order",
-    "other_name",
+    "other_name", "other_formula",
 ]  # fmt: skip
 """The rules, those for a match first."""
 
@@ -598,7 +599,18 @@ def _is_other_name(word: str, case: Case) -> bool:
     return tokens[0] not in known and tokens[0] not in case.question.tokens
 
 
-RULES_VERSION = 7
+def other_formula(case: Case) -> Ruling | None:
+    """Both are formulas, code or addresses, and a sign differs.
+
+    >>> other_formula(Case.of(read("What is its derivative?"), read("It is f(y)."), read("f(x)"))).rule
+    'other_formula'
+    """
+    if formulas_differ(case.head.raw, case.reference.raw):
+        return Ruling("other_formula", "mismatch", "the answer differs from the reference in a sign that counts")
+    return None
+
+
+RULES_VERSION = 8
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 FOR_A_MATCH = frozenset(("same_text", "same_number", "same_date", "stated"))
@@ -606,8 +618,8 @@ AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: tuple[Callable[[Case], Ruling | None], ...] = (
-    glued_number, same_text, refusal, hedged, negated, opposite, other_time, same_time, same_number, other_date,
-    same_date, other_list, other_number, other_order, stated, other_name,
+    glued_number, other_formula, same_text, refusal, hedged, negated, opposite, other_time, same_time, same_number,
+    other_date, same_date, other_list, other_number, other_order, stated, other_name,
 )  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def test_the_offline_judge_is_tried_without_anything(bare_cli, tmp_path):
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     estimate = r"  estimate   human annotators call it a match with a probability of 0\.\d\d"
     assert any(re.fullmatch(estimate, line) for line in lines)
-    assert sum(line.startswith("  judge      offline@7:") for line in lines) == 2
+    assert sum(line.startswith(f"  judge      offline@{RULES_VERSION}:") for line in lines) == 2
     assert "ground_truth_similarity  similarity 0.333, fact_precision 0.333, fact_recall 0.500, fact_f1 0.400" in lines
     assert "  reason     1 of 3 facts match" in lines
     [match, _] = json.loads(run("Paris", "It is Rome.", "--json").stdout)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.offline_judge.features import features, focus
+from answerkey.metrics_core.offline_judge.formulas import formulas_differ
 from answerkey.metrics_core.offline_judge.numbers_dates import Date, Quantity, dates, numbers, quantities
 from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, Case, RuleId, decide, only_quantity
@@ -97,6 +98,13 @@ DECIDED = [
     ("other_order", "Who won?", "Green beat Brown.", "Brown beat Green"),
     ("other_order", "Какой город больше?", "Дубки больше, чем Холм.", "Холм больше, чем Дубки"),
     ("other_order", "Кто кого победил?", "Клара победила Анну Вебер", "Анна Вебер победила Клару"),
+    ("other_formula", "Which function?", "It is f(y).", "f(x)"),
+    ("other_formula", "What do they make?", "a - b", "a + b"),
+    ("other_formula", "Which blood type?", "A-", "A"),
+    ("other_formula", "Which solution is it?", "pH < 7", "pH > 7"),
+    ("other_formula", "Whom does one write to?", "ada@mill.example", "ada@hill.example"),
+    ("other_formula", "What is it made of?", "H2O2", "H2O"),
+    ("other_formula", "Which call prints it?", "print('b')", "print('a')"),
 ]
 
 
@@ -110,6 +118,29 @@ def test_a_rule_decides(rule, texts):
     finding = finding_of(*texts)
     assert finding.rule == rule
     assert (finding.verdict == "match") is (rule in FOR_A_MATCH)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference"),
+    [
+        ("F=m*a", "F = ma"),
+        ("E=mc2", "E = mc²"),
+        ("$x^{2}$", "x^2"),
+        ("y = 5", "x = 5.0"),
+        ("b + a", "a + b"),
+        ("5", "x = 5"),
+        ("A = Paris", "A"),
+        ("metres per second", "m/s"),
+        ("R2-D2", "R2D2"),
+        # A sign that joins words, or stands for one, makes no formula
+        ("he/she", "she/he"),
+        ("apple(s)", "Apples"),
+        ("Paris (Texas)", "Paris (France)"),
+        ("9/11", "24/7"),
+    ],
+)
+def test_spellings_of_one_formula_and_words_with_signs_are_left_to_others(answer, reference):
+    assert not formulas_differ(answer, reference)
 
 
 def test_every_rule_is_tried_above():
@@ -442,6 +473,12 @@ def test_an_answer_is_cut_as_finely_as_the_reference_on_the_same_matter(metric):
     ]
     # What describes the value itself stays with it.
     assert measured(metric, AMY, "apples", "red apples").values["similarity"] == 0.0
+
+
+def test_a_mark_of_doubt_leaves_a_short_answer_a_fact_and_another_formula_is_another_fact(metric):
+    asked = "What is the value?"
+    pairs = [("42?", "42"), ("Paris?", "Paris"), ("Was it 42?", "42"), ("f(x)", "f(y)"), ("f(x)", "f(x)")]
+    assert [measured(metric, asked, ref, answer).values["similarity"] for answer, ref in pairs] == [1, 1, 0, 0, 1]
 
 
 def test_texts_without_facts_are_undefined(metric):
