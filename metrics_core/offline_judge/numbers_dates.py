@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from answerkey.metrics_core.offline_judge.vocabulary import TABLES, UNIT_WORDS, word_list
@@ -227,6 +227,8 @@ _AMBIGUOUS = word_list("ambiguous_months")
 class Date:
     """A date; parts that are not stated are None. `span`: 1, 10 (decade) or 100 (century) years.
 
+    `ambiguous`: the day may be the month, and the month the day: "5/4/2020".
+
     >>> [may] = dates(("18", "may", "2018"))
     >>> may.year, may.month, may.day, may.parts
     (2018, 5, 18, 3)
@@ -238,6 +240,7 @@ class Date:
     span: int = 1
     start: int = 0
     stop: int = 0
+    ambiguous: bool = False
 
     @property
     def parts(self) -> int:
@@ -254,7 +257,12 @@ class Date:
         years = [None if year is None else year // span for year in (self.year, other.year)]
         pairs = (years, (self.month, other.month), (self.day, other.day))
         same = [mine == theirs for mine, theirs in pairs if mine is not None and theirs is not None]
-        return bool(same) and all(same)
+        if bool(same) and all(same):
+            return True
+        if not (self.ambiguous or other.ambiguous):
+            return False
+        one, kept = (self, other) if self.ambiguous else (other, self)
+        return replace(one, month=one.day, day=one.month, ambiguous=False).agrees(replace(kept, ambiguous=False))
 
     def covers(self, other: Date) -> bool:
         """Whether it agrees and states at least as much: "18 May 2018" covers "May 2018", not the other way.
@@ -308,10 +316,10 @@ def _numeric(tokens: Sequence[str], at: int) -> Date | None:
     if len(pieces[0]) == 4 and _EARLIEST <= a <= _LATEST and b <= 12 and 1 <= c <= 31:
         return Date(a, b, c, start=at, stop=stop)
     if len(pieces[2]) == 4 and _EARLIEST <= c <= _LATEST and max(a, b) <= 31:
-        # Day first, unless only the month can come first.
+        # Day first, unless only the month can come first; with a stroke, nobody can tell.
         month, day = (a, b) if b > 12 else (b, a)
         if 1 <= month <= 12 and day >= 1:
-            return Date(c, month, day, start=at, stop=stop)
+            return Date(c, month, day, start=at, stop=stop, ambiguous=stop > at + 1 and max(a, b) <= 12)
     return None
 
 

@@ -39,6 +39,21 @@ _FRACTION = re.compile(
     r"(?<![\w.,:/-])(?:(?P<whole>\d{1,3})(?:[ -]|(?=[¼-¾⅐-⅞])))?"
     r"(?:(?P<above>\d{1,2})[/⁄](?P<below>[2-9]|1[026]|32|64|100)(?![\w:/]|[.,]\d)|(?P<sign>[¼-¾⅐-⅞]))"
 )
+# "1e3", "10^3", "5 x 10^3", "2.5M", "$3bn", "1.5k", "1.000.000": numbers that need no other words to be read. A "k"
+# behind a digit alone may be a resolution, "K" kelvin, "m" metres.
+_SCIENTIFIC = re.compile(
+    r"(?<![\w.,^])(?:(?P<factor>\d+(?:\.\d+)?)(?:[eE](?=[+-]?\d)|\s?[x×*·]\s?10(?:\^\{?|\*\*|(?=[⁻⁰-⁹¹²³])))|10(?:\^\{?|\*\*|"
+    r"(?=[⁻⁰-⁹¹²³])))(?P<power>[+−⁻-]?[\d⁰-⁹¹²³]{1,2})\}?(?!\w|[.,]\d)"
+)
+_SHORT_SCALE = re.compile(
+    r"(?<![\w.,])(?:(?P<money>[$€£]\s?)(?P<sum>\d+(?:\.\d+)?)(?P<unit>[kKmMbB]|bn)"
+    r"|(?P<number>\d+\.\d+|\d{2,})k|(?P<millions>\d+(?:\.\d+)?)M)(?![\w/]|[.,]\d)"
+)
+_FACTORS = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9}
+_DOTTED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?!\w|[.,]\d)")
+_MAY_BE_SHORT = re.compile(r"\d[eEkKmMbB]|\b10[\^*⁻⁰-⁹¹²³]|\.\d{3}\.\d{3}")
+_SHARE = re.compile(r"(?:(?P<n>a|one|two|three) (?P<of>half|thirds?|quarters?|fourths?|fifths?)|half)\W*")
+_SHARES = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5}
 _NUMBERS_IN_A_ROW = re.compile(r"\d \d")
 # A sign that makes another name of a letter: "C" is neither "C#" nor "C++"
 _SIGNED = re.compile(r"(?<!\w)([^\W\d_])(\+\+?|#)(?!\w)")
@@ -113,17 +128,47 @@ def read(text: str) -> Text:
     ('beatl',)
     """
     raw = clean(text)
-    normal = normalise(raw)
+    normal = normalise(_plain_numbers(raw) if _MAY_BE_SHORT.search(raw) else raw)
     normal = _CONTRACTED.sub(" not", normal) if "n't" in normal else normal
     if _NUMBERS_IN_A_ROW.search(normal):
         normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     if "/" in normal or "⁄" in normal or not normal.isascii():
         normal = _FRACTION.sub(_decimal, normal)
+    if share := _SHARE.fullmatch(normal):
+        count = {"two": 2, "three": 3}.get(share["n"], 1)
+        normal = f"{count / _SHARES[(share['of'] or 'half').removesuffix('s')]:.6g}"
     if "+" in normal or "#" in normal:
         normal = _SIGNED.sub(lambda matched: f"{matched[1]}{_NAMES_OF_SIGNS[matched[2]]}", normal)
     tokens = _tokens(normal)
     content = tuple([i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS])
     return Text(raw, normal, tokens, tuple(map(stem, tokens)), content)
+
+
+def _plain_numbers(text: str) -> str:
+    """Numbers with powers of ten, or with the letter of a thousand or a million, as their digits.
+
+    >>> _plain_numbers("from 1.5k to 5 x 10^3, for $3bn")
+    'from 1500 to 5000, for $3000000000'
+    """
+    text = _DOTTED.sub(lambda matched: matched[0].replace(".", ""), text)
+    return _SHORT_SCALE.sub(_in_full, _SCIENTIFIC.sub(_power_of_ten, text))
+
+
+def _power_of_ten(matched: re.Match[str]) -> str:
+    power = int(unicodedata.normalize("NFKC", matched["power"]).replace("−", "-"))
+    return _written_out(float(matched["factor"] or 1) * 10.0**power) or matched[0]
+
+
+def _in_full(matched: re.Match[str]) -> str:
+    unit = (matched["unit"] or ("m" if matched["millions"] else "k")).lower()
+    number = float(matched["sum"] or matched["number"] or matched["millions"])
+    written = _written_out(number * _FACTORS[unit])
+    return f"{matched['money'] or ''}{written}" if written else matched[0]
+
+
+def _written_out(value: float) -> str:
+    """A number without an exponent; empty where it would have too many digits to be read again."""
+    return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-9 <= value < 1e14 else ""
 
 
 def _decimal(matched: re.Match[str]) -> str:

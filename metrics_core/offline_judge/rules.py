@@ -36,7 +36,7 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
     UNIT_WORDS,
     word_list,
 )
-from answerkey.metrics_core.text import words_of_normalised
+from answerkey.metrics_core.text import normalise, words_of_normalised
 
 RuleId = Literal[
     "same_text", "same_number", "same_date", "stated",
@@ -104,7 +104,8 @@ def clear(case: Case) -> bool:
 
 def same_text(case: Case) -> Ruling | None:
     """The texts are equal apart from form and articles."""
-    if case.answer.content_stems and _plain(case.answer) == _plain(case.reference):
+    alike_in_form = normalise(case.answer.raw) == normalise(case.reference.raw)
+    if case.answer.content_stems and (alike_in_form or _plain(case.answer) == _plain(case.reference)):
         return Ruling("same_text", "match", "the answer equals the reference apart from its form")
     return None
 
@@ -389,12 +390,13 @@ def _other_amount(case: Case) -> bool:
     return (not amount.unit or not wanted.unit or amount.comparable(wanted)) and amount.differs(wanted)
 
 
-_SCALES = (1e3, 1e6, 1e9)
-"""The reference may be "137" where millions are meant."""
+_SCALES, _LARGEST_IN_MILLIONS = (1e3, 1e6, 1e9), 1e5
+"""The reference may be "137" where millions are meant, but not "5 million" where billions are."""
 
 
 def _apart(one: Quantity, other: Quantity, scale: float) -> bool:
-    return one.value == other.value * scale or other.value == one.value * scale
+    small, large = sorted((one.value, other.value))
+    return small < _LARGEST_IN_MILLIONS and large == small * scale
 
 
 def only_measure(text: Text) -> Quantity | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from answerkey.metrics_core.offline_judge.rules import RULES_VERSION
 from tests.judge_server import JudgeServer, Reply, data_of
 
 QUESTION = "Who wrote it, and when?"
