@@ -19,6 +19,11 @@ LONGEST_REFERENCE = 60
 the lengths of its texts and not with their product. References in training have at most 28."""
 _ENDINGS = word_list("endings")
 _NEGATING = word_list("negating_prefixes")
+_OPPOSITE_PREFIXES, _OPPOSITE_ENDINGS = (
+    tuple(tuple(pair.split()) for pair in TABLES[name]) for name in ("opposite_prefixes", "opposite_endings")
+)
+_LEAST_COMMON = 4
+"""Letters that two words must have in common beside prefixes or endings that turn their meaning round."""
 LONG_WORD = 8
 """The letters from which a word hardly stands in another one by chance, but where a blank is lost."""
 _INSIDE = 0.7
@@ -63,10 +68,23 @@ def alike(a: str, b: str) -> float:
     return ratio if ratio >= 0.6 else 0.0
 
 
+@lru_cache(maxsize=65_536)
 def _denied(a: str, b: str) -> bool:
-    """Whether one word is the other with a prefix that turns its meaning round: "legal" and "illegal"."""
+    """Whether a prefix or an ending turns the meaning round: "legal" and "illegal", "hypotension" and "hypertension",
+    "chloride" and "chlorate"."""
     short, long = (a, b) if len(a) < len(b) else (b, a)
-    return long.endswith(short) and long[: -len(short)] in _NEGATING
+    if long.endswith(short) and long[: -len(short)] in _NEGATING:
+        return True
+    for one, other in ((a, b), (b, a)):
+        for first, second in _OPPOSITE_PREFIXES:
+            rest = one[len(first) :]
+            if one.startswith(first) and len(rest) >= _LEAST_COMMON and other == second + rest:
+                return True
+        for first, second in _OPPOSITE_ENDINGS:
+            rest = one[: -len(first)]
+            if one.endswith(first) and len(rest) >= _LEAST_COMMON and other == rest + second:
+                return True
+    return False
 
 
 def inside_word(a: str, b: str) -> bool:

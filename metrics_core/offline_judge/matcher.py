@@ -76,8 +76,9 @@ SPELLED_OUT = 0.99
 HALF = 0.5
 """The probability from which the model's verdict is a match."""
 
-NEVER_SEEN = 0.05
-"""The probability of a match by a rule against one that decided nothing in the training data, as training gives it."""
+NEVER_SEEN = {True: 0.9, False: 0.05}
+"""The probability of a match by a rule for one, or against one, that decided nothing in the training data, as training
+gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +368,8 @@ def _verdict(
     index = ruled.indices[at]
     if ruling is not None:
         # Rules were written, not trained, so that they hold outside the training data
-        match, probability = ruling.verdict == "match", model.rules.get(ruling.rule, NEVER_SEEN)
+        match = ruling.verdict == "match"
+        probability = model.rules.get(ruling.rule, NEVER_SEEN[match])
         needs_question = ruling.rule not in SAME_QUANTITY
         depth = long or (lacks_question(question, [references[index]]) if needs_question else "")
         return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, index, depth)

@@ -39,7 +39,7 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
 from answerkey.metrics_core.text import normalise, words_of_normalised
 
 RuleId = Literal[
-    "same_text", "same_number", "same_date", "stated",
+    "same_text", "same_reply", "same_number", "same_date", "stated",
     "refusal", "hedged", "negated", "opposite", "other_list", "other_number", "other_date", "other_order",
     "other_name", "other_formula",
 ]  # fmt: skip
@@ -111,7 +111,12 @@ def same_text(case: Case) -> Ruling | None:
 
 
 def _plain(text: Text) -> tuple[str, ...]:
-    return tuple([token for token in text.tokens if token not in ("the", "a", "an")])
+    """The tokens without articles, initials as one: "J. K." as "jk"."""
+    joined = _INITIALS.sub("", " ".join(text.tokens))
+    return tuple([token for token in joined.split() if token not in ("the", "a", "an")])
+
+
+_INITIALS = re.compile(r"(?<=\b[^\W\d_]) (?=[^\W\d_]\b)")
 
 
 def same_number(case: Case) -> Ruling | None:
@@ -311,11 +316,22 @@ def _in_clause(case: Case) -> bool:
     return bool(_DENYING & set(before)) or any(pair in _SPANISH_DENIALS for pair in pairwise(before))
 
 
+_OPPOSITE_WORDS = frozenset(frozenset(pair.split()) for pair in TABLES["opposite_words"])
+
+
 def opposite(case: Case) -> Ruling | None:
-    """One says yes, the other no; or the reference denies what the answer says in the same words."""
+    """One says yes, the other no; or one says or denies what the other does in the same words: "before", "after"."""
     if polarity(case.reference, case.answer, case.question) < 0:
         return Ruling("opposite", "mismatch", "one says yes, the other no")
     reference = case.reference
+    pairs = list(zip(_plain(case.head), _plain(reference), strict=False))
+    turned = [pair for pair in pairs if pair[0] != pair[1]]
+    if (
+        len(turned) == 1
+        and len(_plain(case.head)) == len(_plain(reference))
+        and frozenset(turned[0]) in _OPPOSITE_WORDS
+    ):
+        return Ruling("opposite", "mismatch", "the answer turns a word of the reference round")
     if not reference.negated or case.answer.negated:
         return None
     denied = {reference.stems[i] for i in reference.content if reference.tokens[i] not in NEGATIONS}
@@ -324,12 +340,30 @@ def opposite(case: Case) -> Ruling | None:
     return None
 
 
+def same_reply(case: Case) -> Ruling | None:
+    """The reference only says yes or no, and the answer says the same in its own way.
+
+    >>> same_reply(Case.of(read("Is it legal?"), read("It isn't."), read("No"))).rule
+    'same_reply'
+    """
+    if len(case.reference.tokens) > 1 or hedges(case.answer.normal):
+        return None
+    if polarity(case.reference, case.answer, case.question) <= 0:
+        return None
+    return Ruling("same_reply", "match", "both say yes, or both say no")
+
+
 _LIST_MARK = re.compile(r"\s*[,;]\s+|,?\s(?:and|и|und|et|y)\s")
+_ONE_LETTER = re.compile(r"\W*[A-Z]\W*")
+_SEVERAL_LETTERS = re.compile(r"\W*[A-Z](?:\s*(?:[,;/&+]|and|or)\s*[A-Z])+\W*")
 _AND_BEHIND_COMMA = re.compile(r",.*\s(?:and|и|und|et|y)\s")
 
 
 def other_list(case: Case) -> Ruling | None:
-    """The reference is a list ("red, yellow and blue"); the answer has only a part of it, or other numbers."""
+    """The reference is a list ("red, yellow and blue"), and the answer has only a part of it, or other numbers; or the
+    reference is one letter of a choice, and the answer names several."""
+    if _ONE_LETTER.fullmatch(case.reference.raw) and _SEVERAL_LETTERS.fullmatch(case.head.raw):
+        return Ruling("other_list", "partial", "the answer names several letters, and the reference one")
     items = _items(case.reference.normal)
     if len(items) < 2 or len(case.reference.stems) > LONGEST_REFERENCE:
         return None
@@ -451,7 +485,7 @@ def stated(case: Case) -> Ruling | None:
     reference, answer = case.reference, case.answer
     if not reference.said or len(reference.said) > _LONGEST_VALUE or len(sentences(answer.raw)) > 1:
         return None
-    if not set(_plain(reference)).issubset(case.head.tokens):
+    if not set(_plain(reference)).issubset(_plain(case.head)):
         return None
     if not clear(case) or answer.negated or is_refusal(answer.normal):
         return None
@@ -615,13 +649,13 @@ def other_formula(case: Case) -> Ruling | None:
 RULES_VERSION = 8
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
-FOR_A_MATCH = frozenset(("same_text", "same_number", "same_date", "stated"))
+FOR_A_MATCH = frozenset(("same_text", "same_reply", "same_number", "same_date", "stated"))
 AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """Rules against an answer as a whole; other rules against a match concern a single reference."""
 
 RULES: tuple[Callable[[Case], Ruling | None], ...] = (
-    glued_number, other_formula, same_text, refusal, hedged, negated, opposite, other_time, same_time, same_number,
-    other_date, same_date, other_list, other_number, other_order, stated, other_name,
+    glued_number, other_formula, same_text, refusal, hedged, negated, opposite, same_reply, other_time, same_time,
+    same_number, other_date, same_date, other_list, other_number, other_order, stated, other_name,
 )  # fmt: skip
 
 

@@ -78,6 +78,11 @@ def test_our_own_examples_which_are_made_to_be_hard():
         ("Which version?", "Python 3.11", "Python 3.12", False),
         ("Which element?", "a[0]", "a[1]", False),
         ("When did the war end?", "1945", "It ended in 1944.", False),
+        # A prefix or an ending that turns a word round, and two spellings of one
+        ("What does it cause?", "hypertension", "hypotension", False),
+        ("What is it?", "an exothermic reaction", "an endothermic reaction", False),
+        ("What is it made of?", "sodium chlorate", "sodium chloride", False),
+        ("Which colour?", "grey", "gray", True),
     ],
 )
 def test_what_users_expect_of_the_model(question, reference, answer, expected):
