@@ -36,7 +36,7 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
     UNIT_WORDS,
     word_list,
 )
-from answerkey.metrics_core.text import normalise, words_of_normalised
+from answerkey.metrics_core.text import words_of_normalised
 
 RuleId = Literal[
     "same_text", "same_reply", "same_number", "same_date", "stated",
@@ -104,7 +104,7 @@ def clear(case: Case) -> bool:
 
 def same_text(case: Case) -> Ruling | None:
     """The texts are equal apart from form and articles."""
-    alike_in_form = normalise(case.answer.raw) == normalise(case.reference.raw)
+    alike_in_form = case.answer.raw.casefold() == case.reference.raw.casefold()
     if case.answer.content_stems and (alike_in_form or _plain(case.answer) == _plain(case.reference)):
         return Ruling("same_text", "match", "the answer equals the reference apart from its form")
     return None
