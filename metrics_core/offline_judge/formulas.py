@@ -31,12 +31,12 @@ _SPELLINGS = tuple(
     )
 )
 _NO_FORMULA = re.compile(r"://|\\(?![A-Za-z]+$)|^>\s")
-_RELATION = re.compile(r"(?:^|\s)[<>≤≥≠=∧∨→←]\s?")
+_RELATION = re.compile(r"(?:^|\s)(?:[<>≤≥≠=∧∨→←]|--?(?=[A-Za-z]))")
 _LETTER = re.compile(r"[^\W\d_]")
 _SIGN = re.compile(
     r"[+=<>≤≥≠^_|~¬∧∨∪∩→←@\\*×·±]"
     # A hyphen or a stroke beside letters alone, or digits; in "T-shirt" and "he/she" it joins words
-    r"|(?<![^\W\d_]{2})[-/](?![^\W\d_]{2})"
+    r"|(?<![^\W\d_]{2})[-/](?![^\W\d_]{2})|^~?/(?=\w)"
     # A call: the bracket belongs to the name before it, other than in "apple(s)" and "Paris(France)"
     r"|(?<=[A-Za-z0-9_])[(\[](?!(?:s|es|[A-Za-z]{3,})[)\]])"
     # "H2O", "2x"
@@ -96,13 +96,11 @@ def formulas_differ(answer: str, reference: str) -> bool:
     >>> formulas_differ("x squared", "x^2"), formulas_differ("5", "x = 5"), formulas_differ("A-", "A")
     (False, False, True)
     """
-    if max(len(answer), len(reference)) > _LONGEST:
-        return False
-    are_formulas = is_formula(answer), is_formula(reference)
+    are_formulas = [len(text) <= _LONGEST and is_formula(text) for text in (answer, reference)]
     if not any(are_formulas):
         return False
     texts = [_signs(text) for text in (answer, reference)]
-    if texts[0] == texts[1]:
+    if texts[0] == texts[1] or (all(are_formulas) and len({bool(_LETTER.search(text)) for text in texts}) > 1):
         return False
     if all(are_formulas):
         # The same value of another name: "y = 5" for "x = 5"

@@ -148,11 +148,16 @@ def other_date(case: Case) -> Ruling | None:
     wanted, stated = case.reference.dates, case.head.dates
     if len(wanted) != 1 or len(stated) != 1:
         return None
+    if _BESIDE_A_DATE.search(case.head.normal) and not _BESIDE_A_DATE.search(case.reference.normal):
+        return Ruling("other_date", "mismatch", "the answer names a time before or after the date")
     finer = [date for date in case.dates if date.covers(wanted[0]) and stated[0].parts > wanted[0].parts < date.parts]
     known = [date for date in finer or wanted if date.parts > 1 or date.month is not None]
     if not known or any(date.agrees(one) for date in case.answer.dates for one in known):
         return None
     return Ruling("other_date", "mismatch", "the answer names another date")
+
+
+_BESIDE_A_DATE = re.compile(r"^(?:\w+ ){0,2}(?:before|after) (?=(?:\w+ )?\d)")
 
 
 def same_time(case: Case) -> Ruling | None:
@@ -267,9 +272,9 @@ _FARTHEST = 4
 
 def negated(case: Case) -> Ruling | None:
     """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
-    if case.reference.negated or case.question.negated or not _may_deny(case.answer.normal):
+    if case.reference.negated or case.question.negated:
         return None
-    if _in_clause(case) or _right_after(case):
+    if _excluded(case) or (_may_deny(case.answer.normal) and (_in_clause(case) or _right_after(case))):
         return Ruling("negated", "mismatch", "the answer denies what the reference says")
     return None
 
@@ -301,6 +306,21 @@ def _right_after(case: Case) -> bool:
     return False
 
 
+_EXCLUDING = re.compile(
+    r"\b(?:rather than|instead of|unlike|other than|except(?: for)?|excluding|apart from|neither"
+    r"|(?:any|every)(?:one|body|thing) but)(?: \w+){0,2}$|\bnon$"
+)
+
+
+def _excluded(case: Case) -> bool:
+    """ "Anyone but Paris": the only mention of the reference is what the answer sets aside."""
+    wanted = [stem for stem in case.reference.content_stems if stem in case.answer.stems]
+    if not wanted or case.answer.stems.count(wanted[0]) != 1:
+        return False
+    at = case.answer.stems.index(wanted[0])
+    return bool(_EXCLUDING.search(" ".join(case.answer.tokens[max(0, at - 1 - _FARTHEST) : at])))
+
+
 def _in_clause(case: Case) -> bool:
     wanted = set(case.reference.content_stems)
     if not wanted:
@@ -316,7 +336,17 @@ def _in_clause(case: Case) -> bool:
     return bool(_DENYING & set(before)) or any(pair in _SPANISH_DENIALS for pair in pairwise(before))
 
 
-_OPPOSITE_WORDS = frozenset(frozenset(pair.split()) for pair in TABLES["opposite_words"])
+_OPPOSITES = frozenset(frozenset(map(lemma, pair.split())) for pair in TABLES["opposite_words"])
+
+
+def _turned_round(case: Case) -> bool:
+    """Whether the answer has all words of the reference but one, in their order, and the opposite of that one."""
+    said, wanted = ([lemma(token) for token in _plain(text)] for text in (case.head, case.reference))
+    missing = set(wanted) - set(said)
+    if len(missing) != 1 or case.head.negated != case.reference.negated:
+        return False
+    in_order = [word for word in said if word in wanted] == [word for word in wanted if word not in missing]
+    return in_order and any(missing | {word} in _OPPOSITES for word in set(said) - set(wanted))
 
 
 def opposite(case: Case) -> Ruling | None:
@@ -324,13 +354,7 @@ def opposite(case: Case) -> Ruling | None:
     if polarity(case.reference, case.answer, case.question) < 0:
         return Ruling("opposite", "mismatch", "one says yes, the other no")
     reference = case.reference
-    pairs = list(zip(_plain(case.head), _plain(reference), strict=False))
-    turned = [pair for pair in pairs if pair[0] != pair[1]]
-    if (
-        len(turned) == 1
-        and len(_plain(case.head)) == len(_plain(reference))
-        and frozenset(turned[0]) in _OPPOSITE_WORDS
-    ):
+    if _turned_round(case):
         return Ruling("opposite", "mismatch", "the answer turns a word of the reference round")
     if not reference.negated or case.answer.negated:
         return None
@@ -444,10 +468,17 @@ def only_measure(text: Text) -> Quantity | None:
 
 
 def _other_identifier(case: Case) -> bool:
-    """Whether long tokens with digits differ, such as identifiers, in which every digit counts."""
+    """Whether long tokens with digits differ, such as identifiers, in which every digit counts; or "12a" and "12b"."""
     wanted = _identifiers(case.reference)
     stated = _identifiers(case.answer) if wanted else wanted
-    return bool(stated) and wanted.isdisjoint(stated)
+    if stated and wanted.isdisjoint(stated):
+        return True
+    letters, others = (dict(_LETTERED.findall(text.normal)) for text in (case.reference, case.answer))
+    return any(number in others and others[number] != letter for number, letter in letters.items())
+
+
+_LETTERED = re.compile(r"(?<![\w.,])(\d+)([a-f])(?!\w)")
+"""A seat, a gate, a section: "12b"."""
 
 
 def glued_number(case: Case) -> Ruling | None:
@@ -580,6 +611,23 @@ def _directed(words: tuple[str, ...], reference: Text) -> bool:
 _JOINING = word_list("joining")
 
 
+_RELATIVES = word_list("relatives")
+
+
+def relative(case: Case) -> Ruling | None:
+    """The answer is somebody who belongs to the one whom the reference names: "the wife of Ada Brown".
+
+    >>> relative(Case.of(read("Who wrote it?"), read("Ada Brown's brother"), read("Ada Brown"))).rule
+    'other_name'
+    """
+    said = [token for token in _plain(case.head) if token not in ("of", "s")]
+    around = [token for token in said if stem(token) not in case.reference.stem_set]
+    named = len(said) - len(around) == len(case.reference.content_stems)
+    if not named or len(around) != 1 or around[0] not in _RELATIVES or around[0] in case.question.tokens:
+        return None
+    return Ruling("other_name", "mismatch", "the answer names a relative of the one whom the reference names")
+
+
 def other_name(case: Case) -> Ruling | None:
     """The reference is a name of two words, and the answer has one of them beside another one: "Eve Brown" for "Ada
     Brown"."""
@@ -655,7 +703,7 @@ AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 
 RULES: tuple[Callable[[Case], Ruling | None], ...] = (
     glued_number, other_formula, same_text, refusal, hedged, negated, opposite, same_reply, other_time, same_time,
-    same_number, other_date, same_date, other_list, other_number, other_order, stated, other_name,
+    other_date, same_number, same_date, other_list, other_number, other_order, relative, stated, other_name,
 )  # fmt: skip
 
 
