@@ -42,8 +42,7 @@ from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
 
 if TYPE_CHECKING:
-    from answerkey.tasks.traces.score import Preview
-    from answerkey.tasks.traces.summary import Funnel
+    from answerkey.tasks.traces.funnel import Funnel, Preview
 
 
 _OF_EVALUATE = ("dry_run", "max_calls", "price", "cascade", "repeats", "fallbacks", "batch")
