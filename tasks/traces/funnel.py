@@ -101,9 +101,11 @@ def prepare(
     Raises:
         UserError: as `select`; or a judge is missing.
     """
+    import pyarrow.parquet as pq
+
     selection = select(rule, home, out, window)
     accepted, quarantine, notes, planned = selection.staged, selection.rejects, selection.notes, None
-    if selection.n_staged:
+    if pq.read_metadata(accepted).num_rows:
         validation = validate(accepted, quarantine, str(out), _CONTRACT, home=home.local)
         accepted, quarantine = validation.accepted, validation.quarantine
         notes += tuple(

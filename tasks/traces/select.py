@@ -18,19 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.columns import ColumnMap, clean, is_there, value
+from answerkey.tasks.load.columns import ColumnMap, as_text, clean, is_there, value
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS
-from answerkey.tasks.load.load import Stager
+from answerkey.tasks.load.load import Stager, stage_rows
 from answerkey.tasks.load.plain import Spelled, as_json
 from answerkey.tasks.load.references import Reference
-from answerkey.tasks.load.remote import URL, without_secrets
+from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.rows import Raw, Record
 from answerkey.tasks.load.sources import check_there, files_of, read
-from answerkey.tasks.load.staged import quarantine_schema, refused, staged_schema
 from answerkey.tasks.traces.rules import KEYS, MAPPED, Rule, instant
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import parquet_writer
 from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, time_limit, write_parquet
 
 if TYPE_CHECKING:
@@ -39,6 +37,8 @@ if TYPE_CHECKING:
 _SQL = statements(__name__)
 _BATCH = 10_000
 _MAX_ID_CHARS = 1_000
+_ID = "#trace id"
+"""What the loader finds the id of a trace under."""
 _UNKNOWN = "cannot be evaluated: "
 _CAST = (
     "give its values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000, length(input::VARCHAR) > 20 or "
@@ -89,7 +89,6 @@ class Selection:
     decided: str
     staged: str
     rejects: str
-    n_staged: int
     counts: Mapping[str, int]
     again: int
     newest: datetime | None
@@ -114,13 +113,10 @@ def check_source(source: str) -> None:
 
 def _files(source: str) -> list[str]:
     """Return the files of a source that have content: logs, and folders of them, are empty at first."""
-    if Path(source).is_dir() and not any(Path(source).iterdir()):
+    if Path(source).is_dir() and not any(file.is_file() for file in Path(source).rglob("[!._]*")):
         return []
-    return [file for file in files_of(source) or [source] if URL.match(file) or not _is_empty(Path(file))]
-
-
-def _is_empty(file: Path) -> bool:
-    return file.is_file() and file.stat().st_size == 0
+    files = files_of(source) or [source]
+    return [file for file in files if not Path(file).is_file() or Path(file).stat().st_size]
 
 
 def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
@@ -130,63 +126,33 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
         UserError: the source cannot be read, none of its rows has an id, a time or an answer where the rule says, a
             condition cannot be evaluated, or there is no data set of the name in the rule.
     """
-    import duckdb
-
     out.mkdir(parents=True, exist_ok=True)
-    paths = {"id" if key == "key" else key: path for key, path in rule.mapping.items()}
-    stager = Stager(ColumnMap(paths, (), ()), rule.name, references(rule, home))  # type: ignore[arg-type]
-    files = _files(rule.source)
-    rows = AS_IT_STANDS.rows(read("\n".join(files), out) if files else iter(()))
+    # The trace is what is scored, also where several are about one question of a data set.
+    paths: dict[Any, str] = {**rule.mapping, "id": _ID}
+    paths.pop("key", None)
+    known, joined = _references(rule, home), dict[str, Reference]()
     staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
     seen = _Seen()
-    with (
-        scratch(out) as connection,
-        parquet_writer(staged, staged_schema()) as good,
-        parquet_writer(rejects, quarantine_schema()) as bad,
-    ):
+    with scratch(out) as connection:
         last_run = _recall(connection, rule, home, out)
-        decide, parameters = _statement(rule, window, last_run.watermark)
-        deadline = time.monotonic() + _LIMIT_S
-        while batch := list(islice(rows, _BATCH)):
-            described = [_described(raw, rule, seen) for raw in batch]
-            connection.register("batch", _table(described, rule))
-            try:
-                with time_limit(connection, deadline - time.monotonic()):
-                    decisions = connection.execute(decide, parameters).fetchall()
-            except duckdb.InterruptException as error:
-                raise UserError(
-                    f"{rule.line('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or "
-                    "split the source"
-                ) from error
-            buckets = {row: decision for row, *decision in decisions}
-            _stage([(raw, *buckets[raw.row]) for raw in batch], rule, stager, seen, good, bad)
+        batches = _decisions(connection, rule, out, _statement(rule, window, last_run.watermark), seen)
+        traces = (trace for batch in batches for trace in _traces(batch, rule, seen, known, joined))
+        stage_rows(
+            traces, Stager(ColumnMap(paths, (), ()), rule.name, joined if rule.dataset else None), staged, rejects
+        )
         _check(rule, seen, last_run)
         notes = [*_notes(connection, rule, seen), *([] if window.backfill else _left_out(connection, rule, last_run))]
         write_parquet(connection, _SQL["looked_at"], decided)
         # A trace that claims to come from the future would make all others late.
         [(again, newest)] = connection.execute(_SQL["newest"], {"now": datetime.now(UTC)}).fetchall()
         counts = dict(connection.execute(_SQL["counts"]).fetchall())
-    return Selection(
-        decided=str(decided),
-        staged=str(staged),
-        rejects=str(rejects),
-        n_staged=seen.n_staged,
-        counts=counts,
-        again=again,
-        newest=instant(newest),
-        last_run=last_run,
-        notes=tuple(notes),
-    )
+    return Selection(str(decided), str(staged), str(rejects), counts, again, instant(newest), last_run, tuple(notes))
 
 
-def references(rule: Rule, home: Home) -> dict[str, Reference] | None:
-    """Return the newest version of the rule's data set, by sample id; None if it has none.
-
-    Raises:
-        UserError: there is no such data set.
-    """
+def _references(rule: Rule, home: Home) -> dict[str, Reference]:
+    """Return the newest version of the rule's data set, by sample id."""
     if not rule.dataset:
-        return None
+        return {}
     version = newest_version(rule, home)
     rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": version})
     return {row[0]: Reference.stored(row) for row in rows}
@@ -269,24 +235,53 @@ class _Seen:
 
     n_records: int = 0
     n_sampled: int = 0
-    n_staged: int = 0
     at: Counter[str] = field(default_factory=Counter)
     mapped: Counter[str] = field(default_factory=Counter)
     quoted: list[str] | None = None
     """The mapped paths whose texts have the quotes of JSON; None before there is a sampled trace."""
 
 
-def _described(raw: Raw, rule: Rule, seen: _Seen) -> dict[str, Any]:
+def _decisions(
+    connection: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    out: Path,
+    statement: tuple[str, Mapping[str, Any]],
+    seen: _Seen,
+) -> Iterator[list[tuple[Raw, str, str, str]]]:
+    """Decide on the rows of a source, a batch at a time.
+
+    Yields:
+        The rows with their trace id, their bucket (empty if they are not looked at) and the reason.
+    """
+    import duckdb
+
+    files, columns, deadline = _files(rule.source), _columns(rule), time.monotonic() + _LIMIT_S
+    rows = AS_IT_STANDS.rows(read("\n".join(files), out) if files else iter(()))
+    while batch := list(islice(rows, _BATCH)):
+        connection.register("batch", _table([_described(raw, rule, columns, seen) for raw in batch], columns))
+        try:
+            with time_limit(connection, deadline - time.monotonic()):
+                decisions = connection.execute(*statement).fetchall()
+        except duckdb.InterruptException as error:
+            raise UserError(
+                f"{rule.line('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or split the "
+                "source"
+            ) from error
+        of_row = {row: decision for row, *decision in decisions}
+        yield [(raw, *of_row[raw.row]) for raw in batch]
+
+
+def _described(raw: Raw, rule: Rule, columns: Mapping[str, str], seen: _Seen) -> dict[str, Any]:
     """Return what decides about a row: its id, its time, what is wrong with it, and what its conditions look at."""
     row = {"row": raw.row, "problem": raw.error}
     found: dict[str, Any] = {}
     if raw.record is not None:
         seen.n_records += 1
         try:
-            for path in (rule.id, rule.time, *_columns(rule)):
+            for path in (rule.id, rule.time, *columns):
                 found[path] = value(raw.record, path)
                 seen.at[path] += found[path] is not None or is_there(raw.record, path)
-            row |= {column: clean(_json(found[path])) for path, column in _columns(rule).items()}
+            row |= {column: clean(_json(found[path])) for path, column in columns.items()}
         except (ValueError, RecursionError) as error:
             row["problem"] = f"{path}: {error}"
     given_id = found.get(rule.id)
@@ -298,8 +293,10 @@ def _described(raw: Raw, rule: Rule, seen: _Seen) -> dict[str, Any]:
     if moment is None:
         why = f"the time ({rule.time}) is missing, or is neither ISO 8601 nor seconds since 1970"
         row["problem"] = row["problem"] or why
-    content = raw.text if raw.record is None else json.dumps(raw.record, default=str)
-    trace_id = clean(trace_id) or "#" + content_hash([content])
+    if not trace_id:
+        content = raw.text if raw.record is None else json.dumps(raw.record, default=str)
+        trace_id = f"#{content_hash([content])}"
+    trace_id = clean(trace_id) or ""
     sampled = in_sample(rule.name, trace_id, rule.sampling)
     return row | {"trace_id": trace_id, "time": moment, "sampled": sampled}
 
@@ -329,48 +326,50 @@ def in_sample(rule: str, trace_id: str, rate: float) -> bool:
     return int.from_bytes(digest) < int(rate * 2**128)
 
 
-def _table(rows: Sequence[Mapping[str, Any]], rule: Rule) -> Any:
+def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Any:
     """Return described rows as an Arrow table."""
     import pyarrow as pa
 
     text = pa.string()
     types = {"row": pa.int64(), "trace_id": text, "time": pa.timestamp("us", tz="UTC"), "sampled": pa.bool_()}
-    return pa.Table.from_pylist(
-        list(rows), schema=pa.schema({**types, "problem": text, **dict.fromkeys(_columns(rule).values(), text)})
-    )
+    types |= dict.fromkeys(("problem", *columns.values()), text)
+    return pa.Table.from_pylist(list(rows), schema=pa.schema(types))
 
 
-def _stage(
-    rows: Sequence[tuple[Raw, str, str, str | None]], rule: Rule, stager: Stager, seen: _Seen, good: Any, bad: Any
-) -> None:
-    """Write the sampled rows as the loader stages them, and those that cannot be scored.
+def _traces(
+    batch: Sequence[tuple[Raw, str, str, str]],
+    rule: Rule,
+    seen: _Seen,
+    known: Mapping[str, Reference],
+    joined: dict[str, Reference],
+) -> Iterator[Raw]:
+    """Yield the sampled rows of a batch for the loader, and those that cannot be scored, as unreadable ones.
 
     Args:
-        rows: with the trace id, the bucket (empty for what is not looked at) and the reason of each.
+        known: the references of the rule's data set, by sample id.
+        joined: takes in the reference of each trace, by trace id.
     """
-    import pyarrow as pa
-
-    sampled = [raw.record for raw, _, bucket, _ in rows if bucket == "sampled" and raw.record is not None]
+    sampled = [raw.record for raw, _, bucket, _ in batch if bucket == "sampled" and raw.record is not None]
     seen.n_sampled += len(sampled)
     seen.mapped.update(key for record in sampled for key, path in rule.mapping.items() if is_there(record, path))
     if seen.quoted is None and sampled:
         seen.quoted = [path for path in dict.fromkeys(rule.mapping.values()) if _all_quoted(sampled, path)]
-    staged, refusals = [], []
-    for raw, trace_id, bucket, reason in rows:
-        if bucket == "quarantined":
-            refusals.append({**refused(raw, reason or ""), "sample_id": trace_id})
-        elif bucket == "sampled" and raw.record is not None:
+    for raw, trace_id, bucket, reason in batch:
+        record, error = None, reason
+        if bucket == "sampled" and raw.record is not None:
             try:
                 texts = {path: text for path in seen.quoted or () if isinstance(text := value(raw.record, path), str)}
-                record = {**raw.record, **{path: as_json(text) for path, text in texts.items()}}
-                # The trace is what is scored, also where several are about one question of a data set.
-                staged.append({**stager.stage(raw._replace(record=record)), "sample_id": trace_id})
-            except ValueError as error:
-                refusals.append({**refused(raw, str(error)), "sample_id": trace_id})
-    seen.n_staged += len(staged)
-    for writer, of_kind in ((good, staged), (bad, refusals)):
-        if of_kind:
-            writer.write_table(pa.Table.from_pylist(of_kind, schema=writer.schema))
+                record = {**raw.record, **{path: as_json(text) for path, text in texts.items()}, _ID: trace_id}
+                key = clean(as_text(value(record, rule.mapping.get("key")))) or ""
+                if reference := known.get(key):
+                    joined[trace_id] = reference._replace(sample_id=trace_id)
+            except ValueError as problem:
+                record, error = None, str(problem)
+        if record is not None:
+            yield raw._replace(record=record)
+        elif bucket in ("sampled", "quarantined"):
+            text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
+            yield raw._replace(record=None, error=error, text=text)
 
 
 def _all_quoted(records: Sequence[Record], path: str) -> bool:

@@ -260,7 +260,7 @@ def test_a_rule_that_changed_says_what_it_does_not_look_at_again(traces):
     for key, value in (("late_days", 90), ("description", "new")):
         assert traces.prepared(**{"sampling": 0, key: value}).notes == ()
     backfill = traces.prepared(days("2026-11-01/"), sampling=1)
-    assert (backfill.notes, backfill.selection.n_staged) == ((), 10)
+    assert (backfill.notes, backfill.todo) == ((), 10)
 
 
 def test_a_wrong_path_to_the_answer_stops_the_rule_and_settles_nothing(traces):

@@ -24,6 +24,7 @@ def logs(tmp_path):
     folder = tmp_path / "logs"
     (folder / "deep").mkdir(parents=True)
     (folder / "none").mkdir()
+    (folder / "none" / ".gitkeep").touch()
     (folder / "a.jsonl").write_text(f"\n{LINES[0]}\n\n{LINES[1]}\n")
     (folder / "x[1].jsonl").write_text(LINES[2])
     (folder / "today.jsonl").write_text("")
@@ -92,18 +93,24 @@ def test_a_row_of_several_files_is_known_by_file_and_line(traces):
 
 SPAN = {
     "said": [{"name": "n"}], "flat.key": 1.5, "metadata": '{"refs": ["r", "s"], "a.b": 3}', "n": 9007199254740993,
-    "attributes": [{"key": "llm.model", "value": {"stringValue": "tiny"}}], "Env": "x", "env": "y",
+    "attributes": [
+        {"key": "llm.model", "value": {"stringValue": "tiny"}}, {"key": "span.id", "value": {"stringValue": "s1"}},
+        {"key": "ms", "value": {"intValue": 7}},
+    ],
+    "Env": "x", "env": "y",
 }  # fmt: skip
 CONDITIONS = [
     "said[1].name = 'n'", '"flat.key" > 1.4', "metadata.refs[2] = 's'", "metadata.a.b = 3", 'metadata."a.b" = 3',
-    "n = 9007199254740993", "n <> 9007199254740992", "attributes.llm.model = 'tiny'", "Env = 'x' AND env = 'y'",
-    "said IS NOT NULL AND said[1].name = 'n'",
+    "n = 9007199254740993", "n <> 9007199254740992", "attributes.llm.model = 'tiny' AND attributes.ms > 5",
+    "Env = 'x' AND env = 'y'",
+    "nothing IS NULL", "said IS NOT NULL AND said[1].name = 'n'",
 ]  # fmt: skip
 
 
 def test_a_name_in_a_condition_leads_where_the_path_of_a_mapping_leads(traces):
     traces.log(trace(0, **SPAN))
-    assert traces.counts(where=CONDITIONS) == "1 seen, 1 scored, 1 measured"
+    assert traces.counts(where=CONDITIONS, id="attributes.span.id") == "1 seen, 1 scored, 1 measured"
+    assert traces.outcomes == {"s1": "scored"}
     paths = {"question": "attributes.llm.model", "answer": "metadata.refs[1]", "references": "said[0].name"}
     [row] = rows_of(traces.prepared(name="mapped", mapping=paths, where=CONDITIONS).accepted)
     assert (row["question"], row["answer"], row["references"]) == ("tiny", "s", ["n"])
