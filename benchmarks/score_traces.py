@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from answerkey.tasks.traces.summary import BUCKETS
+from answerkey.tasks.traces.funnel import BUCKETS
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,11 +28,9 @@ from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.publish.artifacts import show_table
 from answerkey.tasks.publish.text import price
 from answerkey.tasks.score.plan import MAX_SHARDS, Plan
-from answerkey.tasks.traces.rules import Rule, load_rules
-from answerkey.tasks.traces.score import Prepared, Preview, alone, newest_version, preview_table
-from answerkey.tasks.traces.select import Window
-from answerkey.tasks.traces.source import check_source
-from answerkey.tasks.traces.summary import BUCKETS, Funnel
+from answerkey.tasks.traces.funnel import BUCKETS, Funnel, Prepared, Preview, alone, preview_table
+from answerkey.tasks.traces.rules import Rule, instant, load_rules
+from answerkey.tasks.traces.select import Window, check_source, newest_version
 from answerkey.tasks.warehouse.home import Home
 
 _TRACING = Tracing()
@@ -118,7 +116,7 @@ def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepa
         except UserError as error:
             problems.append(str(error))
             continue
-        for note in (*one.selection.notes, *one.staged.notes):
+        for note in one.notes:
             log.warning(note)
         log.info(f"{one.rule.name}: {one.selection.seen:,} traces seen, {one.todo:,} to score")
         prepared.append(one)
@@ -159,11 +157,9 @@ def window_of(form: Tracing) -> Window:
 def _moment(name: str, text: str) -> datetime | None:
     if not text:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise UserError(f"--{name} {text}: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if (moment := instant(text)) is None:
+        raise UserError(f"--{name} {text}: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z")
+    return moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +185,7 @@ def _job(rule: Rule, home: Home, run_id: str, *, dry_run: bool) -> Job:
     with _located_at(rule, "source"):
         check_source(rule.source)
     if rule.dataset:
-        _check_dataset(rule, home)
+        newest_version(rule, home)
     scoring = _form(rule, "options", Scoring, rule.options, metrics=[rule.metric])
     judge, key_from = OFFLINE_JUDGE, ""
     if scoring.asks_judges:
@@ -213,7 +209,7 @@ def _located_at(rule: Rule, key: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(f"{rule.located.where(key)}: {key}: {error}") from error
+        raise UserError(f"{rule.line(key)}: {key}: {error}") from error
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -225,21 +221,9 @@ def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **
     for name in given:
         if name not in known:
             place = f"{key}.{name}"
-            raise UserError(
-                f"{rule.located.where(place)}: {place}: there is no such key; choose from {', '.join(known)}"
-            )
+            raise UserError(f"{rule.line(place)}: {place}: there is no such key; choose from {', '.join(known)}")
     try:
         return form(**given, **more)
     except InvalidValue as error:
         place = f"{key}.{error.field}" if error.field else key
-        raise UserError(f"{rule.located.where(place)}: {place}: {error.problem}") from None
-
-
-def _check_dataset(rule: Rule, home: Home) -> None:
-    if not home.warehouse.exists():
-        raise UserError(
-            f"{rule.located.where('dataset')}: dataset: there is no warehouse in {home}; "
-            "`answerkey evaluate` makes one, --home names another folder"
-        )
-    with home.warehouse.reading() as warehouse:
-        newest_version(warehouse, rule)
+        raise UserError(f"{rule.line(place)}: {place}: {error.problem}") from None

@@ -22,8 +22,7 @@ from answerkey.tasks.score import estimate as estimating
 from answerkey.tasks.score import plan as planning
 from answerkey.tasks.score import score as scoring
 from answerkey.tasks.score import shard as shards
-from answerkey.tasks.traces import score as traces
-from answerkey.tasks.traces import summary as traces_summary
+from answerkey.tasks.traces import funnel as traces
 from answerkey.tasks.validate import data_docs
 from answerkey.tasks.validate import validate as validating
 
@@ -69,4 +68,4 @@ learn = task(
 prepare_traces = task(traces.prepare, name="prepare", task_run_name="prepare {rule.name}")
 preview_traces = task(traces.preview, name="preview", task_run_name="preview {prepared.rule.name}")
 commit_traces = task(traces.commit, name="commit", task_run_name="commit {prepared.rule.name}")
-publish_traces = task(traces_summary.publish, name="publish")
+publish_traces = task(traces.publish, name="publish")

@@ -162,7 +162,7 @@ def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path
     assert set(KEYS_OF_RULES) - shown == set()
     conditions = re.findall(r"`([^`]+)`", RULE_PAGE.split("| to select traces |")[1].split("\n\n")[0])
     assert len(conditions) > 10
-    assert all(parse_condition(one).names for one in conditions)
+    assert all(parse_condition(one).columns for one in conditions)
 
 
 def test_the_table_is_what_the_examples_give_and_the_queries_run(tmp_path, capsys):

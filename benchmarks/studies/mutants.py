@@ -37,7 +37,7 @@ TESTS = {
     "tasks/releases/register.py": "tasks/releases",
     "tasks/reports/aggregate.py": "tasks/reports",
     "tasks/score/plan.py": "tasks/score",
-    "tasks/traces/score.py": "tasks/traces",
+    "tasks/traces/funnel.py": "tasks/traces",
     "tasks/validate/validate.py": "tasks/validate",
     "tasks/warehouse/warehouse.py": "tasks/warehouse tasks/test_maintenance.py",
 }

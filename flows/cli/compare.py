@@ -236,10 +236,9 @@ def history(
     from answerkey.tasks.reports.report import history as history_of
 
     if rule:
-        from answerkey.tasks.traces.summary import drift_over_time, over_time
+        from answerkey.tasks.traces.over_time import over_time
 
-        name, periods = over_time(home, rule, metric_field, by)
-        print_over_time(rule, name, periods, drift_over_time(home, rule, name, by), by=by, as_json=as_json)
+        print_over_time(rule, over_time(home, rule, metric_field, by), by=by, as_json=as_json)
         return 0
     if not metric_field:
         raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.judges.learning import Learned
     from answerkey.tasks.gate.calibrate import Calibration
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
-    from answerkey.tasks.traces.score import Preview
-    from answerkey.tasks.traces.summary import Funnel, Period
+    from answerkey.tasks.traces.funnel import Funnel, Preview
+    from answerkey.tasks.traces.over_time import History
 
 _Ends = tuple[float | None, float | None, float | None]
 """A mean and both ends of its interval."""
@@ -255,7 +255,7 @@ _LONGEST = 60
 
 def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
     """A column a rule: how many traces were seen, and where each of them ended."""
-    from answerkey.tasks.traces.summary import funnel_table
+    from answerkey.tasks.traces.funnel import funnel_table
 
     if as_json:
         print_json([asdict(funnel) for funnel in funnels])
@@ -265,7 +265,7 @@ def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
 
 def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     """What a run would do: a column a rule, then the first traces that each would score."""
-    from answerkey.tasks.traces.score import preview_table
+    from answerkey.tasks.traces.funnel import preview_table
 
     if as_json:
         print_json([asdict(one) for one in previews])
@@ -287,20 +287,20 @@ def _taken(one: Preview) -> Iterator[Table | str]:
         yield f"and {one.taken - _FIRST:,} more\n"
 
 
-def print_over_time(rule: str, name: str, periods: Sequence[Period], drift: Drift, *, by: str, as_json: bool) -> None:
+def print_over_time(rule: str, history: History, *, by: str, as_json: bool) -> None:
     """The mean of a field by day, week or month, with each interval drawn on one axis; below it, its drift."""
     if as_json:
-        found = [asdict(one) for one in periods]
+        found = [asdict(one) for one in history.periods]
         for newest in found[-1:]:
-            newest["drift"] = asdict(drift)
-        print_json({rule: {name: found}})
+            newest["drift"] = asdict(history.drift)
+        print_json({rule: {history.name: found}})
         return
-    from answerkey.tasks.traces.summary import by_period
+    from answerkey.tasks.traces.over_time import by_period
 
-    table = by_period(f"{name} of {rule} by {by}", by, periods)
-    page = _drawn(table, [(one.mean, one.low, one.high) for one in periods])
+    table = by_period(f"{history.name} of {rule} by {by}", by, history.periods)
+    page = _drawn(table, [(one.mean, one.low, one.high) for one in history.periods])
     warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
-    show(page, *(warning if "method" in table.head else []), _drifted(drift))
+    show(page, *(warning if "method" in table.head else []), _drifted(history.drift))
 
 
 def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:

@@ -43,8 +43,7 @@ from answerkey.metrics_core.validation import Option
 from answerkey.tasks.server import has_server
 
 if TYPE_CHECKING:
-    from answerkey.tasks.traces.score import Preview
-    from answerkey.tasks.traces.summary import Funnel
+    from answerkey.tasks.traces.funnel import Funnel, Preview
 
 
 class _Registered(Data):

@@ -559,7 +559,7 @@ def as_text(found: Any) -> str | None:
         ValueError: a list or an object that is not one text.
     """
     if found is None or isinstance(found, str):
-        return found
+        return None if found is None else str(found)
     if isinstance(found, bool):
         return "true" if found else "false"
     if isinstance(found, float) and found != found:  # noqa: PLR0124  (NaN is how pandas writes "nothing")

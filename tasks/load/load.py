@@ -160,7 +160,7 @@ def load(source: Source, out: Path) -> Loaded:
         source, found, notes, known, lambda: read(source.answers, out / "again", encoding=source.encoding)
     )
     staged, rejects = out / STAGED, out / REJECTS
-    n_rows = _stage_rows(found.rows, stager, staged, rejects)
+    n_rows = stage_rows(found.rows, stager, staged, rejects)
     if found.reading.convert:
         notes.insert(0, _recognised(source, found.reading.format, n_rows, len(stager.releases)))
     notes += [*references.notes(), *answers.notes()]
@@ -427,7 +427,7 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     return known
 
 
-def _stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
+def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
     """Write rows to two Parquet files, as staged or as refused; return how many there were of both."""
     import pyarrow as pa
 

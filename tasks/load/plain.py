@@ -351,10 +351,12 @@ def _object(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     return found
 
 
-JSON = json.JSONDecoder(object_pairs_hook=_object, parse_float=str)
-"""Python would take the last of two values of a key, and drop the other without a word.
+class Spelled(str):
+    """A number with a fraction or an exponent, as a file spells it: an answer `1.10` is not `1.1`."""
 
-Numbers with a fraction or an exponent are texts, as they are spelled: an answer `1.10` is not `1.1`."""
+
+JSON = json.JSONDecoder(object_pairs_hook=_object, parse_float=Spelled)
+"""Python would take the last of two values of a key, and drop the other without a word."""
 
 
 def as_json(text: str) -> Any:

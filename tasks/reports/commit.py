@@ -102,14 +102,23 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
     from answerkey.tasks.load.sources import called
 
     with home.warehouse.writing() as warehouse:
-        for table in ("quarantine", "validations"):
-            warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
-        about = {"run_id": run_id, "dataset": loaded.dataset, "source": called(source)}
-        warehouse.execute(_SQL["add_quarantine"], {**about, "file": one_file(validation.quarantine)})
+        insert_quarantine(warehouse, run_id, loaded.dataset, called(source), validation.quarantine)
+        warehouse.execute("DELETE FROM validations WHERE run_id = ?", [run_id])
         # All at once: each statement on a lake asks its catalog.
         names = ("rule", "severity", "release", "success", "n_checked", "n_failed", "message")
         checks = {name: [getattr(check, name) for check in validation.checks] for name in names}
         warehouse.execute(_SQL["add_validations"], {"run_id": run_id, "dataset": loaded.dataset, **checks})
+
+
+def insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, dataset: str, source: str, file: str) -> None:
+    """Bring a file of quarantined rows in, within the caller's transaction.
+
+    Args:
+        source: what rows that name no file are from.
+    """
+    about = {"run_id": run_id, "dataset": dataset}
+    warehouse.execute(_SQL["forget_quarantine"], about)
+    warehouse.execute(_SQL["add_quarantine"], {**about, "source": source, "file": one_file(file)})
 
 
 def commit(

@@ -11,6 +11,9 @@ WHERE NOT EXISTS (FROM runs WHERE run_id = $run_id)
 -- name: finish_run
 UPDATE runs SET finished_at = now(), status = $status, message = $message WHERE run_id = $run_id
 
+-- name: forget_quarantine
+DELETE FROM quarantine WHERE run_id = $run_id AND dataset = $dataset
+
 -- name: add_quarantine
 INSERT INTO quarantine BY NAME
 SELECT $run_id AS run_id, $dataset AS dataset, coalesce(file, $source) AS source, * EXCLUDE file FROM read_parquet($file)

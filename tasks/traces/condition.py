@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.columns import path_of
 from answerkey.tasks.warehouse.warehouse import session, time_limit
 
 if TYPE_CHECKING:
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 _CHECK_S = 10.0
 """DuckDB evaluates constant expressions when it plans a statement, which may take as long as they do."""
-
-_ROW = "logged"
-"""The struct with what a condition asks for. Each name in the condition gets it as a prefix, so that none can mean
-anything else that is in scope where the condition is evaluated."""
 
 _SELECT = "SELECT * FROM t WHERE "
 _AROUND = (f"{_SELECT}(\n", "\n)")
@@ -71,21 +68,23 @@ the session or of the clock would select other traces in another run.
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: as it was written, and as it is evaluated, with each name as a field of the struct `logged`.
+    """A condition as it was written, and as DuckDB evaluates it.
 
-    `names` are the names in it, each as the keys that lead to the value: ("metadata", "environment").
+    Attributes:
+        sql: an expression that is true, false, or NULL if it cannot be evaluated for a trace.
+        columns: by path of a value in a trace, the column in which `sql` expects it, a VARIANT.
     """
 
     text: str
     sql: str
-    names: tuple[tuple[str, ...], ...]
+    columns: Mapping[str, str]
 
 
 def parse_condition(text: object) -> Condition:
-    """A condition as people write it, checked by DuckDB in a session without access to files, network or extensions.
+    """Parse a condition in a DuckDB session without access to files, network or extensions.
 
-    >>> parse_condition("metadata.ms > 500 AND lang = 'ru'").names
-    (('metadata', 'ms'), ('lang',))
+    >>> list(parse_condition("metadata.ms > 500 AND lang = 'ru'").columns)
+    ['metadata.ms', 'lang']
 
     Raises:
         UserError: DuckDB does not accept it, or it is more than an expression over one trace.
@@ -106,60 +105,18 @@ def parse_condition(text: object) -> Condition:
                 clause = _clause(_statement(connection, text), text, plain)
                 if problem := next(_problems(clause), ""):
                     raise UserError(f"{text!r}: {problem}")
-                names: list[tuple[str, ...]] = []
-                plain["statements"][0]["node"]["where_clause"] = _rewritten(clause, names)
-                asked = {"tree": json.dumps(plain)}
-                [(sql,)] = connection.execute("SELECT json_deserialize_sql($tree::JSON)", asked).fetchall()
-                condition = Condition(
-                    text, sql.removeprefix(_SELECT), names_in([Condition("", "", tuple(dict.fromkeys(names)))])
-                )
-                row = struct([condition], ["NULL"] * len(condition.names))
-                connection.execute(f"EXPLAIN SELECT 1 FROM (SELECT {row} AS {_ROW}) WHERE {verdict(condition)}")
+                columns: dict[str, str] = {}
+                plain["statements"][0]["node"]["where_clause"] = _rewritten(clause, columns)
+                tree = {"tree": json.dumps(plain)}
+                [(sql,)] = connection.execute("SELECT json_deserialize_sql($tree::JSON)", tree).fetchall()
+                expression = f"TRY(coalesce(({sql.removeprefix(_SELECT)}\n)::BOOLEAN, false))"
+                nulls = ", ".join(f"NULL::VARIANT AS {column}" for column in ("unused", *columns.values()))
+                connection.execute(f"EXPLAIN SELECT {expression} FROM (SELECT {nulls})")
         except duckdb.Error as error:
             raise UserError(f"{text!r}: {_said(error)}") from error
         except RecursionError as error:
             raise UserError(f"{text!r}: is nested too deep") from error
-    return condition
-
-
-def verdict(condition: Condition) -> str:
-    """An expression: true or false, NULL where the condition cannot be evaluated for a trace."""
-    return f"TRY(coalesce(({condition.sql}\n)::BOOLEAN, false))"
-
-
-def names_in(conditions: Sequence[Condition]) -> tuple[tuple[str, ...], ...]:
-    """The names in all conditions, each once. A name that is the beginning of another one stands for both.
-
-    Raises:
-        UserError: two of them differ only in upper and lower case, which DuckDB does not tell apart.
-    """
-    names = dict.fromkeys(name for condition in conditions for name in condition.names)
-    shortest = tuple(name for name in names if not any(name[:n] in names for n in range(1, len(name))))
-    folded: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for name in shortest:
-        for n in range(1, len(name) + 1):
-            other = folded.setdefault(tuple(part.casefold() for part in name[:n]), name[:n])
-            if other != name[:n]:
-                raise UserError(f"{'.'.join(other)} and {'.'.join(name[:n])} differ only in case; keep one")
-    return shortest
-
-
-def struct(conditions: Sequence[Condition], values: Sequence[str]) -> str:
-    """The expression that makes the struct `logged`; `values` are expressions, one for each of `names_in`."""
-    tree: dict[str, Any] = {}
-    for name, value in zip(names_in(conditions), values, strict=False):
-        inner = tree
-        for part in name[:-1]:
-            inner = inner.setdefault(part, {})
-        inner[name[-1]] = f"({value})::VARIANT"
-    return _packed(tree) if tree else "NULL"
-
-
-def _packed(tree: dict[str, Any]) -> str:
-    fields = (
-        f"{_quoted(name)} := {_packed(inner) if isinstance(inner, dict) else inner}" for name, inner in tree.items()
-    )
-    return f"struct_pack({', '.join(fields)})"
+    return Condition(text, expression, columns)
 
 
 def _statement(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
@@ -182,16 +139,22 @@ def _clause(statement: Any, text: str, plain: Any) -> Any:
     return nodes[0]["where_clause"]
 
 
-def _rewritten(node: Any, names: list[tuple[str, ...]]) -> Any:
-    """A tree in which each name is a field of `logged`; the names are added to `names`."""
+def _rewritten(node: Any, columns: dict[str, str]) -> Any:
+    """Return a tree in which each name is a value of the trace, and nothing else that is in scope.
+
+    Args:
+        columns: takes in the column of each path. It is called after the path in hexadecimal digits, since DuckDB does
+            not tell upper and lower case apart in names.
+    """
     if isinstance(node, list):
-        return [_rewritten(one, names) for one in node]
+        return [_rewritten(item, columns) for item in node]
     if not isinstance(node, dict):
         return node
     if node.get("class") == "COLUMN_REF":
-        names.append(tuple(node["column_names"]))
-        return {**node, "column_names": [_ROW, *node["column_names"]]}
-    inside = {key: _rewritten(value, names) for key, value in node.items()}
+        path = path_of(node["column_names"])
+        column = columns.setdefault(path, f"v{path.encode().hex()}")
+        return {**node, "column_names": [column]}
+    inside = {key: _rewritten(value, columns) for key, value in node.items()}
     return _compared(inside) if node.get("class") == "COMPARISON" else inside
 
 
@@ -251,9 +214,5 @@ def _compared(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said(error: duckdb.Error) -> str:
-    said = str(error).strip().splitlines()[0].rstrip(".!").replace(f"{_ROW}.", "")
+    said = str(error).strip().splitlines()[0].rstrip(".!")
     return re.sub("^[A-Z][a-z]+ Error: ", "", said)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -17,41 +17,112 @@ judge: openai/gpt-4o-mini
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 
 from answerkey.metrics_core.document import Located, read_located
 from answerkey.metrics_core.errors import UserError, choice
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.traces.condition import Condition, names_in, parse_condition
-from answerkey.tasks.traces.source import absolute, path_problem
+from answerkey.tasks.load.columns import steps
+from answerkey.tasks.load.remote import URL, without_secrets
+from answerkey.tasks.traces.condition import Condition, parse_condition
 
 MAPPED = ("question", "answer", "references", "facts", "context", "key")
 _DOCUMENT = {"input": "question", "output": "answer", "ground_truth": "references"}
 """The names that the document of the metric meaning match gives its variables."""
-KEYS = (
-    "name", "description", "enabled", "source", "id", "time", "start", "late_days", "where", "sampling", "mapping",
-    "dataset", "metric", "options", "judge",
-)  # fmt: skip
-"""What a rule may say."""
-
-_NEEDED = ("name", "source", "mapping", "metric")
+_UNITS = ((1e8, None), (1e11, 10**6), (1e14, 10**3), (1e17, 1), (2e20, Decimal("0.001")))
+"""Of numbers below each limit, the microseconds in their unit. Durations and counters, which are small, have none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+def instant(value: object) -> datetime | None:
+    """Return a point in time in UTC: ISO 8601, or seconds to nanoseconds since 1970; None if it is neither.
+
+    >>> instant("2026-11-01T12:00+02:00"), instant(1793500000), instant("soon")
+    (datetime.datetime(2026, 11, 1, 10, 0, tzinfo=datetime.timezone.utc), \
+datetime.datetime(2026, 11, 1, 2, 26, 40, tzinfo=datetime.timezone.utc), None)
+    """
+    text = "" if isinstance(value, bool) else str(value).strip().removesuffix(" UTC")
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        with suppress(ValueError, OverflowError):
+            moment = datetime.fromisoformat(text)
+            moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+            # What has no end is often logged as the last day of all.
+            return moment if moment.year < 9999 else None
+        return None
+    unit = next((unit for limit, unit in _UNITS if number < limit), None) if number.is_finite() else None
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(number * unit)) if unit else None
+
+
+def _start(value: object) -> datetime:
+    if (moment := instant(value)) is None:
+        raise ValueError(f"{value!r} must be a day or a time, like 2026-11-01")
+    return moment
+
+
+def _condition(text: object) -> Condition:
+    try:
+        return parse_condition(text)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+
+
+def _path(path: object) -> str:
+    """Check a path as a user wrote it.
+
+    Raises:
+        ValueError: it is none; the message says what to write.
+    """
+    if not isinstance(path, str) or not path.strip():
+        raise ValueError("a path is a text like metadata.user.id or messages[0].text")
+    if ".." in path or "*" in path:
+        raise ValueError(f"{path!r} names several values; write the path of one, like messages[0].text")
+    # What follows the names and numbers is left of a bracket that is not closed, or holds no number.
+    if not re.fullmatch(r"\$?\.?[^\[\]]+(\[\d+\][^\[\]]*)*", path.strip()) or not steps(path) or path.endswith("."):
+        raise ValueError(
+            f"{path!r} is not a path; write names with dots and numbers in brackets, like messages[0].text"
+        )
+    return path
+
+
+def _metric(name: str) -> str:
+    try:
+        [metric] = create([name])
+    except UserError as error:
+        raise ValueError(str(error)) from error
+    if isinstance(metric, Preference):
+        raise ValueError(f"{metric.name} compares two releases, and traces have one; choose another metric")
+    return name
+
+
+def _several(where: object) -> tuple[object, ...]:
+    return tuple(where) if isinstance(where, list) else (where,)
+
+
+def _judge(judge: object) -> object:
+    return {"judges": [judge] if isinstance(judge, str) else judge} if isinstance(judge, str | list) else judge
+
+
+_Path = Annotated[str, BeforeValidator(_path)]
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class Rule(BaseModel):
     """Which traces to score, and how.
 
     Attributes:
         name: unique; part of the hash that samples, and the key of everything that is kept.
-        source: see `source.traces_in`; paths are absolute.
-        metric: its name.
+        source: what the loader reads; paths are absolute.
         mapping: paths into a trace: question, answer, references, facts, context; `key` joins the data set.
         id: path of the trace's id; `time`: of when it happened.
         enabled: False: its traces are counted, and not scored.
@@ -63,35 +134,56 @@ class Rule:
         late_days: traces that are older than the newest one by more are not looked at, but in a backfill. None: all
             are, however late they come.
         options: of the metric, as the form for scoring has them; `judge`: as the form for judges has them.
-        located: where it stands.
     """
 
-    name: str
-    source: str
-    metric: str
-    mapping: Mapping[str, str]
-    id: str = "id"
-    time: str = "start_time"
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
+
+    name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
+    description: str = ""
     enabled: bool = True
-    where: tuple[Condition, ...] = ()
-    sampling: float = 1.0
+    source: _Text
+    id: _Path = "id"
+    time: _Path = "start_time"
+    start: Annotated[datetime | None, BeforeValidator(_start)] = None
+    late_days: Annotated[float | None, Field(ge=0, le=36_500)] = None
+    where: Annotated[tuple[Annotated[Condition, BeforeValidator(_condition)], ...], BeforeValidator(_several)] = ()
+    sampling: Annotated[float, Field(ge=0, le=1)] = 1.0
+    mapping: dict[str, _Path]
     dataset: str = ""
-    start: datetime | None = None
-    late_days: float | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    judge: Mapping[str, Any] = field(default_factory=dict)
-    located: Located = field(default=Located("", {}, {}), compare=False, repr=False)
+    metric: Annotated[_Text, AfterValidator(_metric)]
+    options: dict[str, Any] = {}
+    judge: Annotated[dict[str, Any], BeforeValidator(_judge)] = {}
+    _located: Located = PrivateAttr()
+
+    def line(self, key: str = "") -> str:
+        """Return FILE:LINE of a key."""
+        return self._located.where(key)
 
     @property
     def definition(self) -> dict[str, Any]:
         """What its file says, as JSON has it, without passwords and tokens in the address of the source."""
-        content = {**self.located.content, "source": without_secrets(self.located.content["source"])}
+        content = {**self._located.content, "source": without_secrets(self._located.content["source"])}
         read: dict[str, Any] = json.loads(json.dumps(content, default=str))
         return read
 
 
+KEYS = tuple(Rule.model_fields)
+"""What a rule may say."""
+_NEEDED = tuple(key for key, field in Rule.model_fields.items() if field.is_required())
+_REMEDIES = {
+    "name": "letters, digits, dots, dashes and underscores",
+    "enabled": "true or false",
+    "late_days": "a number of days",
+    "sampling": "a share between 0 (none) and 1 (all)",
+    "mapping": "names and paths, like answer: output.text",
+    "options": "keys and values",
+    "judge": "PROVIDER/MODEL, or keys and values",
+}
+"""What a key must be; others are texts."""
+
+
 def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, ...]:
-    """The rules in files, and in all `*.yaml` and `*.yml` files of folders; those called `only`, where some are named.
+    """Read the rules in files, and in all `*.yaml` and `*.yml` files of folders; those called `only`, if some are.
 
     A file holds one rule, or several under the key `rules`.
 
@@ -99,20 +191,24 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
         UserError: a rule is wrong, two have one name, or one that is asked for is not there; a line for each problem.
     """
     files = [file for place in places for file in _files(Path(place))]
-    rules: list[Rule] = []
+    rules: dict[str, Rule] = {}
     problems: list[str] = []
-    for located in [one for file in dict.fromkeys(files) for one in _documents(read_located(file))]:
-        wrong = list(_problems(located))
-        problems += [f"{located.where(place)}: {message}" for place, message in wrong]
-        if not wrong:
-            rules.append(_rule(located))
-    problems += _twice(rules)
+    for located in [document for file in dict.fromkeys(files) for document in _documents(read_located(file))]:
+        try:
+            rule = _rule(located)
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        first = rules.setdefault(rule.name, rule)
+        if first is not rule:
+            taken = f"name: {rule.name} is taken by the rule in {first.line('name')}; rename one"
+            problems.append(f"{rule.line('name')}: {taken}")
     if problems:
         raise UserError("\n".join(problems))
     for name in only:
-        if all(rule.name != name for rule in rules):
-            raise UserError(f"--rule {name}: there is no rule of this name; {choice(name, [r.name for r in rules])}")
-    return tuple(rule for rule in rules if not only or rule.name in only)
+        if name not in rules:
+            raise UserError(f"--rule {name}: there is no rule of this name; {choice(name, [*rules])}")
+    return tuple(rule for rule in rules.values() if not only or rule.name in only)
 
 
 def _files(place: Path) -> list[Path]:
@@ -120,10 +216,10 @@ def _files(place: Path) -> list[Path]:
         return [place.resolve()]
     if not place.is_dir():
         raise UserError(f"{place}: there is no such file or folder of rules")
-    found = sorted(file for ending in ("*.yaml", "*.yml") for file in place.resolve().glob(ending))
-    if not found:
+    files = sorted(file for ending in ("*.yaml", "*.yml") for file in place.resolve().glob(ending))
+    if not files:
         raise UserError(f"{place}: no rules in this folder; a rule is a .yaml file")
-    return found
+    return files
 
 
 def _documents(located: Located) -> list[Located]:
@@ -133,150 +229,71 @@ def _documents(located: Located) -> list[Located]:
     return [located]
 
 
-def _twice(rules: Sequence[Rule]) -> Iterator[str]:
-    first: dict[str, Rule] = {}
-    for rule in rules:
-        other = first.setdefault(rule.name, rule)
-        if other is not rule:
-            where = other.located.where("name")
-            yield f"{rule.located.where('name')}: name: {rule.name} is taken by the rule in {where}; rename one"
+def _rule(located: Located) -> Rule:
+    """Read a rule.
 
-
-def _problems(located: Located) -> Iterator[tuple[str, str]]:
-    """Place and message of everything that is wrong."""
-    content = located.content
-    if not isinstance(content, dict):
-        yield "", f"a rule has the keys {', '.join(_NEEDED)} and more; this is {_kind(content)}"
-        return
-    for key in content:
-        if key not in KEYS:
-            yield key, f"{key}: a rule has no such key; {choice(key, KEYS)}"
-    for key in _NEEDED:
-        if content.get(key) in (None, ""):
-            yield key, f"{key}: is missing"
-    yield from _plain_problems(content)
-    for key in ("id", "time"):
-        if key in content and (wrong := path_problem(content[key])):
-            yield key, f"{key}: {wrong}"
-    yield from _where_problems(content)
-    yield from _mapping_problems(content)
-    yield from _metric_problems(content)
-
-
-def _where_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    given = content.get("where")
-    conditions = []
-    for place, one in enumerate(given if isinstance(given, list) else [] if given is None else [given]):
-        try:
-            conditions.append(parse_condition(one))
-        except UserError as error:
-            yield f"where[{place}]", f"where: {error}"
+    Raises:
+        UserError: something in it is wrong; a line for each problem.
+    """
+    if not isinstance(located.content, dict):
+        raise UserError(f"{located.where()}: a rule has the keys {', '.join(_NEEDED)} and more; this is none")
+    # A key without a value says nothing.
+    content = {key: value for key, value in located.content.items() if value is not None}
+    found = [*_mapping_problems(content)]
     try:
-        names_in(conditions)
-    except UserError as error:
-        yield "where", f"where: {error}"
+        rule = Rule.model_validate(content)
+    except ValidationError as error:
+        found = [*map(_problem, error.errors()), *found]
+    problems = dict(reversed(found))
+    if problems:
+        raise UserError("\n".join(f"{located.where(key)}: {problem}" for key, problem in reversed(problems.items())))
+    if rule.judge and create([rule.metric])[0].kind != "judge":
+        problem = f"judge: {rule.metric} asks none; remove it, or choose a metric that does"
+        raise UserError(f"{located.where('judge')}: {problem}")
+
+    source = rule.source
+    if not URL.match(source):
+        source = os.path.normpath(Path(located.file).parent / Path(source).expanduser())
+    mapping = {_DOCUMENT.get(key, key): path for key, path in rule.mapping.items()}
+    rule = rule.model_copy(update={"source": source, "mapping": mapping})
+    rule._located = located
+    return rule
 
 
-def _plain_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    kinds: Mapping[str, tuple[type, str]] = {
-        "name": (str, "a text"), "description": (str, "a text"), "source": (str, "a text"), "dataset": (str, "a text"),
-        "enabled": (bool, "true or false"), "options": (dict, "keys and values"),
-    }  # fmt: skip
-    for key, (kind, called) in kinds.items():
-        if content.get(key) is not None and not isinstance(content[key], kind):
-            yield key, f"{key}: must be {called}, not {_kind(content[key])}"
-    name = content.get("name")
-    if isinstance(name, str) and name and not re.fullmatch(r"\w[\w.-]*", name):
-        yield "name", f"name: {name!r} must be letters, digits, dots, dashes and underscores"
-    if not _is_number(rate := content.get("sampling", 1.0)) or not 0 <= rate <= 1:
-        yield "sampling", f"sampling: {rate!r} must be a share between 0 (none) and 1 (all)"
-    if (late := content.get("late_days")) is not None and (not _is_number(late) or not 0 <= late <= 36_500):
-        yield "late_days", f"late_days: {late!r} must be a number of days"
-    if content.get("start") is not None and _instant(content["start"]) is None:
-        yield "start", f"start: {content['start']!r} must be a day or a time, like 2026-11-01"
+def _problem(error: Any) -> tuple[str, str]:
+    """Return the path and the description of what pydantic found."""
+    key, *inside = error["loc"]
+    path = f"where[{inside[0]}]" if key == "where" else ".".join(error["loc"])
+    if error["type"] == "extra_forbidden":
+        return path, f"{key}: a rule has no such key; {choice(key, KEYS)}"
+    if error["type"] == "missing" or error["input"] == "":
+        return path, f"{key}: is missing"
+    if error["type"] == "value_error":
+        return path, f"{key if key == 'where' else path}: {error['ctx']['error']}"
+    return path, f"{key}: {error['input']!r} must be {_REMEDIES.get(key, 'a text')}"
 
 
 def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the path and the description of what is wrong with a mapping as a whole."""
     mapping, dataset = content.get("mapping"), content.get("dataset")
-    if mapping is None:
-        return
     if not isinstance(mapping, dict):
-        yield "mapping", f"mapping: must be names and paths, like answer: output.text, not {_kind(mapping)}"
         return
-    named: dict[str, str] = {}
-    for key, path in mapping.items():
+    keys: dict[str, str] = {}
+    for key in mapping:
         place, name = f"mapping.{key}", _DOCUMENT.get(key, key)
         if name not in MAPPED:
             yield place, f"{place}: is not to be mapped; {choice(key, (*MAPPED, *_DOCUMENT))}"
-        elif name in named:
-            yield place, f"{place}: is the same as {named[name]}; keep one"
-        elif wrong := path_problem(path):
-            yield place, f"{place}: {wrong}"
-        named.setdefault(str(name), key)
-    if "answer" not in named:
+        elif name in keys:
+            yield place, f"{place}: is the same as {keys[name]}; keep one"
+        keys.setdefault(str(name), key)
+    if "answer" not in keys:
         yield "mapping", "mapping: answer (or output) is missing: where the answer is in a trace"
-    if dataset and "key" not in named:
+    if dataset and "key" not in keys:
         yield "dataset", "dataset: its rows are joined by id; say with mapping.key where the id is in a trace"
-    if dataset and "references" in named:
-        yield (
-            f"mapping.{named['references']}",
-            f"mapping.{named['references']}: the data set has them; keep one of both",
-        )
-    if not dataset:
-        if "key" in named:
-            yield "mapping.key", "mapping.key: joins a data set; name it with dataset"
-        if "references" not in named:
-            yield "mapping", "mapping: references (or ground_truth) is missing; map it, or name a dataset that has them"
-
-
-def _metric_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    metric, judge = content.get("metric"), content.get("judge")
-    if not metric:
-        return
-    try:
-        [made] = create([str(metric)])
-        if isinstance(made, Preference):
-            raise UserError(f"{made.name} compares two releases, and traces have one; choose another metric")
-    except UserError as error:
-        yield "metric", f"metric: {error}"
-        return
-    if judge is not None and made.kind != "judge":
-        yield "judge", f"judge: {metric} asks none; remove it, or choose a metric that does"
-    if judge is not None and not isinstance(judge, str | list | dict):
-        yield "judge", f"judge: must be PROVIDER/MODEL, or keys and values, not {_kind(judge)}"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _kind(value: object) -> str:
-    names = {dict: "keys and values", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"}
-    return names.get(type(value), "a number" if _is_number(value) else f"a {type(value).__name__}")
-
-
-def _rule(located: Located) -> Rule:
-    given = {key: value for key, value in located.content.items() if value is not None and key != "description"}
-    judge, where = given.get("judge", {}), given.get("where", ())
-    given |= {
-        "start": _instant(given.get("start")),
-        "source": absolute(given["source"], Path(located.file).parent),
-        "mapping": {_DOCUMENT.get(key, key): path for key, path in given["mapping"].items()},
-        "where": tuple(map(parse_condition, [where] if isinstance(where, str) else where)),
-        "judge": judge if isinstance(judge, dict) else {"judges": [judge] if isinstance(judge, str) else judge},
-    }
-    return Rule(**given, located=located)
-
-
-def _instant(value: object) -> datetime | None:
-    """A day or a time, as YAML or a text has it, in UTC where it names no zone."""
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = value.isoformat()
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    if not isinstance(value, datetime):
-        return None
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if dataset and "references" in keys:
+        place = f"mapping.{keys['references']}"
+        yield place, f"{place}: the data set has them; keep one of both"
+    if not dataset and "key" in keys:
+        yield "mapping.key", "mapping.key: joins a data set; name it with dataset"
+    if not dataset and "references" not in keys:
+        yield "mapping", "mapping: references (or ground_truth) is missing; map it, or name a dataset that has them"

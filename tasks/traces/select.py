@@ -1,21 +1,32 @@
-"""Decide in DuckDB which traces of its source a rule scores: new ones that meet its conditions and are sampled."""
+"""Decide which traces of its source a rule scores (new ones that meet its conditions and are sampled); stage them."""
 
 from __future__ import annotations
 
 import json
 import re
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from hashlib import md5
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import path_of, steps
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.load.columns import ColumnMap, as_text, clean, is_there, value
+from answerkey.tasks.load.formats.registry import AS_IT_STANDS
+from answerkey.tasks.load.load import Stager, stage_rows
+from answerkey.tasks.load.plain import Spelled, as_json
+from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.traces.condition import names_in, struct, verdict
-from answerkey.tasks.traces.rules import KEYS, Rule
-from answerkey.tasks.traces.source import Relation, traces_in
+from answerkey.tasks.load.rows import Raw, Record
+from answerkey.tasks.load.sources import check_there, files_of, read
+from answerkey.tasks.traces.rules import KEYS, MAPPED, Rule, instant
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, time_limit, write_parquet
@@ -24,7 +35,10 @@ if TYPE_CHECKING:
     import duckdb
 
 _SQL = statements(__name__)
-_LONGEST_ID = 1_000
+_BATCH = 10_000
+_MAX_ID_CHARS = 1_000
+_ID = "#trace id"
+"""What the loader finds the id of a trace under."""
 _UNKNOWN = "cannot be evaluated: "
 _CAST = (
     "give its values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000, length(input::VARCHAR) > 20 or "
@@ -61,293 +75,371 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a rule made of the traces that it looked at.
+    """What a rule made of the rows that it looked at.
 
-    `decided` is a Parquet file of all of them (trace_id, time, bucket, reason); `taken` one of those to be scored and
-    of those that cannot be (file, row, trace_id, time, bucket, reason, trace). `left_out` counts those that are not, by
-    their bucket. `again` of the seen ones had failed or had been skipped before, or a condition could not be evaluated
-    for them. `newest` is the latest time among them that
-    is not in the future; `last_run` is what is known of the runs before.
+    Attributes:
+        decided: a Parquet file of them: row, trace_id, time, bucket, reason.
+        staged: the sampled ones as the loader stages answers; `rejects`: those that cannot be scored.
+        counts: how many are in each bucket: disabled, filtered, sampled_out, quarantined, sampled.
+        again: how many had failed or had been skipped before, or had a condition that could not be evaluated.
+        newest: the latest time among them that is not in the future.
+        last_run: what is known of the runs before.
     """
 
     decided: str
-    taken: str
-    seen: int
-    left_out: Mapping[str, int]
-    sampled: int
+    staged: str
+    rejects: str
+    counts: Mapping[str, int]
     again: int
     newest: datetime | None
     last_run: LastRun
     notes: tuple[str, ...]
 
+    @property
+    def seen(self) -> int:
+        """How many rows were looked at."""
+        return sum(self.counts.values())
 
-def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
-    """Decide on each trace of a rule's source that is not settled yet, or on each of a backfill.
+
+def check_source(source: str) -> None:
+    """Check a source before anything is read.
 
     Raises:
-        UserError: the source cannot be read, or none of its rows has an id or a time where the rule says.
+        UserError: a file is not there, or of no known kind.
     """
-    import duckdb
+    if files := _files(source):
+        check_there("\n".join(files))
 
+
+def _files(source: str) -> list[str]:
+    """Return the files of a source that have content: logs, and folders of them, are empty at first."""
+    if Path(source).is_dir() and not any(file.is_file() for file in Path(source).rglob("[!._]*")):
+        return []
+    files = files_of(source) or [source]
+    return [file for file in files if not Path(file).is_file() or Path(file).stat().st_size]
+
+
+def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
+    """Decide on each trace of a rule's source that is not settled yet, or on each of a backfill, and stage the sampled.
+
+    Raises:
+        UserError: the source cannot be read, none of its rows has an id, a time or an answer where the rule says, a
+            condition cannot be evaluated, or there is no data set of the name in the rule.
+    """
     out.mkdir(parents=True, exist_ok=True)
+    # The trace is what is scored, also where several are about one question of a data set.
+    paths: dict[Any, str] = {**rule.mapping, "id": _ID}
+    paths.pop("key", None)
+    known, joined = _references(rule, home), dict[str, Reference]()
+    staged, rejects, decided = (out / f"{name}.parquet" for name in ("staged", "rejects", "decided"))
+    seen = _Seen()
     with scratch(out) as connection:
-        make_macros(connection)
-        known, last_run = _known(connection, rule, home, out)
-        try:
-            with time_limit(connection, _LIMIT_S):
-                decided = _decide(connection, rule, out, window, known, last_run.watermark)
-        except duckdb.InterruptException as error:
-            raise UserError(
-                f"{rule.located.where('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or "
-                "split the source"
-            ) from error
-        except (
-            duckdb.IOException, duckdb.CatalogException, duckdb.InvalidInputException, duckdb.PermissionException,
-            duckdb.DataError,
-        ) as error:  # fmt: skip
-            said = str(error).strip().splitlines()[0]
-            if "maximum_object_size" in said:
-                said += "; no trace is as long, so split or remove that row"
-            raise UserError(without_secrets(f"{rule.source}: cannot be read: {said}")) from error
-        rows, found = _found(decided, rule)
-        _check_columns(rule, rows, found)
-        notes = [*_notes(decided, rule, rows, found)]
-        if not window.backfill:
-            notes += [*_left_out(decided, rule, last_run)]
-        return _written(decided, out, last_run, tuple(notes))
+        last_run = _recall(connection, rule, home, out)
+        batches = _decisions(connection, rule, out, _statement(rule, window, last_run.watermark), seen)
+        traces = (trace for batch in batches for trace in _traces(batch, rule, seen, known, joined))
+        stage_rows(
+            traces, Stager(ColumnMap(paths, (), ()), rule.name, joined if rule.dataset else None), staged, rejects
+        )
+        _check(rule, seen, last_run)
+        notes = [*_notes(connection, rule, seen), *([] if window.backfill else _left_out(connection, rule, last_run))]
+        write_parquet(connection, _SQL["looked_at"], decided)
+        # A trace that claims to come from the future would make all others late.
+        [(again, newest)] = connection.execute(_SQL["newest"], {"now": datetime.now(UTC)}).fetchall()
+        counts = dict(connection.execute(_SQL["counts"]).fetchall())
+    return Selection(str(decided), str(staged), str(rejects), counts, again, instant(newest), last_run, tuple(notes))
 
 
-def make_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the macros that the statements use. The session's time zone must be UTC."""
-    connection.execute(_SQL["macros"])
+def _references(rule: Rule, home: Home) -> dict[str, Reference]:
+    """Return the newest version of the rule's data set, by sample id."""
+    if not rule.dataset:
+        return {}
+    version = newest_version(rule, home)
+    rows = home.rows(_SQL["references"], {"dataset": rule.dataset, "version": version})
+    return {row[0]: Reference.stored(row) for row in rows}
 
 
-def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> tuple[str, LastRun]:
-    """A Parquet file (trace_id, outcome) of what earlier runs made of the rule's traces, and what else they left."""
-    file = out / "known.parquet"
+def newest_version(rule: Rule, home: Home) -> str:
+    """Return the newest version of the data set that has the references of a rule.
+
+    Raises:
+        UserError: there is no such data set.
+    """
+    line = f"{rule.line('dataset')}: dataset:"
     if not home.warehouse.exists():
-        write_parquet(connection, "SELECT '' AS trace_id, '' AS outcome LIMIT 0", file)
-        return str(file), LastRun()
-    conditions = {"unknown": _UNKNOWN, "conditions": [one.text for one in rule.where]}
-    with home.warehouse.reading() as warehouse:
-        write_parquet(warehouse, _SQL["known"], file, {"rule": rule.name, **conditions})
-        last = warehouse.execute(_SQL["last_run"], {"rule": rule.name}).fetchall()
+        raise UserError(
+            f"{line} there is no warehouse in {home}; `answerkey evaluate` makes one, --home names another folder"
+        )
+    known = dict(home.rows(_SQL["newest_versions"]))
+    if rule.dataset not in known:
+        there = f"there are {', '.join(sorted(known))}" if known else "there is none yet: answerkey evaluate makes them"
+        raise UserError(f"{line} there is no data set {rule.dataset!r}; {there}")
+    return str(known[rule.dataset])
+
+
+def _recall(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> LastRun:
+    """Make the tables of what is known of the rule's traces, and of what is decided; then close the session.
+
+    Afterwards it can read and write in the folder `out` only.
+    """
+    connection.execute(_SQL["tables"])
+    last = []
+    if home.warehouse.exists():
+        file = out / "known.parquet"
+        conditions = {"unknown": _UNKNOWN, "conditions": [condition.text for condition in rule.where]}
+        with home.warehouse.reading() as warehouse:
+            write_parquet(warehouse, _SQL["known"], file, {"rule": rule.name, **conditions})
+            last = warehouse.execute(_SQL["last_run"], {"rule": rule.name}).fetchall()
+        connection.execute("INSERT INTO known FROM read_parquet($file)", {"file": one_file(file)})
+    connection.execute(f"SET allowed_directories = [{quoted(out.absolute())}]; SET enable_external_access = false")
     if not last:
-        return str(file), LastRun()
+        return LastRun()
     [(watermark, definition, scored)] = last
-    return str(file), LastRun(instant(watermark), json.loads(definition), scored)
+    return LastRun(instant(watermark), json.loads(definition), scored)
 
 
-def instant(microseconds: int | None) -> datetime | None:
-    """A point in time from microseconds since 1970."""
-    return None if microseconds is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
-
-
-def _decide(
-    connection: duckdb.DuckDBPyConnection, rule: Rule, out: Path, window: Window, known: str, watermark: datetime | None
-) -> duckdb.DuckDBPyRelation:
-    """Every row of the source, and what the rule makes of it; `found` is NULL where the row is no JSON."""
-    relation = traces_in(connection, rule.source, out)
-    _close(connection, relation, out)
-    names = names_in(rule.where)
-    followed, bound = followed_paths([rule.id, rule.time, *map(path_of, names)], f"({relation.query})")
-    columns = [f"h{place}" for place in range(2, 2 + len(names))]
-    broken, texts = _first_broken(rule)
-    taken, hashed = in_sample("trace_id", rule.name, rule.sampling)
-    looked_at, ends = _looked_at(rule, window, watermark)
-    query = _SQL["decide"].format(
-        wanted="".join(f", {column} IS NOT NULL" for column in columns), longest_id=_LONGEST_ID,
-        logged=struct(rule.where, columns), broken=broken, followed=followed, looked_at=looked_at,
-        verdicts="".join(f", {verdict(one)} AS fits{n}" for n, one in enumerate(rule.where)), sampled=f"({taken})",
-    )  # fmt: skip
-    about = {"id_path": rule.id, "time_path": rule.time, "enabled": rule.enabled, "known": one_file(known)}
-    connection.execute(query, {**relation.bound, **bound, **texts, **hashed, **ends, **about})
-    if relation.unread and not window.backfill:
-        files = {"unread": one_file(relation.unread), "known": one_file(known)}
-        connection.execute(_SQL["add_unread"], {"enabled": rule.enabled, **files})
-    return connection.table("decided")
-
-
-def _close(connection: duckdb.DuckDBPyConnection, relation: Relation, out: Path) -> None:
-    """Restrict the session to the folders of the source and `out`."""
-    folders = sorted(relation.folders | {str(out.absolute())})
-    connection.execute(f"SET allowed_directories = [{', '.join(map(quoted, folders))}]")
-    connection.execute("SET autoload_known_extensions = false")
-    connection.execute("SET enable_external_access = false")
-
-
-def _first_broken(rule: Rule) -> tuple[str, dict[str, str]]:
-    """An expression with the first condition that a trace does not fit, NULL where it fits all; and its parameters."""
+def _statement(rule: Rule, window: Window, watermark: datetime | None) -> tuple[str, Mapping[str, Any]]:
+    """Return the statement that decides on a batch, and its parameters."""
+    if window.backfill:
+        # A row without a time is in no range of dates.
+        looked_at = "time >= coalesce($since, time) AND time < coalesce($until, TIMESTAMPTZ 'infinity')"
+        bounds: dict[str, Any] = {"since": window.since, "until": window.until}
+    else:
+        begins = [rule.start] if rule.start else []
+        if watermark and rule.late_days is not None:
+            begins.append(watermark - timedelta(days=rule.late_days))
+        looked_at = "coalesce(time >= $begin, true) AND coalesce(outcome IN ('failed', 'skipped'), true)"
+        bounds = {"begin": max(begins, default=None)}
     cases = [
         f"WHEN fits{n} IS NULL THEN $unknown || $where{n} WHEN NOT fits{n} THEN $where{n}"
         for n in range(len(rule.where))
     ]
-    texts = {f"where{n}": one.text for n, one in enumerate(rule.where)}
-    return (f"CASE {' '.join(cases)} END", {**texts, "unknown": _UNKNOWN}) if cases else ("NULL::VARCHAR", {})
-
-
-def _looked_at(rule: Rule, window: Window, watermark: datetime | None) -> tuple[str, Mapping[str, Any]]:
-    """The condition on the traces that this run is about, never NULL, and its parameters."""
-    if window.backfill:
-        # A row without a time is in no range of dates.
-        return (
-            "coalesce(time >= coalesce($since, time) AND time < coalesce($until, TIMESTAMPTZ 'infinity'), false)",
-            {"since": window.since, "until": window.until},
-        )
-    bounds = [rule.start] if rule.start else []
-    if watermark and rule.late_days is not None:
-        bounds.append(watermark - timedelta(days=rule.late_days))
-    return (
-        "coalesce(time >= $begin, true) AND coalesce(outcome IN ('failed', 'skipped'), true)",
-        {"begin": max(bounds, default=None)},
+    texts = {f"where{n}": condition.text for n, condition in enumerate(rule.where)}
+    statement = _SQL["decide"].format(
+        looked_at=f"coalesce({looked_at}, false)",
+        values="".join(f", try_cast({column} AS JSON)::VARIANT AS {column}" for column in _columns(rule).values()),
+        fits="".join(f", {condition.sql} AS fits{n}" for n, condition in enumerate(rule.where)),
+        broken=f"CASE {' '.join(cases)} END" if cases else "NULL::VARCHAR",
     )
+    unknown = {"unknown": _UNKNOWN} if cases else {}
+    return statement, {"enabled": rule.enabled, **bounds, **texts, **unknown}
 
 
-def _found(decided: duckdb.DuckDBPyRelation, rule: Rule) -> tuple[int, dict[str, int]]:
-    """How many rows are JSON, and how many have something at each path that the rule decides by."""
-    ways = [rule.id, rule.time, *map(path_of, names_in(rule.where))]
-    counts = ", ".join(f"count(*) FILTER (found[{place}])" for place in range(1, len(ways) + 1))
-    [(rows, *numbers)] = decided.aggregate(f"count(found), {counts}").fetchall()
-    return rows, dict(zip(ways, numbers, strict=True))
+def _columns(rule: Rule) -> dict[str, str]:
+    """Return the columns that the conditions look at, by path."""
+    return {path: column for condition in rule.where for path, column in condition.columns.items()}
 
 
-def _check_columns(rule: Rule, rows: int, found: Mapping[str, int]) -> None:
-    """A path to the id or the time that leads nowhere in any row is a mistake in the rule, and not of the rows.
+@dataclass(slots=True)
+class _Seen:
+    """How many rows have something at a path: of all rows that can be read, and of the sampled ones."""
 
-    Raises:
-        UserError: that is so.
+    n_records: int = 0
+    n_sampled: int = 0
+    at: Counter[str] = field(default_factory=Counter)
+    mapped: Counter[str] = field(default_factory=Counter)
+    quoted: list[str] | None = None
+    """The mapped paths whose texts have the quotes of JSON; None before there is a sampled trace."""
+
+
+def _decisions(
+    connection: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    out: Path,
+    statement: tuple[str, Mapping[str, Any]],
+    seen: _Seen,
+) -> Iterator[list[tuple[Raw, str, str, str]]]:
+    """Decide on the rows of a source, a batch at a time.
+
+    Yields:
+        The rows with their trace id, their bucket (empty if they are not looked at) and the reason.
     """
-    for key, path in (("id", rule.id), ("time", rule.time)):
-        if rows and not found[path]:
+    import duckdb
+
+    files, columns, deadline = _files(rule.source), _columns(rule), time.monotonic() + _LIMIT_S
+    rows = AS_IT_STANDS.rows(read("\n".join(files), out) if files else iter(()))
+    while batch := list(islice(rows, _BATCH)):
+        connection.register("batch", _table([_described(raw, rule, columns, seen) for raw in batch], columns))
+        try:
+            with time_limit(connection, deadline - time.monotonic()):
+                decisions = connection.execute(*statement).fetchall()
+        except duckdb.InterruptException as error:
             raise UserError(
-                f"{rule.located.where(key)}: {key}: none of the {rows:,} rows in {without_secrets(rule.source)} has "
-                f"anything at {path!r}; write where the {key} of a trace is"
-            )
+                f"{rule.line('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or split the "
+                "source"
+            ) from error
+        of_row = {row: decision for row, *decision in decisions}
+        yield [(raw, *of_row[raw.row]) for raw in batch]
 
 
-def _notes(decided: duckdb.DuckDBPyRelation, rule: Rule, rows: int, found: Mapping[str, int]) -> Iterator[str]:
-    for name in map(path_of, names_in(rule.where)):
-        # What must be absent is often in no trace at all.
-        wanted_absent = any(re.search(rf"{re.escape(name)}\s+is\s+null", one.text, re.IGNORECASE) for one in rule.where)
-        if rows and not found[name] and not wanted_absent:
-            yield f"{rule.name}: none of the {rows:,} rows has anything at {name!r}, which a condition looks at"
-    unknown = decided.filter(f"found IS NOT NULL AND starts_with(reason, '{_UNKNOWN}')")
-    for reason, n in unknown.aggregate("reason, count(*)", "reason").order("reason").fetchall():
-        problem = f"{reason.removeprefix(_UNKNOWN)!r} cannot be evaluated for {n:,} of {rows:,} rows"
-        if n == rows:
-            raise UserError(f"{rule.located.where('where')}: where: {problem}; {_CAST}")
-        yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
+def _described(raw: Raw, rule: Rule, columns: Mapping[str, str], seen: _Seen) -> dict[str, Any]:
+    """Return what decides about a row: its id, its time, what is wrong with it, and what its conditions look at."""
+    row = {"row": raw.row, "problem": raw.error}
+    found: dict[str, Any] = {}
+    if raw.record is not None:
+        seen.n_records += 1
+        try:
+            for path in (rule.id, rule.time, *columns):
+                found[path] = value(raw.record, path)
+                seen.at[path] += found[path] is not None or is_there(raw.record, path)
+            row |= {column: clean(_json(found[path])) for path, column in columns.items()}
+        except (ValueError, RecursionError) as error:
+            row["problem"] = f"{path}: {error}"
+    given_id = found.get(rule.id)
+    trace_id = "" if isinstance(given_id, bool | Mapping | list) or given_id is None else str(given_id).strip()
+    moment = instant(found.get(rule.time))
+    if not 0 < len(trace_id) <= _MAX_ID_CHARS:
+        trace_id = ""
+        row["problem"] = row["problem"] or f"the id ({rule.id}) is missing, or is no text or number of a usual length"
+    if moment is None:
+        why = f"the time ({rule.time}) is missing, or is neither ISO 8601 nor seconds since 1970"
+        row["problem"] = row["problem"] or why
+    if not trace_id:
+        content = raw.text if raw.record is None else json.dumps(raw.record, default=str)
+        trace_id = f"#{content_hash([content])}"
+    trace_id = clean(trace_id) or ""
+    sampled = in_sample(rule.name, trace_id, rule.sampling)
+    return row | {"trace_id": trace_id, "time": moment, "sampled": sampled}
 
 
-def _left_out(decided: duckdb.DuckDBPyRelation, rule: Rule, last_run: LastRun) -> Iterator[str]:
-    """Lines about traces that only a backfill looks at, where their number may surprise."""
-    late = decided.filter("NOT looked_at AND NOT again AND bucket = 'sampled'")
-    if rule.start:
-        late = late.filter(f"time >= TIMESTAMPTZ '{rule.start.isoformat()}'")
-    n, since = _counted(late)
-    if n:
-        yield (
-            f"{rule.name}: {n:,} traces are older than the newest one by more than late_days ({rule.late_days:g}), and "
-            f"were left out; `--since {since}` scores them"
-        )
-    definition, before = rule.definition, last_run.definition
-    changed = [key for key in KEYS if key not in _OF_NO_TRACE and definition.get(key) != before.get(key)]
-    n, since = _counted(decided.filter("NOT looked_at AND again"))
-    if before and changed and n:
-        yield (
-            f"{rule.name}: {', '.join(changed)} changed since the last run; the {n:,} traces that earlier runs settled "
-            f"are not looked at again, but with `--since {since}`"
-        )
+def _json(found: Any) -> str:
+    """Return a value as JSON. Numbers are numbers, whatever they were read as."""
+    if isinstance(found, Spelled | Decimal):
+        return str(found)
+    if isinstance(found, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))}: {_json(item)}" for key, item in found.items()) + "}"
+    if isinstance(found, list):
+        return "[" + ", ".join(map(_json, found)) + "]"
+    # NaN is how pandas writes "nothing".
+    return "null" if found != found else json.dumps(found, ensure_ascii=False, default=str)  # noqa: PLR0124
 
 
-def _counted(traces: duckdb.DuckDBPyRelation) -> tuple[int, str]:
-    """How many they are, and the day of the first."""
-    [(n, first)] = traces.aggregate("count(*), strftime(min(time), '%Y-%m-%d')").fetchall()
-    return n, first or "DAY"
-
-
-def _written(everything: duckdb.DuckDBPyRelation, out: Path, last_run: LastRun, notes: tuple[str, ...]) -> Selection:
-    rows, decided, taken = everything.filter("looked_at"), out / "decided.parquet", out / "taken.parquet"
-    rows.project("trace_id, time, bucket, reason").write_parquet(str(decided))
-    wanted = rows.filter("bucket IN ('sampled', 'quarantined')")
-    columns = 'file, "row", trace_id, time, bucket, reason, trace'
-    wanted.project(columns).write_parquet(str(taken), row_group_size=20_480)
-    counts = dict(rows.aggregate("bucket, count(*)", "bucket").fetchall())
-    # A trace that claims to come from the future would make all others late.
-    newest_of = f"epoch_us(max(time) FILTER (time <= TIMESTAMPTZ '{datetime.now(UTC).isoformat()}'))"
-    [(seen, again, newest)] = rows.aggregate(f"count(*), count(*) FILTER (again), {newest_of}").fetchall()
-    return Selection(
-        decided=str(decided),
-        taken=str(taken),
-        seen=seen,
-        left_out={bucket: counts.get(bucket, 0) for bucket in ("disabled", "filtered", "sampled_out")},
-        sampled=counts.get("sampled", 0),
-        again=again,
-        newest=instant(newest),
-        last_run=last_run,
-        notes=notes,
-    )
-
-
-def followed_paths(paths: Sequence[str], traces: str) -> tuple[str, dict[str, Any]]:
-    """A query that adds to the relation `traces` what stands at each path, as JSON: columns `h0`, `h1`, ...
-
-    `traces` has a column `trace` (JSON; what is not an object has nothing at any path). NULL: nothing is there. JSON's
-    null is a value. Returns the query and its parameters.
-    """
-    if not paths:
-        return f"SELECT * FROM {traces}", {}
-    ways = [steps(path) for path in paths]
-    # A column that is called like the whole path comes first. Names may have dots in them at any step: `v2_3` is what
-    # stands at the first three steps of the third path, however these are read as names.
-    starts = [[".".join(way[:end]) for end in range(1, len(way) + 1)] for way in ways]
-    names = list(dict.fromkeys([*paths, *(name for start in starts for name in start)]))
-    first = ", ".join(
-        f"whole[{names.index(name) + 1}] AS v{n}_{end}"
-        for n, start in enumerate(starts)
-        for end, name in enumerate(start, 1)
-    )
-    literal = ", ".join(f"whole[{names.index(path) + 1}] AS l{n}" for n, path in enumerate(paths))
-    query = _SQL["first_step"].format(states=f"{first}, {literal}", traces=traces)
-    bound: dict[str, Any] = {"starts": [_pointer(name) for name in names]}
-    for level in range(1, max(map(len, ways))):
-        going = [(n, end) for n, way in enumerate(ways) for end in range(level + 1, len(way) + 1)]
-        bound |= {f"p{n}_{level}_{end}": _pointer(".".join(ways[n][level:end])) for n, end in going}
-        query = _step(query, going, level)
-    last = ", ".join(f"coalesce(l{n}, v{n}_{len(way)}) AS h{n}" for n, way in enumerate(ways))
-    states = ", ".join(
-        [
-            *(f"l{n}" for n in range(len(ways))),
-            *(f"v{n}_{end}" for n, way in enumerate(ways) for end in range(1, len(way) + 1)),
-        ]
-    )
-    return f"SELECT * EXCLUDE ({states}), {last} FROM ({query})", bound
-
-
-def _step(query: str, going: Sequence[tuple[int, int]], level: int) -> str:
-    paths = dict.fromkeys(n for n, _ in going)
-    return _SQL["next_step"].format(
-        used=", ".join(f"o{n}" for n in paths),
-        replaced=", ".join(
-            f"coalesce(json_extract(o{n}, $p{n}_{level}_{end}), v{n}_{end}) AS v{n}_{end}" for n, end in going
-        ),
-        opened=", ".join(f"opened(v{n}_{level}) AS o{n}" for n in paths),
-        query=query,
-    )
-
-
-def _pointer(name: str) -> str:
-    """A name as a JSON pointer of one step (RFC 6901): no character of it means anything."""
-    return "/" + name.replace("~", "~0").replace("/", "~1")
-
-
-def in_sample(trace_id: str, rule: str, rate: float) -> tuple[str, dict[str, str]]:
-    """The condition that a rule samples the trace in the column `trace_id`, in SQL, and its parameters.
+def in_sample(rule: str, trace_id: str, rate: float) -> bool:
+    """Tell whether a rule samples a trace.
 
     A hash decides, so that every run takes the same traces and a higher rate all those of a lower one. The rule's name
     is part of it: two rules at a tenth do not take the same tenth.
+
+    >>> [in_sample("faq", "t1", rate) for rate in (0, 0.1, 0.9, 1)]
+    [False, False, True, True]
     """
-    below = int(rate * 2**128)
-    # At rate 1 no number of 32 hexadecimal digits is above all hashes, but a letter behind f is.
-    threshold = "g" if below >= 2**128 else f"{below:032x}"
-    return f"md5($rule || chr(0) || {trace_id}) < $threshold", {"rule": rule, "threshold": threshold}
+    digest = md5(f"{rule}\0{trace_id}".encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest) < int(rate * 2**128)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Any:
+    """Return described rows as an Arrow table."""
+    import pyarrow as pa
+
+    text = pa.string()
+    types = {"row": pa.int64(), "trace_id": text, "time": pa.timestamp("us", tz="UTC"), "sampled": pa.bool_()}
+    types |= dict.fromkeys(("problem", *columns.values()), text)
+    return pa.Table.from_pylist(list(rows), schema=pa.schema(types))
+
+
+def _traces(
+    batch: Sequence[tuple[Raw, str, str, str]],
+    rule: Rule,
+    seen: _Seen,
+    known: Mapping[str, Reference],
+    joined: dict[str, Reference],
+) -> Iterator[Raw]:
+    """Yield the sampled rows of a batch for the loader, and those that cannot be scored, as unreadable ones.
+
+    Args:
+        known: the references of the rule's data set, by sample id.
+        joined: takes in the reference of each trace, by trace id.
+    """
+    sampled = [raw.record for raw, _, bucket, _ in batch if bucket == "sampled" and raw.record is not None]
+    seen.n_sampled += len(sampled)
+    seen.mapped.update(key for record in sampled for key, path in rule.mapping.items() if is_there(record, path))
+    if seen.quoted is None and sampled:
+        seen.quoted = [path for path in dict.fromkeys(rule.mapping.values()) if _all_quoted(sampled, path)]
+    for raw, trace_id, bucket, reason in batch:
+        record, error = None, reason
+        if bucket == "sampled" and raw.record is not None:
+            try:
+                texts = {path: text for path in seen.quoted or () if isinstance(text := value(raw.record, path), str)}
+                record = {**raw.record, **{path: as_json(text) for path, text in texts.items()}, _ID: trace_id}
+                key = clean(as_text(value(record, rule.mapping.get("key")))) or ""
+                if reference := known.get(key):
+                    joined[trace_id] = reference._replace(sample_id=trace_id)
+            except ValueError as problem:
+                record, error = None, str(problem)
+        if record is not None:
+            yield raw._replace(record=record)
+        elif bucket in ("sampled", "quarantined"):
+            text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
+            yield raw._replace(record=None, error=error, text=text)
+
+
+def _all_quoted(records: Sequence[Record], path: str) -> bool:
+    """Tell whether there are several texts at a path, all in the quotes of JSON."""
+    texts = []
+    for record in records:
+        # What has a key twice is refused where it is staged.
+        with suppress(ValueError):
+            if isinstance(text := value(record, path), str):
+                texts.append(text[:1] == '"' and isinstance(as_json(text), str) and as_json(text) != text)
+    return len(texts) > 1 and all(texts)
+
+
+def _check(rule: Rule, seen: _Seen, last_run: LastRun) -> None:
+    """Check that the paths to id, time and answer lead somewhere: otherwise all traces would be scored as blank.
+
+    Where traces were scored by the same mapping before, these few have no answer.
+
+    Raises:
+        UserError: one of them leads nowhere in any row.
+    """
+    for key, path in (("id", rule.id), ("time", rule.time)):
+        if seen.n_records and not seen.at[path]:
+            raise UserError(
+                f"{rule.line(key)}: {key}: none of the {seen.n_records:,} rows in {without_secrets(rule.source)} has "
+                f"anything at {path!r}; write where the {key} of a trace is"
+            )
+    known = last_run.scored and last_run.definition.get("mapping") == rule.definition["mapping"]
+    if seen.n_sampled and not seen.mapped["answer"] and not known:
+        raise UserError(
+            f"{rule.line('mapping.answer')}: mapping.answer: none of the {seen.n_sampled:,} sampled traces has "
+            f"anything at {rule.mapping['answer']!r}; write where the answer of a trace is"
+        )
+
+
+def _notes(connection: duckdb.DuckDBPyConnection, rule: Rule, seen: _Seen) -> Iterator[str]:
+    for path in _columns(rule):
+        # What must be absent is often in no trace at all.
+        absent = rf"{re.escape(path)}\s+is\s+null"
+        wanted_absent = any(re.search(absent, condition.text, re.IGNORECASE) for condition in rule.where)
+        if seen.n_records and not seen.at[path] and not wanted_absent:
+            none = f"none of the {seen.n_records:,} rows has anything at {path!r}"
+            yield f"{rule.name}: {none}, which a condition looks at"
+    for reason, n in connection.execute(_SQL["unknown"], {"unknown": _UNKNOWN}).fetchall():
+        problem = f"{reason.removeprefix(_UNKNOWN)!r} cannot be evaluated for {n:,} of {seen.n_records:,} rows"
+        if n == seen.n_records:
+            raise UserError(f"{rule.line('where')}: where: {problem}; {_CAST}")
+        yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
+    for key in MAPPED:
+        if seen.n_sampled and key in rule.mapping and not seen.mapped[key]:
+            yield (
+                f"{rule.line(f'mapping.{key}')}: none of the {seen.n_sampled:,} sampled traces has anything at "
+                f"{rule.mapping[key]!r}, which is mapped to {key}"
+            )
+    for path in seen.quoted or ():
+        yield f"{rule.name}: the texts at {path!r} are JSON in quotes, and are read as what they say"
+
+
+def _left_out(connection: duckdb.DuckDBPyConnection, rule: Rule, last_run: LastRun) -> Iterator[str]:
+    """Yield lines about traces that only a backfill looks at, where their number may surprise."""
+    [(n_late, late, n_settled, settled)] = connection.execute(_SQL["left_out"], {"start": rule.start}).fetchall()
+    if n_late:
+        yield (
+            f"{rule.name}: {n_late:,} traces are older than the newest one by more than late_days "
+            f"({rule.late_days:g}), and were left out; `--since {late or 'DAY'}` scores them"
+        )
+    definition, before = rule.definition, last_run.definition
+    changed = [key for key in KEYS if key not in _OF_NO_TRACE and definition.get(key) != before.get(key)]
+    if before and changed and n_settled:
+        yield (
+            f"{rule.name}: {', '.join(changed)} changed since the last run; the {n_settled:,} traces that earlier runs "
+            f"settled are not looked at again, but with `--since {settled or 'DAY'}`"
+        )

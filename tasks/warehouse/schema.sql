@@ -98,7 +98,7 @@ CREATE TABLE IF NOT EXISTS quarantine (
     run_id      VARCHAR NOT NULL,   -- as in `runs`
     dataset     VARCHAR NOT NULL,   -- as in `datasets`; of a trace: the rule, as in `trace_rules`
     source      VARCHAR NOT NULL,   -- the file, table or URL of the answers
-    "row"       BIGINT,             -- 1-based: line of a JSONL file, data row of a table; of a trace: row of its source
+    "row"       BIGINT,             -- 1-based: line of a JSONL file, data row of a table
     sample_id   VARCHAR,            -- NULL: the row could not be read, or has none
     release     VARCHAR,            -- NULL: the row could not be read, or has none
     rule        VARCHAR NOT NULL,   -- the first rule it broke

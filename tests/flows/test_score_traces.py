@@ -110,7 +110,7 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli, rules, tmp_p
         ]})
     )  # fmt: skip
     done = cli("score-traces", rules, "--home", tmp_path / "home", code=2)
-    assert done.stderr.splitlines()[-1].startswith(f"answerkey: {tmp_path}/broken.parquet: cannot be read: ")
+    assert done.stderr.splitlines()[-1].startswith(f"answerkey: {tmp_path}/broken.parquet: this is not a .parquet file")
     assert query(tmp_path / "home", "SELECT rule, n_scored FROM trace_funnels") == [("good", 41)]
     assert query(tmp_path / "home", "SELECT status FROM runs") == [("stopped",)]
 
@@ -118,7 +118,7 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli, rules, tmp_p
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("source: ../log.jsonl", "source: ../nowhere", "source: {folder}/nowhere: there is no such file or folder"),
+        ("source: ../log.jsonl", "source: ../nowhere", "source: {folder}/nowhere: there is no such file; in its"),
         ("max_calls: 6", "max_calls: -6", "judge.max_calls: must be greater than or equal to 0"),
         ("key_from: env:KEY_OF_THE_TEST", "key_from: sk-sparrow-123", "judge.key_from: say where the key is (env:NAME"),
         ("name: 'off'", "name: 'off'\n  options: {threshold: 2}", "options.threshold: must be less than"),

@@ -1,7 +1,6 @@
 """Rules and traces made for a test, and a rule's run step by step, as the flow does it."""
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +10,8 @@ import yaml
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.score import score
+from answerkey.tasks.traces.funnel import commit, prepare
 from answerkey.tasks.traces.rules import load_rules
-from answerkey.tasks.traces.score import commit, prepare
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query
@@ -38,7 +37,7 @@ def rule(folder, **changes):
     content = {"name": "r", "source": "log.jsonl", "mapping": MAPPING, "metric": "contains"} | changes
     file = folder / f"{content['name']}.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(yaml.safe_dump({key: value for key, value in content.items() if value is not None}))
+    file.write_text(yaml.safe_dump(content))
     [read] = load_rules([str(file)])
     return read
 
@@ -53,23 +52,20 @@ def prepared(home, given, window=NOW, options=None):
 
 
 def run(
-    home,
-    given,
-    window=NOW,
-    options=None,
-    before_commit=lambda: None,
+    home, given, window=NOW, options=None, before_commit=lambda: None, scored=lambda shard: score(shard, spawn=False)
 ):
     """All steps of a rule's run."""
     one, out, run_id = prepared(home, given, window, options)
-    parts: Sequence[str] = [score(shard, spawn=False) for shard in (one.plan.shards if one.plan else ())]
+    parts = [scored(shard) for shard in (one.plan.shards if one.plan else ())]
     before_commit()
     return commit(Home(home), run_id, one, parts, out)
 
 
 def counts(funnel):
-    """The counts that are not 0, like `5 seen, 5 scored`."""
-    names = ("seen", "disabled", "filtered", "sampled_out", "quarantined", "scored", "undefined", "failed", "skipped")
-    found = {name: getattr(funnel, name) for name in (*names, "again", "measured")}
+    """The counts that are not 0, like `5 seen, 5 scored`; those of the buckets add up."""
+    buckets = ("disabled", "filtered", "sampled_out", "quarantined", "scored", "undefined", "failed", "skipped")
+    assert funnel.seen == sum(getattr(funnel, bucket) for bucket in buckets)
+    found = {name: getattr(funnel, name) for name in ("seen", *buckets, "again", "measured")}
     return ", ".join(f"{n} {name}" for name, n in found.items() if n)
 
 
@@ -93,10 +89,7 @@ class Traces:
         jsonl(self.folder / "log.jsonl", traces, mode="a")
 
     def prepared(self, window=NOW, **changes):
-        return prepared(self.folder, rule(self.folder, **changes), window)
-
-    def notes(self, window=NOW, **changes):
-        return self.prepared(window, **changes)[0].selection.notes
+        return prepared(self.folder, rule(self.folder, **changes), window)[0]
 
     def run(self, window=NOW, **changes):
         return run(self.folder, rule(self.folder, **changes), window)

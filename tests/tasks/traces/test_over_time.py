@@ -1,4 +1,4 @@
-"""Scores over time: the mean of a rule's traces by day, week and month, with the interval of its kind."""
+"""Scores over time: the mean of a rule's traces by day, week and month, its drift; what a dry run and a run show."""
 
 import sys
 
@@ -9,9 +9,9 @@ from answerkey.flows.cli.comparison_tables import print_over_time
 from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
 from answerkey.metrics_core.statistics.clustered import proportion_interval
 from answerkey.metrics_core.statistics.intervals import clopper_pearson
-from answerkey.tasks.traces import score as scoring
-from answerkey.tasks.traces.score import preview
-from answerkey.tasks.traces.summary import Period, drift_over_time, funnel_table, main_field, markdown, over_time
+from answerkey.tasks.traces import funnel as funnels
+from answerkey.tasks.traces.funnel import funnel_table, markdown, preview
+from answerkey.tasks.traces.over_time import Period, over_time
 from tests.tasks.staging_help import refusal
 from tests.tasks.traces.tracing_help import Traces, rule, run, trace
 
@@ -36,53 +36,45 @@ def three_days(tmp_path_factory):
     return traces.home
 
 
-def test_by_day(three_days):
-    name, found = over_time(three_days, "r")
-    assert name == "contains.match"
-    days = {"2026-10-30": (2, 3, 3), "2026-11-01": (1, 1, 1), "2026-11-02": (2, 4, 5)}
-    ends = [clopper_pearson(2, 3), None, clopper_pearson(2, 4)]
-    assert found == tuple(
-        Period(day, n, total, right / n, one and one.low, one and one.high, 1)
-        for (day, (right, n, total)), one in zip(days.items(), ends, strict=True)
-    )
-
-
 @pytest.mark.parametrize(
     ("by", "periods"),
     [
+        ("day", {"2026-10-30": (2, 3, 3), "2026-11-01": (1, 1, 1), "2026-11-02": (2, 4, 5)}),
         # Weeks begin on Monday: the first of November 2026 is a Sunday.
-        ("week", [("2026-10-26", 4, 4), ("2026-11-02", 4, 5)]),
-        ("month", [("2026-10-01", 3, 3), ("2026-11-01", 5, 6)]),
+        ("week", {"2026-10-26": (3, 4, 4), "2026-11-02": (2, 4, 5)}),
+        ("month", {"2026-10-01": (2, 3, 3), "2026-11-01": (3, 5, 6)}),
     ],
 )
-def test_by_week_and_by_month(three_days, by, periods):
-    _, found = over_time(three_days, "r", by=by)
-    assert [(one.start, one.n_scored, one.n_total) for one in found] == periods
+def test_periods(three_days, by, periods):
+    name, found, _ = over_time(three_days, "r", by=by)
+    assert name == "contains.match"
+    ends = {start: clopper_pearson(right, n) for start, (right, n, _) in periods.items()}
+    assert found == tuple(
+        Period(start, n, total, right / n, ends[start] and ends[start].low, ends[start] and ends[start].high, 1)
+        for start, (right, n, total) in periods.items()
+    )
 
 
 def test_a_graded_field_has_the_interval_of_bounded_values(three_days):
-    assert main_field("rouge_l") == "recall"
-    assert over_time(three_days, "graded")[0] == "rouge_l.recall"
-    period, *_ = over_time(three_days, "graded", "rouge_l.precision", "month")[1]
+    assert over_time(three_days, "graded").name == "rouge_l.recall"
+    period = over_time(three_days, "graded", "rouge_l.precision", "month").periods[0]
     # Two of three words of "It is 0 indeed" ("2 indeed" has two) are in no other place: precision 2/4, 0 and 2/4.
     ends = bounded_mean([0.5, 0.0, 0.5])
     assert (period.mean, period.low, period.high) == pytest.approx((1 / 3, ends.low, ends.high))
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(("day", "methods"), [("11-02", [1, 2]), ("11-01", [2])])
 def test_numbers_of_two_methods_are_reported(traces, capsys, day, methods):
     traces.log(at("11-01", 0, right=True))
     traces.run()
     traces.log(at(day, 1, right=True))
     run(traces.folder, rule(traces.folder), options=OTHERWISE)
-    name, found = over_time(traces.home, "r")
-    assert [one.methods for one in found] == methods
-    print_over_time("r", name, found, drift_over_time(traces.home, "r", name, "day"), by="day", as_json=False)
+    history = over_time(traces.home, "r")
+    assert [period.methods for period in history.periods] == methods
+    print_over_time("r", history, by="day", as_json=False)
     assert "numbers of different methods are not comparable" in capsys.readouterr().out
 
 
-@pytest.mark.nightly
 def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(traces):
     traces.log(at("11-01", 0, right=True))
     traces.run(metric="token_overlap")
@@ -92,7 +84,7 @@ def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(traces):
         ("", "rouge_l", "2026-11-02", 0.0), ("recall", "rouge_l", "2026-11-02", 0.0),
         ("token_overlap.recall", "token_overlap", "2026-11-01", 1.0),
     ):  # fmt: skip
-        name, found = over_time(traces.home, "r", field)
+        name, found, _ = over_time(traces.home, "r", field)
         assert (name, [(one.start, one.mean, one.n_total) for one in found]) == (f"{metric}.recall", [(day, mean, 1)])
 
 
@@ -108,22 +100,19 @@ def test_what_there_is_not(three_days, name, field, said):
     assert refusal(over_time, three_days, name, field).startswith(said.format(three_days))
 
 
-def test_a_home_where_no_rule_has_run(traces):
+def test_a_dry_run_shows_the_first_new_traces_and_counts_all(traces, monkeypatch):
     with traces.home.warehouse.writing():
         pass
-    said = refusal(over_time, traces.home, "r")
-    assert said.endswith("none has run yet: answerkey score-traces runs them")
-
-
-def test_a_dry_run_shows_the_first_new_traces_and_counts_all(traces, monkeypatch):
-    monkeypatch.setattr(scoring, "MOST_SHOWN", 2)
+    assert refusal(over_time, traces.home, "r").endswith("none has run yet: answerkey score-traces runs them")
+    monkeypatch.setattr(funnels, "_MAX_SHOWN", 2)
     traces.log(at("11-01", 0, right=True))
     traces.run()
-    empty = preview(traces.prepared()[0])
+    empty = preview(traces.prepared())
     assert (empty.seen, empty.traces) == (0, ())
     traces.log(at("11-03", 3, right=True), at("11-02", 1, right=False), at("11-02", 2, right=True), "no json")
-    shown = preview(traces.prepared()[0])
-    assert (shown.seen, shown.taken, shown.measured, shown.quarantined, shown.estimate) == (4, 3, 3, 1, None)
+    traces.log(at("11-02", 2, right=True))
+    shown = preview(traces.prepared())
+    assert (shown.seen, shown.taken, shown.measured, shown.quarantined, shown.estimate) == (5, 3, 3, 2, None)
     assert [(one.trace_id, one.time, one.answer) for one in shown.traces] == [
         ("t1", "2026-11-02 12:00:00", "I do not know"), ("t2", "2026-11-02 12:00:00", "It is 2 indeed"),
     ]  # fmt: skip
@@ -136,13 +125,9 @@ def test_the_artifacts_of_a_run(traces):
         ("seen", "3"), ("quarantined", "1"), ("scored", "2"),
         ("field", "contains.match"), ("mean", "0.500"), ("95 % interval", "0.013 to 0.987"),
     ]  # fmt: skip
-    lines = markdown(funnel, *over_time(traces.home, "r")).splitlines()
-    assert lines[0] == "# r"
-    assert (
-        "| seen | 3 | |" in [line.replace("  ", " ") for line in lines]
-        and "| quarantined | 1 | cannot be scored |" in lines
-    )
-    assert "| 2026-11-01 | 0.500 | 0.013 to 0.987 | 2/2 |" in lines
+    lines = [line.replace("  ", " ") for line in markdown(traces.home, funnel).splitlines()]
+    expected = {"# r", "| seen | 3 | |", "| quarantined | 1 | cannot be scored |"}
+    assert {*expected, "| 2026-11-01 | 0.500 | 0.013 to 0.987 | 2/2 |"} <= {*lines}
 
 
 def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(traces, monkeypatch):
@@ -154,11 +139,11 @@ def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(traces, monk
     with monkeypatch.context() as installed:
         installed.syspath_prepend(str(traces.folder))
         traces.run(metric="trace_metrics:long")
-        assert over_time(traces.home, "r")[0] == "long.words"
+        assert over_time(traces.home, "r").name == "long.words"
     sys.modules.pop("trace_metrics")
-    name, found = over_time(traces.home, "r", "words")
+    name, found, _ = over_time(traces.home, "r", "words")
     assert (name, [one.mean for one in found]) == ("long.words", [0.4, 0.4])
-    assert over_time(traces.home, "r")[0].startswith("long.")
+    assert over_time(traces.home, "r").name.startswith("long.")
 
 
 def nights(traces, rights, n_traces):
@@ -175,7 +160,8 @@ def nights(traces, rights, n_traces):
 
 def test_a_day_that_is_worse_than_those_before_it(traces, capsys):
     nights(traces, [36, 34, 38, 20], 40)
-    found = drift_over_time(traces.home, "r", "contains.match", "day")
+    history = over_time(traces.home, "r")
+    found = history.drift
     assert (found.report, found.trailing) == ("2026-11-04", ("2026-11-01", "2026-11-02", "2026-11-03"))
     assert (found.now, found.before, found.difference) == pytest.approx((20 / 40, 108 / 120, -0.4))
     # Newcombe's method 10, of the intervals of both.
@@ -183,24 +169,16 @@ def test_a_day_that_is_worse_than_those_before_it(traces, capsys):
     assert found.low == pytest.approx(-0.4 - np.hypot(0.5 - now.low, before.high - 0.9))
     assert found.high == pytest.approx(-0.4 + np.hypot(now.high - 0.5, 0.9 - before.low))
     assert found.finding == "lower"
-    print_over_time("r", *over_time(traces.home, "r"), found, by="day", as_json=False)
+    print_over_time("r", history, by="day", as_json=False)
     assert capsys.readouterr().out.splitlines()[-1] == f"! {found.sentence}"
     assert found.sentence.startswith(
         "2026-11-04 is lower than the 3 days before it: 0.500 on 40 traces against 0.900 on 120 (-0.400, 95 % interval "
     )
-    month = drift_over_time(traces.home, "r", "contains.match", "month")
-    assert (month.difference, month.sentence) == (
-        None,
-        "Whether the newest month differs from those before it is not tested: that takes 3 earlier ones that were "
-        "scored in full and in the same single way as it, and there are 0.",
-    )
+    month = over_time(traces.home, "r", by="month").drift
+    assert month.difference is None and "not tested: that takes 3 earlier ones" in month.sentence
 
-
-@pytest.mark.nightly
-def test_days_that_were_scored_in_another_way_are_not_compared(traces):
-    nights(traces, [4, 4, 4, 4], 5)
-    assert drift_over_time(traces.home, "r", "contains.match", "day").finding is None
+    # A day that was scored in another way is compared with none.
     traces.log(at("11-09", 9000, right=True), at("11-09", 9001, right=True))
     run(traces.folder, rule(traces.folder), options=OTHERWISE)
-    found = drift_over_time(traces.home, "r", "contains.match", "day")
+    found = over_time(traces.home, "r").drift
     assert (found.report, found.trailing, found.difference) == ("2026-11-09", (), None)

@@ -1,0 +1,171 @@
+"""Which rows of which sources are traces, by which paths; what an instant and a sample are; what is refused."""
+
+import gzip
+import json
+import os
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerkey.tasks.traces import select as selecting
+from answerkey.tasks.traces.rules import instant
+from answerkey.tasks.traces.select import check_source, in_sample
+from tests.tasks.staging_help import query, refusal, rows_of, served
+from tests.tasks.traces.tracing_help import counts, rule, run, trace
+
+LINES = [json.dumps(trace(n)) for n in range(3)]
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """A folder with three traces in files of several kinds, an empty log, and an empty folder."""
+    folder = tmp_path / "logs"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "none").mkdir()
+    (folder / "none" / ".gitkeep").touch()
+    (folder / "a.jsonl").write_text(f"\n{LINES[0]}\n\n{LINES[1]}\n")
+    (folder / "x[1].jsonl").write_text(LINES[2])
+    (folder / "today.jsonl").write_text("")
+    (folder / "deep" / "b.ndjson.gz").write_bytes(gzip.compress(LINES[2].encode()))
+    (folder / "list.json").write_text(f"[{','.join(LINES)}]")
+    (folder / "page.json").write_text(f'{{"data": [{",".join(LINES)}], "meta": {{}}}}')
+    with duckdb.connect(str(folder / "log's.duckdb")) as connection:
+        connection.execute(f'CREATE TABLE "tra""ces" AS FROM read_json(\'{folder}/list.json\')')
+        connection.execute(f'COPY "tra""ces" TO \'{folder}/p.parquet\'')
+        connection.execute(f'COPY "tra""ces" TO \'{folder}/table.csv\'')
+        connection.execute("CREATE VIEW reads AS SELECT 't1' AS id, content AS output FROM read_text('/etc/hostname')")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("source", "n"),
+    {
+        "a.jsonl": 2, "*.jsonl": 3, "**/*.gz": 1, "x[1].jsonl": 1, "list.json": 3, "page.json": 3, "p.parquet": 3,
+        "table.csv": 3, "log's.duckdb::tra\"ces": 3, "deep": 1, "today.jsonl": 0, "none": 0,
+    }.items(),
+)  # fmt: skip
+def test_a_source_is_what_the_loader_reads_and_may_be_empty_yet(logs, tmp_path, source, n):
+    given = rule(tmp_path / "rules", source=f"../logs/{source}", where="env = 'production'")
+    check_source(given.source)
+    assert counts(run(tmp_path / "home", given)) == (f"{n} seen, {n} scored, {n} measured" if n else "")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("nowhere.jsonl", "nowhere.jsonl: there is no such file"),
+        ("*.log", "*.log: there is no file; give CSV"),
+        ("a.txt.bak", "a.txt.bak: '.bak' is not a known kind; give CSV"),
+        ("log's.duckdb::nowhere", "log's.duckdb::nowhere: there is no such table; it has"),
+        ("log's.duckdb::reads", "log's.duckdb::reads: it is a view of other files, which none of a loaded file may"),
+    ],
+)
+def test_a_source_that_cannot_be_used(logs, tmp_path, source, said):
+    (logs / "a.txt.bak").write_text("x")
+    message = refusal(run, tmp_path / "home", rule(tmp_path / "rules", source=f"../logs/{source}"))
+    assert message.startswith(f"{logs}/{said}")
+
+
+def test_a_token_in_the_address_of_a_source_is_in_no_file(traces, tmp_path):
+    home, rules = tmp_path / "home", tmp_path / "rules"
+    traces.log(trace(0), trace(1, output=["no", "text"]), trace(2, id=None), "no json")
+    with served(tmp_path) as site:
+        address = f"{site}/log.jsonl"
+        funnel = run(home, rule(rules, source=f"{address}?token=canary"))
+        said = refusal(run, home, rule(rules, source=f"{address}x.jsonl?token=canary"))
+    assert counts(funnel) == "4 seen, 3 quarantined, 1 scored, 1 measured"
+    assert said.startswith(f"{address}x.jsonl?…: ") and "404" in said and "canary" not in said
+    assert query(home, "SELECT DISTINCT source FROM quarantine") == [(f"{address}?…",)]
+    assert query(home, "SELECT definition ->> 'source' FROM trace_rules") == [(f"{address}?…",)]
+    assert b"canary" not in (home / "answerkey.duckdb").read_bytes()
+
+
+def test_a_row_of_several_files_is_known_by_file_and_line(traces):
+    (traces.folder / "logs").mkdir()
+    for name, text in (("a.jsonl", f"{LINES[0]}\n"), ("b.jsonl", f"\n{LINES[1]}\nno json\n{LINES[2]}\n")):
+        (traces.folder / "logs" / name).write_text(text)
+    assert traces.counts(source="logs/*.jsonl") == "4 seen, 1 quarantined, 3 scored, 3 measured"
+    [(source, row, raw)] = traces.query('SELECT source, "row", raw FROM quarantine')
+    assert (os.path.basename(source), row, raw) == ("b.jsonl", 3, "no json")
+
+
+SPAN = {
+    "said": [{"name": "n"}], "flat.key": 1.5, "metadata": '{"refs": ["r", "s"], "a.b": 3}', "n": 9007199254740993,
+    "attributes": [
+        {"key": "llm.model", "value": {"stringValue": "tiny"}}, {"key": "span.id", "value": {"stringValue": "s1"}},
+        {"key": "ms", "value": {"intValue": 7}},
+    ],
+    "Env": "x", "env": "y",
+}  # fmt: skip
+CONDITIONS = [
+    "said[1].name = 'n'", '"flat.key" > 1.4', "metadata.refs[2] = 's'", "metadata.a.b = 3", 'metadata."a.b" = 3',
+    "n = 9007199254740993", "n <> 9007199254740992", "attributes.llm.model = 'tiny' AND attributes.ms > 5",
+    "Env = 'x' AND env = 'y'",
+    "nothing IS NULL", "said IS NOT NULL AND said[1].name = 'n'",
+]  # fmt: skip
+
+
+def test_a_name_in_a_condition_leads_where_the_path_of_a_mapping_leads(traces):
+    traces.log(trace(0, **SPAN))
+    assert traces.counts(where=CONDITIONS, id="attributes.span.id") == "1 seen, 1 scored, 1 measured"
+    assert traces.outcomes == {"s1": "scored"}
+    paths = {"question": "attributes.llm.model", "answer": "metadata.refs[1]", "references": "said[0].name"}
+    [row] = rows_of(traces.prepared(name="mapped", mapping=paths, where=CONDITIONS).accepted)
+    assert (row["question"], row["answer"], row["references"]) == ("tiny", "s", ["n"])
+
+
+def test_traces_of_mlflow_have_names_with_dots_and_json_in_texts(traces):
+    answers = ("Two", "Москва", 'He said "no"')
+    for n, answer in enumerate(answers):
+        inputs = json.dumps({"q": "?"})
+        traces.log(trace(n, info={"mlflow.traceInputs": inputs, "mlflow.traceOutputs": json.dumps(answer)}))
+    mapping = {"question": "info.mlflow.traceInputs.q", "answer": "info.mlflow.traceOutputs", "references": "expected"}
+    one = traces.prepared(mapping=mapping)
+    assert [(row["question"], row["answer"]) for row in rows_of(one.accepted)] == [("?", answer) for answer in answers]
+    assert one.notes == (
+        "r: the texts at 'info.mlflow.traceOutputs' are JSON in quotes, and are read as what they say",
+    )
+    where = (
+        "try_cast(start_time::VARCHAR AS DATE) = '2026-11-01' AND length(info.\"mlflow.traceOutputs\"::VARCHAR) > 20"
+    )
+    assert traces.counts(mapping=mapping, where=where).startswith("3 seen, 2 filtered, 1 scored")
+
+
+def test_a_condition_that_takes_too_long_stops_the_rule(traces, monkeypatch):
+    traces.log(*(trace(n, output="a" * 2_000) for n in range(100)))
+    monkeypatch.setattr(selecting, "_LIMIT_S", 0.1)
+    # Slow in small pieces: each pair of characters of each trace.
+    said = refusal(traces.prepared, where="output ILIKE '%a%b'")
+    assert ": where: not done after 0 s; simplify the condition, or split the source" in said
+
+
+INSTANTS = {
+    "2026-11-01T10:00:00Z": "2026-11-01T10:00", "2026-11-01 12:00:00.25+02:00": "2026-11-01T10:00:00.250000",
+    **dict.fromkeys(("2026-11-01T10:00:00", "2026-11-01T10:00Z"), "2026-11-01T10:00"), "2026-11-01": "2026-11-01T00:00",
+    "2026-11-01T10:00:00.123456789Z": "2026-11-01T10:00:00.123456", "2026-11-01 10:00:00 UTC": "2026-11-01T10:00",
+    **{f"1793500000{zeros}": "2026-11-01T02:26:40" for zeros in ("", ".0", "000", "000000", 9 * "0")},
+    **dict.fromkeys(("", "soon", "infinity", "5", "20261101", "1e300", "nan", "9999-12-31", "-1793500000", True)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", INSTANTS)
+def test_what_an_instant_is(text):
+    expected = INSTANTS[text]
+    moment = instant(text)
+    assert (moment and moment.replace(tzinfo=None)) == (expected and type(moment).fromisoformat(expected))
+
+
+def test_two_rules_take_different_tenths():
+    ids = [f"trace-{n}" for n in range(20_000)]
+    both = [one for one in ids if in_sample("one", one, 0.1) and in_sample("other", one, 0.1)]
+    assert abs(len(both) - 200) < 3 * 15
+
+
+@given(st.text(), st.text(min_size=1), st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_rate_takes_what_a_lower_one_takes(rule, trace_id, one, other):
+    rule, trace_id = (text.encode("utf-8", "replace").decode() for text in (rule, trace_id))
+    low, high = sorted((one, other))
+    assert in_sample(rule, trace_id, low) <= in_sample(rule, trace_id, high)
+    assert (in_sample(rule, trace_id, 0.0), in_sample(rule, trace_id, 1.0)) == (False, True)
