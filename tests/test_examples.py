@@ -32,10 +32,6 @@ HELPDESK = _read("helpdesk/questions.jsonl")
 DESK = {release: _answers(release) for release in ("v1", "v2", "v3", "v4")}
 
 
-def _right(release, **where):
-    """Number of answers of `release` labelled right, on the questions whose columns equal `where`."""
-    asked = [row["id"] for row in QUESTIONS.values() if where.items() <= row.items()]
-    return sum(ANSWERS[name, release]["correct"] for name in asked)
 
 
 def _cells(first):
@@ -51,25 +47,6 @@ def test_both_releases_answer_every_question():
     for row in QUESTIONS.values():
         assert ("facts" in row) == (row["kind"] in {"list", "multi_fact"}), row["id"]
         assert 1 <= len(row["references"]) <= 4, row["id"]
-
-
-@pytest.mark.parametrize("kind", ["all", *dict.fromkeys(row["kind"] for row in QUESTIONS.values())])
-def test_counts_of_a_kind(kind):
-    where = {} if kind == "all" else {"kind": kind}
-    count = Counter(row["lang"] for row in QUESTIONS.values() if where.items() <= row.items())
-    right = [_right(release, **where) for release in RELEASES]
-    assert _cells(kind) == [str(n) for n in (count["en"], count["ru"], count.total(), *right)]
-
-
-def test_counts_of_the_releases():
-    for release in RELEASES:
-        by_lang = [f"{_right(release, lang=lang)} of {n}" for lang, n in (("en", 44), ("ru", 32))]
-        assert _cells(release) == [f"{_right(release)} of 76", f"{100 * _right(release) / 76:.1f} %", *by_lang]
-    both = Counter(tuple(ANSWERS[name, release]["correct"] for release in RELEASES) for name in QUESTIONS)
-    assert (
-        f"Both are right on {both[True, True]} questions, only `aurora-1` on {both[True, False]}, only `aurora-2` on "
-        f"{both[False, True]}, neither on {both[False, False]}."
-    ) in README
 
 
 def test_traces_are_answers_of_a_release():

@@ -24,7 +24,6 @@ from tests.flows.deployed_help import (
     Deployed,
     field,
     in_a_browser,
-    schedule_in_a_browser,
     submitted,
     worker,
 )
@@ -169,52 +168,6 @@ def test_deploying_again_changes_nothing(deployed):
     with _pointed_at(deployed):
         make_pool()
     assert deployed.ask("GET", QUEUE)["concurrency_limit"] == 4
-
-
-@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
-def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed):
-    from answerkey.flows.cli.deploying import deploy_all, make_automations
-
-    name, automation = "score-traces", "answerkey - a registered release is evaluated"
-    settings = "description", "tags", "paused", "parameters", "schedules"
-
-    def state():
-        found = {key: deployed.deployment(name)[key] for key in settings}
-        found["limit"] = (deployed.deployment(name)["global_concurrency_limit"] or {}).get("limit")
-        found["tags"] = sorted(found["tags"])
-        found["schedules"] = [{key: one[key] for key in ("slug", "schedule", "active", "parameters")}
-                              for one in sorted(found["schedules"], key=lambda one: one["slug"] or "")]  # fmt: skip
-        return found
-
-    def deploy_again(*reset):
-        with _pointed_at(deployed):
-            environment = {**os.environ, "PREFECT_API_URL": deployed.url}
-            return deploy_all(Home(deployed.home), environment, reset=reset) + make_automations(reset=reset)[1]
-
-    before = state()
-    path = f"deployments/{deployed.deployment(name)['id']}"
-    # As the pages of the deployment and of the automation do.
-    changes = {"description": "ours", "tags": ["team"], "parameters": {"home": "/elsewhere"}, "concurrency_limit": 3}
-    deployed.ask("PATCH", path, changes)
-    deployed.ask("POST", f"{path}/pause_deployment", {})
-    [hourly] = deployed.deployment(name)["schedules"]
-    schedule_in_a_browser(deployed, name, "0 12 * * *")
-    changes = {"active": True, "parameters": {"traces": {"at_most": 7}}}
-    deployed.ask("PATCH", f"{path}/schedules/{hourly['id']}", changes)
-    deployed.ask("POST", f"{path}/schedules", [{"schedule": {"interval": 86_400}, "active": False}])
-    [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [automation]}}})
-    deployed.ask("PATCH", f"automations/{found['id']}", {"enabled": False})
-    set_by_hand = state()
-    assert set_by_hand["limit"] == 3
-    assert [one["schedule"].get("cron") for one in set_by_hand["schedules"]] == [None, "0 12 * * *"]
-    kept = deploy_again()
-    assert state() == set_by_hand
-    assert {name, automation} <= set(kept)
-    kept = deploy_again(name, automation)
-    assert not {name, automation} & set(kept)
-    assert state() == before
-    [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [automation]}}})
-    assert found["enabled"]
 
 
 def test_two_evaluations_at_once_on_one_home(deployed, doomed, save_secret, tmp_path):

@@ -1,8 +1,5 @@
 """A Prefect server that is killed while a run scores, and a run that stands still: nothing is lost or paid twice."""
 
-import os
-import re
-import signal
 import socket
 import socketserver
 import threading
@@ -11,12 +8,11 @@ import urllib.parse
 from contextlib import suppress
 
 import pytest
-import yaml
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.tasks.maintenance import close_runs
 from answerkey.tasks.warehouse.home import Home
-from tests.flows.conftest import ROOT, PrefectServer
+from tests.flows.conftest import PrefectServer
 from tests.flows.deployed_help import Deployed, Engine
 from tests.judge_server import JudgeServer, agreeable
 from tests.kit.waiting import FAULT_S, wait_until
@@ -101,20 +97,6 @@ class Gateway(socketserver.ThreadingTCPServer):
             server.shutdown(socket.SHUT_WR)
 
 
-def test_a_command_whose_end_is_confirmed_too_late_says_that_all_is_kept(prefect_server, bare_cli, tmp_path, home):
-    file = jsonl(tmp_path / "faq.jsonl", [{"id": "q1", "question": "How many?", "answer": "7", "reference": "7"}])
-    words = ("register-release", "a", "--dataset", "faq", "--answers", file, "--home", home)
-    with Gateway(prefect_server) as gateway:
-        threading.Thread(target=gateway.serve_forever, daemon=True).start()
-        late = bare_cli(*words, PREFECT_API_URL=gateway.url)
-        gateway.shutdown()
-    assert gateway.lost.is_set()
-    said = "was slow to confirm the end of the run; run again to see its result: all is kept"
-    assert (late.returncode, late.stderr.splitlines()[-1]) == (1, f"answerkey: the Prefect server {said}"), late.stderr
-    again = bare_cli(*words, code=0, PREFECT_API_URL=prefect_server.url)
-    assert re.fullmatch(r"faq/a is registered as \w+ and waits for its evaluation\n", again.stdout)
-
-
 def test_a_server_that_comes_back_is_told_how_the_run_has_ended(prefect_server, judge, tmp_path):
     # More patient than a deployment: on a busy machine, the server takes its time to start.
     with Engine(prefect_server.url, tmp_path / "log", PREFECT_CLIENT_MAX_RETRIES="10") as engine:
@@ -187,24 +169,6 @@ def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge, tm
         server.stop()
         if another:
             another.stop()
-
-
-def test_a_run_that_stands_still_for_a_minute_goes_on(prefect_server, judge, tmp_path):
-    on_server = Deployed(prefect_server.url, tmp_path)
-    automation = ROOT / "deployments" / "automations" / "dead-runs.yaml"
-    [dead_runs] = yaml.safe_load(automation.read_text())["automations"]
-    on_server.ask("POST", "automations/", dead_runs)
-    with Engine(prefect_server.url, tmp_path / "log", PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30") as engine:
-        run_id = engine.start(asked(judge, tmp_path))
-        wait_until(lambda: is_scoring(judge), "requests")
-        os.kill(engine.process.pid, signal.SIGSTOP)
-        time.sleep(60)
-        os.kill(engine.process.pid, signal.SIGCONT)
-        judge.release()
-        assert engine.result() == ["outage/a/v1"]
-    states = on_server.ask("GET", f"flow_run_states/?flow_run_id={run_id}")
-    assert [state["type"] for state in states] == ["PENDING", "RUNNING", "COMPLETED"]
-    each_asked_once_in_one_report(judge, tmp_path / "home")
 
 
 def made(folder):

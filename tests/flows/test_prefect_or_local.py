@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-import weakref
 from contextlib import suppress
 
 import duckdb
@@ -208,31 +207,6 @@ def test_a_ctrl_c_that_something_else_catches_ends_the_run_at_its_next_step():
     finally:
         signal.signal(signal.SIGINT, before)
     assert done == ["first", "third"]
-
-
-def test_a_ctrl_c_within_a_callback_is_not_shown_as_an_error(capfd):
-    done: list[str] = []
-    step = task(done.append, name="note")
-
-    def interrupt(_):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(FAULT_S)
-
-    class Module:
-        """An object that something is to be done after."""
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with started_here():
-            module = Module()
-            after = weakref.ref(module, interrupt)
-            del module
-            assert after() is None
-            with pytest.raises(KeyboardInterrupt):
-                step("after it")
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert (done, capfd.readouterr().err) == ([], "")
 
 
 def test_a_ctrl_c_within_a_statement_of_duckdb_is_one(on_prefect):

@@ -1,13 +1,11 @@
 """What each command imports of what is heavy: every package that is not named here stays out."""
 
-import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-from answerkey.tasks.warehouse.home import Home
 from tests.kit.waiting import FAULT_S
 
 HEAVY = (
@@ -77,33 +75,3 @@ def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated):
 )
 def test_a_command_imports_no_more_than_it_needs(arguments, most, evaluated):
     assert imports(evaluated[0], *arguments) <= most
-
-
-@pytest.mark.nightly
-def test_known_data_are_not_validated_again_and_what_was_found_stays(tmp_path):
-    good = "id,answer,reference\n1,Paris,Paris\n2,,Rome\n"
-    asked = ("evaluate", "faq.csv", "--metrics", "exact_match", "--max-quarantined", "1", "--quiet")
-
-    def evaluated(rows):
-        (tmp_path / "faq.csv").write_text(good + rows)
-        return "great_expectations" in imports(tmp_path, *asked)
-
-    assert evaluated("3,Oslo,\n")
-    assert not evaluated("3,Oslo,\n")
-    home = Home(tmp_path / "home")
-    names = "rule, severity, success, n_checked, n_failed, message"
-    first, second = (
-        home.rows(f"SELECT {names} FROM validations WHERE run_id = ? ORDER BY ALL", [run])
-        for (run,) in home.rows("SELECT run_id FROM runs ORDER BY started_at")
-    )
-    assert first == second
-    failed = {rule: n_failed for rule, _, success, _, n_failed, _ in second if not success}
-    assert failed == {"references_present": 1, "blank_answer": 1}
-    # Data with other numbers in them, and another version of the library.
-    assert evaluated("3,Oslo,\n4,Bern,\n")
-    known = tmp_path / "home" / "great_expectations" / "known.json"
-    known.write_text(json.dumps(json.loads(known.read_text()) | {"version": "0.18"}))
-    assert evaluated("3,Oslo,\n4,Bern,\n")
-    known.write_text("{")
-    assert evaluated("3,Oslo,\n4,Bern,\n")
-    assert not evaluated("3,Oslo,\n4,Bern,\n")

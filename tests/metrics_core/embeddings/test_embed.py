@@ -185,17 +185,6 @@ def start_writer(folder, start, batches):
     return writer
 
 
-@pytest.mark.nightly
-def test_processes_that_write_at_once_lose_nothing(tmp_path):
-    writers = [start_writer(tmp_path, start, 40) for start in (0, 20, 1000)]
-    outputs = [writer.communicate("go\n", timeout=FAULT_S) for writer in writers]
-    assert [writer.returncode for writer in writers] == [0, 0, 0]
-    assert [errors for _, errors in outputs] == ["", "", ""]
-    with sqlite3.connect(tmp_path / FILE_NAME) as db:
-        assert db.execute("SELECT count(*) FROM embeddings").fetchone() == (100 * 50,)
-        assert db.execute("SELECT count(*) FROM encoders").fetchone() == (1,)
-
-
 def test_a_killed_process_leaves_whole_batches(tmp_path):
     writer = start_writer(tmp_path, 0, 5000)
     writer.stdin.write("go\n")

@@ -91,43 +91,6 @@ def test_the_rows_needed_for_a_level_lift_its_exact_interval_above_the_floor():
     assert needed(0.8999) is None  # some seventy million: more than are reported
 
 
-@pytest.mark.nightly
-def test_the_bound_for_scores_of_any_kind_asks_for_somewhat_more_than_that_for_0_and_1():
-    old, new = (np.random.default_rng(4).random((2, 400)) < 0.6).astype(float)
-    graded, binary = (
-        minimum_detectable(paired_difference(old, new, binary=binary, permutations=1)) for binary in (False, True)
-    )
-    assert 1 <= graded / binary < 1.2
-
-
-def test_copies_of_a_row_in_one_cluster_tell_as_much_as_the_row():
-    rows = np.random.default_rng(5).normal(0.02, 0.1, 40)
-    copies, clusters = np.repeat(rows, 3), np.repeat(np.arange(40), 3)
-    once, thrice = from_zero(rows), from_zero(copies, clusters.tolist())
-    assert minimum_detectable(thrice) == pytest.approx(minimum_detectable(once), rel=0.03)
-    assert needed_to_show(thrice) == pytest.approx(3 * needed_to_show(once), rel=0.03)
-    once, thrice = (
-        needed_to_pass(values, codes, -0.1, 0.0, binary=False, bounds=(-1.0, 1.0))
-        for values, codes in ((rows, None), (copies, clusters))
-    )
-    assert thrice == pytest.approx(3 * once, rel=0.03)
-
-
-@pytest.mark.parametrize(("fixed", "broken"), [(140, 140), (150, 130), (190, 190)])
-def test_copies_of_rows_of_0_and_1_ask_for_about_as_much_as_the_exact_test(fixed, broken):
-    once, thrice = (minimum_detectable(measured(fixed, broken, 400, copies)) for copies in (1, 3))
-    assert thrice == pytest.approx(once, rel=0.15)
-
-
-@pytest.mark.parametrize(("n", "family"), [(500, 14), (500, 100), (2000, 14)])
-def test_among_many_fields_the_detectable_difference_is_that_of_the_t_test(n, family):
-    """For a single field, the interval asks for more than Student's t does; for many, the p-value."""
-    change = np.random.default_rng(5).normal(0, 0.2, n).clip(-1, 1)
-    quantiles = scipy.stats.norm.isf(0.025 / family) + scipy.stats.norm.isf(0.2)
-    effect = minimum_detectable(from_zero(change), family=family)
-    assert effect == pytest.approx(quantiles * change.std(ddof=1) / math.sqrt(n), rel=0.03)
-
-
 @pytest.mark.parametrize(
     ("result", "why"),
     [

@@ -178,33 +178,6 @@ def test_answers_of_another_kind_are_not_mixed_into_a_release(changed, how, serv
     assert generated("three", questions=find_questions(home, more, tmp_path / "work")).calls == 1
 
 
-def test_another_machine_goes_on_with_what_a_bucket_has(server, found, asking, lake, tmp_path, monkeypatch):
-    home = Home.parse(lake)
-
-    def generated(run_id, **how):
-        asked = replace(asking(**how), access=Access(ledger=home.ledger, run=run_id))
-        return generate(home, found, asked, "gpt-5", tmp_path / "work")
-
-    first = generated("first")
-    monkeypatch.setenv("ANSWERKEY_SCRATCH", str(tmp_path / "another machine"))
-    second = generated("second")
-    assert (server.n_requests, second.calls, lines(second)) == (4, 0, lines(first))
-    assert second.answers != first.answers
-    assert generation_of(second.answers)["run_id"] == "first"
-    kept = home.store.read("answers/capitals/gpt-5/answers.jsonl").read()
-    assert kept == Path(first.answers).read_bytes()
-    message = refusal(generated, "third", prompting=Prompting(temperature=0.5))
-    assert "temperature 0.0, and here it is 0.5; " in message
-    assert ", or remove s3://" in message and message.endswith("/gpt-5")
-
-
-def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path):
-    files = {answers_file(Home(tmp_path), "d", name) for name in ("a b", "a_b", "a/b", "..", "a\tb", "a b ")}
-    assert len(files) == 6
-    assert all(file.relative_to(tmp_path / "answers" / "d").parts[0] not in ("..", "") for file in files)
-    assert answers_file(Home(tmp_path), "d", "gpt-5") == tmp_path / "answers" / "d" / "gpt-5" / "answers.jsonl"
-
-
 def test_a_missing_answer_lowers_the_coverage_and_not_the_score(server, home, found, generated, tmp_path):
     server.faults = lambda _number, body: "context" if "Peru" in body["messages"][-1]["content"] else None
     made, work = generated(), tmp_path / "work"

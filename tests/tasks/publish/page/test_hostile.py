@@ -167,20 +167,6 @@ def test_a_script_that_gets_into_the_page_is_not_run(show):
     opened.problems.clear()
 
 
-@pytest.mark.nightly
-def test_a_very_long_answer_is_shown_short_until_it_is_asked_for(show):
-    opened = show(page(2, text=with_formulas))
-    opened.page.get_by_role("button", name="Details of").first.click()
-    detail = opened.page.locator("td.detail")
-    shown = detail.locator(".text", has_text="xxx").first
-    assert len(shown.inner_text()) < 1500
-    detail.get_by_role("button", name="Show all 200,000 characters").first.click()
-    assert len(shown.inner_text()) == 200_000
-    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    detail.get_by_role("button", name="Show less").first.click()
-    assert len(shown.inner_text()) < 1500
-
-
 def test_no_cell_of_the_csv_is_a_formula_and_every_text_comes_back(show, tmp_path):
     opened = show(page(9, text=with_formulas, names=("=old", "new")))
     opened.show("all")
