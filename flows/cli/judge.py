@@ -160,7 +160,7 @@ def _check(judging: Judging, metric: str, rubric: str, home: Home, *, as_json: b
 
     # What it costs
     of_check = [
-        _Question("", 1, question.sample, made.for_check(judging.judges[0]))
+        _Question("", 1, question.sample, made.alone()[0][1])
         for made, questions in questions_by_metric.items()
         for question in questions
     ]

@@ -76,7 +76,7 @@ def _reply(calls: Sequence[Mapping[str, Any]]) -> str | None:
 
 def _requests(metric: JudgeMetric, sample: Sample, replies: Replies) -> Iterator[Request]:
     """Every request that the judges of a metric may have got about a sample."""
-    for judge in (*metric.judge.models(), *metric.judge.fallback_models()):
+    for judge in metric.judge.all_models():
         for repeat in range(metric.judge.repeats):
             for call in metric.expected_calls(sample, judge, repeat, replies):
                 yield call.request

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -97,16 +98,9 @@ def asks_anything(metric: JudgeMetric, samples: Iterable[Sample]) -> bool:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    jurors = [(judge, n) for judge in metric.judge.models() for n in range(metric.judge.repeats)]
     with known_replies(metric.access.ledger) as replies:
-        for sample in samples:
-            if metric.known([sample])[0] is not None:
-                continue
-            for judge, repeat in jurors:
-                for call in metric.expected_calls(sample, judge, repeat, replies):
-                    if not call.exact or replies(call.request.key) is None:
-                        return True
-    return False
+        calls = chain.from_iterable(metric.expected(samples, replies))
+        return any(not call.exact or replies(call.request.key) is None for call in calls)
 
 
 def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> JudgeCheck:
@@ -116,20 +110,17 @@ def check_judges(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Judge
         UserError: a judge cannot be asked.
         LedgerError: the ledger cannot be used.
     """
-    names = [*metric.judge.judges, *metric.judge.fallbacks]
-    models = [*metric.judge.models(), *metric.judge.fallback_models()]
+    samples = [question.sample for question in questions]
     replies: dict[str, list[tuple[KnownAnswer, float]]] = {}
     why_stopped = ""
-    for name, model in zip(names, models, strict=True):
-        # The metric itself asks, with this judge alone
-        samples = [question.sample for question in questions]
-        measurements = metric.for_check(name).measure(samples)
-
+    judges = metric.alone()
+    for model, asking in judges:
+        measurements = asking.measure(samples)
         answered = replies[model.label] = []
         for question, measurement in zip(questions, measurements, strict=True):
             if isinstance(measurement.outcome, Scored):
                 answered.append((question, measurement.outcome.values[metric.main.name]))
-        reason = _why_failed(metric, questions, answered, measurements, n_judges=len(names))
+        reason = _why_failed(metric, questions, answered, measurements, n_judges=len(judges))
         if reason and not why_stopped:
             why_stopped = f"judge stopped: {model.label} {reason}"
     check = JudgeCheck(metric.name, replies, why_stopped)

@@ -13,7 +13,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answer import KnownAnswer, shipped
 from answerkey.metrics_core.judges.prompt import Prompt, closed, extended, load_prompt, one_of
 from answerkey.metrics_core.judges.row_questions import generated
-from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
+from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH, SPREAD, MatchVerdict
 from answerkey.metrics_core.llm.budget import Bill
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.model import ModelRef
@@ -97,7 +97,9 @@ class MeaningMatch(JudgeMetric):
         matches = self._match([samples[index] for index in pending])
         for index, match in zip(pending, matches, strict=True):
             if not matcher.undecided(match, self.accepted_error):
-                outcomes[index] = self._decided_offline(match, samples[index])
+                scored = _scored(match, samples[index])
+                spread = {SPREAD: 0.0} if len(self.fields) > 1 else {}
+                outcomes[index] = replace(scored, values={**scored.values, **spread})
         return outcomes
 
     def without_judge(self, sample: Sample) -> Outcome | None:
@@ -147,20 +149,13 @@ class MeaningMatch(JudgeMetric):
         ]
         return matcher.match(pairs)
 
-    def _decided_offline(self, match: Match, sample: Sample) -> Scored:
-        scored = _scored(match, sample)
-        spread = {SPREAD: 0.0} if len(self.fields) > 1 else {}
-        return replace(scored, values={**scored.values, **spread}, details={**scored.details, DECIDED_BY: "offline"})
-
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Make one call about all references at once."""
         usable = sample.usable_references
         [asked] = self.requests(sample, judge, repeat)
         judgement = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
         index = None if judgement.reference is None else usable[judgement.reference][0]
-        details: dict[str, Any] = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
-        if self.accepted_error:
-            details[DECIDED_BY] = "judge"
+        details = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
         return Scored({"match": _SCORES[judgement.verdict]}, judgement.reason, details)
 
     def requests(self, sample: Sample, judge: ModelRef, repeat: int) -> list[Request]:
