@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from answerkey.metrics_core.judges.check import questions_for
+from answerkey.metrics_core.judges.check import asked_before, questions_for
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.known_answer import KnownAnswer
-from answerkey.metrics_core.llm.cost import Cost, CostCounter, known_replies
+from answerkey.metrics_core.llm.cost import Cost, CostCounter, Replies, known_replies
 from answerkey.metrics_core.sample import Sample
 
 
@@ -47,11 +48,32 @@ def estimate_cost(
         # Judges that need not be asked about rows are not checked
         of_rows = counter.calls
         if of_rows:
-            of_check = [question.sample for question in questions]
-            for _, asking in metric.alone():
-                for calls in asking.expected(of_check, replies):
-                    for call in calls:
-                        counter.add(call)
+            _add_check(counter, metric, questions, replies)
     trial = metric.trial
     offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
     return counter.cost(metric.name, n_samples, offline, checks=counter.calls - of_rows)
+
+
+def cost_of_check(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Cost:
+    """What the check of its judges will ask and cost.
+
+    Raises:
+        UserError: litellm does not know the provider of a judge.
+        LedgerError: the ledger cannot be read.
+    """
+    with known_replies(metric.access.ledger) as replies:
+        counter = CostCounter(replies)
+        _add_check(counter, metric, questions, replies)
+    return counter.cost(metric.name, 0, checks=counter.calls)
+
+
+def _add_check(counter: CostCounter, metric: JudgeMetric, questions: Sequence[KnownAnswer], replies: Replies) -> None:
+    """Add the calls of the check, with those that are made again; a judge that has changed is asked more."""
+    for _, asking in metric.alone():
+        for calls in asking.expected([question.sample for question in questions], replies):
+            for call in calls:
+                counter.add(call)
+        again = [question.sample for question in asked_before(asking, questions)]
+        for calls in asking.expected(again, replies):
+            for call in calls:
+                counter.add(replace(call, request=replace(call.request, again="again")))

@@ -132,8 +132,8 @@ def _checked(plan: Plan) -> dict[str, Any]:
 
     Under `check`, by metric whose judges this run had rows for, and by judge: for each right verdict the lowest and
     the highest number that it may have, how many questions were answered, and how many rightly. Under `wrong` the
-    replies that were wrong, without texts of the data, which can be forgotten. Under `unchecked`, by rubric: the
-    criteria that no question is about.
+    replies that were wrong, without texts of the data, which can be forgotten. Under `changed` how judges have shown
+    that another model answers under their name. Under `unchecked`, by rubric: the criteria that no question is about.
     """
     todo = dict(plan.n_todo)
     checks = {check.metric: check for check in plan.checks}
@@ -149,7 +149,8 @@ def _checked(plan: Plan) -> dict[str, Any]:
             wrong[metric.name] = lines
         if isinstance(metric, RubricMetric) and len(metric.rubric.criteria) > 1:
             unchecked[metric.name] = [criterion.field for criterion in metric.rubric.criteria[1:]]
-    notes = {"check": counts, "wrong": wrong, "unchecked": unchecked}
+    changed = {metric: [*check.changed] for metric, check in checks.items() if check.changed}
+    notes = {"check": counts, "wrong": wrong, "changed": changed, "unchecked": unchecked}
     return {name: note for name, note in notes.items() if note}
 
 
@@ -168,6 +169,7 @@ def check_notes(manifest: Mapping[str, Any]) -> list[str]:
     """
     lines = []
     for metric, by_judge in noted(manifest, "check").items():
+        lines += [f"{metric}: {line}" for line in noted(manifest, "changed").get(metric, ())]
         answered = {judge: counts for judge, counts in by_judge.items() if counts}
         for judge, counts in answered.items():
             shares = [f"of {in_words(low, high)}: {right} of {n}{_share(right, n)}" for low, high, n, right in counts]
@@ -257,13 +259,13 @@ def _hash_of(folder: Path, files: Iterable[Path]) -> str:
 
 def saved(manifest: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
     """Of the cascade of a report, None without one: the answers that the offline judge decided, those of the trial, how
-    many of these the judges decided otherwise, and the calls saved.
+    many of these the judges decided otherwise, and the calls that its run saved.
     """
     judge = manifest.get("judge") or {}
     if "decided" not in judge:
         return None
     decided = sum((Counter(counts) for counts in judge["decided"].values()), Counter[str]())
-    calls = decided["offline"] * len(judge["judges"]) * judge["repeats"]
+    calls = sum(judge["saved"].values()) * len(judge["judges"]) * judge["repeats"]
     return decided["offline"], decided[SAME] + decided[OTHER], decided[OTHER], calls
 
 
