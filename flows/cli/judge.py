@@ -155,7 +155,7 @@ def _check(judging: Judging, metric: str, rubric: str, home: Home, *, as_json: b
         UserError: it cannot be asked, or no metric has questions.
     """
     from answerkey.metrics_core.judges.check import check_judges, wrong_replies
-    from answerkey.metrics_core.judges.estimate import cost_of_check
+    from answerkey.metrics_core.judges.estimate import estimate_cost
     from answerkey.tasks.reports.manifest import check_notes
 
     access = _access(judging, home)
@@ -165,7 +165,7 @@ def _check(judging: Judging, metric: str, rubric: str, home: Home, *, as_json: b
         raise UserError("--check: there is no question; name a language model, and a rubric with examples")
 
     # What it costs
-    _say_cost(access["judge"], [cost_of_check(made, questions) for made, questions in questions_by_metric.items()])
+    _say_cost(access["judge"], [estimate_cost(made, (), questions) for made, questions in questions_by_metric.items()])
     if judging.dry_run:
         return 0
 

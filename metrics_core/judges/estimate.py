@@ -21,6 +21,7 @@ def estimate_cost(
     The calls of a cascade are those that it makes if its trial fails.
 
     Args:
+        samples: none for the check alone.
         questions: of the check; None: those for a run with these samples.
 
     Raises:
@@ -47,24 +48,11 @@ def estimate_cost(
                 counter.add(call, in_batch=metric.judge.batch)
         # Judges that need not be asked about rows are not checked
         of_rows = counter.calls
-        if of_rows:
+        if of_rows or not n_samples:
             _add_check(counter, metric, questions, replies)
     trial = metric.trial
     offline = trial.candidates - len(trial.drawn) if trial and trial.drawn else 0
     return counter.cost(metric.name, n_samples, offline, checks=counter.calls - of_rows)
-
-
-def cost_of_check(metric: JudgeMetric, questions: Sequence[KnownAnswer]) -> Cost:
-    """What the check of its judges will ask and cost.
-
-    Raises:
-        UserError: litellm does not know the provider of a judge.
-        LedgerError: the ledger cannot be read.
-    """
-    with known_replies(metric.access.ledger) as replies:
-        counter = CostCounter(replies)
-        _add_check(counter, metric, questions, replies)
-    return counter.cost(metric.name, 0, checks=counter.calls)
 
 
 def _add_check(counter: CostCounter, metric: JudgeMetric, questions: Sequence[KnownAnswer], replies: Replies) -> None:

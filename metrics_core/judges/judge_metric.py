@@ -111,13 +111,6 @@ class JudgeMetric(Metric):
 
     def cheap(self, samples: Sequence[Sample]) -> list[Measurement | None]:
         """What the offline judge decides in a cascade; None where it is not sure, or no judge is needed."""
-        return [
-            None if outcome is None else Measurement(sample.sample_id, self.name, self.signature, outcome)
-            for sample, outcome in zip(samples, self.decided_first(samples), strict=True)
-        ]
-
-    def decided_first(self, samples: Sequence[Sample]) -> list[Outcome | None]:
-        """For each sample, what the offline judge decides in a cascade; None where it is not sure, or not needed."""
         raise NotImplementedError
 
     @property
@@ -201,14 +194,13 @@ class JudgeMetric(Metric):
             return None
         values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         details = {"reference": index, **self.identical}
-        why_doubted = self.doubt_of_repeated(sample, index) if self.judge.offline else ""
-        if why_doubted:
-            details[OUT_OF_DEPTH] = why_doubted
-        return Scored(values, "the answer equals the reference apart from its form", details)
+        if self.judge.offline:
+            from answerkey.metrics_core.offline_judge.depth import doubt_of_repeated
 
-    def doubt_of_repeated(self, sample: Sample, index: int) -> str:
-        """Why the offline judge could not compare other answers with the reference that this one repeats, or ""."""
-        return ""
+            # A sentence without a question that tells which of its words counts
+            if doubt := doubt_of_repeated(sample.question or "", sample.references[index]):
+                details[OUT_OF_DEPTH] = doubt
+        return Scored(values, "the answer equals the reference apart from its form", details)
 
     def differs_in_case(self, sample: Sample) -> bool:
         """Whether the answer equals references, and differs from all of these in what may be a unit or an abbreviation:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +19,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.rubric import ENDINGS, RubricMetric
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, ledger_exists, open_ledger
+from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent, existing_ledger
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
 from answerkey.metrics_core.statistics.intervals import clopper_pearson
@@ -33,7 +32,6 @@ SEED = 20_240_101
 """The seed of the bootstrap of corpus BLEU."""
 
 _CODE = (".py", ".sql")
-_MOST_SAMPLES = 10
 _PAGE = 500
 """Requests that are looked up at once."""
 _MOST_REASONS = 3
@@ -194,9 +192,7 @@ def spent_by(access: Access) -> Spent:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    if not ledger_exists(access.ledger):
-        return Spent()
-    with closing(open_ledger(access.ledger)) as ledger:
+    with existing_ledger(access.ledger) as ledger:
         return ledger.spent(access.run)
 
 
@@ -206,9 +202,7 @@ def spent_by_judge(access: Access) -> list[JudgeSpent]:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    if not ledger_exists(access.ledger):
-        return []
-    with closing(open_ledger(access.ledger)) as ledger:
+    with existing_ledger(access.ledger) as ledger:
         return ledger.spent_by_judge(access.run)
 
 
@@ -218,10 +212,9 @@ def spent_on(access: Access, keys: Sequence[str]) -> Iterator[JudgeSpent]:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    if ledger_exists(access.ledger):
-        with closing(open_ledger(access.ledger)) as ledger:
-            for start in range(0, len(keys), _PAGE):
-                yield from ledger.spent_on(keys[start : start + _PAGE])
+    with existing_ledger(access.ledger) as ledger:
+        for start in range(0, len(keys), _PAGE):
+            yield from ledger.spent_on(keys[start : start + _PAGE])
 
 
 def versions() -> dict[str, str]:
