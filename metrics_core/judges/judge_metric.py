@@ -194,13 +194,14 @@ class JudgeMetric(Metric):
             return None
         values = {field.name: 0.0 if field.name == SPREAD else 1.0 for field in self.fields}
         details = {"reference": index, **self.identical}
-        if self.judge.offline:
-            from answerkey.metrics_core.offline_judge.depth import doubt_of_repeated
-
-            # A sentence without a question that tells which of its words counts
-            if doubt := doubt_of_repeated(sample.question or "", sample.references[index]):
-                details[OUT_OF_DEPTH] = doubt
+        why_doubted = self.doubt_of_repeated(sample, index) if self.judge.offline else ""
+        if why_doubted:
+            details[OUT_OF_DEPTH] = why_doubted
         return Scored(values, "the answer equals the reference apart from its form", details)
+
+    def doubt_of_repeated(self, sample: Sample, index: int) -> str:
+        """Why the offline judge could not compare other answers with the reference that this one repeats, or ""."""
+        return ""
 
     def differs_in_case(self, sample: Sample) -> bool:
         """Whether the answer equals references, and differs from all of these in what may be a unit or an abbreviation:
